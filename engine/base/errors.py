@@ -1,0 +1,191 @@
+"""The one tree of exceptions that leaves the engine.
+
+Each error says what happened, the likely cause and the remedy, in words a user understands.
+Front ends map it to an exit code, a dialog or an entry of ``--json``; nobody shows a traceback.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "ContainerError",
+    "DatasetError",
+    "EngineError",
+    "GraphError",
+    "InternalError",
+    "JobCancelledError",
+    "OutputError",
+    "OutputExistsError",
+    "PassError",
+    "QuantizationError",
+    "RecipeError",
+    "SimulationError",
+    "SourceModelError",
+    "UnsupportedOperatorError",
+    "UsageError",
+    "WorkerError",
+    "error_from_dict",
+]
+
+
+class EngineError(Exception):
+    """Base of all errors of the engine.
+
+    Attributes:
+        what: what happened, naming the file, node or line.
+        cause: the likely cause; empty where ``what`` says it all.
+        remedy: what the user can do next.
+        exit_code: the process exit code that the command line documents for this kind.
+    """
+
+    kind: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, what: str, *, cause: str = "", remedy: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.cause = cause
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        parts = [self.what]
+        if self.cause:
+            parts.append(f"Likely cause: {self.cause}")
+        if self.remedy:
+            parts.append(f"Remedy: {self.remedy}")
+        return "\n".join(parts)
+
+    def to_dict(self) -> dict[str, str | int]:
+        """The error as plain data: kind, what, cause, remedy, exit_code."""
+        return {
+            "kind": self.kind,
+            "what": self.what,
+            "cause": self.cause,
+            "remedy": self.remedy,
+            "exit_code": self.exit_code,
+        }
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (error_from_dict, (self.to_dict(),))
+
+
+class UsageError(EngineError):
+    """A call or command with arguments that do not fit."""
+
+    kind = "usage"
+    exit_code = 2
+
+
+class RecipeError(EngineError):
+    """A recipe or an option that cannot be used."""
+
+    kind = "recipe"
+    exit_code = 3
+
+
+class SourceModelError(EngineError):
+    """A model file that cannot be read or converted."""
+
+    kind = "source model"
+    exit_code = 4
+
+
+class UnsupportedOperatorError(SourceModelError):
+    """A model with an operator that this version cannot take."""
+
+    kind = "unsupported operator"
+    exit_code = 5
+
+
+class GraphError(EngineError):
+    """A graph that breaks a rule of the IR."""
+
+    kind = "graph"
+    exit_code = 4
+
+
+class PassError(GraphError):
+    """A graph rewrite failed; names the pass and those that ran before it."""
+
+    kind = "pass"
+
+
+class DatasetError(EngineError):
+    """A dataset, or a sample of it, that cannot be used."""
+
+    kind = "dataset"
+    exit_code = 6
+
+
+class QuantizationError(EngineError):
+    """Calibration or quantization failed."""
+
+    kind = "quantization"
+    exit_code = 7
+
+
+class SimulationError(EngineError):
+    """A float or quantized graph did not run here."""
+
+    kind = "simulation"
+    exit_code = 8
+
+
+class ContainerError(EngineError):
+    """A ``.rknn`` file that is corrupt, foreign or newer than this version."""
+
+    kind = "container"
+    exit_code = 9
+
+
+class OutputError(EngineError):
+    """A result could not be written."""
+
+    kind = "output"
+    exit_code = 10
+
+
+class OutputExistsError(OutputError):
+    """A result would overwrite a file and nobody allowed it."""
+
+    kind = "output exists"
+    exit_code = 11
+
+
+class WorkerError(EngineError):
+    """The worker process ended or could not be started."""
+
+    kind = "worker"
+    exit_code = 12
+
+
+class InternalError(EngineError):
+    """A mistake of this program; the traceback is in the log file."""
+
+    kind = "internal"
+    exit_code = 70
+
+
+class JobCancelledError(EngineError):
+    """The user cancelled a job."""
+
+    kind = "cancelled"
+    exit_code = 130
+
+
+def _kinds(root: type[EngineError]) -> dict[str, type[EngineError]]:
+    known = {root.kind: root}
+    for child in root.__subclasses__():
+        known.update(_kinds(child))
+    return known
+
+
+def error_from_dict(data: dict[str, str | int]) -> EngineError:
+    """Rebuild an error from :meth:`EngineError.to_dict`; an unknown kind becomes the base class."""
+    cls = _kinds(EngineError).get(str(data.get("kind", "")), EngineError)
+    return cls(
+        str(data.get("what", "unknown error")),
+        cause=str(data.get("cause", "")),
+        remedy=str(data.get("remedy", "")),
+    )

@@ -1,0 +1,144 @@
+"""What a long action tells while it works: frozen events, and the Reporter that takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol
+
+__all__ = [
+    "ArtifactWritten",
+    "CallbackReporter",
+    "Event",
+    "Finished",
+    "LogLine",
+    "NullReporter",
+    "Progress",
+    "Reporter",
+    "StageFinished",
+    "StageStarted",
+    "event_from_dict",
+    "event_to_dict",
+]
+
+
+@dataclass(frozen=True)
+class StageStarted:
+    """A stage begins; ``index`` counts from 0 of ``count`` stages of this job."""
+
+    stage: str
+    title: str
+    index: int
+    count: int
+
+
+@dataclass(frozen=True)
+class StageFinished:
+    """A stage ended; ``cached`` when its result was taken from the cache."""
+
+    stage: str
+    seconds: float
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Progress:
+    """``done`` of ``total`` units of a stage; ``total`` 0 means unknown."""
+
+    stage: str
+    done: int
+    total: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line for the log pane."""
+
+    text: str
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+@dataclass(frozen=True)
+class ArtifactWritten:
+    """A file that the user asked for now exists."""
+
+    path: str
+    kind: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The last event of a job: done, failed or cancelled."""
+
+    state: Literal["done", "failed", "cancelled"]
+    seconds: float
+    error: dict[str, str | int] | None = None
+
+
+Event = StageStarted | StageFinished | Progress | LogLine | ArtifactWritten | Finished
+
+_TYPES: dict[str, type[Any]] = {
+    cls.__name__: cls
+    for cls in (StageStarted, StageFinished, Progress, LogLine, ArtifactWritten, Finished)
+}
+
+
+def event_to_dict(event: Event) -> dict[str, Any]:
+    """The event as plain data, with its class name under ``type``."""
+    return {"type": type(event).__name__, **asdict(event)}
+
+
+def event_from_dict(data: dict[str, Any]) -> Event:
+    """Rebuild an event; an unknown type becomes a log line, so that old readers survive new events."""
+    fields = dict(data)
+    cls = _TYPES.get(str(fields.pop("type", "")))
+    if cls is None:
+        return LogLine(text=str(data), level="debug")
+    try:
+        event: Event = cls(**fields)
+    except TypeError:
+        return LogLine(text=str(data), level="debug")
+    return event
+
+
+class Reporter(Protocol):
+    """Where a stage reports; stages call it between units of work."""
+
+    def emit(self, event: Event) -> None:
+        """Take one event."""
+
+    def check_cancelled(self) -> None:
+        """Raise ``JobCancelledError`` when the user cancelled."""
+
+
+class NullReporter:
+    """Takes everything, tells nobody."""
+
+    def emit(self, event: Event) -> None:
+        """Drop the event."""
+
+    def check_cancelled(self) -> None:
+        """Never cancelled."""
+
+
+class CallbackReporter:
+    """Hands events to a function; ``cancelled`` is asked at every check."""
+
+    def __init__(
+        self, on_event: Callable[[Event], None], cancelled: Callable[[], bool] | None = None
+    ) -> None:
+        self._on_event = on_event
+        self._cancelled = cancelled
+
+    def emit(self, event: Event) -> None:
+        """Hand the event over."""
+        self._on_event(event)
+
+    def check_cancelled(self) -> None:
+        """Raise ``JobCancelledError`` when ``cancelled`` says so."""
+        if self._cancelled is not None and self._cancelled():
+            from engine.base.errors import JobCancelledError
+
+            raise JobCancelledError("The job was cancelled.", remedy="Start it again when ready.")

@@ -1,0 +1,164 @@
+"""Writing without half-written files, and reading within bounds."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from engine.base.errors import OutputError, OutputExistsError, SourceModelError
+
+__all__ = ["atomic_write", "output_errors", "read_bounded", "sha256_of"]
+
+_CHUNK = 1 << 20
+
+
+@contextmanager
+def output_errors(path: Path) -> Iterator[None]:
+    """Turn an ``OSError`` while writing ``path`` into an :class:`OutputError`."""
+    try:
+        yield
+    except OSError as error:
+        raise _output_error(path, error) from error
+
+
+def _output_error(path: Path, error: OSError) -> OutputError:
+    what = f"{path} could not be written: {error.strerror or error}."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return OutputError(
+            what,
+            cause="The disk or the quota is full.",
+            remedy="Free space or choose another place.",
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return OutputError(
+            what,
+            cause="The folder is read-only or belongs to somebody else.",
+            remedy="Choose a folder that you may write to.",
+        )
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return OutputError(
+            what, cause="The folder does not exist.", remedy=f"Make {path.parent} first."
+        )
+    if error.errno == errno.EISDIR:
+        return OutputError(what, cause="It is a folder.", remedy="Give the name of a file.")
+    return OutputError(what, remedy="Choose another place.")
+
+
+def atomic_write(
+    path: Path, content: bytes | Callable[[BinaryIO], None], *, overwrite: bool = False
+) -> int:
+    """Write ``content`` to a temporary name in the same folder, then rename it to ``path``.
+
+    Args:
+        path: the file to make.
+        content: the bytes, or a function that writes them to a binary stream.
+        overwrite: whether an existing file may be replaced.
+
+    Returns:
+        The size in bytes.
+
+    Raises:
+        OutputExistsError: ``path`` exists and ``overwrite`` is false.
+        OutputError: the folder is missing or read-only, or the disk is full.
+    """
+    temporary: Path | None = None
+    with output_errors(path):
+        if not overwrite and path.exists():
+            raise OutputExistsError(
+                f"{path} exists already.",
+                remedy="Allow overwriting (--force) or choose another name.",
+            )
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "Is a directory")
+        try:
+            handle, name = tempfile.mkstemp(
+                prefix=f".{path.name[:40]}.", suffix=".part", dir=path.parent
+            )
+            temporary = Path(name)
+            with os.fdopen(handle, "wb") as stream:
+                if callable(content):
+                    content(stream)
+                else:
+                    stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+                size = os.fstat(stream.fileno()).st_size
+            temporary.chmod(0o666 & ~_UMASK)
+            if overwrite:
+                temporary.replace(path)
+            else:
+                # a hard link fails where another process made the file meanwhile; rename would not
+                _rename_new(temporary, path)
+            temporary = None
+        finally:
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
+    return size
+
+
+def _rename_new(temporary: Path, path: Path) -> None:
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError as error:
+        raise OutputExistsError(
+            f"{path} exists already.", remedy="Allow overwriting (--force) or choose another name."
+        ) from error
+    except OSError:  # a file system without hard links (FAT, some network shares)
+        temporary.replace(path)
+    else:
+        temporary.unlink()
+
+
+def _read_umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
+
+
+# Reading the umask means setting it, which other threads would see: done once, at import.
+_UMASK = _read_umask()
+
+
+def read_bounded(path: Path, limit: int, what: str) -> bytes:
+    """The bytes of ``path``, refused above ``limit`` bytes.
+
+    Raises:
+        SourceModelError: missing, unreadable, a folder, or larger than ``limit``; ``what`` names the kind
+            of file in the message.
+    """
+    try:
+        size = path.stat().st_size
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "Is a directory")
+        if size > limit:
+            raise SourceModelError(
+                f"{path} has {size} bytes; {what} is read up to {limit}.",
+                remedy="Check that this is the right file.",
+            )
+        with path.open("rb") as stream:
+            return stream.read(limit + 1)[:limit]
+    except FileNotFoundError as error:
+        raise SourceModelError(
+            f"{path} does not exist.",
+            remedy="Check the path; relative paths start at the current folder.",
+        ) from error
+    except OSError as error:
+        raise SourceModelError(
+            f"{path} could not be read: {error.strerror or error}.",
+            remedy="Check that it is a file and that you may read it.",
+        ) from error
+
+
+def sha256_of(path: Path) -> str:
+    """Hexadecimal SHA-256 of a file, read in chunks."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

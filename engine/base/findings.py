@@ -1,0 +1,42 @@
+"""Findings: what a check noticed, where, why it matters and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+__all__ = ["Finding", "Severity"]
+
+Severity = Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a check noticed.
+
+    Attributes:
+        code: stable identifier, words joined by dashes (``dynamic-batch-fixed``).
+        severity: ``info``, ``warning`` or ``error``.
+        where: node, tensor, file or option.
+        what: what was noticed.
+        cause: the likely cause.
+        remedy: what to do about it.
+        changes: option name -> value that applies the remedy, where a change of the recipe can.
+    """
+
+    code: str
+    severity: Severity
+    where: str
+    what: str
+    cause: str = ""
+    remedy: str = ""
+    changes: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Finding:
+        """Rebuild from :meth:`to_dict`."""
+        return cls(**data)
