@@ -1,0 +1,152 @@
+"""The build summary as sections of text, the same in every front end. Standard library only.
+
+``BuildSummary.to_json()`` is the data; this is its one rendering: the command line prints it, the workbench
+shows it and the Python API logs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.base.text import human_bytes, printable
+
+__all__ = ["CONTAINER_NOTE", "Section", "summary_sections", "summary_text"]
+
+CONTAINER_NOTE = (
+    "This .rknn file is for simulation and inspection; it runs on no NPU. For a real NPU export the QDQ ONNX "
+    "file (--format onnx) and load it with rknn-toolkit2 and do_quantization=False."
+)
+"""What every export of a container says, in all front ends."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled table; every row has as many cells as ``columns``, or is a single line of text."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def decibel(value: float | None) -> str:
+    """``41.2 dB``; None means that both sides are equal."""
+    return "equal" if value is None else f"{value:.2f} dB"
+
+
+def _files(summary: Mapping[str, Any]) -> Section:
+    rows = [("float graph", human_bytes(summary["float_bytes"]))]
+    if summary["quantized_bytes"] is not None:
+        rows.append(("quantized graph (QDQ)", human_bytes(summary["quantized_bytes"])))
+    rows.append(("container (.rknn)", human_bytes(summary["container_bytes"])))
+    return Section("Sizes", ("what", "size"), tuple(rows))
+
+
+def _layers(summary: Mapping[str, Any]) -> Section:
+    layers: Sequence[Mapping[str, Any]] = summary["layers"]
+    if not summary["quantized"]:
+        text = "Not quantized: every layer is simulated in float32 (float16 comes later)."
+        return Section("Layers in integers", (), ((text,),))
+    floats = [layer for layer in layers if not layer["integer"]]
+    rows = [(f"{len(layers) - len(floats)} of {len(layers)} quantized layers run in integers",)]
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for layer in floats:
+        by_reason.setdefault((layer["op"], layer["reason"]), []).append(
+            printable(layer["layer"], 60)
+        )
+    for (op, reason), names in by_reason.items():
+        some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        rows.append((f"in float: {len(names)} {op} ({some}): {reason}",))
+    return Section("Layers in integers (simulated)", (), tuple(rows))
+
+
+def _fidelity(title: str, items: Sequence[Mapping[str, Any]], name: str) -> Section:
+    rows = tuple(
+        (
+            printable(item[name], 60),
+            *((item["op"],) if "op" in item else ()),
+            decibel(item["sqnr_db"]),
+            f"{item['cosine']:.5f}",
+        )
+        for item in items
+    )
+    columns = (
+        (name, "op", "SQNR", "cosine") if items and "op" in items[0] else (name, "SQNR", "cosine")
+    )
+    return Section(title, columns, rows)
+
+
+def _findings(summary: Mapping[str, Any]) -> Section:
+    rows = []
+    for finding in summary["findings"]:
+        text = f"{finding['severity']}: {printable(finding['where'], 60)}: {printable(finding['what'])}"
+        if finding["remedy"]:
+            text += f" Remedy: {printable(finding['remedy'])}"
+        rows.append((text,))
+    return Section("Findings", (), tuple(rows) or (("none",),))
+
+
+def _stages(summary: Mapping[str, Any]) -> Section:
+    rows = tuple(
+        (stage["stage"], f"{stage['seconds']:.3f} s", "from the cache" if stage["cached"] else "")
+        for stage in summary["stages"]
+    )
+    return Section("Stages (measured on this machine)", ("stage", "time", ""), rows)
+
+
+def summary_sections(summary: Mapping[str, Any]) -> tuple[Section, ...]:
+    """The sections of a build summary (``BuildSummary.to_json()``) in the order in which they are shown."""
+    kind = (
+        f"{summary['quantized_dtype']}, {summary['quantized_algorithm']}, {summary['quantized_method']}, "
+        f"{summary['samples']} calibration samples"
+        if summary["quantized"]
+        else "float, not quantized"
+    )
+    sections = [
+        Section(
+            "Build",
+            ("what", "value"),
+            (
+                ("model", printable(summary["name"], 80)),
+                ("quantization", kind),
+                ("nodes", str(summary["nodes"])),
+                ("key", summary["key"][:16]),
+            ),
+        ),
+        _files(summary),
+        _layers(summary),
+    ]
+    if summary["quantized"]:
+        over = "over the calibration samples (simulated against float)"
+        sections.append(_fidelity(f"Outputs, {over}", summary["outputs"], "name"))
+        sections.append(_fidelity(f"Worst layers, {over}", summary["worst"], "layer"))
+    sections += [
+        _findings(summary),
+        _stages(summary),
+        Section("Next", (), ((summary["next_command"],),)),
+    ]
+    return tuple(sections)
+
+
+def summary_text(summary: Mapping[str, Any]) -> str:
+    """The summary as plain text, columns aligned, one blank line between sections."""
+    lines: list[str] = []
+    for section in summary_sections(summary):
+        lines.append(section.title)
+        lines += [f"  {line}" for line in table_lines(section)]
+        lines.append("")
+    return "\n".join(lines[:-1])
+
+
+def table_lines(section: Section) -> list[str]:
+    """The rows of a section with aligned columns."""
+    widths = [
+        max((len(row[i]) for row in section.rows if i < len(row)), default=0) for i in range(9)
+    ]
+    return [
+        "  ".join(
+            cell.ljust(widths[i]) if i < len(row) - 1 else cell for i, cell in enumerate(row)
+        ).rstrip()
+        for row in section.rows
+    ]

@@ -1,0 +1,1 @@
+"""One module per verb; each has its click command under the name ``command``."""

@@ -1,0 +1,81 @@
+"""``rknntui dataset``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine import OPTIONS, printable
+from rknntui.cli.flags import json_flag, recipe_flags, values_of
+from rknntui.cli.narration import Narrator
+from rknntui.cli.output import emit
+from rknntui.cli.session import WorkerSession, resolve, with_worker
+
+DEFAULTS = {option.name: option.default for option in OPTIONS}
+
+
+@click.group("dataset")
+def command() -> None:
+    """Make or check a calibration dataset (dataset.txt: a line a sample, a file per input)."""
+
+
+@command.command("make")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("dataset.txt"),
+    show_default=True,
+    help="The file to write.",
+)
+@click.option(
+    "--count", type=click.IntRange(1), default=DEFAULTS["dataset_count"], show_default=True
+)
+@click.option("--seed", type=click.IntRange(0), default=DEFAULTS["dataset_seed"], show_default=True)
+@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
+@json_flag
+def make(folder: Path, output: Path, count: int, seed: int, force: bool, as_json: bool) -> None:
+    """Write dataset.txt from the pictures of a folder and its subfolders."""
+
+    async def action(session: WorkerSession) -> dict[str, Any]:
+        return await session.call(
+            "dataset.make",
+            folder=str(folder.absolute()),
+            out=str(output.absolute()),
+            count=count,
+            seed=seed,
+            force=force,
+        )
+
+    made = with_worker(action, Narrator())
+    lines = [f"{made['path']}: {made['samples']} samples"]
+    lines += [f"skipped {printable(s['file'])}: {printable(s['why'])}" for s in made["skipped"]]
+    emit(made, lines, as_json=as_json)
+
+
+@command.command("check")
+@click.argument("source", metavar="DATASET", type=click.Path(path_type=Path))
+@click.option("--model", type=click.Path(path_type=Path), help="Model or recipe to check against.")
+@recipe_flags
+@json_flag
+def check(source: Path, model: Path | None, as_json: bool, **flags: Any) -> None:
+    """Read every sample as calibration would, and name each problem by its line."""
+
+    async def action(session: WorkerSession) -> dict[str, Any]:
+        given = values_of(flags) | {"dataset": str(source.absolute())}
+        recipe = given if model is None else await resolve(session, model, given)
+        return await session.call("dataset.check", dataset=given["dataset"], recipe=recipe)
+
+    checked = with_worker(action, Narrator())
+    lines = [f"{checked['samples']} samples, {checked['files']} files"]
+    lines += [
+        f"line {p['line']}: {printable(p['file'])}: {printable(p['what'])}"
+        for p in checked["problems"]
+    ]
+    lines += [f"{f['severity']}: {printable(f['what'])}" for f in checked["findings"]]
+    emit(checked, lines, as_json=as_json)
+    if checked["problems"]:
+        raise click.exceptions.Exit(6)

@@ -1,0 +1,44 @@
+"""``rknntui doctor``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from rknntui.cli.flags import json_flag
+from rknntui.cli.narration import Narrator
+from rknntui.cli.output import emit
+from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.doctor import Check, local_checks
+
+
+@click.command("doctor")
+@json_flag
+def command(as_json: bool) -> None:
+    """Check this machine and installation: Python, libraries, folders, worker, terminal, adb."""
+    checks = local_checks()
+    checks += _worker_checks()
+    bad = [c for c in checks if c.state == "bad"]
+    lines = []
+    for c in checks:
+        lines.append(f"{c.state:<4} {c.name}: {c.found}")
+        if c.remedy and c.state != "ok":
+            lines.append(f"     remedy: {c.remedy}")
+    lines.append("everything in order" if not bad else f"{len(bad)} problems")
+    emit({"ok": not bad, "checks": [c.to_dict() for c in checks]}, lines, as_json=as_json)
+    if bad:
+        raise click.exceptions.Exit(1)
+
+
+def _worker_checks() -> list[Check]:
+    from engine import EngineError
+
+    async def action(session: WorkerSession) -> dict[str, Any]:
+        return await session.call("doctor")
+
+    try:
+        found = with_worker(action, Narrator())
+    except EngineError as error:
+        return [Check("worker", "bad", error.what, error.remedy)]
+    return [Check(**check) for check in found["checks"]]

@@ -1,0 +1,58 @@
+"""``rknntui export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine import human_bytes
+from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.narration import Narrator
+from rknntui.cli.output import emit
+from rknntui.cli.session import WorkerSession, resolve, with_worker
+
+
+@click.command("export", epilog="TARGET is a model file or a recipe; flags win over the recipe.")
+@target
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to write.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["rknn", "onnx"]),
+    help="rknn: our container. onnx: QDQ ONNX (opset 19) for rknn-toolkit2. Default: by the suffix.",
+)
+@recipe_flags
+@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
+@json_flag
+@quiet_flag
+def command(
+    target: Path,
+    output: Path,
+    form: str | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+    **flags: Any,
+) -> None:
+    """Write a build as .rknn container or as QDQ ONNX; builds first what the cache does not hold."""
+    chosen = form or ("onnx" if output.suffix.lower() == ".onnx" else "rknn")
+
+    async def action(session: WorkerSession) -> dict[str, Any]:
+        recipe = await resolve(session, target, values_of(flags))
+        path = str(output.absolute())
+        return await session.run("export", recipe=recipe, path=path, format=chosen, force=force)
+
+    result = with_worker(action, Narrator(quiet=quiet))
+    text = (
+        f"{result['path']}: {human_bytes(result['bytes'])}, SHA-256 {result['sha256']}\n"
+        f"{result['note']}"
+    )
+    emit(result, text, as_json=as_json)

@@ -1,0 +1,133 @@
+"""``rknntui recipe``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine import OPTIONS, printable
+from rknntui.cli.flags import json_flag, recipe_flags, target, values_of
+from rknntui.cli.narration import Narrator
+from rknntui.cli.output import emit, table
+from rknntui.cli.session import WorkerSession, resolve, with_worker
+
+
+@click.group("recipe")
+def command() -> None:
+    """Write, check, show or compare recipes (one YAML file with everything needed to build again)."""
+
+
+@command.command("new", epilog="TARGET is a model file, or a recipe to start from.")
+@target
+@recipe_flags
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to write; default: standard output.",
+)
+@click.option("--force", is_flag=True, help="Overwrite a file that exists.")
+@json_flag
+def new(target: Path, output: Path | None, force: bool, as_json: bool, **flags: Any) -> None:
+    """Write a recipe for a model from flags."""
+
+    async def action(session: WorkerSession) -> dict[str, Any]:
+        recipe = await resolve(session, target, values_of(flags))
+        checked = await session.call("validate", recipe=recipe)
+        if output is not None:
+            path = str(output.absolute())
+            saved = await session.call("recipe.save", path=path, recipe=recipe, force=force)
+            checked["path"] = saved["path"]
+        return {"recipe": recipe, **checked}
+
+    result = with_worker(action, Narrator())
+    text = f"wrote {result['path']}" if "path" in result else result["yaml"].rstrip("\n")
+    emit(result, text, as_json=as_json)
+
+
+@command.command("check")
+@target
+@json_flag
+def check(target: Path, as_json: bool) -> None:
+    """Check a recipe: every option, and against its model."""
+
+    async def action(session: WorkerSession) -> dict[str, Any]:
+        recipe = await resolve(session, target, {})
+        return {"recipe": recipe, **await session.call("validate", recipe=recipe)}
+
+    result = with_worker(action, Narrator())
+    lines = [f"{p['option']}: {printable(p['message'])}" for p in result["problems"]]
+    lines += [f"{f['severity']}: {printable(f['what'])}" for f in result["findings"]]
+    emit(result, lines or ["no problems"], as_json=as_json)
+    if result["problems"]:
+        raise click.exceptions.Exit(3)
+
+
+@command.command("show")
+@target
+@click.option("--all", "everything", is_flag=True, help="Also the options that have their default.")
+@json_flag
+def show(target: Path, everything: bool, as_json: bool) -> None:
+    """Print the values of a recipe, and whether each is the default."""
+
+    async def action(session: WorkerSession) -> dict[str, Any]:
+        return await resolve(session, target, {})
+
+    values = with_worker(action, Narrator())
+    rows = []
+    for option in OPTIONS:
+        given = values.get(option.name, option.default)
+        if everything or given != option.default:
+            origin = "default" if given == option.default else "recipe"
+            rows.append((option.section, option.name, printable(option.render(given)), origin))
+    emit(values, table(("section", "option", "value", "from"), rows), as_json=as_json)
+
+
+@command.command("diff")
+@click.argument("first", type=click.Path(path_type=Path))
+@click.argument("second", type=click.Path(path_type=Path))
+@json_flag
+def diff(first: Path, second: Path, as_json: bool) -> None:
+    """Compare two recipes option by option."""
+
+    async def action(session: WorkerSession) -> list[dict[str, Any]]:
+        return [await resolve(session, path, {}) for path in (first, second)]
+
+    one, two = with_worker(action, Narrator())
+    changed = [
+        {
+            "option": o.name,
+            "first": one.get(o.name, o.default),
+            "second": two.get(o.name, o.default),
+        }
+        for o in OPTIONS
+        if one.get(o.name, o.default) != two.get(o.name, o.default)
+    ]
+    rows = [(c["option"], str(c["first"]), str(c["second"])) for c in changed]
+    emit(
+        changed,
+        table(("option", first.name, second.name), rows) or ["no difference"],
+        as_json=as_json,
+    )
+
+
+@command.command("options")
+@json_flag
+def options(as_json: bool) -> None:
+    """List every option with its default and meaning."""
+    data = [
+        {
+            "name": o.name,
+            "section": o.section,
+            "kind": o.kind,
+            "default": o.default,
+            "choices": o.choices,
+            "ours": o.ours,
+            "help": o.help,
+        }
+        for o in OPTIONS
+    ]
+    rows = [(o.section, o.name, o.render(o.default), o.help) for o in OPTIONS]
+    emit(data, table(("section", "option", "default", "meaning"), rows), as_json=as_json)

@@ -1,0 +1,87 @@
+"""``rknntui simulate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine import printable, shape_text
+from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.narration import Narrator
+from rknntui.cli.output import emit
+from rknntui.cli.session import WorkerSession, resolve, with_worker
+
+
+@click.command(
+    "simulate", epilog="TARGET is a model file, a recipe or a container of ours (.rknn)."
+)
+@target
+@click.option(
+    "-i",
+    "--input",
+    "inputs",
+    multiple=True,
+    required=True,
+    type=click.Path(path_type=Path),
+    help="A picture or npy file; once per input, in the model's order.",
+)
+@click.option("--save", type=click.Path(path_type=Path), help="Folder for every output as npy.")
+@click.option(
+    "--top",
+    type=click.IntRange(0, 1000),
+    default=5,
+    show_default=True,
+    help="Largest values shown.",
+)
+@recipe_flags
+@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+@json_flag
+@quiet_flag
+def command(
+    target: Path,
+    inputs: tuple[Path, ...],
+    save: Path | None,
+    top: int,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+    **flags: Any,
+) -> None:
+    """Run inputs through a build or a container on this machine (simulated)."""
+
+    async def action(session: WorkerSession) -> dict[str, Any]:
+        where = await _where(session, target, values_of(flags))
+        return await session.run(
+            "simulate",
+            **where,
+            inputs=[str(p.absolute()) for p in inputs],
+            save=None if save is None else str(save.absolute()),
+            top=top,
+            force=force,
+        )
+
+    result = with_worker(action, Narrator(quiet=quiet))
+    emit(result, _lines(result), as_json=as_json)
+
+
+async def _where(session: WorkerSession, target: Path, given: dict[str, Any]) -> dict[str, Any]:
+    seen = await session.call("sniff", path=str(target.absolute()))
+    if seen["kind"] == "rknn":
+        return {"path": str(target.absolute())}
+    return {"recipe": await resolve(session, target, given)}
+
+
+def _lines(result: dict[str, Any]) -> list[str]:
+    lines = []
+    for output in result["outputs"]:
+        lines.append(
+            f"{printable(output['name'])}  {shape_text(output['shape'])}  {output['dtype']}  "
+            f"{output['label']}  min {output['minimum']:.6g}  max {output['maximum']:.6g}  "
+            f"mean {output['mean']:.6g}"
+        )
+        lines += [f"  [{t['index']:>6}] {t['value']:.6f}" for t in output["top"]]
+    lines.append(f"{result['seconds']:.4f} s on this machine (measured; no NPU time)")
+    lines += [f"wrote {path}" for path in result["saved"]]
+    return lines

@@ -1,0 +1,64 @@
+"""The only module that writes progress to standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+from engine import ArtifactWritten, Event, LogLine, Progress, StageFinished, StageStarted, printable
+
+__all__ = ["Narrator"]
+
+
+class Narrator:
+    """Turns events into lines; on a terminal the progress of a stage rewrites one line."""
+
+    def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._quiet = quiet
+        self._live = not quiet and self._stream.isatty()
+        self._titles: dict[str, str] = {}
+        self._open = False
+        self._painted = 0.0
+
+    def __call__(self, event: Event) -> None:
+        """Tell one event."""
+        if self._quiet:
+            return
+        if isinstance(event, StageStarted):
+            self._titles[event.stage] = f"[{event.index + 1}/{event.count}] {event.title}"
+            if self._live:
+                self._paint(self._titles[event.stage] + " …")
+        elif isinstance(event, Progress):
+            now = time.monotonic()
+            if self._live and now - self._painted > 0.1:
+                self._painted = now
+                part = f" {event.done}/{event.total}" if event.total else ""
+                self._paint(
+                    f"{self._titles.get(event.stage, event.stage)} …{part} {event.note}".rstrip()
+                )
+        elif isinstance(event, StageFinished):
+            title = self._titles.get(event.stage, event.stage)
+            took = "from the cache" if event.cached else f"{event.seconds:.2f} s"
+            self._line(f"{title}: {took}")
+        elif isinstance(event, LogLine):
+            if event.level in ("warning", "error"):
+                self._line(f"{event.level}: {printable(event.text)}")
+        elif isinstance(event, ArtifactWritten):
+            self._line(f"wrote {printable(event.path)}")
+
+    def say(self, text: str) -> None:
+        """One line of narration."""
+        if not self._quiet:
+            self._line(text)
+
+    def _paint(self, text: str) -> None:
+        self._stream.write(f"\r\x1b[K{printable(text, 200)}")
+        self._stream.flush()
+        self._open = True
+
+    def _line(self, text: str) -> None:
+        self._stream.write(f"\r\x1b[K{text}\n" if self._open else f"{text}\n")
+        self._stream.flush()
+        self._open = False

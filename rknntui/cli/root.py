@@ -1,0 +1,101 @@
+"""The root command: verbs are listed from a table and imported only when run."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from rknntui.cli.verbs import VERBS
+
+EXIT_CODES = """\b
+Exit codes:
+    0  done                      8  simulation failed
+    1  error                     9  corrupt or foreign .rknn file
+    2  wrong usage              10  output could not be written
+    3  recipe or option         11  output exists already
+    4  model file               12  worker process ended
+    5  unsupported operator     70  mistake of this program
+    6  dataset                 130  cancelled
+    7  quantization
+"""
+
+EXAMPLES = """\b
+Examples:
+    rknntui                                     open the workbench
+    rknntui model.onnx                          open it on a model, recipe or .rknn
+    rknntui build model.onnx --dataset photos/ --mean-values 127,127,127 --std-values 128,128,128
+    rknntui build recipe.yaml --json | jq .outputs
+    rknntui export recipe.yaml -o model.rknn
+"""
+
+
+class Verbs(click.Group):
+    """A group whose commands live in modules of their own, imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs in the order of the table."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the verb's module and return its command."""
+        if cmd_name not in VERBS:
+            return None
+        module = import_module(f"rknntui.cli.commands.{VERBS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with a suggestion for a verb that does not exist."""
+        if args and args[0] not in VERBS:
+            from engine import did_you_mean
+
+            near = did_you_mean(args[0], VERBS)
+            ctx.fail(f"There is no verb {args[0]!r}. {near}".strip())
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs without importing them."""
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, text) for name, (_, text) in VERBS.items()])
+
+
+@click.command(
+    cls=Verbs,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=f"{EXAMPLES}\n{EXIT_CODES}",
+)
+@click.option("--version", is_flag=True, help="Print the version.")
+@click.pass_context
+def cli(ctx: click.Context, version: bool) -> None:
+    """Load, quantize, simulate and export models for Rockchip NPUs.
+
+    Without a verb: the workbench, on a model, recipe or .rknn file where one is given.
+    Standard output is data, standard error is narration; every verb has --json.
+    """
+    if version:
+        from engine import __version__
+
+        click.echo(f"rknntui {__version__}")
+    elif ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def run(argv: list[str] | None = None) -> int:
+    """Run the command line and return the exit code; errors are told on stderr, never as a traceback."""
+    arguments = sys.argv[1:] if argv is None else argv
+    from rknntui.cli.failure import failed
+
+    try:
+        result = cli.main(arguments, prog_name="rknntui", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (click.ClickException, click.Abort, KeyboardInterrupt, BrokenPipeError) as error:
+        return failed(error, as_json="--json" in arguments)
+    except Exception as error:
+        return failed(error, as_json="--json" in arguments)
+    return result if isinstance(result, int) else 0

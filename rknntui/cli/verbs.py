@@ -1,0 +1,17 @@
+"""The verbs of the command line: name -> (module, one line of help). Imports nothing, as start-up needs it."""
+
+VERBS: dict[str, tuple[str, str]] = {
+    "demo": ("demo", "Run the main job on the demo model, then open the workbench on its result."),
+    "build": ("build", "Load, optimise, calibrate, quantize and evaluate a model."),
+    "simulate": ("simulate", "Run inputs through a build or a container, here."),
+    "accuracy": ("accuracy", "Rank the layers of a build by their quantization error."),
+    "inspect": ("inspect", "Say what a file is and what is in it."),
+    "export": (
+        "export",
+        "Write a build as .rknn container or as QDQ ONNX for the vendor's compiler.",
+    ),
+    "dataset": ("dataset", "Make or check a calibration dataset."),
+    "recipe": ("recipe", "Write, check, show or compare recipes."),
+    "doctor": ("doctor", "Check this machine and installation."),
+    "completion": ("completion", "Print the completion script of a shell."),
+}

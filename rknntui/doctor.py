@@ -1,0 +1,149 @@
+"""Checks of this machine that need nothing but the standard library."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+__all__ = ["Check", "local_checks"]
+
+GLIBC = (2, 28)
+"""The oldest glibc that onnxruntime's wheels run on (their platform tag)."""
+
+LIBRARIES = (
+    "textual",
+    "rich",
+    "numpy",
+    "onnx",
+    "onnx-ir",
+    "onnxruntime",
+    "pydantic",
+    "pyyaml",
+    "adbutils",
+    "watchdog",
+    "pillow",
+    "platformdirs",
+    "click",
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: ``ok``, ``note`` (works, but know it) or ``bad``."""
+
+    name: str
+    state: Literal["ok", "note", "bad"]
+    found: str
+    remedy: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for ``--json``."""
+        return asdict(self)
+
+
+def local_checks() -> list[Check]:
+    """Python, C library, processor, libraries, folders, terminal and adb."""
+    return [_python(), _glibc(), _machine(), *_libraries(), *_folders(), _terminal(), _adb()]
+
+
+def _python() -> Check:
+    version = platform.python_version()
+    if (3, 11) <= sys.version_info[:2] <= (3, 13):
+        return Check("Python", "ok", version)
+    return Check("Python", "bad", version, "Use Python 3.11, 3.12 or 3.13.")
+
+
+def _glibc() -> Check:
+    name, version = platform.libc_ver()
+    if name != "glibc":
+        return Check(
+            "C library",
+            "note",
+            name or "unknown",
+            "onnxruntime has wheels for glibc 2.28 and later.",
+        )
+    numbers = tuple(int(part) for part in version.split(".")[:2])
+    if numbers >= GLIBC:
+        return Check("C library", "ok", f"glibc {version}")
+    return Check(
+        "C library",
+        "bad",
+        f"glibc {version}",
+        "onnxruntime needs glibc 2.28 (Debian 10, Ubuntu 20.04) or later: run the workbench on another "
+        "machine, or give this one a newer system.",
+    )
+
+
+def _machine() -> Check:
+    machine = platform.machine()
+    if machine in ("x86_64", "aarch64", "AMD64", "arm64"):
+        return Check("processor", "ok", f"{machine}, {os.cpu_count()} cores")
+    return Check("processor", "note", machine, "Tested on x86-64 and arm64 only.")
+
+
+def _libraries() -> list[Check]:
+    checks = []
+    for name in LIBRARIES:
+        try:
+            checks.append(Check(f"library {name}", "ok", metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            checks.append(
+                Check(f"library {name}", "bad", "missing", "Install rknntui again with pip.")
+            )
+    return checks
+
+
+def _folders() -> list[Check]:
+    from engine import folders
+
+    checks = []
+    for kind, path in folders().items():
+        existing = next((p for p in (path, *path.parents) if p.exists()), Path("/"))
+        free = shutil.disk_usage(existing).free
+        if not os.access(existing, os.W_OK):
+            checks.append(
+                Check(
+                    f"{kind} folder", "bad", f"{path} is not writable", f"Make {existing} writable."
+                )
+            )
+        elif free < 100 << 20:
+            checks.append(
+                Check(f"{kind} folder", "bad", f"{path}, {free >> 20} MiB free", "Free some space.")
+            )
+        else:
+            checks.append(Check(f"{kind} folder", "ok", f"{path}, {free >> 30} GiB free"))
+    return checks
+
+
+def _terminal() -> Check:
+    term = os.environ.get("TERM", "")
+    if not term or term == "dumb":
+        return Check(
+            "terminal", "note", term or "none", "The workbench needs a terminal; the verbs do not."
+        )
+    colours = (
+        "true colour"
+        if os.environ.get("COLORTERM") in ("truecolor", "24bit")
+        else "256 or fewer colours"
+    )
+    size = shutil.get_terminal_size()
+    return Check("terminal", "ok", f"{term}, {colours}, {size.columns}x{size.lines}")
+
+
+def _adb() -> Check:
+    found = shutil.which("adb")
+    if found:
+        return Check("adb", "ok", found)
+    try:
+        bundled = metadata.distribution("adbutils").locate_file("adbutils/binaries/adb")
+    except metadata.PackageNotFoundError:
+        bundled = None
+    if bundled is not None and Path(str(bundled)).exists():
+        return Check("adb", "ok", f"{bundled} (of adbutils)")
+    return Check("adb", "note", "no adb program", "Install adb to reach boards by cable.")
