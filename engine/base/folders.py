@@ -55,5 +55,6 @@ def log_crash(error: BaseException) -> Path | None:
         place.mkdir(parents=True, exist_ok=True)
         path = place / f"crash-{stamp}-{os.getpid()}.log"
         path.write_text(text, encoding="utf-8")
+    except OSError:
         return None
     return path
