@@ -1,0 +1,7 @@
+"""Graphs that run in ONNX Runtime, and distances between their results."""
+
+from engine.graph.execute.metrics import cosine, euclidean, sqnr
+from engine.graph.execute.runtime import ort
+from engine.graph.execute.session import Session
+
+__all__ = ["Session", "cosine", "euclidean", "ort", "sqnr"]

@@ -1,0 +1,60 @@
+"""Distances between a reference tensor and its quantized twin."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.base.errors import SimulationError
+
+__all__ = ["cosine", "euclidean", "sqnr"]
+
+
+def _pair(
+    reference: np.ndarray, quantized: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    if reference.shape != quantized.shape:
+        raise SimulationError(
+            f"Tensors of shapes {reference.shape} and {quantized.shape} cannot be compared."
+        )
+    return reference.astype(np.float64).ravel(), quantized.astype(np.float64).ravel()
+
+
+def sqnr(reference: np.ndarray, quantized: np.ndarray) -> float:
+    """Signal to quantization noise in dB: ``10 log10(sum r^2 / sum (r - q)^2)``, in float64.
+
+    Infinite for equal arrays; minus infinite where the reference is zero and the other is not.
+
+    Raises:
+        SimulationError: the shapes differ.
+    """
+    r, q = _pair(reference, quantized)
+    noise = float(np.square(r - q).sum())
+    if noise == 0:
+        return float("inf")
+    signal = float(np.square(r).sum())
+    return 10 * float(np.log10(signal / noise)) if signal > 0 else float("-inf")
+
+
+def cosine(reference: np.ndarray, quantized: np.ndarray) -> float:
+    """Cosine of the angle between two arrays taken as vectors, in float64.
+
+    1 where both are zero everywhere (they are equal), 0 where one of them is.
+
+    Raises:
+        SimulationError: the shapes differ.
+    """
+    r, q = _pair(reference, quantized)
+    norms = float(np.linalg.norm(r) * np.linalg.norm(q))
+    if norms == 0:
+        return 1.0 if not r.any() and not q.any() else 0.0
+    return float(r @ q) / norms
+
+
+def euclidean(reference: np.ndarray, quantized: np.ndarray) -> float:
+    """Euclidean distance of two arrays taken as vectors, in float64 and units of the tensor.
+
+    Raises:
+        SimulationError: the shapes differ.
+    """
+    r, q = _pair(reference, quantized)
+    return float(np.linalg.norm(r - q))

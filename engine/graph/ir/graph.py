@@ -1,0 +1,177 @@
+"""The graph that every stage takes and gives: ONNX semantics, NCHW, pinned versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from engine.base.errors import GraphError
+from engine.base.text import did_you_mean, printable
+from engine.graph.ir.naming import name_everything
+from engine.graph.ir.spec import TensorSpec, spec_of
+
+__all__ = ["Graph"]
+
+
+class Graph:
+    """A graph over ``onnx_ir``, immutable by convention: whoever rewrites works on :meth:`copy`.
+
+    Every node has a unique, non-empty name, every value that is used has a name, and initializers
+    are not graph inputs. What :func:`engine.graph.ir.verify` checks beyond that (opset, order,
+    types) holds for graphs that a frontend or a pass manager gave.
+
+    Attributes:
+        model: the ``onnx_ir`` model. Rewriting it in place is for passes that own a copy; the
+            index behind :meth:`value` and :meth:`node` is built at the first question, so a
+            rewritten model is wrapped in a new ``Graph``.
+    """
+
+    def __init__(self, model: ir.Model) -> None:
+        self.model = model
+        _initializers_out_of_inputs(model.graph)
+        name_everything(model.graph)
+        self._values: dict[str, ir.Value] | None = None
+        self._nodes: dict[str, ir.Node] | None = None
+
+    @classmethod
+    def from_proto(cls, proto: onnx.ModelProto) -> Graph:
+        """Take a protobuf model; its tensors are shared, not copied.
+
+        Raises:
+            GraphError: the protobuf is no graph (dangling or doubly defined values, bad tensors).
+        """
+        try:
+            return cls(ir.from_proto(proto))
+        except (ir.serde.SerdeError, ValueError, TypeError, KeyError) as error:
+            root: BaseException = error
+            while root.__cause__ is not None:
+                root = root.__cause__
+            raise GraphError(
+                f"The model's graph is malformed: {printable(str(root), 300)}",
+                cause="The file was damaged or written by a faulty exporter.",
+                remedy="Export the model again.",
+            ) from error
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Graph:
+        """Read :meth:`to_bytes`.
+
+        Raises:
+            GraphError: ``data`` is not a serialised ONNX model.
+        """
+        try:
+            proto = onnx.ModelProto.FromString(data)
+        except DecodeError as error:
+            raise GraphError(
+                "The graph's bytes are not an ONNX model.",
+                cause="They are cut or damaged.",
+            ) from error
+        return cls.from_proto(proto)
+
+    def to_proto(self) -> onnx.ModelProto:
+        """The graph as a protobuf message, with types and shapes of all values that have them."""
+        return ir.to_proto(self.model)
+
+    def to_bytes(self) -> bytes:
+        """The serialised protobuf; equal graphs give equal bytes (for the same protobuf version)."""
+        return self.to_proto().SerializeToString(deterministic=True)
+
+    def copy(self) -> Graph:
+        """A graph of its own that shares only the (immutable) tensors of constants."""
+        return Graph(self.model.clone())
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The graph's inputs in order."""
+        return tuple(spec_of(value) for value in self.model.graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The graph's outputs in order."""
+        return tuple(spec_of(value) for value in self.model.graph.outputs)
+
+    @property
+    def nodes(self) -> Iterator[ir.Node]:
+        """The nodes in the order of execution."""
+        return iter(self.model.graph)
+
+    def __len__(self) -> int:
+        return len(self.model.graph)
+
+    def __repr__(self) -> str:
+        return f"Graph({self.model.graph.name!r}, {len(self)} nodes)"
+
+    @property
+    def values(self) -> Mapping[str, ir.Value]:
+        """All named values: inputs, initializers, outputs of nodes."""
+        if self._values is None:
+            graph = self.model.graph
+            found = {value.name: value for value in graph.inputs if value.name}
+            found.update(graph.initializers)
+            for node in graph:
+                found.update(
+                    (value.name, value) for value in node.outputs if value.name
+                )
+            self._values = found
+        return self._values
+
+    def value(self, tensor: str) -> ir.Value:
+        """A value by its name.
+
+        Raises:
+            GraphError: no value has this name; the message has the nearest names.
+        """
+        found = self.values.get(tensor)
+        if found is None:
+            raise GraphError(
+                f"The graph has no tensor {printable(tensor)!r}.",
+                remedy=did_you_mean(tensor, self.values)
+                or "Look the name up in the graph view.",
+            )
+        return found
+
+    def node(self, name: str) -> ir.Node:
+        """A node by its name.
+
+        Raises:
+            GraphError: no node has this name; the message has the nearest names.
+        """
+        if self._nodes is None:
+            self._nodes = {node.name: node for node in self.model.graph if node.name}
+        found = self._nodes.get(name)
+        if found is None:
+            raise GraphError(
+                f"The graph has no node {printable(name)!r}.",
+                remedy=did_you_mean(name, self._nodes)
+                or "Look the name up in the graph view.",
+            )
+        return found
+
+    def spec(self, tensor: str) -> TensorSpec:
+        """Name, shape and dtype of any value; raises :class:`GraphError` for an unknown name."""
+        return spec_of(self.value(tensor))
+
+    def producer(self, tensor: str) -> ir.Node | None:
+        """The node that computes a tensor; None for graph inputs and initializers."""
+        return self.value(tensor).producer()
+
+    def consumers(self, tensor: str) -> tuple[ir.Node, ...]:
+        """The nodes that read a tensor, each once, in the order of their uses."""
+        return tuple(self.value(tensor).consumers())
+
+    def constant(self, tensor: str) -> np.ndarray | None:
+        """The array of a constant (initializer or output of ``Constant``); None for activations."""
+        tensor_value = ir.convenience.get_const_tensor(self.value(tensor))
+        return None if tensor_value is None else tensor_value.numpy()
+
+
+def _initializers_out_of_inputs(graph: ir.Graph) -> None:
+    """IR versions below 4 list every initializer as an input, which makes it no constant."""
+    if any(value.name in graph.initializers for value in graph.inputs):
+        kept = [value for value in graph.inputs if value.name not in graph.initializers]
+        graph.inputs.clear()
+        graph.inputs.extend(kept)

@@ -1,0 +1,211 @@
+"""Quantization parameters of tensors, and the table of them that a build carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from engine.base.errors import QuantizationError
+from engine.base.text import did_you_mean, printable
+
+__all__ = ["QUANT_DTYPES", "QuantParams", "QuantTable"]
+
+# dtype -> (lowest, highest) value of the integers
+QUANT_DTYPES: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {
+        "int8": (-128, 127),
+        "uint8": (0, 255),
+        "int16": (-32768, 32767),
+        "uint16": (0, 65535),
+        "int32": (-(1 << 31), (1 << 31) - 1),
+    }
+)
+
+
+@dataclass(frozen=True)
+class QuantParams:
+    """How one tensor is quantized: ``real = (q - zero_point) * scale`` (ONNX DequantizeLinear).
+
+    Attributes:
+        dtype: ``int8``, ``uint8``, ``int16``, ``uint16`` or ``int32``.
+        scale: positive and finite, one per channel along ``axis``, or one.
+        zero_point: as many as scales, within the range of ``dtype``.
+        axis: the channel axis, or None for one scale per tensor.
+        minimum, maximum: the range used, one per scale, in units of the tensor; None where the
+            scale does not come from a range (biases).
+        observed_minimum, observed_maximum: the smallest and largest value seen in calibration.
+
+    Raises:
+        QuantizationError: on construction with values that break these rules.
+    """
+
+    dtype: str
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+    minimum: tuple[float, ...] | None = None
+    maximum: tuple[float, ...] | None = None
+    observed_minimum: float | None = None
+    observed_maximum: float | None = None
+
+    def __post_init__(self) -> None:
+        fault = self._fault()
+        if fault:
+            raise QuantizationError(
+                f"Quantization parameters are inconsistent: {fault}."
+            )
+
+    def _fault(self) -> str:
+        limits = QUANT_DTYPES.get(self.dtype)
+        if limits is None:
+            return f"{self.dtype!r} is no integer type of a quantized tensor"
+        if not self.scale or len(self.scale) != len(self.zero_point):
+            return f"{len(self.scale)} scales and {len(self.zero_point)} zero points"
+        if self.axis is None and len(self.scale) != 1:
+            return f"{len(self.scale)} scales without a channel axis"
+        scale = np.asarray(self.scale, dtype=np.float64)
+        if not (np.isfinite(scale).all() and (scale > 0).all()):
+            return "a scale is not a positive number"
+        if min(self.zero_point) < limits[0] or max(self.zero_point) > limits[1]:
+            return f"a zero point is outside {limits[0]}..{limits[1]}"
+        for bound in (self.minimum, self.maximum):
+            if bound is not None and len(bound) != len(self.scale):
+                return f"{len(bound)} range ends for {len(self.scale)} scales"
+        return ""
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Lowest and highest integer of the dtype."""
+        return QUANT_DTYPES[self.dtype]
+
+    def quantize(self, array: np.ndarray) -> np.ndarray:
+        """Real values to integers: divide, round half to even, add the zero point, saturate."""
+        scale, zero = self._shaped(array.ndim)
+        low, high = self.limits
+        # ONNX Runtime divides in float32; the same here keeps ties the same
+        steps = np.rint(array.astype(np.float32) / scale).astype(np.float64) + zero
+        return np.clip(steps, low, high).astype(self.dtype)
+
+    def dequantize(self, array: np.ndarray) -> np.ndarray:
+        """Integers to float32."""
+        scale, zero = self._shaped(array.ndim)
+        return (array.astype(np.int64) - zero).astype(np.float32) * scale
+
+    def _shaped(self, rank: int) -> tuple[np.ndarray, np.ndarray]:
+        scale = np.asarray(self.scale, dtype=np.float32)
+        zero = np.asarray(self.zero_point, dtype=np.int64)
+        if self.axis is None:
+            return scale.reshape(()), zero.reshape(())
+        shape = [1] * rank
+        shape[self.axis] = -1
+        return scale.reshape(shape), zero.reshape(shape)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; absent fields are left out."""
+        data: dict[str, Any] = {
+            "dtype": self.dtype,
+            "scale": list(self.scale),
+            "zero_point": list(self.zero_point),
+        }
+        for name in ("axis", "observed_minimum", "observed_maximum"):
+            if getattr(self, name) is not None:
+                data[name] = getattr(self, name)
+        for name in ("minimum", "maximum"):
+            if getattr(self, name) is not None:
+                data[name] = list(getattr(self, name))
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> QuantParams:
+        """Rebuild :meth:`to_json`.
+
+        Raises:
+            QuantizationError: a field is missing, of the wrong type or inconsistent.
+        """
+        try:
+            return cls(
+                dtype=str(data["dtype"]),
+                scale=tuple(float(value) for value in data["scale"]),
+                zero_point=tuple(int(value) for value in data["zero_point"]),
+                axis=None if data.get("axis") is None else int(data["axis"]),
+                minimum=_floats(data.get("minimum")),
+                maximum=_floats(data.get("maximum")),
+                observed_minimum=_float(data.get("observed_minimum")),
+                observed_maximum=_float(data.get("observed_maximum")),
+            )
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            OverflowError,
+            AttributeError,
+        ) as error:
+            raise QuantizationError(
+                f"Quantization parameters are malformed: {printable(repr(error), 200)}.",
+                cause="The quant table was damaged or written by something else.",
+            ) from error
+
+
+def _float(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _floats(values: Any) -> tuple[float, ...] | None:
+    return None if values is None else tuple(float(value) for value in values)
+
+
+class QuantTable(Mapping[str, QuantParams]):
+    """Tensor name -> :class:`QuantParams`, frozen, in the order of the graph."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(
+        self,
+        entries: Mapping[str, QuantParams] | Iterable[tuple[str, QuantParams]] = (),
+    ) -> None:
+        self._entries: Mapping[str, QuantParams] = MappingProxyType(dict(entries))
+
+    def __getitem__(self, tensor: str) -> QuantParams:
+        return self._entries[tensor]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._entries.items()))
+
+    def __repr__(self) -> str:
+        return f"QuantTable({len(self)} tensors)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (QuantTable, (dict(self._entries),))
+
+    def params(self, tensor: str) -> QuantParams:
+        """Like ``table[tensor]``, but an unknown name raises :class:`QuantizationError` with hints."""
+        found = self._entries.get(tensor)
+        if found is None:
+            raise QuantizationError(
+                f"Tensor {printable(tensor)!r} is not quantized in this build.",
+                remedy=did_you_mean(tensor, self._entries),
+            )
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data in the table's order; floats survive JSON unchanged (they are doubles)."""
+        return {name: params.to_json() for name, params in self._entries.items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> QuantTable:
+        """Rebuild :meth:`to_json`; raises :class:`QuantizationError` when malformed."""
+        if not isinstance(data, Mapping):
+            raise QuantizationError("The quant table is malformed: it is no mapping.")
+        return cls(
+            (str(name), QuantParams.from_json(params)) for name, params in data.items()
+        )

@@ -1,0 +1,78 @@
+"""What is known of one tensor: name, shape, dtype."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from engine.base.text import shape_text
+
+__all__ = ["TensorSpec", "dtype_name", "shape_of", "spec_of"]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One tensor.
+
+    Attributes:
+        name: its name in the graph.
+        shape: its dimensions; -1 for one that is unknown or dynamic. A tensor of unknown rank has
+            the shape ``(-1,)`` and ``rank_known`` false.
+        dtype: numpy's name (``float32``, ``int8``); ``ml_dtypes``' for types that numpy lacks
+            (``int4``, ``bfloat16``); ``unknown`` before shape inference.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    rank_known: bool = True
+
+    @property
+    def size(self) -> int | None:
+        """Number of elements, or None while a dimension is unknown."""
+        count = 1
+        for dim in self.shape:
+            if dim < 0:
+                return None
+            count *= dim
+        return count
+
+    @property
+    def static(self) -> bool:
+        """Whether every dimension is known."""
+        return self.rank_known and all(dim >= 0 for dim in self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{shape_text(self.shape)}]"
+
+    def to_json(self) -> dict[str, str | list[int]]:
+        """``{name, shape, dtype}`` as the views show it."""
+        return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype}
+
+
+def dtype_name(dtype: ir.DataType | None) -> str:
+    """numpy's name of an ONNX type; ``unknown`` for None and undefined types."""
+    if dtype is None or dtype == ir.DataType.UNDEFINED:
+        return "unknown"
+    if dtype == ir.DataType.STRING:
+        return "string"
+    return str(dtype.numpy().name)
+
+
+def shape_of(shape: ir.Shape | None) -> tuple[int, ...]:
+    """A shape as integers, -1 for symbolic dimensions; ``(-1,)`` for an unknown rank."""
+    if shape is None:
+        return (-1,)
+    return tuple(dim if isinstance(dim, int) else -1 for dim in shape)
+
+
+def spec_of(value: ir.Value) -> TensorSpec:
+    """The specification of a value; its constant decides where type or shape are missing."""
+    shape, dtype = value.shape, value.dtype
+    if value.const_value is not None:
+        shape = shape if shape is not None else ir.Shape(value.const_value.shape)
+        dtype = dtype if dtype is not None else value.const_value.dtype
+    return TensorSpec(
+        value.name or "", shape_of(shape), dtype_name(dtype), shape is not None
+    )
