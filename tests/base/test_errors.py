@@ -1,0 +1,65 @@
+"""Every error survives the worker protocol, and tells what, cause and remedy."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from engine.base import errors
+from engine.base.events import (
+    ArtifactWritten,
+    Event,
+    Finished,
+    LogLine,
+    Progress,
+    StageFinished,
+    StageStarted,
+    event_from_dict,
+    event_to_dict,
+)
+from engine.base.findings import Finding
+
+KINDS = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
+
+
+@pytest.mark.parametrize("cls", KINDS)
+def test_round_trip(cls: type[errors.EngineError]) -> None:
+    error = cls("It broke.", cause="Age.", remedy="Buy a new one.")
+    for back in (errors.error_from_dict(error.to_dict()), pickle.loads(pickle.dumps(error))):
+        assert type(back) is cls
+        assert (back.what, back.cause, back.remedy) == ("It broke.", "Age.", "Buy a new one.")
+    assert "Likely cause: Age." in str(error)
+
+
+def test_kinds_are_distinct() -> None:
+    assert len({cls.kind for cls in KINDS}) == len(KINDS)
+
+
+def test_unknown_kind_becomes_the_base() -> None:
+    assert type(errors.error_from_dict({"kind": "?", "what": "x"})) is errors.EngineError
+
+
+EVENTS: list[Event] = [
+    StageStarted("load", "Load", 0, 5),
+    StageFinished("load", 0.5),
+    Progress("calibrate", 1, 20, "a.jpg"),
+    LogLine("hello", "warning"),
+    ArtifactWritten("/tmp/a.rknn", "container", 12),
+    Finished("failed", 1.0, {"kind": "error", "what": "x"}),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_events_round_trip(event: Event) -> None:
+    assert event_from_dict(event_to_dict(event)) == event
+
+
+def test_an_event_of_a_newer_version_is_a_log_line() -> None:
+    assert isinstance(event_from_dict({"type": "Future", "x": 1}), LogLine)
+    assert isinstance(event_from_dict({"type": "Progress", "new_field": 1}), LogLine)
+
+
+def test_finding_round_trip() -> None:
+    finding = Finding("code", "warning", "node a", "what", "cause", "remedy", {"mean_values": [[1.0]]})
+    assert Finding.from_dict(finding.to_dict()) == finding

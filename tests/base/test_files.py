@@ -1,0 +1,101 @@
+"""Writing leaves the old file or the new one, never half of either."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from engine.base.errors import OutputError, OutputExistsError, SourceModelError
+from engine.base.files import atomic_write, read_bounded, sha256_of
+
+
+def test_writes_and_says_the_size(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    assert atomic_write(path, b"12345") == 5
+    assert path.read_bytes() == b"12345"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_existing_file_is_kept_unless_overwriting_is_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    with pytest.raises(OutputExistsError) as caught:
+        atomic_write(path, b"new")
+    assert "exists" in caught.value.what
+    assert path.read_bytes() == b"old"
+    atomic_write(path, b"new", overwrite=True)
+    assert path.read_bytes() == b"new"
+
+
+def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def writer(stream: BinaryIO) -> None:
+        stream.write(b"half")
+        raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        atomic_write(tmp_path / "a.bin", writer)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OutputError) as caught:
+        atomic_write(tmp_path / "no" / "a.bin", b"")
+    assert "does not exist" in caught.value.cause
+    assert str(tmp_path / "no") in caught.value.remedy
+
+
+def test_a_folder_in_the_way_is_said(tmp_path: Path) -> None:
+    with pytest.raises(OutputError) as caught:
+        atomic_write(tmp_path, b"", overwrite=True)
+    assert "folder" in caught.value.cause
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("this user may not mount a small disk")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_full_disk(small_disk: Path) -> None:
+    path = small_disk / "a.bin"
+    path.write_bytes(b"old")
+    with pytest.raises(OutputError) as caught:
+        atomic_write(path, bytes(200_000), overwrite=True)
+    assert "full" in caught.value.cause
+    assert path.read_bytes() == b"old"
+    assert list(small_disk.iterdir()) == [path]
+
+
+def test_read_only_disk(small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(OutputError) as caught:
+        atomic_write(small_disk / "a.bin", b"1")
+    assert "read-only" in caught.value.cause
+
+
+def test_reading_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"12345")
+    assert read_bounded(path, 5, "a test file") == b"12345"
+    with pytest.raises(SourceModelError, match="read up to 4"):
+        read_bounded(path, 4, "a test file")
+    with pytest.raises(SourceModelError, match="does not exist"):
+        read_bounded(tmp_path / "b.bin", 4, "a test file")
+    with pytest.raises(SourceModelError, match="directory"):
+        read_bounded(tmp_path, 1 << 20, "a test file")
+
+
+def test_digest(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"")
+    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert sha256_of(path) == empty
