@@ -66,9 +66,6 @@ class EngineError(Exception):
             "exit_code": self.exit_code,
         }
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (error_from_dict, (self.to_dict(),))
-
 
 class UsageError(EngineError):
     """A call or command with arguments that do not fit."""
