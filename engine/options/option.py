@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any, Literal
 
 from engine.base.errors import RecipeError
@@ -29,6 +30,9 @@ Value = Any
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
+_LARGEST = 3.4e38  # what float32 holds
+_SMALLEST_DIVISOR = 1e-30  # below it float32 pixels become infinite
+_LARGEST_SIZE = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Option:
         if text.startswith(("[", '"')) or text == "null":
             try:
                 return json.loads(text)
-            except json.JSONDecodeError:
+            except (ValueError, RecursionError):
                 raise self._error(text, "a list") from None
         parts = [p.strip() for p in text.split(";")]
         if self.kind == "names":
@@ -120,6 +124,8 @@ class Option:
         Raises:
             RecipeError: it has the wrong type, is out of range, or is not one of the choices.
         """
+        if hasattr(value, "tolist"):  # a numpy array or number
+            value = value.tolist()
         if value is None:
             return self.default
         checker = getattr(self, f"_check_{self.kind}")
@@ -131,8 +137,9 @@ class Option:
         raise self._error(value, "yes or no")
 
     def _check_int(self, value: Value) -> int:
-        if isinstance(value, bool) or not isinstance(value, int):
+        if isinstance(value, bool) or not isinstance(value, Integral):
             raise self._error(value, "a whole number")
+        value = int(value)
         if self.minimum is not None and value < self.minimum:
             raise self._error(value, f"at least {self.minimum}")
         if self.maximum is not None and value > self.maximum:
@@ -140,7 +147,7 @@ class Option:
         return value
 
     def _check_text(self, value: Value) -> str:
-        if not isinstance(value, str):
+        if not isinstance(value, str) or "\0" in value:
             raise self._error(value, "text")
         return value
 
@@ -161,12 +168,14 @@ class Option:
     def _check_names(self, value: Value) -> list[str]:
         if isinstance(value, str):
             value = [value]
-        if isinstance(value, Sequence) and value and all(isinstance(n, str) for n in value):
+        if isinstance(value, Sequence) and value and all(isinstance(n, str) and n for n in value):
             return list(value)
         raise self._error(value, "a list of tensor names")
 
     def _check_paths(self, value: Value) -> list[str | None]:
-        if isinstance(value, Sequence) and all(n is None or isinstance(n, str) for n in value):
+        if isinstance(value, str):
+            value = [value]
+        if isinstance(value, Sequence) and value and all(n is None or _path(n) for n in value):
             return list(value)
         raise self._error(value, "a list with one npy path or null per input")
 
@@ -186,14 +195,16 @@ class Option:
     def _check_channels(self, value: Value) -> list[list[float]]:
         rows = _per_input(value)
         if rows and all(_finite(n) for row in rows for n in row):
-            if self.name == "std_values" and any(n == 0 for row in rows for n in row):
+            if self.name == "std_values" and any(
+                abs(n) < _SMALLEST_DIVISOR for row in rows for n in row
+            ):
                 raise self._error(value, "without 0: pixels are divided by it")
             return [[float(n) for n in row] for row in rows]
         raise self._error(value, "one list of numbers per input, as [[127, 127, 127]]")
 
     def _error(self, value: Value, expected: str) -> RecipeError:
         return RecipeError(
-            f"{self.name} is {printable(repr(value), 80)}; it must be {expected}.",
+            f"{self.name} is {_shown(value)}; it must be {expected}.",
             remedy=f"{self.help} Default: {self.default!r}.",
         )
 
@@ -204,9 +215,9 @@ class Option:
         if isinstance(value, bool):
             return "yes" if value else "no"
         if self.kind == "names":
-            return (
-                json.dumps(value) if any("," in n or ";" in n for n in value) else ", ".join(value)
-            )
+            text = ", ".join(value)
+            plain = not text.startswith(("[", '"')) and self._parse_list(text) == list(value)
+            return text if plain else json.dumps(value)
         if isinstance(value, list):
             return json.dumps(value)
         return str(value)
@@ -234,14 +245,21 @@ def _per_input(value: Value) -> list[list[Any]] | None:
     return None
 
 
+def _shown(value: Value) -> str:
+    try:
+        return printable(repr(value), 80)
+    except ValueError:  # Python refuses to print a whole number of more than 4300 digits
+        return "a very large number"
+
+
+def _path(value: Value) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
 def _finite(value: Value) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and value == value
-        and abs(value) != float("inf")
-    )
+    """Whether it is a number within float32's range; NaN is not."""
+    return isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
 def _whole(value: Value) -> bool:
-    return _finite(value) and int(value) == value
+    return _finite(value) and abs(value) <= _LARGEST_SIZE and int(value) == value

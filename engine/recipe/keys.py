@@ -1,0 +1,142 @@
+"""What a stage of the pipeline depends on, as canonical bytes and hashes; the recipe of a container."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from engine.options import OPTIONS, SECTIONS, STAGES, Value, option
+from engine.recipe.model import PATH_KINDS, VERSION, Recipe, thawed
+
+__all__ = ["canonical_json", "portable", "portable_values", "stage_key", "stage_values"]
+
+
+def canonical_json(value: Any) -> bytes:
+    """JSON with sorted keys, no blanks, ASCII only: equal values have equal bytes.
+
+    Raises:
+        ValueError: NaN or infinity, which JSON does not have.
+    """
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    ).encode("ascii")
+
+
+def stage_values(recipe: Recipe, stage: str) -> dict[str, Value]:
+    """Every option whose first stage is ``stage``, defaults included, without those that name files.
+
+    What the named files hold decides, not their names: :func:`stage_key` takes their hashes.
+    """
+    if stage not in STAGES:
+        raise KeyError(stage)
+    return {
+        o.name: thawed(recipe.value(o.name))
+        for o in OPTIONS
+        if o.stage == stage and o.kind not in PATH_KINDS
+    }
+
+
+def stage_key(
+    recipe: Recipe,
+    stage: str,
+    *,
+    contents: Mapping[str, Value] | None = None,
+    previous: str = "",
+    extra: Mapping[str, Value] | None = None,
+) -> str:
+    """Hexadecimal SHA-256 of everything that the result of ``stage`` depends on.
+
+    Args:
+        recipe: the build's options.
+        stage: one of ``engine.options.STAGES``.
+        contents: for each set option of this stage that names files, the hash of what they hold.
+        previous: the key of the stage before.
+        extra: whatever else decides the result (library versions, the version of the stage's code).
+
+    Raises:
+        KeyError: a file option of this stage is set and ``contents`` does not have it, a mistake of the
+            program that would let a changed file go unnoticed.
+    """
+    hashes = dict(contents or {})
+    files = {
+        o.name: hashes[o.name]
+        for o in OPTIONS
+        if o.stage == stage and o.kind in PATH_KINDS and recipe.value(o.name) is not None
+    }
+    parts = {
+        "stage": stage,
+        "values": stage_values(recipe, stage),
+        "contents": files,
+        "previous": previous,
+        "extra": dict(extra or {}),
+    }
+    return hashlib.sha256(canonical_json(parts)).hexdigest()
+
+
+def portable(recipe: Recipe, digests: Mapping[str, str]) -> dict[str, Any]:
+    """The recipe for a container: every default written out, files as name and SHA-256, no path.
+
+    Args:
+        recipe: the build's options.
+        digests: SHA-256 of every file or dataset that the recipe names, by the text that names it.
+
+    Returns:
+        Plain data: ``version`` and the sections; a file is ``{"file": name, "sha256": digest}``.
+    """
+    data: dict[str, Any] = {"version": VERSION, **{name: {} for name in SECTIONS}}
+    for declared in OPTIONS:
+        value = thawed(recipe.value(declared.name))
+        if declared.kind in PATH_KINDS:
+            value = _named(value, digests)
+        data[declared.section][declared.name] = value
+    return data
+
+
+def _named(value: Value, digests: Mapping[str, str]) -> Value:
+    if isinstance(value, list):
+        return [_named(v, digests) for v in value]
+    if value is None:
+        return None
+    # abspath so that "." has the folder's name
+    return {"file": os.path.basename(os.path.abspath(value)), "sha256": digests[value]}
+
+
+def portable_values(data: Mapping[str, Any]) -> dict[str, Value]:
+    """The flat dict of option values of a container's recipe, for showing; files by their names.
+
+    Options that this version does not know, and values that do not fit, are left out: a container is a
+    foreign file.
+    """
+    values: dict[str, Value] = {}
+    for declared in OPTIONS:
+        section = data.get(declared.section)
+        if not isinstance(section, Mapping) or declared.name not in section:
+            continue
+        value = section[declared.name]
+        if declared.kind in PATH_KINDS:
+            value = _names(value)
+        if value is None or not _fits(declared.name, value):
+            continue
+        checked = declared.check(value)
+        if checked != declared.default:
+            values[declared.name] = checked
+    return values
+
+
+def _names(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_names(v) for v in value]
+    return value.get("file") if isinstance(value, Mapping) else None
+
+
+def _fits(name: str, value: Any) -> bool:
+    from engine.base.errors import RecipeError
+
+    try:
+        option(name).check(value)
+    except RecipeError:
+        return False
+    return True
