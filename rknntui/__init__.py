@@ -1,0 +1,1 @@
+"""RKNN TUI: the workbench and the command line over ``engine``. Imports only what ``engine.__all__`` names."""

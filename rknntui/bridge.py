@@ -1,0 +1,210 @@
+"""The way to the engine: one warm worker process, its queries and its jobs, as messages of the session.
+
+The worker is started after the first paint, starts anew by itself after a crash, and outlives the interface
+while a job runs in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rknntui.jobview import JobView
+from rknntui.messages import WorkerChanged
+
+if TYPE_CHECKING:
+    from textual.message import Message
+
+    from engine import Job, Worker
+    from rknntui.state import Session
+
+__all__ = ["Bridge"]
+
+TELL_SECONDS = 0.12
+"""At most so often a running job is drawn, so that a burst of events leaves time for keys."""
+
+
+class Bridge:
+    """Queries and jobs for the screens.
+
+    Args:
+        session: takes the jobs' events.
+        publish: posts a message to everybody.
+        report: shows an error that nobody waits for, such as that of a job.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        publish: Callable[[Message], None],
+        report: Callable[[Exception], None],
+    ) -> None:
+        self._session = session
+        self._publish = publish
+        self._report = report
+        self._worker: Worker | None = None
+        self._starting: asyncio.Task[Worker] | None = None
+        self._jobs: dict[str, Job] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.state = "starting"
+
+    # -- worker --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the worker and look for running jobs; returns at once."""
+        self._spawn(self._warm_up())
+        self._spawn(self._reattach())
+
+    async def _warm_up(self) -> None:
+        from engine import EngineError
+
+        with contextlib.suppress(EngineError):  # told as state; the next request tries again
+            await self.call("ping", {})
+
+    async def _get_worker(self) -> Worker:
+        if self._worker is not None:
+            return self._worker
+        if self._starting is None:
+            from engine import Worker
+
+            self._starting = asyncio.create_task(Worker.start())
+        try:
+            self._worker = await asyncio.shield(self._starting)
+        finally:
+            if self._starting is not None and self._starting.done():
+                self._starting = None
+        return self._worker
+
+    def _set_state(self, state: str) -> None:
+        if state != self.state:
+            self.state = state
+            self._publish(WorkerChanged(state))
+
+    async def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask a query.
+
+        Raises:
+            EngineError: as the worker raised it; ``WorkerError`` when it ended, which the next call mends.
+        """
+        from engine import WorkerError
+
+        try:
+            worker = await self._get_worker()
+            answer = await worker.call(method, params)
+        except WorkerError:
+            self._set_state("lost")
+            raise
+        self._set_state("ready")
+        return answer
+
+    # -- jobs ----------------------------------------------------------------------------------------------
+
+    async def submit(self, method: str, params: dict[str, Any], title: str) -> JobView:
+        """Start a job; events and end come as messages, an error of the job is reported.
+
+        Raises:
+            EngineError: it was refused, or there is no worker.
+        """
+        from engine import WorkerError
+
+        try:
+            worker = await self._get_worker()
+            job = await worker.submit(method, params)
+        except WorkerError:
+            self._set_state("lost")
+            raise
+        view = JobView(job.id, method, title, time.time(), params=params)
+        self._follow(job, view)
+        return view
+
+    def _follow(self, job: Job, view: JobView) -> None:
+        self._jobs[job.id] = job
+        self._session.job_started(view)
+        self._spawn(self._listen(job, view))
+
+    async def _listen(self, job: Job, view: JobView) -> None:
+        from engine import EngineError, JobCancelledError
+
+        waiting: asyncio.TimerHandle | None = None
+        loop = asyncio.get_running_loop()
+
+        def tell() -> None:
+            nonlocal waiting
+            waiting = None
+            self._session.job_changed(view)
+
+        result: dict[str, Any] | None = None
+        failure: EngineError | None = None
+        try:
+            async for event in job.events():
+                view.apply(event)
+                if waiting is None:
+                    waiting = loop.call_later(TELL_SECONDS, tell)
+            result = await job.result()
+        except JobCancelledError as error:
+            view.state, view.error = "cancelled", error.to_dict()
+        except EngineError as error:
+            failure = error
+            if view.state in ("running", "done"):
+                view.state = "failed"
+            view.error = error.to_dict()
+        finally:
+            if waiting is not None:
+                waiting.cancel()
+        if view.state == "running":
+            view.state = "done"
+        self._jobs.pop(job.id, None)
+        self._session.job_ended(view, result)
+        if failure is not None and view.state == "failed":
+            self._report(failure)
+
+    async def cancel(self, job_id: str) -> None:
+        """Ask a job to stop; the second call for the same job kills its worker."""
+        job, view = self._jobs.get(job_id), self._session.jobs.get(job_id)
+        if job is not None and view is not None:
+            view.cancelling = True
+            self._session.job_changed(view)
+            await job.cancel()
+
+    async def _reattach(self) -> None:
+        from engine import EngineError, attach, list_jobs
+
+        for record in reversed(await asyncio.to_thread(list_jobs, 20)):
+            if record.state != "running" or record.id in self._jobs:
+                continue
+            try:
+                job = attach(record.id)
+            except EngineError:  # it ended meanwhile and its record was removed
+                continue
+            view = JobView(
+                record.id, record.method, record.title, record.started, record.params, ours=False
+            )
+            self._follow(job, view)
+
+    # -- end -----------------------------------------------------------------------------------------------
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._report(error)
+
+    async def close(self) -> None:
+        """Let the worker go; it ends when its job is done."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._starting is not None:
+            with contextlib.suppress(Exception):
+                self._worker = await self._starting
+        if self._worker is not None:
+            await self._worker.close()
+            self._worker = None

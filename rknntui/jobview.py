@@ -1,0 +1,112 @@
+"""A job as the screens show it, built from its events."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine import (
+    ArtifactWritten,
+    Event,
+    Finished,
+    LogLine,
+    Progress,
+    StageFinished,
+    StageStarted,
+)
+
+__all__ = ["JobView", "StageView"]
+
+LOG_LINES = 20_000
+"""Lines of a log that the interface keeps; all of them stay in the job's file."""
+
+
+@dataclass
+class StageView:
+    """One stage; ``seconds`` is None while it runs, ``total`` 0 while unknown."""
+
+    name: str
+    title: str
+    done: int = 0
+    total: int = 0
+    note: str = ""
+    seconds: float | None = None
+    cached: bool = False
+
+    @property
+    def fraction(self) -> float:
+        """0..1 of this stage."""
+        if self.seconds is not None:
+            return 1.0
+        return min(1.0, self.done / self.total) if self.total else 0.0
+
+
+@dataclass
+class JobView:
+    """What is known of one job.
+
+    Attributes:
+        state: ``running``, ``done``, ``failed`` or ``cancelled``.
+        started: seconds since the epoch.
+        count: number of stages it announced.
+        error: as ``EngineError.to_dict`` gives it.
+        ours: whether this interface started it (else it was reattached).
+    """
+
+    id: str
+    method: str
+    title: str
+    started: float
+    params: dict[str, Any] = field(default_factory=dict)
+    state: str = "running"
+    stages: dict[str, StageView] = field(default_factory=dict)
+    count: int = 0
+    log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
+    logged: int = 0
+    artifacts: list[ArtifactWritten] = field(default_factory=list)
+    seconds: float | None = None
+    error: dict[str, Any] | None = None
+    cancelling: bool = False
+    ours: bool = True
+
+    @property
+    def running(self) -> bool:
+        """Whether it still runs."""
+        return self.state == "running"
+
+    @property
+    def stage(self) -> StageView | None:
+        """The stage that runs, or the last one."""
+        return next(reversed(self.stages.values()), None)
+
+    @property
+    def fraction(self) -> float:
+        """0..1 of the whole job; every stage counts alike."""
+        if self.state == "done":
+            return 1.0
+        total = max(self.count, len(self.stages), 1)
+        return sum(stage.fraction for stage in self.stages.values()) / total
+
+    def apply(self, event: Event) -> None:
+        """Take one event."""
+        match event:
+            case StageStarted():
+                self.stages[event.stage] = StageView(event.stage, event.title)
+                self.count = event.count
+            case StageFinished():
+                stage = self._stage(event.stage)
+                stage.seconds, stage.cached = event.seconds, event.cached
+            case Progress():
+                stage = self._stage(event.stage)
+                stage.done, stage.total, stage.note = event.done, event.total, event.note
+            case LogLine():
+                self.log.append(event)
+                self.logged += 1
+            case ArtifactWritten():
+                self.artifacts.append(event)
+            case Finished():
+                self.state, self.seconds, self.error = event.state, event.seconds, event.error
+
+    def _stage(self, name: str) -> StageView:
+        return self.stages.setdefault(name, StageView(name, name))

@@ -1,0 +1,1 @@
+"""The workspaces, imported on first visit, and the dialogs."""
