@@ -139,12 +139,12 @@ class Option:
     def _check_int(self, value: Value) -> int:
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise self._error(value, "a whole number")
-        value = int(value)
-        if self.minimum is not None and value < self.minimum:
+        number = int(value)
+        if self.minimum is not None and number < self.minimum:
             raise self._error(value, f"at least {self.minimum}")
-        if self.maximum is not None and value > self.maximum:
+        if self.maximum is not None and number > self.maximum:
             raise self._error(value, f"at most {self.maximum}")
-        return value
+        return number
 
     def _check_text(self, value: Value) -> str:
         if not isinstance(value, str) or "\0" in value:
@@ -258,7 +258,10 @@ def _path(value: Value) -> bool:
 
 def _finite(value: Value) -> bool:
     """Whether it is a number within float32's range; NaN is not."""
-    return isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    number: Any = value  # typing knows no order of Real
+    return bool(-_LARGEST <= number <= _LARGEST)
 
 
 def _whole(value: Value) -> bool:

@@ -1,6 +1,7 @@
 """The recipe: one YAML file, or one frozen object, with everything needed to build again.
 
-Sections, names, defaults and checks are those of ``engine.options``; nothing is declared here a second time.
+Sections, names, defaults and checks are those of ``engine.options``; nothing is declared here a
+second time.
 """
 
 from __future__ import annotations

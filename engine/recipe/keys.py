@@ -1,11 +1,11 @@
-"""What a stage of the pipeline depends on, as canonical bytes and hashes; the recipe of a container."""
+"""What a stage of the pipeline depends on, as bytes and hashes; the recipe of a container."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from engine.options import OPTIONS, SECTIONS, STAGES, Value, option
@@ -26,7 +26,7 @@ def canonical_json(value: Any) -> bytes:
 
 
 def stage_values(recipe: Recipe, stage: str) -> dict[str, Value]:
-    """Every option whose first stage is ``stage``, defaults included, without those that name files.
+    """Every option whose first stage is ``stage``, defaults included, those naming files aside.
 
     What the named files hold decides, not their names: :func:`stage_key` takes their hashes.
     """
@@ -57,8 +57,8 @@ def stage_key(
         extra: whatever else decides the result (library versions, the version of the stage's code).
 
     Raises:
-        KeyError: a file option of this stage is set and ``contents`` does not have it, a mistake of the
-            program that would let a changed file go unnoticed.
+        KeyError: a file option of this stage is set and ``contents`` does not have it, a mistake of
+            the program that would let a changed file go unnoticed.
     """
     hashes = dict(contents or {})
     files = {
@@ -100,15 +100,17 @@ def _named(value: Value, digests: Mapping[str, str]) -> Value:
         return [_named(v, digests) for v in value]
     if value is None:
         return None
-    # abspath so that "." has the folder's name
-    return {"file": os.path.basename(os.path.abspath(value)), "sha256": digests[value]}
+    name = Path(value).absolute().name
+    if name in ("", ".."):
+        name = Path(value).resolve().name
+    return {"file": name, "sha256": digests[value]}
 
 
 def portable_values(data: Mapping[str, Any]) -> dict[str, Value]:
     """The flat dict of option values of a container's recipe, for showing; files by their names.
 
-    Options that this version does not know, and values that do not fit, are left out: a container is a
-    foreign file.
+    Options that this version does not know, and values that do not fit, are left out: a container
+    is a foreign file.
     """
     values: dict[str, Value] = {}
     for declared in OPTIONS:

@@ -84,7 +84,7 @@ class Preprocessing(_Section):
 
     mean_values: tuple[tuple[float, ...], ...] | None = _option("mean_values")
     std_values: tuple[tuple[float, ...], ...] | None = _option("std_values")
-    quant_img_RGB2BGR: bool | tuple[bool, ...] = _option("quant_img_RGB2BGR")
+    quant_img_RGB2BGR: bool | tuple[bool, ...] = _option("quant_img_RGB2BGR")  # noqa: N815
     resize_filter: str = _option("resize_filter")
     resize_fit: str = _option("resize_fit")
 
@@ -117,8 +117,8 @@ class Calibration(_Section):
 class Recipe(BaseModel):
     """Everything needed to build again. Frozen and hashable; equal recipes have equal hashes.
 
-    Make one with :meth:`from_values` or ``load_recipe``; paths are kept as text, absolute when it came from
-    a file or when ``from_values`` was given a base.
+    Make one with :meth:`from_values` or ``load_recipe``; paths are kept as text, absolute
+    when it came from a file or when ``from_values`` was given a base.
 
     Raises:
         RecipeError: an option is unknown or does not fit; options that contradict each other.
@@ -172,7 +172,7 @@ class Recipe(BaseModel):
         return cls(**sections)  # type: ignore[arg-type]  # plain dicts become sections
 
     def value(self, name: str) -> Value:
-        """The value of one option by its name, as a tuple where it is a list; KeyError if unknown."""
+        """The value of one option by its name, lists as tuples; KeyError if unknown."""
         return getattr(self.section(option(name).section), name)
 
     def section(self, name: Section) -> BaseModel:
@@ -181,7 +181,7 @@ class Recipe(BaseModel):
         return part
 
     def to_values(self, *, everything: bool = False) -> dict[str, Value]:
-        """The flat dict of option name -> value, lists as lists; defaults only with ``everything``."""
+        """The flat dict of option name -> value, as JSON has it; defaults with ``everything``."""
         return {
             o.name: thawed(value)
             for o in OPTIONS
@@ -197,7 +197,7 @@ _NAMES = frozenset(o.name for o in OPTIONS)
 
 
 def unknown_option(name: str, near: Mapping[str, Any]) -> RecipeError:
-    """The error for a name that is no option, or belongs to another section than one with ``near``."""
+    """The error for a name that is no option, or that belongs to another section."""
     shown = printable(name, 80)
     if name in _NAMES:
         home = option(name).section
@@ -250,7 +250,7 @@ def _contradictions(recipe: Recipe) -> dict[str, str]:
 
 
 def recipe_problems(values: Mapping[str, Value]) -> dict[str, str]:
-    """Option name -> message of everything in a flat dict that does not fit, for live validation."""
+    """Option name -> message of everything in a flat dict that does not fit."""
     problems = check_values(dict(values))
     good = {name: value for name, value in values.items() if name not in problems}
     sections: dict[str, dict[str, Value]] = {name: {} for name in SECTIONS}

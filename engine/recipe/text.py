@@ -34,8 +34,9 @@ __all__ = [
 
 SIZE_LIMIT = 1 << 20
 DEPTH_LIMIT = 8
-EVENT_LIMIT = 200_000
+EVENT_LIMIT = 20_000
 _SHOWN_PROBLEMS = 8
+_KEPT_PROBLEMS = 100
 
 # libyaml reads 1 MB in 0.2 s, the Python parser in 10 s; both are "safe": plain data only
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -43,13 +44,20 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong in a recipe file: the option (empty: the file), its line from 1 (0: none), what."""
+    """Something wrong in a recipe file.
+
+    Attributes:
+        option: the option or section; empty for the file as a whole.
+        line: from 1; 0 where there is none.
+        message: what is wrong.
+    """
 
     option: str
     line: int
     message: str
 
     def __str__(self) -> str:
+        """The message with its line."""
         return f"line {self.line}: {self.message}" if self.line else self.message
 
 
@@ -62,6 +70,7 @@ class Change:
     after: str
 
     def __str__(self) -> str:
+        """``option: before -> after``."""
         return f"{self.option}: {self.before or '(unset)'} -> {self.after or '(unset)'}"
 
 
@@ -69,7 +78,8 @@ def load_recipe(path: Path) -> Recipe:
     """The recipe of a YAML file; relative paths in it start at its folder.
 
     Raises:
-        RecipeError: missing or unreadable file, not YAML, an unknown or unfitting option; names the line.
+        RecipeError: missing or unreadable file, not YAML, an unknown or unfitting option; names
+            the line.
     """
     values, problems = read_recipe(path)
     if problems:
@@ -176,7 +186,7 @@ def _values(data: Any, node: Any) -> tuple[dict[str, Value], tuple[Problem, ...]
         for name, at, _ in _entries(child, problems):
             if name in known:
                 values[name], lines[name] = part[name], at
-            else:
+            elif len(problems) < _KEPT_PROBLEMS:  # looking for near names takes time
                 problems.append(_unknown(name, at, known))
     for name, message in recipe_problems(values).items():
         problems.append(Problem(name, lines.get(name, 0), message))
@@ -185,7 +195,7 @@ def _values(data: Any, node: Any) -> tuple[dict[str, Value], tuple[Problem, ...]
 
 
 def _entries(node: Any, problems: list[Problem]) -> Iterator[tuple[str, int, Any]]:
-    """(key, line, value node) of a mapping node; keys that are no text or come twice are problems."""
+    """(key, line, value node) of a mapping; keys that are no text or come twice are problems."""
     seen: set[str] = set()
     for key, value in node.value:
         line = key.start_mark.line + 1

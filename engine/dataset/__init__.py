@@ -1,0 +1,39 @@
+"""Calibration datasets: from the vendor's ``dataset.txt`` to what the network sees.
+
+The same code reads for calibration, simulation, accuracy analysis and preview. One sample at a
+time is in memory.
+"""
+
+from __future__ import annotations
+
+from engine.dataset.checks import DatasetFacts, FileProblem, check
+from engine.dataset.listing import (
+    Dataset,
+    dataset_digest,
+    dataset_from_paths,
+    file_digest,
+    read_dataset,
+)
+from engine.dataset.make import MadeDataset, make_dataset
+from engine.dataset.preprocess import InputPlan, Preprocess, prepare_array
+from engine.dataset.preview import preview
+from engine.dataset.samples import SampleStream, samples
+
+__all__ = [
+    "Dataset",
+    "DatasetFacts",
+    "FileProblem",
+    "InputPlan",
+    "MadeDataset",
+    "Preprocess",
+    "SampleStream",
+    "check",
+    "dataset_digest",
+    "dataset_from_paths",
+    "file_digest",
+    "make_dataset",
+    "prepare_array",
+    "preview",
+    "read_dataset",
+    "samples",
+]

@@ -1,0 +1,216 @@
+"""What can be said of a dataset before a build: everything wrong with it at once, and findings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.base.errors import DatasetError
+from engine.base.events import Progress, Reporter
+from engine.base.findings import Finding
+from engine.base.text import shape_text
+from engine.dataset.decode import file_kind, open_picture, orientation
+from engine.dataset.listing import Dataset
+from engine.dataset.preprocess import InputPlan, Preprocess
+from engine.dataset.samples import (
+    Tally,
+    input_count_error,
+    load_file,
+    note_picture,
+    place_array,
+    require_picture_input,
+)
+
+if TYPE_CHECKING:
+    from engine.graph.ir import TensorSpec
+
+__all__ = ["DatasetFacts", "FileProblem", "check"]
+
+
+@dataclass(frozen=True)
+class FileProblem:
+    """One file, or line, that a build would stop at.
+
+    Attributes:
+        line: in the list, or number of the sample where there is no list; from 1.
+        file: its path; empty where the line as a whole is wrong.
+        what, cause, remedy: as of an error.
+    """
+
+    line: int
+    file: str
+    what: str
+    cause: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class DatasetFacts:
+    """What a dataset holds.
+
+    Attributes:
+        samples, files: their numbers.
+        pictures, arrays: how many of the files are pictures, npy.
+        sizes: (size as text, count), the most frequent first: ``640x480`` (width, height) of
+            pictures, shape of arrays.
+        problems: everything a build would stop at.
+    """
+
+    samples: int
+    files: int
+    pictures: int
+    arrays: int
+    sizes: tuple[tuple[str, int], ...]
+    problems: tuple[FileProblem, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        data = asdict(self)
+        data["sizes"] = [list(pair) for pair in self.sizes]
+        data["problems"] = [asdict(problem) for problem in self.problems]
+        return data
+
+
+class _Checker:
+    def __init__(self, plans: tuple[InputPlan, ...], decode: bool) -> None:
+        self.plans = plans
+        self.decode = decode
+        self.tally = Tally()
+        self.sizes: Counter[str] = Counter()
+        self.arrays = 0
+        self.turned = 0
+
+    def file(self, path: Path, plan: InputPlan) -> None:
+        """Check one file; DatasetError when a build would stop at it."""
+        if file_kind(path) == "npy":
+            scratch = Tally()  # decoding below counts by itself
+            placed = place_array(path, plan, scratch if self.decode else self.tally)
+            self.arrays += 1
+            self.sizes[shape_text(placed.shape)] += 1
+        else:
+            require_picture_input(path, plan)
+            with open_picture(path) as image:
+                self.sizes[f"{image.size[0]}x{image.size[1]}"] += 1
+                self.turned += orientation(image) != 1
+                if not self.decode:
+                    note_picture(image, plan, self.tally)
+        if self.decode:
+            load_file(path, plan, self.tally)
+
+    def findings(self, dataset: Dataset) -> list[Finding]:
+        found = list(self.tally.findings(self.plans))
+        found += _unset(self.plans, self.tally.pictures)
+        if self.turned:
+            found.append(
+                Finding(
+                    "orientation-ignored",
+                    "info",
+                    "dataset",
+                    f"{self.turned} pictures say that they are turned (EXIF); they are read as "
+                    "stored.",
+                    cause="Cameras store the turn beside the pixels; it is not applied.",
+                    remedy="Save them upright if the network should see them so.",
+                )
+            )
+        found += _repeated(dataset)
+        found += _batches(self.plans, self.tally.pictures)
+        return found
+
+
+def check(
+    dataset: Dataset,
+    inputs: Sequence[TensorSpec],
+    preprocess: Preprocess,
+    *,
+    decode: bool = False,
+    reporter: Reporter | None = None,
+) -> tuple[DatasetFacts, tuple[Finding, ...]]:
+    """Look at every file: its head only (0.2 ms a picture), or with ``decode`` all of it.
+
+    Raises:
+        RecipeError: mean, std or swap do not fit the inputs. What is wrong with the files is no
+            error here, it is among the problems of the facts.
+    """
+    checker = _Checker(preprocess.plans(inputs), decode)
+    problems: list[FileProblem] = []
+    files = 0
+    for index, entry in enumerate(dataset.entries):
+        if reporter is not None:
+            reporter.check_cancelled()
+            reporter.emit(Progress("dataset", index, len(dataset)))
+        line = dataset.lines[index] if dataset.lines else index + 1
+        files += len(entry)
+        if len(entry) != len(checker.plans):
+            problems.append(_problem(line, "", input_count_error(dataset, index, checker.plans)))
+            continue
+        for path, plan in zip(entry, checker.plans, strict=True):
+            try:
+                checker.file(path, plan)
+            except DatasetError as error:
+                problems.append(_problem(line, str(path), error))
+    facts = DatasetFacts(
+        samples=len(dataset),
+        files=files,
+        pictures=checker.tally.pictures,
+        arrays=checker.arrays,
+        sizes=tuple(checker.sizes.most_common()),
+        problems=tuple(problems),
+    )
+    return facts, tuple(checker.findings(dataset))
+
+
+def _problem(line: int, file: str, error: DatasetError) -> FileProblem:
+    return FileProblem(line, file, error.what, error.cause, error.remedy)
+
+
+def _unset(plans: Sequence[InputPlan], pictures: int) -> list[Finding]:
+    """Pictures reach the network as 0..255: right for some models, forgotten for most."""
+    if not pictures:
+        return []
+    return [
+        Finding(
+            "mean-std-unset",
+            "warning",
+            "mean_values",
+            f"Input {plan.name} gets pixels as they are, 0..255.",
+            cause="mean_values and std_values are unset.",
+            remedy="Set them as the model was trained, unless it normalises by itself.",
+        )
+        for plan in plans
+        if plan.takes_pictures and plan.mean is None and plan.std is None and plan.dtype != "uint8"
+    ]
+
+
+def _repeated(dataset: Dataset) -> list[Finding]:
+    repeated = len(dataset.entries) - len(set(dataset.entries))
+    if not repeated:
+        return []
+    return [
+        Finding(
+            "samples-repeated",
+            "info",
+            "dataset",
+            f"{repeated} of {len(dataset)} samples are listed more than once.",
+            remedy="Remove the repeats; they cost time and add nothing to minimum and maximum.",
+        )
+    ]
+
+
+def _batches(plans: Sequence[InputPlan], pictures: int) -> list[Finding]:
+    if not pictures:
+        return []
+    return [
+        Finding(
+            "batch-repeated",
+            "info",
+            plan.name,
+            f"Input {plan.name} takes {plan.shape[0]} pictures at once; each sample is repeated.",
+            cause="The model has a fixed batch above 1.",
+            remedy="Set input_size_list with a batch of 1, where the model allows it.",
+        )
+        for plan in plans
+        if plan.takes_pictures and plan.shape[0] > 1
+    ]

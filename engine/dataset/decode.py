@@ -1,0 +1,196 @@
+"""Opening one file of a dataset: jpg, png and bmp by Pillow, npy by numpy, each within bounds.
+
+What a file is, its first bytes say, not its suffix. Errors here say what is wrong with the
+file; who reads a dataset adds the line.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from engine.base.errors import DatasetError
+from engine.base.text import printable
+
+__all__ = ["file_kind", "open_array", "open_picture", "readable_picture", "rgb_or_grey"]
+
+PIXEL_LIMIT = 89_478_485
+"""Pixels of the largest picture that is decoded: Pillow's own limit, 256 MiB as RGB."""
+
+_FORMATS = ("JPEG", "PNG", "BMP")
+# modes of more than 8 bits a channel: Pillow would clip them at 255
+_DEEP_MODES = frozenset({"I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
+# what Pillow's decoders raise on corrupt files
+_CORRUPT = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    TypeError,
+    IndexError,
+    KeyError,
+    EOFError,
+    OverflowError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+    Image.DecompressionBombWarning,
+)
+_ORIENTATION = 0x0112
+
+Kind = Literal["picture", "npy"]
+
+
+def file_kind(path: Path) -> Kind:
+    """Whether a file is an npy array or else has to be a picture.
+
+    Raises:
+        DatasetError: missing or unreadable; empty; an npz archive.
+    """
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(8)
+    except FileNotFoundError as error:
+        raise DatasetError(
+            f"{path} does not exist.",
+            cause="The path is wrong, or the dataset list was moved: its relative paths start at "
+            "its own folder. A path with a blank in it is read as two.",
+            remedy="Correct or remove the line.",
+        ) from error
+    except OSError as error:
+        raise DatasetError(
+            f"{path} could not be read: {error.strerror or error}.",
+            remedy="Check that it is a file and that you may read it.",
+        ) from error
+    if start.startswith(b"\x93NUMPY"):
+        return "npy"
+    if not start:
+        raise DatasetError(f"{path} is empty.", remedy="Replace or remove it.")
+    if start.startswith(b"PK\x03\x04") and path.suffix.lower() in (".npz", ".npy"):
+        raise DatasetError(
+            f"{path} is an npz archive.",
+            remedy="Save its array alone with numpy.save; a dataset takes npy.",
+        )
+    return "picture"
+
+
+def open_picture(path: Path) -> Image.Image:
+    """A picture whose head was read and checked; its pixels are decoded by whoever uses it.
+
+    The caller closes it (it is a context manager). No draft mode: it would change pixels. An EXIF
+    orientation is not applied, as the vendor's toolkits do not.
+
+    Raises:
+        DatasetError: not a jpg, png or bmp; corrupt; more than 8 bits a channel; too many pixels.
+    """
+    try:
+        image = Image.open(path, formats=_FORMATS)
+    except UnidentifiedImageError as error:
+        raise DatasetError(
+            f"{path} is no jpg, png, bmp or npy file.",
+            cause="It is damaged, or of another format under this name.",
+            remedy="Convert it to jpg or png, or remove it.",
+        ) from error
+    except _CORRUPT as error:
+        raise unreadable(path, error) from error
+    try:
+        _check_picture(path, image)
+    except DatasetError:
+        image.close()
+        raise
+    return image
+
+
+def _check_picture(path: Path, image: Image.Image) -> None:
+    width, height = image.size
+    if width * height > PIXEL_LIMIT:
+        raise DatasetError(
+            f"{path} is {width}x{height}; pictures are decoded up to {PIXEL_LIMIT} pixels.",
+            cause="It is far larger than any input, or a decompression bomb.",
+            remedy="Scale it down or remove it.",
+        )
+    if image.mode in _DEEP_MODES:
+        raise DatasetError(
+            f"{path} has more than 8 bits a channel (mode {image.mode}).",
+            remedy="Convert it to 8 bits, or give the values as npy.",
+        )
+
+
+def unreadable(path: Path, error: BaseException) -> DatasetError:
+    """The error for a picture whose decoder failed."""
+    detail = printable(str(error), 160) or type(error).__name__
+    return DatasetError(
+        f"{path} cannot be decoded: {detail}.",
+        cause="The picture is truncated or damaged.",
+        remedy="Replace or remove it.",
+    )
+
+
+def orientation(image: Image.Image) -> int:
+    """The EXIF orientation of an opened picture; 1 (upright) where there is none."""
+    try:
+        value = image.getexif().get(_ORIENTATION, 1)
+    except _CORRUPT:
+        return 1
+    return value if isinstance(value, int) else 1
+
+
+def rgb_or_grey(path: Path, image: Image.Image, channels: int) -> Image.Image:
+    """The decoded picture in RGB for 3 channels, grey (ITU-R 601 luma) for 1; alpha is dropped.
+
+    Raises:
+        DatasetError: truncated or damaged.
+    """
+    try:
+        return image.convert("RGB" if channels == 3 else "L")
+    except _CORRUPT as error:
+        raise unreadable(path, error) from error
+
+
+def readable_picture(path: Path) -> str:
+    """Why a picture cannot be used; empty when it can. Decodes it as cheaply as possible."""
+    try:
+        with open_picture(path) as image:
+            try:
+                # whether all data is there shows at an eighth of the size too; pixels are not used
+                image.draft("L", (1, 1))
+                image.load()
+            except _CORRUPT as error:
+                raise unreadable(path, error) from error
+    except DatasetError as error:
+        return error.what.removeprefix(f"{path} ").rstrip(".")
+    return ""
+
+
+def open_array(path: Path) -> np.ndarray:
+    """An npy file as a read-only memory map: nothing but its head is read.
+
+    Raises:
+        DatasetError: truncated or damaged; an array of Python objects, which would run code when
+            loaded; not numbers.
+    """
+    try:
+        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError, SyntaxError, OverflowError, TypeError) as error:
+        if "object" in str(error).lower():
+            raise DatasetError(
+                f"{path} holds Python objects, not numbers.",
+                cause="numpy.save stored it by pickle, which can run code when loaded.",
+                remedy="Save an array of numbers: numpy.save(path, array.astype('float32')).",
+            ) from error
+        raise DatasetError(
+            f"{path} is not a readable npy file: {printable(str(error), 160)}.",
+            cause="It is truncated or damaged.",
+            remedy="Save it again with numpy.save.",
+        ) from error
+    if array.dtype.kind not in "fiub":
+        raise DatasetError(
+            f"{path} has the dtype {printable(str(array.dtype), 80)}; numbers are needed.",
+            remedy="Save an array of float32 or uint8.",
+        )
+    return array

@@ -1,0 +1,317 @@
+"""From pixels and arrays to inputs of the network: layout, channel order, mean and std.
+
+The vendor's order (001:453-461, 002:494-508): RGB to BGR first, then mean, then std. Mean and std
+apply to npy too, the swap does not (001:465-472).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from engine.base.errors import DatasetError, RecipeError
+from engine.base.text import printable, shape_text
+
+if TYPE_CHECKING:
+    from engine.graph.ir import TensorSpec
+    from engine.recipe import Recipe
+
+__all__ = ["InputPlan", "Layout", "Preprocess", "prepare_array"]
+
+Layout = Literal["NCHW", "NHWC", ""]
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """How files become inputs.
+
+    Attributes:
+        mean, std: one tuple per input, of one value per channel or one for all; None: 0 and 1.
+        rgb2bgr: whether pictures are swapped to BGR, for all inputs or per input.
+        resize_filter: of Pillow: bilinear, nearest, bicubic, lanczos, box.
+        resize_fit: ``stretch``, ``crop`` (fill, cut in the middle) or ``pad`` (whole picture, the
+            rest is the mean).
+        generation: of the vendor's toolkit whose reading of an ambiguous npy shape is followed.
+    """
+
+    mean: tuple[tuple[float, ...], ...] | None = None
+    std: tuple[tuple[float, ...], ...] | None = None
+    rgb2bgr: bool | tuple[bool, ...] = False
+    resize_filter: str = "bilinear"
+    resize_fit: str = "stretch"
+    generation: int = 2
+
+    @classmethod
+    def from_recipe(cls, recipe: Recipe, generation: int = 2) -> Preprocess:
+        """The preprocessing of a recipe."""
+        part = recipe.preprocess
+        return cls(
+            part.mean_values,
+            part.std_values,
+            part.quant_img_RGB2BGR,
+            part.resize_filter,
+            part.resize_fit,
+            generation,
+        )
+
+    def plans(self, inputs: Sequence[TensorSpec]) -> tuple[InputPlan, ...]:
+        """What is to be done for each input of a model.
+
+        Raises:
+            RecipeError: mean, std or the swap do not fit the number of inputs or channels.
+            DatasetError: an input without a fixed size.
+        """
+        for option, rows in (("mean_values", self.mean), ("std_values", self.std)):
+            if rows is not None and len(rows) != len(inputs):
+                raise _count_error(option, len(rows), inputs)
+        flags = self.rgb2bgr
+        if isinstance(flags, bool):
+            flags = (flags,) * len(inputs)
+        elif len(flags) != len(inputs):
+            raise _count_error("quant_img_RGB2BGR", len(flags), inputs)
+        return tuple(self._plan(spec, index, flags[index]) for index, spec in enumerate(inputs))
+
+    def _plan(self, spec: TensorSpec, index: int, swap: bool) -> InputPlan:
+        name = printable(spec.name, 80)
+        if any(size < 0 for size in spec.shape):
+            raise DatasetError(
+                f"Input {name} has no fixed size ({shape_text(spec.shape)}).",
+                remedy="Set input_size_list.",
+            )
+        layout = _layout_of(spec.shape)
+        axis = {"NCHW": 1, "NHWC": 3, "": min(1, len(spec.shape) - 1)}[layout]
+        channels = spec.shape[axis] if spec.shape else 1
+        return InputPlan(
+            name=spec.name,
+            shape=spec.shape,
+            dtype=spec.dtype,
+            layout=layout,
+            channels=channels,
+            mean=_per_channel("mean_values", self.mean, index, name, channels, 0.0),
+            std=_per_channel("std_values", self.std, index, name, channels, 1.0),
+            swap=swap,
+            resize_filter=self.resize_filter,
+            resize_fit=self.resize_fit,
+            generation=self.generation,
+        )
+
+
+@dataclass(frozen=True)
+class InputPlan:
+    """Preprocessing of one input, checked against its shape.
+
+    Attributes:
+        name, shape, dtype: of the input, as the model has it.
+        layout: where its channels are; empty for an input that takes no picture.
+        channels: their number; of other inputs the size of axis 1.
+        mean, std: one value per channel; None where all are 0 (or 1): nothing is computed then.
+        swap: whether pictures become BGR.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    layout: Layout
+    channels: int
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
+    swap: bool
+    resize_filter: str
+    resize_fit: str
+    generation: int
+
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether a picture fits: four dimensions, 1 or 3 channels."""
+        return self.layout != "" and self.channels in (1, 3)
+
+    @property
+    def height(self) -> int:
+        """Height in pixels of an input that takes pictures."""
+        return self.shape[2 if self.layout == "NCHW" else 1]
+
+    @property
+    def width(self) -> int:
+        """Width in pixels of an input that takes pictures."""
+        return self.shape[3 if self.layout == "NCHW" else 2]
+
+    def accepted_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes that an npy may have: the model's layout first, each with and without batch 1."""
+        shapes = [self.shape, *([other] if (other := self._other_shape()) else [])]
+        if self.shape and self.shape[0] == 1:
+            shapes += [shape[1:] for shape in shapes if len(shape) > 1]
+        return tuple(dict.fromkeys(shapes))
+
+    def _other_shape(self) -> tuple[int, ...] | None:
+        if self.layout == "NCHW":
+            n, c, h, w = self.shape
+            return (n, h, w, c)
+        if self.layout == "NHWC":
+            n, h, w, c = self.shape
+            return (n, c, h, w)
+        return None
+
+    def ambiguous(self, shape: tuple[int, ...]) -> bool:
+        """Whether a shape fits both layouts, and it matters: channels, height, width are equal."""
+        if not self.layout or shape not in self.accepted_shapes():
+            return False
+        c, h, w = self.channels, self.height, self.width
+        return c == h == w and c > 1
+
+    def to_model_layout(self, array: np.ndarray, given: Layout | None = None) -> np.ndarray | None:
+        """A view of an array in the model's shape; None where no accepted shape is its own.
+
+        Args:
+            array: of one of :meth:`accepted_shapes`.
+            given: the layout that the caller knows; None lets the shape decide, and where both fit
+                NHWC for generation 1, the model's layout for generation 2.
+        """
+        if array.shape not in self.accepted_shapes():
+            return None
+        if len(array.shape) < len(self.shape):
+            array = array[np.newaxis]
+        own = array.shape == self.shape
+        other = array.shape == self._other_shape()
+        if not self.layout or (own and not other):
+            return array
+        if own and other:
+            wanted = given or ("NHWC" if self.generation == 1 else self.layout)
+            if wanted == self.layout:
+                return array
+        # the layouts differ: NHWC to NCHW or back
+        return array.transpose(0, 3, 1, 2) if self.layout == "NCHW" else array.transpose(0, 2, 3, 1)
+
+    def normalise_pixels(self, pixels: np.ndarray) -> np.ndarray:
+        """The input from pixels (H, W, C), uint8 or float32, in the model's layout and dtype.
+
+        Computes ``(float32(p) - float32(mean)) / float32(std)``; a batch above 1 repeats it.
+        """
+        if self.mean is None and self.std is None and self.dtype == str(pixels.dtype):
+            scaled = pixels
+        else:
+            scaled = pixels.astype(np.float32)
+            if self.mean is not None:
+                scaled -= np.asarray(self.mean, dtype=np.float32)
+            if self.std is not None:
+                scaled /= np.asarray(self.std, dtype=np.float32)
+        if self.layout == "NCHW":
+            scaled = scaled.transpose(2, 0, 1)
+        batch = np.broadcast_to(scaled, self.shape)
+        return self._cast(np.ascontiguousarray(batch))
+
+    def normalise(self, array: np.ndarray) -> np.ndarray:
+        """The input from an array that has the model's shape already.
+
+        Raises:
+            DatasetError: values that the input's dtype cannot hold; not finite.
+        """
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise DatasetError(
+                "has values that are not finite (NaN or infinity)",
+                cause="Whatever wrote the file divided by zero or overflowed.",
+                remedy="Write finite numbers.",
+            )
+        if self.mean is None and self.std is None:
+            return self._cast(np.ascontiguousarray(array))
+        axis = 3 if self.layout == "NHWC" else min(1, array.ndim - 1)
+        shape = [1] * array.ndim
+        if array.ndim:
+            shape[axis] = -1
+        scaled = array.astype(np.float32, order="C")
+        if self.mean is not None:
+            scaled -= np.asarray(self.mean, dtype=np.float32).reshape(shape)
+        if self.std is not None:
+            scaled /= np.asarray(self.std, dtype=np.float32).reshape(shape)
+        return self._cast(scaled)
+
+    def _cast(self, array: np.ndarray) -> np.ndarray:
+        dtype = np.dtype(self.dtype)
+        if array.dtype == dtype:
+            return array
+        with np.errstate(invalid="ignore", over="ignore"):
+            cast = array.astype(dtype)
+        if dtype.kind in "iub" and not np.array_equal(cast, array):
+            raise DatasetError(
+                f"has values that input {printable(self.name, 80)} of type {dtype} cannot hold",
+                cause="The input takes whole numbers; the values, after mean and std, are none or "
+                "are out of its range.",
+                remedy="Give whole numbers in range, and leave mean_values and std_values unset.",
+            )
+        return cast
+
+
+def _layout_of(shape: tuple[int, ...]) -> Layout:
+    """NCHW for four dimensions, but where only the last can be the channels of a picture."""
+    if len(shape) != 4:
+        return ""
+    if shape[1] not in (1, 3) and shape[3] in (1, 3):
+        return "NHWC"
+    return "NCHW"
+
+
+def _count_error(option: str, count: int, inputs: Sequence[TensorSpec]) -> RecipeError:
+    names = ", ".join(printable(spec.name, 40) for spec in inputs[:8])
+    return RecipeError(
+        f"{option} has {count} entries and the model {len(inputs)} inputs ({names}).",
+        cause="It needs one entry per input, in the model's order.",
+        remedy=f"Give {len(inputs)} entries.",
+    )
+
+
+def _per_channel(
+    option: str,
+    rows: tuple[tuple[float, ...], ...] | None,
+    index: int,
+    name: str,
+    channels: int,
+    neutral: float,
+) -> tuple[float, ...] | None:
+    if rows is None or all(value == neutral for value in rows[index]):
+        return None
+    row = rows[index]
+    if len(row) == 1:  # one value for all channels, our addition
+        return row * channels
+    if len(row) != channels:
+        raise RecipeError(
+            f"{option} has {len(row)} values for input {name}, which has {channels} channels.",
+            remedy=f"Give {channels} values, or one for all channels.",
+        )
+    return row
+
+
+def prepare_array(array: np.ndarray, plan: InputPlan, layout: Layout | None = None) -> np.ndarray:
+    """The input from an array of a caller: layout by its shape, mean and std, dtype.
+
+    Args:
+        array: of one of ``plan.accepted_shapes()``.
+        plan: of the input.
+        layout: what the caller says (the vendor's ``data_format``); it decides where both layouts
+            fit the shape.
+
+    Raises:
+        DatasetError: the shape does not fit, or the values do not.
+    """
+    placed = plan.to_model_layout(array, layout)
+    name = printable(plan.name, 80)
+    if placed is None:
+        raise shape_error(f"The array for input {name}", array.shape, plan)
+    try:
+        return plan.normalise(placed)
+    except DatasetError as error:
+        raise DatasetError(
+            f"The array for input {name} {error.what}.", cause=error.cause, remedy=error.remedy
+        ) from error
+
+
+def shape_error(what: str, shape: tuple[int, ...], plan: InputPlan) -> DatasetError:
+    """The error for an array whose shape fits no layout of the input."""
+    wanted = " or ".join(shape_text(s) for s in plan.accepted_shapes())
+    return DatasetError(
+        f"{what} has the shape {shape_text(shape)}; "
+        f"input {printable(plan.name, 80)} takes {wanted}.",
+        cause="An npy is not scaled: it must have the input's own shape.",
+        remedy="Write it in that shape.",
+    )

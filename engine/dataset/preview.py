@@ -1,0 +1,127 @@
+"""A sample as the network sees it: a small picture, and what mean and std promise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from engine.base.errors import DatasetError, UsageError
+from engine.dataset.listing import Dataset
+from engine.dataset.preprocess import InputPlan, Preprocess
+from engine.dataset.samples import Tally, input_count_error, load_file, with_line
+
+if TYPE_CHECKING:
+    from engine.graph.ir import TensorSpec
+
+__all__ = ["preview"]
+
+_MOST_CELLS = 400
+
+
+def preview(
+    dataset: Dataset,
+    inputs: Sequence[TensorSpec],
+    preprocess: Preprocess,
+    index: int,
+    *,
+    columns: int = 40,
+    rows: int = 20,
+    input_index: int = 0,
+) -> dict[str, Any]:
+    """One sample of one input as plain data.
+
+    Args:
+        dataset, inputs, preprocess: as for ``samples``.
+        index: of the sample, from 0.
+        columns, rows: of the thumbnail, at most 400 each; it keeps the input's proportions within.
+        input_index: of the input, from 0.
+
+    Returns:
+        ``file``, ``input``, ``shape``, ``samples``; ``thumbnail``: rows of ``rrggbb`` joined, mean
+        and std undone and channels in the file's order (none for an input that is no picture);
+        ``channels``: ``minimum, maximum, mean, std`` of the values that the network gets;
+        ``expected``: per channel the lowest and highest value that pixels of 0..255 can have.
+
+    Raises:
+        UsageError: there is no such sample or input.
+        DatasetError: the file cannot be read or does not fit; names its line.
+    """
+    plans = preprocess.plans(inputs)
+    if not 0 <= index < len(dataset) or not 0 <= input_index < len(plans):
+        raise UsageError(
+            f"There is no sample {index + 1} for input {input_index + 1}.",
+            remedy=f"The dataset has {len(dataset)} samples and the model {len(plans)} inputs.",
+        )
+    if len(dataset.entries[index]) != len(plans):
+        raise input_count_error(dataset, index, plans)
+    plan, path = plans[input_index], dataset.entries[index][input_index]
+    try:
+        array = load_file(path, plan, Tally())
+    except DatasetError as error:
+        raise with_line(dataset, index, error) from error
+    view = _channels_first(array, plan)
+    return {
+        "file": str(path),
+        "input": plan.name,
+        "shape": list(plan.shape),
+        "samples": len(dataset),
+        "thumbnail": _thumbnail(view, plan, columns, rows),
+        "channels": [_statistics(channel) for channel in view] if view.shape[0] <= 16 else [],
+        "expected": _expected(plan) if plan.takes_pictures else [],
+    }
+
+
+def _channels_first(array: np.ndarray, plan: InputPlan) -> np.ndarray:
+    """The first of the batch as (C, ...) float32."""
+    first = array[0] if array.ndim > 1 else array
+    if plan.layout == "NHWC":
+        first = first.transpose(2, 0, 1)
+    if not plan.layout:
+        first = first[np.newaxis]
+    return first.astype(np.float32)
+
+
+def _statistics(channel: np.ndarray) -> dict[str, float]:
+    if not channel.size:
+        return {"minimum": 0.0, "maximum": 0.0, "mean": 0.0, "std": 0.0}
+    wide = channel.astype(np.float64)
+    return {
+        "minimum": float(wide.min()),
+        "maximum": float(wide.max()),
+        "mean": float(wide.mean()),
+        "std": float(wide.std()),
+    }
+
+
+def _expected(plan: InputPlan) -> list[list[float]]:
+    mean = plan.mean or (0.0,) * plan.channels
+    std = plan.std or (1.0,) * plan.channels
+    return [sorted(((0 - m) / s, (255 - m) / s)) for m, s in zip(mean, std, strict=True)]
+
+
+def _thumbnail(view: np.ndarray, plan: InputPlan, columns: int, rows: int) -> list[str]:
+    if not plan.takes_pictures:
+        return []
+    pixels = view.transpose(1, 2, 0).copy()
+    if plan.std is not None:
+        pixels *= np.asarray(plan.std, dtype=np.float32)
+    if plan.mean is not None:
+        pixels += np.asarray(plan.mean, dtype=np.float32)
+    shown = np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
+    if plan.channels == 1:
+        shown = np.repeat(shown, 3, axis=2)
+    elif plan.swap:
+        shown = shown[..., ::-1]
+    size = _fitted(plan.width, plan.height, columns, rows)
+    small = Image.fromarray(np.ascontiguousarray(shown)).resize(size, Image.Resampling.BOX)
+    return [row.tobytes().hex() for row in np.asarray(small)]
+
+
+def _fitted(width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
+    """The largest size of the same proportions within ``columns`` x ``rows``."""
+    columns, rows = (min(max(limit, 1), _MOST_CELLS) for limit in (columns, rows))
+    scale = min(columns / width, rows / height)
+    return max(1, min(columns, round(width * scale))), max(1, min(rows, round(height * scale)))

@@ -1,0 +1,277 @@
+"""Samples of a dataset, one at a time, as the network takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from engine.base.errors import DatasetError
+from engine.base.events import Reporter
+from engine.base.findings import Finding
+from engine.base.text import printable, shape_text
+from engine.dataset.decode import file_kind, open_array, open_picture, rgb_or_grey
+from engine.dataset.listing import Dataset
+from engine.dataset.preprocess import InputPlan, Preprocess, shape_error
+
+if TYPE_CHECKING:
+    from engine.graph.ir import TensorSpec
+
+__all__ = ["SampleStream", "Tally", "load_file", "samples"]
+
+_FILTERS = {
+    "bilinear": Image.Resampling.BILINEAR,
+    "nearest": Image.Resampling.NEAREST,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+    "box": Image.Resampling.BOX,
+}
+# an npy of at most this size whose input divides pixels by more was probably normalised before
+_NORMALISED = 16.0
+
+
+@dataclass
+class Tally:
+    """What was noticed while reading; becomes findings."""
+
+    pictures: int = 0
+    resized: int = 0
+    example: str = ""
+    ambiguous: int = 0
+    normalised_twice: int = 0
+
+    def findings(self, plans: Sequence[InputPlan]) -> tuple[Finding, ...]:
+        """The findings so far."""
+        found: list[Finding] = []
+        if self.resized:
+            found.append(
+                Finding(
+                    "pictures-resized",
+                    "warning",
+                    "dataset",
+                    f"{self.resized} of {self.pictures} pictures were scaled to the input "
+                    f"({self.example}).",
+                    cause="They have another size than the input.",
+                    remedy="Nothing, if the deployed program scales the same way: resize_filter "
+                    f"{plans[0].resize_filter}, resize_fit {plans[0].resize_fit}.",
+                )
+            )
+        if self.ambiguous:
+            rule = "NHWC" if plans[0].generation == 1 else "the model's own layout"
+            found.append(
+                Finding(
+                    "npy-layout-ambiguous",
+                    "warning",
+                    "dataset",
+                    f"{self.ambiguous} npy files fit both NCHW and NHWC; they were read as {rule}.",
+                    cause="Channels, height and width are equal.",
+                    remedy="Check that the files are written that way.",
+                )
+            )
+        if self.normalised_twice:
+            found.append(
+                Finding(
+                    "npy-normalised-twice",
+                    "warning",
+                    "mean_values",
+                    f"{self.normalised_twice} npy files hold fractions of at most "
+                    f"{_NORMALISED:g}, and mean and std for pixels were applied to them.",
+                    cause="The files were probably normalised before they were saved.",
+                    remedy="Save the pixels, or unset mean_values and std_values.",
+                )
+            )
+        return tuple(found)
+
+
+def load_file(path: Path, plan: InputPlan, tally: Tally) -> np.ndarray:
+    """One file as the input of ``plan``.
+
+    Returns:
+        An array of ``plan.shape`` and ``plan.dtype``, contiguous.
+
+    Raises:
+        DatasetError: missing, unreadable, damaged, of the wrong shape or type; names the file.
+    """
+    if file_kind(path) == "npy":
+        return _load_array(path, plan, tally)
+    require_picture_input(path, plan)
+    with open_picture(path) as image:
+        note_picture(image, plan, tally)
+        return plan.normalise_pixels(_pixels(path, image, plan))
+
+
+def require_picture_input(path: Path, plan: InputPlan) -> None:
+    """Raise DatasetError where a picture was given to an input that takes none."""
+    if plan.takes_pictures:
+        return
+    raise DatasetError(
+        f"{path} is a picture or unknown; input {printable(plan.name, 80)} of shape "
+        f"{shape_text(plan.shape)} takes npy files only.",
+        cause="Pictures fit inputs of four dimensions with 1 or 3 channels.",
+        remedy="Save the values with numpy.save and name the npy file.",
+    )
+
+
+def note_picture(image: Image.Image, plan: InputPlan, tally: Tally) -> None:
+    """Count an opened picture, and whether it will be scaled."""
+    tally.pictures += 1
+    if image.size != (plan.width, plan.height):
+        tally.resized += 1
+        if not tally.example:
+            width, height = image.size
+            tally.example = f"{width}x{height} to {plan.width}x{plan.height}"
+
+
+def _pixels(path: Path, image: Image.Image, plan: InputPlan) -> np.ndarray:
+    """Pixels (H, W, C) uint8 of an opened picture; float32 where it is padded with the mean."""
+    decoded = rgb_or_grey(path, image, plan.channels)
+    size, method = (plan.width, plan.height), _FILTERS[plan.resize_filter]
+    if decoded.size == size or plan.resize_fit == "stretch":
+        pixels = np.asarray(decoded.resize(size, method))
+    elif plan.resize_fit == "crop":
+        pixels = np.asarray(ImageOps.fit(decoded, size, method, centering=(0.5, 0.5)))
+    else:
+        return _padded(decoded, plan, method)
+    pixels = pixels.reshape(plan.height, plan.width, plan.channels)
+    return pixels[..., ::-1] if plan.swap else pixels
+
+
+def _padded(image: Image.Image, plan: InputPlan, method: Image.Resampling) -> np.ndarray:
+    """The whole picture in the middle; the rest has the mean and so becomes 0 after it."""
+    inner = np.asarray(ImageOps.contain(image, (plan.width, plan.height), method))
+    height, width = inner.shape[:2]
+    inner = inner.reshape(height, width, plan.channels)
+    if plan.swap:
+        inner = inner[..., ::-1]
+    canvas = np.empty((plan.height, plan.width, plan.channels), dtype=np.float32)
+    canvas[:] = np.asarray(plan.mean or (0.0,), dtype=np.float32)
+    top, left = (plan.height - height) // 2, (plan.width - width) // 2
+    canvas[top : top + height, left : left + width] = inner
+    return canvas
+
+
+def place_array(path: Path, plan: InputPlan, tally: Tally) -> np.ndarray:
+    """An npy file as an unread view in the model's layout; DatasetError where it does not fit."""
+    array = open_array(path)
+    placed = plan.to_model_layout(array)
+    if placed is None:
+        raise shape_error(str(path), array.shape, plan)
+    if plan.ambiguous(array.shape):
+        tally.ambiguous += 1
+    return placed
+
+
+def _load_array(path: Path, plan: InputPlan, tally: Tally) -> np.ndarray:
+    placed = place_array(path, plan, tally)
+    if (
+        plan.std is not None
+        and min(plan.std) >= _NORMALISED
+        and placed.dtype.kind == "f"
+        and placed.size
+        and float(np.abs(placed).max()) <= _NORMALISED
+    ):
+        tally.normalised_twice += 1
+    try:
+        return plan.normalise(np.asarray(placed))
+    except DatasetError as error:
+        raise DatasetError(
+            f"{path} {error.what}.", cause=error.cause, remedy=error.remedy
+        ) from error
+
+
+class SampleStream(Iterator[dict[str, np.ndarray]]):
+    """Iterates over the samples of a dataset; ``findings`` tells what was noticed so far."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        inputs: Sequence[TensorSpec],
+        preprocess: Preprocess,
+        reporter: Reporter | None = None,
+    ) -> None:
+        self._dataset = dataset
+        self._plans = preprocess.plans(inputs)
+        self._reporter = reporter
+        self._tally = Tally()
+        self._next = 0
+        for index, entry in enumerate(dataset.entries):
+            if len(entry) != len(self._plans):
+                raise input_count_error(dataset, index, self._plans)
+
+    def __len__(self) -> int:
+        """Number of samples of the dataset."""
+        return len(self._dataset)
+
+    def __next__(self) -> dict[str, np.ndarray]:
+        """The next sample: input name -> array."""
+        index = self._next
+        if index == len(self._dataset):
+            raise StopIteration
+        if self._reporter is not None:
+            self._reporter.check_cancelled()
+        self._next += 1
+        entry = self._dataset.entries[index]
+        try:
+            return {
+                plan.name: load_file(path, plan, self._tally)
+                for plan, path in zip(self._plans, entry, strict=True)
+            }
+        except DatasetError as error:
+            raise with_line(self._dataset, index, error) from error
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was noticed in the samples read so far."""
+        return self._tally.findings(self._plans)
+
+
+def samples(
+    dataset: Dataset,
+    inputs: Sequence[TensorSpec],
+    preprocess: Preprocess,
+    reporter: Reporter | None = None,
+) -> SampleStream:
+    """The samples of a dataset as inputs of a model, one in memory at a time.
+
+    Args:
+        dataset: what to read.
+        inputs: of the model, in the order of a line's files; sizes fixed.
+        preprocess: mean, std, swap, filter, fit.
+        reporter: asked before every sample whether to stop.
+
+    Returns:
+        An iterator of input name -> array in the model's shape, layout and dtype.
+
+    Raises:
+        DatasetError: at once for a line with the wrong number of files; later, at its turn, for a
+            file that is missing, damaged or does not fit. Names line and file.
+        RecipeError: mean, std or swap do not fit the inputs.
+    """
+    return SampleStream(dataset, inputs, preprocess, reporter)
+
+
+def with_line(dataset: Dataset, index: int, error: DatasetError) -> DatasetError:
+    """An error about a file, with the sample's place in the dataset."""
+    return DatasetError(
+        f"{dataset.where(index)}: {error.what}", cause=error.cause, remedy=error.remedy
+    )
+
+
+def input_count_error(dataset: Dataset, index: int, plans: Sequence[InputPlan]) -> DatasetError:
+    """The error for a line that has not one file per input."""
+    entry = dataset.entries[index]
+    names = ", ".join(printable(plan.name, 40) for plan in plans[:8])
+    files = ", ".join(printable(path.name, 60) for path in entry[:4])
+    cause = "The line lacks files, or the model has more inputs than you think."
+    if len(entry) > len(plans):
+        cause = "The line names too many files, or a path with a blank in it is read as two."
+    return DatasetError(
+        f"{dataset.where(index)} has {len(entry)} files ({files}) "
+        f"for {len(plans)} inputs ({names}).",
+        cause=cause,
+        remedy="Give one file per input on every line, split by blanks, in the inputs' order.",
+    )
