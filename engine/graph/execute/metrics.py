@@ -9,9 +9,7 @@ from engine.base.errors import SimulationError
 __all__ = ["cosine", "euclidean", "sqnr"]
 
 
-def _pair(
-    reference: np.ndarray, quantized: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _pair(reference: np.ndarray, quantized: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if reference.shape != quantized.shape:
         raise SimulationError(
             f"Tensors of shapes {reference.shape} and {quantized.shape} cannot be compared."

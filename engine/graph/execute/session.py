@@ -50,9 +50,7 @@ class Session:
         options.add_session_config_entry("session.x64quantprecision", "1")
         if optimised_model is not None:
             options.optimized_model_filepath = str(optimised_model)
-        self._session = ort.InferenceSession(
-            data, options, providers=["CPUExecutionProvider"]
-        )
+        self._session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:

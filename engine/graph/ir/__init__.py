@@ -1,20 +1,41 @@
 """The graph: form, checks, views, differences, and the quantization parameters that go with it."""
 
-from engine.graph.ir.constants import IR_VERSION, OPSET, ORIGIN
+from engine.graph.ir.constants import IR_VERSION, OPSET, ORIGIN, STANDARD_DOMAINS
+from engine.graph.ir.diff import GraphDiff, NodeChange, ValueChange, diff
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames, name_everything
-from engine.graph.ir.quant import QuantParams, QuantTable
-from engine.graph.ir.spec import TensorSpec, spec_of
+from engine.graph.ir.quant import QUANT_DTYPES, QuantParams, QuantTable
+from engine.graph.ir.shapes import infer_model, infer_shapes
+from engine.graph.ir.skeleton import skeleton
+from engine.graph.ir.spec import TensorSpec, dtype_name, spec_of
+from engine.graph.ir.statistics import tensor_statistics
+from engine.graph.ir.verify import verify
+from engine.graph.ir.views import describe, graph_view, node_detail
 
 __all__ = [
     "IR_VERSION",
     "OPSET",
     "ORIGIN",
+    "QUANT_DTYPES",
+    "STANDARD_DOMAINS",
     "Graph",
+    "GraphDiff",
+    "NodeChange",
     "QuantParams",
     "QuantTable",
     "TensorSpec",
     "UniqueNames",
+    "ValueChange",
+    "describe",
+    "diff",
+    "dtype_name",
+    "graph_view",
+    "infer_model",
+    "infer_shapes",
     "name_everything",
+    "node_detail",
+    "skeleton",
     "spec_of",
+    "tensor_statistics",
+    "verify",
 ]

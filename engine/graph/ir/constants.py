@@ -15,5 +15,5 @@ MAX_PROTO_BYTES = (1 << 31) - 1
 # Both names stand for ONNX's own operators.
 STANDARD_DOMAINS = frozenset({"", "ai.onnx"})
 
-# Key in a node's ``metadata_props``: names of the source nodes it came from, separated by line feeds.
+# Key in a node's ``metadata_props``: names of the source nodes it came from, a line each.
 ORIGIN = "origin"

@@ -7,14 +7,27 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import onnx
 import onnx_ir as ir
-from google.protobuf.message import DecodeError
+from google.protobuf.message import (  # type: ignore[import-untyped]
+    DecodeError,
+    EncodeError,
+)
 
 from engine.base.errors import GraphError
 from engine.base.text import did_you_mean, printable
 from engine.graph.ir.naming import name_everything
 from engine.graph.ir.spec import TensorSpec, spec_of
 
-__all__ = ["Graph"]
+__all__ = ["Graph", "parse_proto"]
+
+
+def parse_proto(data: bytes) -> onnx.ModelProto:
+    """The protobuf message in ``data``; raises :class:`GraphError` when there is none."""
+    try:
+        return onnx.ModelProto.FromString(data)
+    except DecodeError as error:
+        raise GraphError(
+            "The bytes are not an ONNX model.", cause="They are cut, damaged or something else."
+        ) from error
 
 
 class Graph:
@@ -63,22 +76,27 @@ class Graph:
         Raises:
             GraphError: ``data`` is not a serialised ONNX model.
         """
-        try:
-            proto = onnx.ModelProto.FromString(data)
-        except DecodeError as error:
-            raise GraphError(
-                "The graph's bytes are not an ONNX model.",
-                cause="They are cut or damaged.",
-            ) from error
-        return cls.from_proto(proto)
+        return cls.from_proto(parse_proto(data))
 
     def to_proto(self) -> onnx.ModelProto:
         """The graph as a protobuf message, with types and shapes of all values that have them."""
         return ir.to_proto(self.model)
 
     def to_bytes(self) -> bytes:
-        """The serialised protobuf; equal graphs give equal bytes (for the same protobuf version)."""
-        return self.to_proto().SerializeToString(deterministic=True)
+        """The serialised protobuf; equal graphs give equal bytes (for one protobuf version).
+
+        Raises:
+            GraphError: it would pass protobuf's limit of 2 GiB.
+        """
+        try:
+            data: bytes = self.to_proto().SerializeToString(deterministic=True)
+        except (EncodeError, ValueError) as error:
+            raise GraphError(
+                "The graph is too large to be written as one ONNX message.",
+                cause="protobuf stops at 2 GiB.",
+                remedy="Cut the model into parts by naming inputs and outputs.",
+            ) from error
+        return data
 
     def copy(self) -> Graph:
         """A graph of its own that shares only the (immutable) tensors of constants."""
@@ -113,9 +131,7 @@ class Graph:
             found = {value.name: value for value in graph.inputs if value.name}
             found.update(graph.initializers)
             for node in graph:
-                found.update(
-                    (value.name, value) for value in node.outputs if value.name
-                )
+                found.update((value.name, value) for value in node.outputs if value.name)
             self._values = found
         return self._values
 
@@ -129,8 +145,7 @@ class Graph:
         if found is None:
             raise GraphError(
                 f"The graph has no tensor {printable(tensor)!r}.",
-                remedy=did_you_mean(tensor, self.values)
-                or "Look the name up in the graph view.",
+                remedy=did_you_mean(tensor, self.values) or "Look the name up in the graph view.",
             )
         return found
 
@@ -146,8 +161,7 @@ class Graph:
         if found is None:
             raise GraphError(
                 f"The graph has no node {printable(name)!r}.",
-                remedy=did_you_mean(name, self._nodes)
-                or "Look the name up in the graph view.",
+                remedy=did_you_mean(name, self._nodes) or "Look the name up in the graph view.",
             )
         return found
 

@@ -15,7 +15,7 @@ class UniqueNames:
         self._next: dict[str, int] = {}
 
     def claim(self, wish: str) -> str:
-        """``wish``, or ``wish_1``, ``wish_2``... when it is taken; the answer is taken afterwards."""
+        """``wish``, or ``wish_1``, ``wish_2``... when it is taken; the answer is taken then."""
         name = wish
         # the counter per wish keeps many equal wishes linear
         count = self._next.get(wish, 0)
@@ -39,9 +39,7 @@ def name_everything(graph: ir.Graph) -> bool:
     modified = False
     node_names: set[str] = set()
     duplicates: list[ir.Node] = []
-    values: set[str] = {v.name for v in graph.inputs if v.name} | set(
-        graph.initializers
-    )
+    values: set[str] = {v.name for v in graph.inputs if v.name} | set(graph.initializers)
     nameless: list[tuple[ir.Node, ir.Value]] = []
     for node in graph:
         if not node.name or node.name in node_names:

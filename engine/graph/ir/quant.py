@@ -55,9 +55,7 @@ class QuantParams:
     def __post_init__(self) -> None:
         fault = self._fault()
         if fault:
-            raise QuantizationError(
-                f"Quantization parameters are inconsistent: {fault}."
-            )
+            raise QuantizationError(f"Quantization parameters are inconsistent: {fault}.")
 
     def _fault(self) -> str:
         limits = QUANT_DTYPES.get(self.dtype)
@@ -88,12 +86,14 @@ class QuantParams:
         low, high = self.limits
         # ONNX Runtime divides in float32; the same here keeps ties the same
         steps = np.rint(array.astype(np.float32) / scale).astype(np.float64) + zero
-        return np.clip(steps, low, high).astype(self.dtype)
+        integers: np.ndarray = np.clip(steps, low, high).astype(self.dtype)
+        return integers
 
     def dequantize(self, array: np.ndarray) -> np.ndarray:
         """Integers to float32."""
         scale, zero = self._shaped(array.ndim)
-        return (array.astype(np.int64) - zero).astype(np.float32) * scale
+        real: np.ndarray = (array.astype(np.int64) - zero).astype(np.float32) * scale
+        return real
 
     def _shaped(self, rank: int) -> tuple[np.ndarray, np.ndarray]:
         scale = np.asarray(self.scale, dtype=np.float32)
@@ -188,7 +188,7 @@ class QuantTable(Mapping[str, QuantParams]):
         return (QuantTable, (dict(self._entries),))
 
     def params(self, tensor: str) -> QuantParams:
-        """Like ``table[tensor]``, but an unknown name raises :class:`QuantizationError` with hints."""
+        """Like ``table[tensor]``, but raises :class:`QuantizationError` with the nearest names."""
         found = self._entries.get(tensor)
         if found is None:
             raise QuantizationError(
@@ -206,6 +206,4 @@ class QuantTable(Mapping[str, QuantParams]):
         """Rebuild :meth:`to_json`; raises :class:`QuantizationError` when malformed."""
         if not isinstance(data, Mapping):
             raise QuantizationError("The quant table is malformed: it is no mapping.")
-        return cls(
-            (str(name), QuantParams.from_json(params)) for name, params in data.items()
-        )
+        return cls((str(name), QuantParams.from_json(params)) for name, params in data.items())

@@ -52,7 +52,7 @@ class TensorSpec:
 
 
 def dtype_name(dtype: ir.DataType | None) -> str:
-    """numpy's name of an ONNX type; ``unknown`` for None and undefined types."""
+    """The numpy name of an ONNX type; ``unknown`` for None and undefined types."""
     if dtype is None or dtype == ir.DataType.UNDEFINED:
         return "unknown"
     if dtype == ir.DataType.STRING:
@@ -60,7 +60,7 @@ def dtype_name(dtype: ir.DataType | None) -> str:
     return str(dtype.numpy().name)
 
 
-def shape_of(shape: ir.Shape | None) -> tuple[int, ...]:
+def shape_of(shape: ir.ShapeProtocol | None) -> tuple[int, ...]:
     """A shape as integers, -1 for symbolic dimensions; ``(-1,)`` for an unknown rank."""
     if shape is None:
         return (-1,)
@@ -69,10 +69,9 @@ def shape_of(shape: ir.Shape | None) -> tuple[int, ...]:
 
 def spec_of(value: ir.Value) -> TensorSpec:
     """The specification of a value; its constant decides where type or shape are missing."""
-    shape, dtype = value.shape, value.dtype
+    shape: ir.ShapeProtocol | None = value.shape
+    dtype = value.dtype
     if value.const_value is not None:
-        shape = shape if shape is not None else ir.Shape(value.const_value.shape)
+        shape = shape if shape is not None else value.const_value.shape
         dtype = dtype if dtype is not None else value.const_value.dtype
-    return TensorSpec(
-        value.name or "", shape_of(shape), dtype_name(dtype), shape is not None
-    )
+    return TensorSpec(value.name or "", shape_of(shape), dtype_name(dtype), shape is not None)

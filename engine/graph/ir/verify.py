@@ -1,0 +1,171 @@
+"""Whether a graph keeps every rule of the IR."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import onnx
+import onnx_ir as ir
+
+from engine.base.errors import GraphError
+from engine.base.text import printable
+from engine.graph.ir.constants import IR_VERSION, OPSET, STANDARD_DOMAINS
+from engine.graph.ir.graph import Graph
+from engine.graph.ir.shapes import infer_proto
+from engine.graph.ir.skeleton import skeleton
+
+__all__ = ["check_proto", "verify"]
+
+
+def verify(graph: Graph) -> None:
+    """Check every rule; linear in the number of nodes and values.
+
+    The rules: pinned opset and IR version, standard operators only, no functions, no subgraphs,
+    unique names of nodes and values, every value computed before it is read, initializers with a
+    tensor of their own type and shape and not among the inputs, outputs that exist; then ONNX's
+    checker (operators, attributes, number of inputs) and its inference of types and shapes.
+
+    Raises:
+        GraphError: names the node or value and the rule.
+    """
+    model = graph.model
+    for rule in _RULES:
+        rule(model)
+    proto = skeleton(model)
+    check_proto(proto)
+    infer_proto(proto)
+
+
+def _broken(what: str) -> GraphError:
+    return GraphError(
+        what,
+        cause="A rewrite or an importer made a graph that breaks a rule.",
+        remedy="Build with a lower optimization level, and report this.",
+    )
+
+
+def _name(text: str | None) -> str:
+    return repr(printable(text or "", 200))
+
+
+def _versions(model: ir.Model) -> None:
+    if model.ir_version != IR_VERSION:
+        raise _broken(f"The graph has IR version {model.ir_version}, not {IR_VERSION}.")
+    if model.opset_imports.get("") != OPSET:
+        raise _broken(f"The graph has opset {model.opset_imports.get('')}, not {OPSET}.")
+    if model.functions:
+        raise _broken("The graph has model functions; they must be inlined.")
+
+
+def _nodes(model: ir.Model) -> None:
+    seen: set[str] = set()
+    for node in model.graph:
+        if not node.name:
+            raise _broken(f"A node {node.op_type} has no name.")
+        if node.name in seen:
+            raise _broken(f"Two nodes are named {_name(node.name)}.")
+        seen.add(node.name)
+        if node.domain not in STANDARD_DOMAINS:
+            raise _broken(
+                f"Node {_name(node.name)} has the operator {node.domain}:{node.op_type}, "
+                "which is not ONNX's."
+            )
+        for attribute in node.attributes.values():
+            if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
+                raise _broken(f"Node {_name(node.name)} ({node.op_type}) has a subgraph.")
+
+
+def _values(model: ir.Model) -> None:
+    graph = model.graph
+    defined: dict[str, ir.Value] = {}
+    computed: set[ir.Value] = set()
+
+    def define(value: ir.Value, where: str) -> None:
+        if not value.name:
+            raise _broken(f"{where} has a value without a name.")
+        if value.name in defined and defined[value.name] is not value:
+            raise _broken(f"Two values are named {_name(value.name)}, one of them at {where}.")
+        defined[value.name] = value
+        computed.add(value)
+
+    for value in graph.inputs:
+        if value in computed:
+            raise _broken(f"Input {_name(value.name)} is listed twice.")
+        define(value, "the list of inputs")
+    for value in graph.initializers.values():
+        define(value, "the list of initializers")
+    for node in graph:
+        for used in node.inputs:
+            if used is not None and used not in computed:
+                raise _broken(_unknown_input(node, used))
+        for value in node.outputs:
+            if value.name or value.uses() or value.is_graph_output():
+                define(value, f"node {_name(node.name)}")
+
+
+def _unknown_input(node: ir.Node, used: ir.Value) -> str:
+    maker = used.producer()
+    if maker is not None and maker.graph is node.graph:
+        return (
+            f"Node {_name(node.name)} reads {_name(used.name)} before "
+            f"{_name(maker.name)} has computed it: the nodes are not in order."
+        )
+    return f"Node {_name(node.name)} reads {_name(used.name)}, which nothing computes."
+
+
+def _ends(model: ir.Model) -> None:
+    graph = model.graph
+    inputs = {value.name for value in graph.inputs}
+    for name, value in graph.initializers.items():
+        if name in inputs:
+            raise _broken(f"Initializer {_name(name)} is a graph input too.")
+        tensor = value.const_value
+        if tensor is None:
+            raise _broken(f"Initializer {_name(name)} has no tensor.")
+        if value.dtype is not None and value.dtype != tensor.dtype:
+            raise _broken(
+                f"Initializer {_name(name)} says {value.dtype.name} but holds {tensor.dtype.name}."
+            )
+        if value.shape is not None and value.shape != tensor.shape:
+            raise _broken(
+                f"Initializer {_name(name)} says shape {value.shape} but holds {tensor.shape}."
+            )
+    if not graph.outputs:
+        raise _broken("The graph has no outputs.")
+    seen: set[str] = set()
+    for value in graph.outputs:
+        if (value.name or "") in seen:
+            raise _broken(f"Output {_name(value.name)} is listed twice.")
+        seen.add(value.name or "")
+        owned = value.producer() is not None and value.producer().graph is graph  # type: ignore[union-attr]
+        if not (owned or value.name in inputs or value.name in graph.initializers):
+            raise _broken(f"Output {_name(value.name)} is computed by nothing.")
+    for value in (*graph.inputs, *graph.outputs):
+        if value.dtype is None:
+            raise _broken(f"Input or output {_name(value.name)} has no type.")
+
+
+_RULES: tuple[Callable[[ir.Model], None], ...] = (_versions, _nodes, _values, _ends)
+
+_CONTEXT = re.compile(r"Name:\s*(?P<name>.*?)\s+OpType:\s*(?P<op>\S+)")
+
+
+def check_proto(proto: onnx.ModelProto) -> None:
+    """ONNX's own checker on a protobuf model (weights stripped or not).
+
+    Raises:
+        GraphError: names the node and the rule.
+    """
+    try:
+        onnx.checker.check_model(proto)
+    except (onnx.checker.ValidationError, ValueError) as error:
+        text = str(error)
+        found = _CONTEXT.search(text)
+        where = f"Node {_name(found['name'])} ({found['op']})" if found else "The graph"
+        rule = printable(text.split("\n")[0].strip(), 300)
+        raise GraphError(
+            f"{where} breaks a rule of ONNX: {rule}",
+            cause="The model was written by a faulty exporter, or a rewrite made a mistake.",
+            remedy="Export the model again with a current exporter.",
+        ) from error
