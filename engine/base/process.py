@@ -1,0 +1,181 @@
+"""Child Python processes: how they are started safely, told apart and ended.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import engine
+
+__all__ = ["ProcessId", "child_environment", "death_of", "start_child"]
+
+_THREAD_CAPS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
+
+
+def child_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a child that must find this same engine and nothing from where the user
+    stands.
+
+    Empty and relative entries of ``PYTHONPATH`` mean the current folder and are left out. An engine
+    that is run from its sources is put first; an installed one is found anyway, and its folder must
+    not come before the standard library. Libraries for linear algebra get one thread, so that the
+    interface keeps a core.
+    """
+    environment = dict(os.environ if given is None else given)
+    root = str(Path(engine.__file__).resolve().parent.parent)
+    entries = [
+        e for e in environment.get("PYTHONPATH", "").split(os.pathsep) if e.startswith(os.sep)
+    ]
+    if not _is_site_folder(root):
+        entries = [root, *(e for e in entries if e != root)]
+    if entries:
+        environment["PYTHONPATH"] = os.pathsep.join(entries)
+    else:
+        environment.pop("PYTHONPATH", None)
+    for name in _THREAD_CAPS:
+        environment[name] = "1"
+    environment["ORT_DISABLE_TELEMETRY"] = "1"
+    environment["PYTHONUNBUFFERED"] = "1"
+    return environment
+
+
+def _is_site_folder(root: str) -> bool:
+    import site
+
+    known = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    if site.ENABLE_USER_SITE:
+        known.append(site.getusersitepackages())
+    return any(os.path.realpath(path) == root for path in known if path)
+
+
+def start_child(
+    module: str, *arguments: str, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start ``python -P -m module`` in its own session with pipes on stdin and stdout.
+
+    ``-P`` keeps the current folder out of the module search: a folder ``engine/`` where the user
+    stands is not run instead of ours. ``asyncio.create_subprocess_exec`` is not used because its
+    transport kills the child when the loop ends, and a worker with a running job has to outlive the
+    interface.
+
+    Raises:
+        OSError: the interpreter could not be started.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=child_environment(environment),
+        start_new_session=True,
+        bufsize=0,
+    )
+
+
+@cache
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+def _start_ticks(pid: int) -> int:
+    """When a process started, in clock ticks since boot; 0 where there is none (or it is a
+    zombie).
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return 0
+    fields = text.rpartition(")")[2].split()
+    return 0 if fields[0] in ("Z", "X") else int(fields[19])
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A process that cannot be mistaken for a later one with the same number.
+
+    Attributes:
+        pid: its number.
+        started: clock ticks since boot at its start.
+        boot: the boot of the machine that it belongs to.
+    """
+
+    pid: int
+    started: int
+    boot: str
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessId:
+        """The identity of a process that runs now."""
+        return cls(pid, _start_ticks(pid), _boot_id())
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ProcessId:
+        """Rebuild from ``dataclasses.asdict``; a broken record names no process."""
+        try:
+            return cls(int(data["pid"]), int(data["started"]), str(data["boot"]))
+        except (KeyError, TypeError, ValueError):
+            return cls(0, 0, "")
+
+    @property
+    def same_boot(self) -> bool:
+        """Whether the machine was not restarted since (and is the same one)."""
+        return self.boot == _boot_id()
+
+    @property
+    def alive(self) -> bool:
+        """Whether this very process still runs."""
+        return self.pid > 1 and self.same_boot and 0 < self.started == _start_ticks(self.pid)
+
+    def send(self, number: signal.Signals) -> bool:
+        """Send a signal to this very process; False where it has ended."""
+        if not self.alive:
+            return False
+        try:
+            os.kill(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+
+def death_of(returncode: int | None) -> tuple[str, str]:
+    """How a child ended, and the likely cause: ``("was killed by SIGKILL", "Memory ran out,
+    ...")``.
+    """
+    if returncode is None:
+        return "ended", "It was killed, or the machine was restarted."
+    if returncode >= 0:
+        return f"ended with exit code {returncode}", "It could not go on; its log tells more."
+    try:
+        name = signal.Signals(-returncode).name
+    except ValueError:
+        name = f"signal {-returncode}"
+    cause = {
+        "SIGKILL": "Memory ran out and the system killed it, or somebody did.",
+        "SIGTERM": "Somebody told it to end, or the machine is shutting down.",
+        "SIGSEGV": "A library crashed.",
+        "SIGBUS": "A library crashed, or a file was cut short while it was read.",
+        "SIGABRT": "A library gave up, often because memory ran out.",
+        "SIGILL": "A library uses instructions that this processor does not have.",
+        "SIGXFSZ": "A file grew above the size that this system allows.",
+    }.get(name, "A signal ended it.")
+    return f"was killed by {name}", cause

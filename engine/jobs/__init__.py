@@ -1,0 +1,5 @@
+"""Long actions in a worker process: protocol, client, history, worker and the pipeline of a build.
+
+``protocol``, ``client``, ``history`` and ``record`` are standard library only; the interface
+imports them.
+"""

@@ -1,0 +1,228 @@
+"""The records of jobs, read straight from the state folder. Standard library only."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.base.errors import UsageError, WorkerError
+from engine.base.events import Event, LogLine, StageFinished, StageStarted, event_from_dict
+from engine.base.process import ProcessId, death_of
+from engine.jobs.record import State, is_locked, jobs_folder, read_json
+
+if TYPE_CHECKING:
+    from engine.jobs.client import Job
+
+__all__ = [
+    "EventTail",
+    "JobRecord",
+    "attach",
+    "job_record",
+    "list_jobs",
+    "lost_error",
+    "read_events",
+    "read_log",
+    "read_result",
+]
+
+_LINE_LIMIT = 4 << 20
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """One job of the history.
+
+    Attributes:
+        id: name of its folder; sorts by start.
+        method: ``build``, ``accuracy``, ``simulate`` or ``export``.
+        title: what it works on, for a list.
+        state: ``running`` (or waiting for its turn), ``done``, ``failed``, ``cancelled``, or
+            ``lost`` with its worker.
+        started, finished: seconds since the epoch; ``finished`` is None while it runs and where it
+            was lost.
+        params: as given, to run it again.
+        summary: its result without long lists; None unless done.
+        error: of a failed, cancelled or lost job.
+        folder: where its record is.
+    """
+
+    id: str
+    method: str
+    title: str
+    state: State
+    started: float
+    finished: float | None
+    params: dict[str, Any]
+    summary: dict[str, Any] | None
+    error: dict[str, Any] | None
+    folder: str
+
+
+def _folder(job_id: str) -> Path:
+    if not job_id or "/" in job_id or job_id.startswith("."):
+        raise UsageError(f"{job_id!r} is not the id of a job.")
+    return jobs_folder() / job_id
+
+
+def record_of(folder: Path) -> JobRecord | None:
+    """The record in a folder; None where it is not (or not yet) one."""
+    job = read_json(folder / "job.json")
+    if job is None:
+        return None
+    end = read_json(folder / "end.json")
+    error: dict[str, Any] | None
+    if end is None and is_locked(folder / "lock"):
+        state: State = "running"
+        error = None
+    else:
+        # the worker may have ended between the two looks
+        end = end or read_json(folder / "end.json")
+        if end is None:
+            state = "cancelled" if (folder / "cancel").exists() else "lost"
+            error = dict(lost_error(folder, job).to_dict())
+        else:
+            state, error = end.get("state", "lost"), end.get("error")
+    return JobRecord(
+        id=folder.name,
+        method=str(job.get("method", "")),
+        title=str(job.get("title", "")),
+        state=state,
+        started=float(job.get("started", 0.0)),
+        finished=end.get("finished") if end else None,
+        params=job.get("params") or {},
+        summary=end.get("summary") if end else None,
+        error=error,
+        folder=str(folder),
+    )
+
+
+def job_record(job_id: str) -> JobRecord:
+    """The record of one job.
+
+    Raises:
+        UsageError: there is none.
+    """
+    record = record_of(_folder(job_id))
+    if record is None:
+        raise UsageError(
+            f"There is no job {job_id}.",
+            cause="Old jobs are removed from the history.",
+            remedy="Choose one of the history.",
+        )
+    return record
+
+
+def list_jobs(limit: int = 50) -> list[JobRecord]:
+    """The newest jobs first."""
+    try:
+        folders = sorted(
+            (p for p in jobs_folder().iterdir() if not p.name.startswith(".")), reverse=True
+        )
+    except OSError:
+        return []
+    records: list[JobRecord] = []
+    for folder in folders:
+        record = record_of(folder)
+        if record is not None:
+            records.append(record)
+        if len(records) >= limit:
+            break
+    return records
+
+
+class EventTail:
+    """Reads an ``events.jsonl`` as it grows; a line that is not finished waits for the next
+    look.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "events.jsonl"
+        self._offset = 0
+
+    def read(self) -> list[tuple[float, Event]]:
+        """(seconds since the epoch, event) of every line that is new since the last look."""
+        try:
+            with self._path.open("rb") as stream:
+                stream.seek(self._offset)
+                chunk = stream.read()
+        except OSError:
+            return []
+        whole = chunk.rfind(b"\n") + 1
+        self._offset += whole
+        return [_event(line) for line in chunk[:whole].splitlines() if len(line) < _LINE_LIMIT]
+
+
+def _event(line: bytes) -> tuple[float, Event]:
+    try:
+        data = json.loads(line)
+        return float(data["t"]), event_from_dict(data["event"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return 0.0, LogLine("A line of the job's record could not be read.", "debug")
+
+
+def read_events(job_id: str, since: int = 0) -> list[tuple[float, Event]]:
+    """(seconds since the epoch, event) of a job, from event number ``since`` on."""
+    return EventTail(_folder(job_id)).read()[since:]
+
+
+def read_result(job_id: str) -> dict[str, Any] | None:
+    """The whole result of a job that is done."""
+    return read_json(_folder(job_id) / "result.json")
+
+
+def read_log(job_id: str, limit: int = 1 << 20) -> str:
+    """The last ``limit`` bytes of what libraries wrote while the job ran, and tracebacks."""
+    try:
+        with (_folder(job_id) / "log.txt").open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(max(0, size - limit))
+            return stream.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _last_stage(folder: Path) -> str:
+    stage = ""
+    for _, event in EventTail(folder).read():
+        if isinstance(event, StageStarted):
+            stage = event.title or event.stage
+        elif isinstance(event, StageFinished):
+            stage = ""
+    return stage
+
+
+def lost_error(
+    folder: Path, job: dict[str, Any] | None = None, returncode: int | None = None
+) -> WorkerError:
+    """What to tell of a job whose worker is gone without an end."""
+    stage = _last_stage(folder)
+    at = f" in the stage {stage!r}" if stage else ""
+    if (folder / "cancel").exists():
+        return WorkerError(
+            f"The job was cancelled; its worker was ended{at}.", remedy="Start it again when ready."
+        )
+    how, cause = death_of(returncode)
+    process = ProcessId.from_dict((job or {}).get("process") or {})
+    if returncode is None and process.pid and not process.same_boot:
+        cause = "The machine was restarted while the job ran."
+    return WorkerError(
+        f"The worker {how}{at} before the job was done.",
+        cause=cause,
+        remedy="Start it again; finished stages are taken from the cache. "
+        f"Log: {folder / 'log.txt'}",
+    )
+
+
+def attach(job_id: str) -> Job:
+    """Follow a job of the history, also one that another process started: events, result, cancel.
+
+    Raises:
+        UsageError: there is no such job.
+    """
+    from engine.jobs.client import Job
+
+    record = job_record(job_id)
+    job = read_json(Path(record.folder) / "job.json") or {}
+    return Job(Path(record.folder), ProcessId.from_dict(job.get("process") or {}))

@@ -1,0 +1,260 @@
+"""The record of a job on disk, as its worker writes it. Standard library only.
+
+One folder per job below ``STATE/jobs``:
+    ``lock``         held (flock) by the worker for as long as the job is queued or runs
+    ``job.json``     id, method, title, params, process, started: written once
+    ``events.jsonl`` one event a line, ``{"t": seconds since the epoch, "event": {...}}``
+    ``log.txt``      what native code and libraries wrote to stdout and stderr, and tracebacks
+    ``cancel``       exists once somebody asked to cancel
+    ``result.json``  the whole result
+    ``end.json``     state, finished, error, summary: written last
+A job without ``end.json`` whose lock is free was lost with its worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.base.events import Event, Finished, LogLine, Progress, event_to_dict
+from engine.base.folders import log_crash, state_folder
+from engine.base.process import ProcessId
+from engine.jobs.protocol import encode
+
+__all__ = ["JobRecorder", "is_locked", "jobs_folder", "log_traceback", "new_record", "read_json"]
+
+State = Literal["running", "done", "failed", "cancelled", "lost"]
+
+_KEEP = 200
+_PROGRESS_SECONDS = 0.05
+_LONG = 200
+
+
+def jobs_folder() -> Path:
+    """Where the records are."""
+    return state_folder() / "jobs"
+
+
+def is_locked(path: Path) -> bool:
+    """Whether somebody holds the lock file exclusively; shared, so that two askers do not see each
+    other.
+    """
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _write_json(path: Path, data: Any) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(encode(data))
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def short_summary(result: dict[str, Any]) -> dict[str, Any]:
+    """The result without its long lists, for the list of jobs."""
+    return {k: v for k, v in result.items() if not (isinstance(v, list) and len(v) > _LONG)}
+
+
+def log_traceback(error: BaseException, log: Path | None = None) -> Path | None:
+    """Append the traceback to ``log``, else to a new crash file; its path, None where neither
+    works.
+    """
+    import traceback
+
+    if log is not None:
+        with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as stream:
+            stream.write("".join(traceback.format_exception(error)))
+            return log
+    return log_crash(error)
+
+
+class JobRecorder:
+    """Writes one job's record and is its Reporter. ``on_event`` is called after every line."""
+
+    def __init__(self, folder: Path, lock: int, wake: Any = None) -> None:
+        self.folder = folder
+        self.id = folder.name
+        self.wake = wake
+        self._lock = lock
+        self._events = os.open(
+            folder / "events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        self._asked = 0.0
+        self._cancelled = False
+        self._progress: tuple[str, float] = ("", 0.0)
+        self._begun = time.time()
+        self.ended = False
+
+    @property
+    def log(self) -> Path:
+        """The job's log file."""
+        return self.folder / "log.txt"
+
+    def start(self, method: str, title: str, params: dict[str, Any]) -> None:
+        """Write what the job is."""
+        _write_json(
+            self.folder / "job.json",
+            {
+                "id": self.id,
+                "method": method,
+                "title": title,
+                "params": params,
+                "process": asdict(ProcessId.of(os.getpid())),
+                "started": self._begun,
+            },
+        )
+
+    def emit(self, event: Event) -> None:
+        """Append the event; progress of one stage at most every 50 ms, and always its last."""
+        now = time.time()
+        if isinstance(event, Progress):
+            stage, last = self._progress
+            if (
+                stage == event.stage
+                and now - last < _PROGRESS_SECONDS
+                and event.done != event.total
+            ):
+                return
+            self._progress = (event.stage, now)
+        line = encode({"t": round(now, 3), "event": event_to_dict(event)})
+        # A full disk loses the line and not the job; one write per line, so that lines never mix.
+        with contextlib.suppress(OSError):
+            os.write(self._events, line)
+        if self.wake is not None:
+            self.wake(self.id)
+
+    def check_cancelled(self) -> None:
+        """Raise ``JobCancelledError`` once the file ``cancel`` exists; looks every 20 ms at
+        most.
+        """
+        now = time.monotonic()
+        if not self._cancelled and now - self._asked > 0.02:
+            self._asked = now
+            self._cancelled = self.cancel_asked
+        if self._cancelled:
+            from engine.base.errors import JobCancelledError
+
+            raise JobCancelledError("The job was cancelled.", remedy="Start it again when ready.")
+
+    @property
+    def cancel_asked(self) -> bool:
+        """Whether somebody asked to cancel."""
+        return (self.folder / "cancel").exists()
+
+    def end(
+        self,
+        state: Literal["done", "failed", "cancelled"],
+        result: dict[str, Any] | None = None,
+        error: dict[str, str | int] | None = None,
+    ) -> None:
+        """Write the result and the end, then let the lock go. Only the first call counts."""
+        if self.ended:
+            return
+        self.ended = True
+        finished = time.time()
+        seconds = round(finished - self._begun, 3)
+        try:
+            if result is not None:
+                _write_json(self.folder / "result.json", result)
+            summary = None if result is None else short_summary(result)
+            end = {"state": state, "finished": finished, "error": error, "summary": summary}
+            _write_json(self.folder / "end.json", end)
+        except OSError as failure:
+            self.emit(LogLine(f"The job's record could not be written: {failure}.", "warning"))
+        self.emit(Finished(state, seconds, error))
+        os.close(self._events)
+        os.close(self._lock)
+
+
+def new_record(wake: Any = None) -> JobRecorder:
+    """Make the folder of a new job and take its lock.
+
+    Falls back to the folder for temporary files where the state folder cannot be written.
+
+    Raises:
+        OSError: neither can.
+    """
+    try:
+        parent = jobs_folder()
+        parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        prune(parent)
+        return _record_in(parent, wake)
+    except OSError:
+        return _record_in(Path(tempfile.mkdtemp(prefix="rknntui-jobs-")), wake)
+
+
+def _record_in(parent: Path, wake: Any) -> JobRecorder:
+    now = time.time()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now)) + f"-{int(now % 1 * 1e6):06d}"
+    folder = parent / f"{stamp}-{os.getpid()}"
+    folder.mkdir(mode=0o700)
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.write(
+            lock, b"held by the worker of this job\n"
+        )  # finds a full disk before the job starts
+        return JobRecorder(folder, lock, wake)
+    except OSError:
+        os.close(lock)
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+@contextlib.contextmanager
+def _only_one(path: Path) -> Iterator[bool]:
+    """Take a lock file for the time of the block; False where somebody else has it."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)
+
+
+def prune(parent: Path, keep: int = _KEEP) -> int:
+    """Remove the oldest records above ``keep`` whose jobs have ended; returns how many went."""
+    with _only_one(parent / ".lock") as mine:
+        if not mine:
+            return 0
+        folders = sorted(p for p in parent.iterdir() if p.is_dir() and not p.is_symlink())
+        gone = 0
+        for folder in folders[: max(0, len(folders) - keep)]:
+            if not is_locked(folder / "lock"):
+                shutil.rmtree(folder, ignore_errors=True)
+                gone += 1
+    return gone
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A JSON object from a file; None where it is missing or broken."""
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None

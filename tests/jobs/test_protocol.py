@@ -1,0 +1,343 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.base.errors import (
+    DatasetError,
+    InternalError,
+    JobCancelledError,
+    UsageError,
+    WorkerError,
+)
+from engine.base.events import Finished, LogLine, Progress, StageStarted
+from engine.base.process import ProcessId, child_environment
+from engine.jobs import history
+from engine.jobs.client import Worker, run_job
+from engine.jobs.protocol import decode, encode
+
+TOY = "tests.jobs.toy_worker"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+async def gone(pid: int, seconds: float = 5) -> bool:
+    process = ProcessId.of(pid)
+    for _ in range(int(seconds / 0.02)):
+        if not process.alive:
+            return True
+        await asyncio.sleep(0.02)
+    return False
+
+
+async def test_queries_run_beside_a_job_and_long_answers_arrive(toy: Worker) -> None:
+    job = await toy.submit("count", {"to": 40, "seconds": 0.02})
+    assert await toy.call("echo", {"a": [1, "ü\x1b"]}) == {"a": [1, "ü\x1b"]}
+    numbers = await toy.call("numbers")
+    assert numbers["nan"] is None
+    assert numbers["inf"] == [None, 1.5]
+    assert len(numbers["long"]) == 3_000_000
+    assert history.job_record(job.id).state == "running"
+    assert (await job.result())["counted"] == 40
+
+
+async def test_a_job_tells_events_in_order_and_leaves_a_record(toy: Worker) -> None:
+    job = await toy.submit("count", {"to": 3})
+    events = [e async for e in job.events()]
+    result = await job.result()
+    assert events[0] == StageStarted("count", "Counting", 0, 1)
+    assert [e.text for e in events if isinstance(e, LogLine)] == ["step 1", "step 2", "step 3"]
+    assert Progress("count", 3, 3) in events
+    assert isinstance(events[-1], Finished)
+    assert events[-1].state == "done"
+    assert result["counted"] == 3
+
+    record = history.job_record(job.id)
+    assert (record.state, record.method) == ("done", "count")
+    assert record.summary is not None
+    assert "many" not in record.summary  # the list of jobs stays short
+    assert record.params == {"to": 3}
+    assert history.read_result(job.id) == result
+    assert [e for _, e in history.read_events(job.id)] == events
+    log = history.read_log(job.id)
+    assert "noise on stdout" in log
+    assert "noise of native code" in log
+
+
+async def test_errors_arrive_as_raised_and_mistakes_name_their_log(toy: Worker) -> None:
+    with pytest.raises(DatasetError) as caught:
+        await toy.call("fail")
+    assert (caught.value.cause, caught.value.remedy) == ("a typo", "correct it")
+    with pytest.raises(UsageError, match="no method"):
+        await toy.call("ehco")
+    with pytest.raises(InternalError) as mistake:
+        await toy.call("crash")
+    log = Path(mistake.value.remedy.split("log file ")[1].rstrip("."))
+    assert "ZeroDivisionError: a mistake" in log.read_text()
+    job = await toy.submit("broken", {})
+    with pytest.raises(InternalError) as inner:
+        await job.result()
+    assert "Traceback" not in str(inner.value)
+    assert "KeyError" in history.read_log(job.id)
+
+
+async def test_a_worker_that_died_is_told_and_replaced(toy: Worker) -> None:
+    with pytest.raises(WorkerError, match="SIGABRT"):
+        await toy.call("die")
+    assert await toy.call("echo", {"again": True}) == {"again": True}
+
+
+async def test_jobs_run_one_at_a_time_in_order(toy: Worker) -> None:
+    jobs = [await toy.submit("count", {"to": 5, "seconds": 0.02}) for _ in range(3)]
+    await asyncio.gather(*(job.result() for job in jobs))
+    spans = [[t for t, _ in history.read_events(job.id)] for job in jobs]
+    for first, second in itertools.pairwise(spans):
+        assert first[-1] <= second[0]
+
+
+async def test_cancel_is_cooperative_first(toy: Worker) -> None:
+    job = await toy.submit("count", {"to": 10_000, "seconds": 0.01})
+    await asyncio.sleep(0.1)
+    pid = toy.pid
+    await job.cancel()
+    with pytest.raises(JobCancelledError):
+        await job.result()
+    assert toy.pid == pid  # the worker stays warm
+    assert history.job_record(job.id).state == "cancelled"
+    assert [e async for e in job.events()][-1].state == "cancelled"  # type: ignore[union-attr]
+
+
+async def test_cancel_of_a_waiting_job(toy: Worker) -> None:
+    first = await toy.submit("count", {"to": 20, "seconds": 0.02})
+    second = await toy.submit("count", {"to": 20, "seconds": 0.02})
+    await second.cancel()
+    assert (await first.result())["counted"] == 20
+    with pytest.raises(JobCancelledError):
+        await second.result()
+    assert history.read_log(second.id) == ""
+
+
+async def test_cancel_terminates_what_does_not_listen(toy: Worker) -> None:
+    job = await toy.submit("stubborn", {})
+    await asyncio.sleep(0.1)
+    begun = time.monotonic()
+    await job.cancel()
+    with pytest.raises(JobCancelledError):
+        await job.result()
+    assert 1.5 < time.monotonic() - begun < 3.5
+    assert history.job_record(job.id).state == "cancelled"
+
+
+async def test_a_second_cancel_kills_at_once(toy: Worker) -> None:
+    job = await toy.submit("native", {})
+    await asyncio.sleep(0.3)
+    begun = time.monotonic()
+    await job.cancel()
+    await job.cancel()
+    with pytest.raises(JobCancelledError):
+        await job.result()
+    assert time.monotonic() - begun < 1.5
+    assert history.job_record(job.id).state == "cancelled"
+    assert (await toy.call("echo", {"n": 1})) == {"n": 1}
+
+
+async def test_a_killed_worker_is_told_with_its_stage(toy: Worker) -> None:
+    job = await toy.submit("stubborn", {})
+    events = job.events()
+    assert isinstance(await anext(events), StageStarted)
+    assert toy.pid is not None
+    os.kill(toy.pid, signal.SIGKILL)
+    last = [e async for e in events][-1]
+    assert isinstance(last, Finished)
+    assert last.state == "failed"
+    with pytest.raises(WorkerError) as caught:
+        await job.result()
+    assert "SIGKILL" in caught.value.what
+    assert "Being stubborn" in caught.value.what
+    assert "Memory ran out" in caught.value.cause
+    record = history.job_record(job.id)
+    assert record.state == "lost"
+    assert record.error is not None
+    assert "Being stubborn" in record.error["what"]
+
+
+async def test_an_idle_worker_ends_with_its_client() -> None:
+    worker = await Worker.start(module=TOY)
+    pid = (await worker.call("echo", {})) == {} and worker.pid
+    assert pid
+    begun = time.monotonic()
+    await worker.close()
+    assert await gone(pid)
+    assert time.monotonic() - begun < 1
+
+
+CLIENT = """
+import asyncio, sys
+from engine.jobs.client import Worker
+async def main():
+    worker = await Worker.start(module="tests.jobs.toy_worker")
+    job = await worker.submit("count", {"to": 60, "seconds": 0.02, "touch": sys.argv[1]})
+    print(job.id, worker.pid, flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+async def test_a_job_outlives_its_client_and_sighup_and_is_reattached(tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    client = subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, "-P", "-c", CLIENT, str(done)],
+        stdout=subprocess.PIPE,
+        env=child_environment(),
+        text=True,
+    )
+    assert client.stdout is not None
+    job_id, pid = client.stdout.readline().split()
+    client.kill()
+    client.wait()
+    client.stdout.close()
+    os.kill(int(pid), signal.SIGHUP)
+    assert [r.id for r in history.list_jobs()] == [job_id]
+    job = history.attach(job_id)
+    events = [e async for e in job.events()]
+    assert LogLine("step 60") in events
+    assert (await job.result())["counted"] == 60
+    assert done.read_text() == "done"
+    assert await gone(int(pid))
+
+
+async def test_a_reattached_job_can_be_cancelled(tmp_path: Path) -> None:
+    worker = await Worker.start(module=TOY)
+    submitted = await worker.submit("stubborn", {})
+    pid = worker.pid
+    assert pid
+    await worker.close()
+    job = history.attach(submitted.id)
+    await job.cancel()
+    with pytest.raises(JobCancelledError):
+        await job.result()
+    assert await gone(pid)
+    with pytest.raises(JobCancelledError):  # the first handle sees the same end
+        await submitted.result()
+
+
+async def test_two_clients_share_a_state_folder() -> None:
+    workers = [await Worker.start(module=TOY) for _ in range(2)]
+    jobs = [await w.submit("count", {"to": 5}) for w in workers for _ in range(10)]
+    await asyncio.gather(*(job.result() for job in jobs))
+    records = history.list_jobs()
+    assert {r.id for r in records} == {j.id for j in jobs}
+    assert {r.state for r in records} == {"done"}
+    for worker in workers:
+        await worker.close()
+
+
+async def test_old_records_go_and_running_ones_stay(
+    toy: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.jobs import record
+
+    running = await toy.submit("count", {"to": 100, "seconds": 0.02})
+    for _ in range(3):
+        recorder = record.new_record()
+        recorder.start("count", "old", {})
+        recorder.end("done", result={})
+    record.prune(record.jobs_folder(), keep=1)
+    left = {r.id for r in history.list_jobs()}
+    assert running.id in left
+    assert len(left) == 2
+    await running.cancel()
+    with pytest.raises(JobCancelledError):
+        await running.result()
+
+
+async def test_a_state_folder_that_cannot_be_written_does_not_stop_a_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
+    worker = await Worker.start(module=TOY)
+    job = await worker.submit("count", {"to": 2})
+    assert LogLine("step 2") in [e async for e in job.events()]
+    assert (await job.result())["counted"] == 2
+    await worker.close()
+
+
+async def test_nothing_of_the_current_folder_is_executed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trap = "import pathlib\npathlib.Path(__file__).with_suffix('.sprung').touch()\n"
+    for name in (
+        "onnx.py",
+        "themes.py",
+        "json.py",
+        "sitecustomize.py",
+        "numpy.py",
+        "engine/__init__.py",
+        "engine/jobs/__init__.py",
+        "engine/jobs/worker.py",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(trap)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", ".", os.environ.get("PYTHONPATH", "")]))
+    worker = await Worker.start()
+    assert (await worker.call("ping"))["pid"] == worker.pid
+    await worker.close()
+    seen = await Worker.start(module=TOY)
+    found = await seen.call("where")
+    assert Path(found["engine"]).parent.parent == ROOT
+    assert str(tmp_path) not in found["path"]
+    await seen.close()
+    assert list(tmp_path.rglob("*.sprung")) == []
+
+
+def test_the_client_side_is_light() -> None:
+    code = (
+        "import sys, engine.jobs.client, engine.jobs.history; "
+        "print([m for m in ('numpy', 'onnx', 'onnx_ir', 'onnxruntime', 'pydantic', 'PIL',"
+        " 'platformdirs', 'adbutils', 'yaml') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_blocking_twin() -> None:
+    with pytest.raises(UsageError, match="recipe"):
+        run_job("build", {})
+
+
+def test_lines_of_the_protocol() -> None:
+    assert decode(encode({"a": float("inf"), "b": ["ü"]})) == {"a": None, "b": ["ü"]}
+    for bad in (b"", b"[1]", b"{", b"\xff\xfe", b"[" * 100_000):
+        with pytest.raises(WorkerError):
+            decode(bad)
+
+
+def test_the_environment_of_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"PYTHONPATH": os.pathsep.join(["", "relative", "/absolute"]), "HOME": "/home/x"}
+    made = child_environment(given)
+    assert made["PYTHONPATH"].split(os.pathsep) == [str(ROOT), "/absolute"]
+    assert made["OMP_NUM_THREADS"] == "1"
+    assert made["ORT_DISABLE_TELEMETRY"] == "1"
+    assert json.dumps(given)  # the given mapping is not changed
+    assert given["PYTHONPATH"].startswith(os.pathsep)
+
+
+def test_a_process_is_not_mistaken_for_a_later_one() -> None:
+    me = ProcessId.of(os.getpid())
+    assert me.alive
+    assert not ProcessId(me.pid, me.started + 1, me.boot).alive
+    assert not ProcessId(me.pid, me.started, "another boot").alive
+    assert not ProcessId(me.pid, me.started + 1, me.boot).send(signal.SIGKILL)
+    assert not ProcessId.from_dict({"pid": "x"}).alive

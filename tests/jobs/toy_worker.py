@@ -1,0 +1,86 @@
+"""A worker with queries and jobs for tests of the protocol: ``-m tests.jobs.toy_worker``."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import DatasetError
+from engine.base.events import LogLine, Progress, Reporter, StageFinished, StageStarted
+from engine.jobs.worker import serve
+
+HOME = "tests.jobs.toy_worker:"
+
+
+def echo(params: dict[str, Any]) -> dict[str, Any]:
+    return params
+
+
+def where(_params: dict[str, Any]) -> dict[str, Any]:
+    import engine
+
+    return {"engine": engine.__file__, "path": sys.path, "modules": sorted(sys.modules)}
+
+
+def fail(_params: dict[str, Any]) -> dict[str, Any]:
+    raise DatasetError("line 3 names no file.", cause="a typo", remedy="correct it")
+
+
+def crash(_params: dict[str, Any]) -> dict[str, Any]:
+    raise ZeroDivisionError("a mistake")
+
+
+def die(_params: dict[str, Any]) -> dict[str, Any]:
+    os.abort()
+
+
+def numbers(_params: dict[str, Any]) -> dict[str, Any]:
+    return {"nan": float("nan"), "inf": [float("inf"), 1.5], "long": "x" * 3_000_000}
+
+
+def count(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
+    """Counts to ``to``, a step every ``seconds``, noisily."""
+    total = int(params.get("to", 3))
+    reporter.emit(StageStarted("count", "Counting", 0, 1))
+    print("noise on stdout")
+    ctypes.CDLL(None).puts(b"noise of native code")
+    ctypes.CDLL(None).fflush(None)
+    for done in range(1, total + 1):
+        reporter.check_cancelled()
+        time.sleep(float(params.get("seconds", 0)))
+        reporter.emit(Progress("count", done, total))
+        reporter.emit(LogLine(f"step {done}"))
+    reporter.emit(StageFinished("count", 0.0))
+    if "touch" in params:
+        Path(params["touch"]).write_text("done")
+    return {"counted": total, "many": list(range(1000)), "pid": os.getpid()}
+
+
+def stubborn(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
+    """Never asks whether it was cancelled."""
+    reporter.emit(StageStarted("stubborn", "Being stubborn", 0, 1))
+    time.sleep(float(params.get("seconds", 60)))
+    return {}
+
+
+def native(_params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
+    """Hangs in native code that holds the interpreter's lock: only SIGKILL ends it."""
+    reporter.emit(StageStarted("native", "Being native", 0, 1))
+    ctypes.PyDLL(None).sleep(60)
+    return {}
+
+
+def broken(_params: dict[str, Any], _reporter: Reporter) -> dict[str, Any]:
+    raise KeyError("nobody thought of this")
+
+
+if __name__ == "__main__":
+    serve(
+        {n: HOME + n for n in ("echo", "where", "fail", "crash", "die", "numbers")},
+        {n: HOME + n for n in ("count", "stubborn", "native", "broken")},
+    )
+    os._exit(0)
