@@ -48,7 +48,7 @@ class OutputFidelity:
 
 @dataclass(frozen=True)
 class LayerError:
-    """The accumulated (entire) error of one layer's output over the calibration samples, simulated."""
+    """The accumulated error of one layer's output over the calibration samples, simulated."""
 
     layer: str
     op: str
@@ -82,9 +82,9 @@ class Provenance:
     Attributes:
         tool: this program's version.
         source: (file name, SHA-256) of every source file.
-        dataset: (file name, SHA-256 of the samples' contents in order), or None without quantization.
+        dataset: (file name, SHA-256 of the samples' contents in order); None when not quantized.
         samples: number of calibration samples.
-        libraries: (name, version) of what decides numbers: onnxruntime, onnx, onnx_ir, numpy, pillow.
+        libraries: (name, version) of what decides numbers (onnxruntime, onnx, numpy, pillow).
     """
 
     tool: str

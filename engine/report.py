@@ -1,7 +1,7 @@
 """The build summary as sections of text, the same in every front end. Standard library only.
 
-``BuildSummary.to_json()`` is the data; this is its one rendering: the command line prints it, the workbench
-shows it and the Python API logs it.
+``BuildSummary.to_json()`` is the data; this is its one rendering: the command line prints it, the
+workbench shows it and the Python API logs it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from engine.base.text import human_bytes, printable
 __all__ = ["CONTAINER_NOTE", "Section", "summary_sections", "summary_text"]
 
 CONTAINER_NOTE = (
-    "This .rknn file is for simulation and inspection; it runs on no NPU. For a real NPU export the QDQ ONNX "
-    "file (--format onnx) and load it with rknn-toolkit2 and do_quantization=False."
+    "This .rknn file is for simulation and inspection; it runs on no NPU. For a real NPU export "
+    "the QDQ ONNX file (--format onnx) and load it with rknn-toolkit2 and do_quantization=False."
 )
 """What every export of a container says, in all front ends."""
 
@@ -80,7 +80,8 @@ def _fidelity(title: str, items: Sequence[Mapping[str, Any]], name: str) -> Sect
 def _findings(summary: Mapping[str, Any]) -> Section:
     rows = []
     for finding in summary["findings"]:
-        text = f"{finding['severity']}: {printable(finding['where'], 60)}: {printable(finding['what'])}"
+        where = printable(finding["where"], 60)
+        text = f"{finding['severity']}: {where}: {printable(finding['what'])}"
         if finding["remedy"]:
             text += f" Remedy: {printable(finding['remedy'])}"
         rows.append((text,))
@@ -96,10 +97,10 @@ def _stages(summary: Mapping[str, Any]) -> Section:
 
 
 def summary_sections(summary: Mapping[str, Any]) -> tuple[Section, ...]:
-    """The sections of a build summary (``BuildSummary.to_json()``) in the order in which they are shown."""
+    """The sections of a build summary (``BuildSummary.to_json()``) in their order."""
     kind = (
-        f"{summary['quantized_dtype']}, {summary['quantized_algorithm']}, {summary['quantized_method']}, "
-        f"{summary['samples']} calibration samples"
+        f"{summary['quantized_dtype']}, {summary['quantized_algorithm']}, "
+        f"{summary['quantized_method']}, {summary['samples']} calibration samples"
         if summary["quantized"]
         else "float, not quantized"
     )

@@ -75,8 +75,8 @@ def _glibc() -> Check:
         "C library",
         "bad",
         f"glibc {version}",
-        "onnxruntime needs glibc 2.28 (Debian 10, Ubuntu 20.04) or later: run the workbench on another "
-        "machine, or give this one a newer system.",
+        "onnxruntime needs glibc 2.28 (Debian 10, Ubuntu 20.04) or later: run the workbench on "
+        "another machine, or give this one a newer system.",
     )
 
 

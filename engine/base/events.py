@@ -91,7 +91,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
 
 
 def event_from_dict(data: dict[str, Any]) -> Event:
-    """Rebuild an event; an unknown type becomes a log line, so that old readers survive new events."""
+    """Rebuild an event; one of a newer version becomes a log line."""
     fields = dict(data)
     cls = _TYPES.get(str(fields.pop("type", "")))
     if cls is None:

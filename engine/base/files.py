@@ -129,8 +129,8 @@ def read_bounded(path: Path, limit: int, what: str) -> bytes:
     """The bytes of ``path``, refused above ``limit`` bytes.
 
     Raises:
-        SourceModelError: missing, unreadable, a folder, or larger than ``limit``; ``what`` names the kind
-            of file in the message.
+        SourceModelError: missing, unreadable, a folder, or larger than ``limit``; ``what`` names
+            the kind of file in the message.
     """
     try:
         size = path.stat().st_size

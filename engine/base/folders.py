@@ -1,4 +1,4 @@
-"""Where this program keeps what is not asked for by name: state, cache and settings, per platform rules.
+"""Where this program keeps what nobody asked for by name: state, cache and settings.
 
 platformdirs is imported on use: the interface process asks after its first paint only.
 """
@@ -9,7 +9,6 @@ import os
 import time
 import traceback
 from pathlib import Path
-
 
 __all__ = ["cache_folder", "config_folder", "folders", "log_crash", "state_folder"]
 
@@ -46,7 +45,7 @@ def log_crash(error: BaseException) -> Path | None:
     """Write the traceback of a mistake of this program to a new log file.
 
     Returns:
-        Its path, or None where the state folder cannot be written: telling a crash must never crash.
+        Its path, or None where it cannot be written: telling a crash must never crash.
     """
     text = "".join(traceback.format_exception(error))
     stamp = time.strftime("%Y%m%d-%H%M%S")

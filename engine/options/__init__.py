@@ -1,8 +1,8 @@
 """Every option and every name that a user can type, declared once. Standard library only.
 
-Rendered five times: arguments of ``engine.api.RKNN``, form fields, command line flags, YAML keys of a recipe,
-and ``--help`` with the docs. Names and defaults are the vendor's, generation 2 V2.3.0 where both have them
-(`spec/README.md` section 2); our own additions have no generation.
+Rendered five times: arguments of ``engine.api.RKNN``, form fields, command line flags, YAML keys of
+a recipe, and ``--help`` with the docs. Names and defaults are the vendor's, generation 2 V2.3.0
+where both have them (API reference 002:478-693); our own additions have no generation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 STAGES = ("load", "optimise", "calibrate", "quantize", "evaluate", "container")
-"""The stages of a build in their order; an option's ``stage`` is the first one that depends on it."""
+"""The stages of a build in order; ``Option.stage`` is the first that depends on the option."""
 
 DTYPES = ("w8a8",)
 """Quantized dtypes that this version builds."""
@@ -75,7 +75,7 @@ OPTIONS: tuple[Option, ...] = (
         "mean_values",
         "preprocess",
         "channels",
-        "Subtracted from every pixel, one list of channels per input, as [[127, 127, 127]]. Unset: 0.",
+        "Subtracted from every pixel, one list of channels per input: [[127, 127, 127]]. Unset: 0.",
         stage="calibrate",
     ),
     Option(
@@ -107,7 +107,7 @@ OPTIONS: tuple[Option, ...] = (
         "resize_fit",
         "preprocess",
         "choice",
-        "Whether a picture is stretched to the input, cropped in the middle, or padded with the mean.",
+        "Whether a picture is stretched, cropped in the middle, or padded with the mean.",
         default="stretch",
         choices=("stretch", "crop", "pad"),
         generations=(),
@@ -154,7 +154,7 @@ OPTIONS: tuple[Option, ...] = (
         "optimization_level",
         "quantization",
         "int",
-        "0 leaves the graph as it is, 3 applies every rewrite; 1 and 2 leave out those that may touch accuracy.",
+        "0: the graph as it is; 3: every rewrite; 1 and 2 leave out some that may touch accuracy.",
         default=3,
         minimum=0,
         maximum=3,
@@ -213,12 +213,12 @@ _BY_NAME = {o.name: o for o in OPTIONS}
 
 
 def option(name: str) -> Option:
-    """The option of that name; KeyError where there is none (a mistake of the program, not of a user)."""
+    """The option of that name; KeyError where there is none, which is never a user's mistake."""
     return _BY_NAME[name]
 
 
 def check_values(values: dict[str, Value]) -> dict[str, str]:
-    """Check a flat dict of option values; returns option name -> message of every one that does not fit."""
+    """Check a flat dict of option values; returns option name -> message where one is unfit."""
     from engine.base.errors import RecipeError
     from engine.base.text import did_you_mean
 

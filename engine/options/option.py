@@ -77,8 +77,8 @@ class Option:
     def parse(self, text: str) -> Value:
         """The value that a user's text means; an empty text means the default.
 
-        Lists are read as JSON (``[[127,127,127]]``) or in short: ``127,127,127`` for one input, inputs
-        split by ``;``, sizes also as ``1x3x224x224``, names by commas.
+        Lists are read as JSON (``[[127,127,127]]``) or in short: ``127,127,127`` for one input,
+        inputs split by ``;``, sizes also as ``1x3x224x224``, names by commas.
 
         Raises:
             RecipeError: the text does not fit.
@@ -160,9 +160,10 @@ class Option:
             if lowered in known:
                 return known[lowered]
         near = did_you_mean(str(value), self.choices)
+        known_names = ", ".join(self.choices)
         raise RecipeError(
-            f"{self.name} is {printable(repr(value), 80)}; it must be one of {', '.join(self.choices)}.",
-            remedy=near or f"Choose one of {', '.join(self.choices)}.",
+            f"{self.name} is {printable(repr(value), 80)}; it must be one of {known_names}.",
+            remedy=near or f"Choose one of {known_names}.",
         )
 
     def _check_names(self, value: Value) -> list[str]:

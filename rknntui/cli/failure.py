@@ -1,4 +1,4 @@
-"""How a failed command ends: words on stderr (or an object on stdout with --json) and the exit code."""
+"""How a failed command ends: words on stderr, with --json an object on stdout, an exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["failed"]
 def failed(error: BaseException, *, as_json: bool) -> int:
     """Tell the error and return its exit code."""
     if isinstance(error, BrokenPipeError):
-        # the reader of our output (head, a closed pager) went away; python would complain again at exit
+        # the reader (head, a closed pager) went away; python would complain again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     data = _as_data(error)

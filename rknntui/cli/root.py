@@ -86,7 +86,7 @@ def cli(ctx: click.Context, version: bool) -> None:
 
 
 def run(argv: list[str] | None = None) -> int:
-    """Run the command line and return the exit code; errors are told on stderr, never as a traceback."""
+    """Run the command line and return the exit code; no error is told as a traceback."""
     arguments = sys.argv[1:] if argv is None else argv
     from rknntui.cli.failure import failed
 
@@ -96,6 +96,6 @@ def run(argv: list[str] | None = None) -> int:
         return stop.exit_code
     except (click.ClickException, click.Abort, KeyboardInterrupt, BrokenPipeError) as error:
         return failed(error, as_json="--json" in arguments)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the last door: nobody else would tell the user
         return failed(error, as_json="--json" in arguments)
     return result if isinstance(result, int) else 0

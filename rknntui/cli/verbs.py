@@ -1,4 +1,4 @@
-"""The verbs of the command line: name -> (module, one line of help). Imports nothing, as start-up needs it."""
+"""The verbs of the command line: name -> (module, help). Imports nothing: start-up needs it."""
 
 VERBS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "Run the main job on the demo model, then open the workbench on its result."),

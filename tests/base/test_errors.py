@@ -59,5 +59,6 @@ def test_an_event_of_a_newer_version_is_a_log_line() -> None:
 
 
 def test_finding_round_trip() -> None:
-    finding = Finding("code", "warning", "node a", "what", "cause", "remedy", {"mean_values": [[1.0]]})
+    changes = {"mean_values": [[1.0]]}
+    finding = Finding("code", "warning", "node a", "what", "cause", "remedy", changes)
     assert Finding.from_dict(finding.to_dict()) == finding

@@ -46,8 +46,8 @@ def command(
 ) -> None:
     """Load, optimise, calibrate, quantize and evaluate a model, and print the summary.
 
-    Nothing is written beside the model: -o exports the result, else it waits in the cache for export,
-    simulate and accuracy.
+    Nothing is written beside the model: -o exports the result, else it waits in the cache for
+    export, simulate and accuracy.
     """
     narrate = Narrator(quiet=quiet)
 

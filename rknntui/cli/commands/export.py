@@ -27,7 +27,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
     "--format",
     "form",
     type=click.Choice(["rknn", "onnx"]),
-    help="rknn: our container. onnx: QDQ ONNX (opset 19) for rknn-toolkit2. Default: by the suffix.",
+    help="rknn: our container; onnx: QDQ ONNX (opset 19) for rknn-toolkit2. Default: the suffix.",
 )
 @recipe_flags
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
@@ -42,7 +42,7 @@ def command(
     quiet: bool,
     **flags: Any,
 ) -> None:
-    """Write a build as .rknn container or as QDQ ONNX; builds first what the cache does not hold."""
+    """Write a build as .rknn container or as QDQ ONNX; builds what the cache does not hold."""
     chosen = form or ("onnx" if output.suffix.lower() == ".onnx" else "rknn")
 
     async def action(session: WorkerSession) -> dict[str, Any]:

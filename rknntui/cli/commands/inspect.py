@@ -39,9 +39,8 @@ def _lines(view: dict[str, Any]) -> list[str]:
         lines += [
             f"  {printable(t['name'])}  {shape_text(t['shape'])}  {t['dtype']}" for t in view[title]
         ]
-    lines.append(
-        f"{view['nodes']} nodes, {view['parameters']} parameters, {human_bytes(view['weights_bytes'])} of weights"
-    )
+    weights = human_bytes(view["weights_bytes"])
+    lines.append(f"{view['nodes']} nodes, {view['parameters']} parameters, {weights} of weights")
     counts = sorted(view["operators"].items(), key=lambda item: (-item[1], item[0]))
     lines.append("operators: " + ", ".join(f"{printable(op, 60)} {count}" for op, count in counts))
     for finding in view["findings"]:

@@ -16,7 +16,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 @click.group("recipe")
 def command() -> None:
-    """Write, check, show or compare recipes (one YAML file with everything needed to build again)."""
+    """Write, check, show or compare recipes: YAML with everything needed to build again."""
 
 
 @command.command("new", epilog="TARGET is a model file, or a recipe to start from.")

@@ -1,0 +1,1 @@
+"""How a quantized model differs from the float one: snapshots, error analysis, scores."""
