@@ -1,0 +1,167 @@
+"""Options are declared once; their text, their values and their help hold together."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.base.errors import RecipeError
+from engine.options import (
+    ALGORITHMS,
+    DTYPES,
+    GRANULARITIES,
+    OPTIONS,
+    SECTIONS,
+    STAGES,
+    check_values,
+    option,
+)
+
+NAMES = [o.name for o in OPTIONS]
+
+
+def test_declarations_are_complete() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    assert len({o.flag for o in OPTIONS}) == len(NAMES)
+    for o in OPTIONS:
+        assert o.section in SECTIONS
+        assert o.stage in STAGES
+        assert o.help.endswith(".")
+        assert o.check(None) == o.default
+        if o.default is not None:
+            assert o.check(o.default) == o.default
+        assert bool(o.choices) == (o.kind == "choice")
+        assert set(o.aliases.values()) <= set(o.choices)
+        assert all(alias == alias.lower() for alias in o.aliases)
+
+
+def test_vendor_defaults_of_generation_2() -> None:
+    """002:494-590 and `spec/README.md` section 2."""
+    wanted = {
+        "mean_values": None,
+        "std_values": None,
+        "quant_img_RGB2BGR": False,
+        "quantized_dtype": "w8a8",
+        "quantized_algorithm": "normal",
+        "quantized_method": "channel",
+        "optimization_level": 3,
+        "target_platform": None,
+        "custom_string": None,
+        "do_quantization": True,
+    }
+    assert {name: option(name).default for name in wanted} == wanted
+    assert DTYPES[0] == "w8a8"
+    assert ALGORITHMS[0] == "normal"
+    assert set(GRANULARITIES) == {"layer", "channel"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("mean_values", "127,127,127", [[127, 127, 127]]),
+        ("mean_values", "127 127 127", [[127, 127, 127]]),
+        ("mean_values", "127;0,1,2", [[127], [0, 1, 2]]),
+        ("mean_values", "[127, 127.5, 0]", [[127, 127.5, 0]]),
+        ("mean_values", "[[1],[2]]", [[1], [2]]),
+        ("input_size_list", "1x3x224x224;1,10", [[1, 3, 224, 224], [1, 10]]),
+        ("input_size_list", "[1,3,224,224]", [[1, 3, 224, 224]]),
+        ("inputs", "a, b", ["a", "b"]),
+        ("inputs", '["a,b"]', ["a,b"]),
+        ("input_initial_val", "-;x.npy", [None, "x.npy"]),
+        ("quant_img_RGB2BGR", "yes,no", [True, False]),
+        ("quant_img_RGB2BGR", "on", True),
+        ("do_quantization", "0", False),
+        ("optimization_level", " 2 ", 2),
+        ("target_platform", "RK3588", "rk3588"),
+        ("quantized_dtype", "asymmetric_quantized-8", "w8a8"),
+        ("custom_string", "a: b", "a: b"),
+        ("custom_string", "", None),
+    ],
+)
+def test_text_becomes_a_value(name: str, text: str, value: object) -> None:
+    assert option(name).parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("mean_values", "a,b", "numbers"),
+        ("mean_values", "[[NaN]]", "list of numbers"),
+        ("mean_values", "[[1e39]]", "list of numbers"),
+        ("mean_values", "[[1], 2]", "list of numbers"),
+        ("mean_values", "[" * 100_000, "a list"),
+        ("std_values", "1,0,1", "without 0"),
+        ("std_values", "1e-40", "without 0"),
+        ("input_size_list", "1x0x2", "above 0"),
+        ("input_size_list", "[[1.5]]", "above 0"),
+        ("input_size_list", f"[[{10**40}]]", "above 0"),
+        ("optimization_level", "4", "at most 3"),
+        ("optimization_level", "2.0", "whole number"),
+        ("dataset_count", "0", "at least 1"),
+        ("do_quantization", "maybe", "yes or no"),
+        ("quantized_algorithm", "norml", "normal"),
+        ("model", "a\0b", "text"),
+        ("inputs", "[1]", "tensor names"),
+        ("inputs", "[]", "tensor names"),
+        ("input_initial_val", "[]", "npy path"),
+    ],
+)
+def test_text_that_does_not_fit_is_refused_with_reason(name: str, text: str, says: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        option(name).parse(text)
+    assert name in caught.value.what
+    assert says in caught.value.what
+    assert caught.value.remedy
+
+
+def test_values_of_python_callers() -> None:
+    """The vendor's class is called with tuples, numpy arrays and flat lists (001:366)."""
+    assert option("mean_values").check(np.array([127, 127, 127])) == [[127, 127, 127]]
+    assert option("mean_values").check((1, 2, 3)) == [[1, 2, 3]]
+    assert option("mean_values").check([[np.float32(1), np.int64(2)]]) == [[1, 2]]
+    assert option("optimization_level").check(np.int64(2)) == 2
+    assert option("input_initial_val").check("a.npy") == ["a.npy"]
+    for wrong in (True, [[True]], "127", {"a": 1}, [["1"]], [10**400], [[]], []):
+        with pytest.raises(RecipeError):
+            option("mean_values").check(wrong)
+    with pytest.raises(RecipeError, match="very large"):
+        option("optimization_level").check([10**5000])
+
+
+names = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12)
+finite = st.floats(-1e30, 1e30, allow_nan=False)
+VALUES = {
+    "bool": st.booleans(),
+    "int": st.integers(1, 3),
+    "path": names.filter(lambda s: s == s.strip()),
+    "text": names.filter(lambda s: s == s.strip()),
+    "names": st.lists(names, min_size=1, max_size=4),
+    "shapes": st.lists(st.lists(st.integers(1, 4096), min_size=1, max_size=5), min_size=1),
+    "channels": st.lists(
+        st.lists(finite.filter(lambda x: abs(x) > 1e-20), min_size=1, max_size=4),
+        min_size=1,
+        max_size=3,
+    ),
+    "flags": st.one_of(st.booleans(), st.lists(st.booleans(), min_size=1, max_size=3)),
+    "paths": st.lists(st.one_of(st.none(), names), min_size=1, max_size=3),
+}
+
+
+@given(st.data())
+def test_rendered_text_parses_back(data: st.DataObject) -> None:
+    declared = data.draw(st.sampled_from(OPTIONS))
+    strategy = st.sampled_from(declared.choices) if declared.choices else VALUES[declared.kind]
+    value = declared.check(data.draw(strategy))
+    text = declared.render(value)
+    assert declared.check(declared.parse(text)) == value
+    assert declared.check(json.loads(json.dumps(value))) == value
+
+
+def test_check_values_names_every_problem() -> None:
+    problems = check_values({"mean_valeus": 1, "optimization_level": 9, "model": "x.onnx"})
+    assert set(problems) == {"mean_valeus", "optimization_level"}
+    assert "'mean_values'" in problems["mean_valeus"]
