@@ -7,6 +7,7 @@ file; who reads a dataset adds the line.
 from __future__ import annotations
 
 import struct
+import tokenize
 import zlib
 from pathlib import Path
 from typing import Literal
@@ -41,6 +42,8 @@ _CORRUPT = (
     Image.DecompressionBombError,
     Image.DecompressionBombWarning,
 )
+# what numpy raises on the head of a damaged npy, a Python expression in text
+_BAD_HEADS = (*_CORRUPT, AttributeError, RecursionError, tokenize.TokenError)
 _ORIENTATION = 0x0112
 
 Kind = Literal["picture", "npy"]
@@ -176,7 +179,7 @@ def open_array(path: Path) -> np.ndarray:
     """
     try:
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, SyntaxError, OverflowError, TypeError) as error:
+    except _BAD_HEADS as error:
         if "object" in str(error).lower():
             raise DatasetError(
                 f"{path} holds Python objects, not numbers.",
