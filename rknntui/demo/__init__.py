@@ -1,0 +1,33 @@
+"""The demo model and its samples, as they come with the program. Standard library only.
+
+``scripts/make_demo.py`` makes the files and describes them: a small CNN on the UCI digits, 100
+calibration samples as pictures and 500 labelled test samples, all 8x8 grey bytes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+__all__ = ["demo_folder", "demo_recipe", "demo_test_samples"]
+
+
+def demo_folder() -> Path:
+    """The folder that holds the files. Only read from."""
+    return Path(__file__).resolve().parent
+
+
+def demo_recipe() -> dict[str, Any]:
+    """A new recipe for the demo model: option name to value, with absolute paths."""
+    folder = demo_folder()
+    return {
+        "model": str(folder / "digits_demo.onnx"),
+        "dataset": str(folder / "dataset.txt"),
+        "mean_values": [[127.5]],
+        "std_values": [[127.5]],
+    }
+
+
+def demo_test_samples() -> Path:
+    """An npz with ``samples`` uint8 (500, 8, 8) and ``labels`` uint8 (500,)."""
+    return demo_folder() / "test.npz"

@@ -1,0 +1,99 @@
+"""What every test stands on: a home of its own, the demo model, the zoo where there is one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rknntui.demo import demo_folder
+
+# Before anything imports onnxruntime: else a device id and a database land in the home folder.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+REQUIRED = frozenset({"zoo", "netron", "adb", "sshd", "vendor"})
+"""Markers of tests that need something from outside; ``.ci/run`` accepts no skip of theirs."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that uses the fixture ``zoo`` is a test of the zoo."""
+    for item in items:
+        if {"zoo", "shared"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.zoo)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Under ``RKNNTUI_REQUIRE`` a skipped test with one of the markers named there fails."""
+    report = yield
+    required = REQUIRED & set(os.environ.get("RKNNTUI_REQUIRE", "").split())
+    unmet = sorted(name for name in required if item.get_closest_marker(name))
+    if unmet and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"skipped, though RKNNTUI_REQUIRE asks for {' '.join(unmet)}: {reason}"
+    return report
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Let no test read or write the user's home, settings, history or cache.
+
+    Set by hand and not by ``monkeypatch``: a test that undoes its own patches keeps this one.
+    """
+    home = tmp_path_factory.mktemp("home")
+    ours = {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "XDG_STATE_HOME": str(home / ".local" / "state"),
+        "XDG_CACHE_HOME": str(home / ".cache"),
+        "XDG_DATA_HOME": str(home / ".local" / "share"),
+        "LC_ALL": "C.UTF-8",
+        "ORT_DISABLE_TELEMETRY": "1",
+    }
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
+    yield home
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The checkout that holds these tests."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of specifications, facts and benchmark splits beside the checkout."""
+    folder = REPOSITORY.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip(f"there is no {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def zoo() -> Path:
+    """The model zoo: ``RKNNTUI_ZOO``, or ``../shared/zoo``."""
+    given = os.environ.get("RKNNTUI_ZOO")
+    folder = Path(given) if given else REPOSITORY.parent / "shared" / "zoo"
+    if not folder.is_dir():
+        pytest.skip(f"there is no model zoo at {folder}: set RKNNTUI_ZOO")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def demo() -> Path:
+    """The folder of the demo model: digits_demo.onnx, dataset.txt, calibration/, test.npz."""
+    return demo_folder()
