@@ -1,4 +1,4 @@
-"""ONNX files to graphs."""
+"""ONNX files to graphs, and a quick look at them."""
 
 from engine.frontends.onnx.load import Loaded, SourceInfo, load_onnx
 

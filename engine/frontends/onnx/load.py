@@ -1,25 +1,42 @@
-"""Load an ONNX file: first form."""
+"""Load an ONNX file: read, clean, cut, fix sizes, convert, infer."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import onnx
-from onnx import shape_inference, version_converter
 
-from engine.base.files import sha256_of
+from engine.base.errors import GraphError, SourceModelError
 from engine.base.findings import Finding
-from engine.graph.ir import IR_VERSION, OPSET, Graph
+from engine.base.text import printable
+from engine.frontends.onnx.axes import fix_inputs
+from engine.frontends.onnx.clean import clean, refuse_unsupported
+from engine.frontends.onnx.cut import cut, sort_nodes
+from engine.frontends.onnx.opset import to_pinned_opset
+from engine.frontends.onnx.read import SourceFile, read_onnx
+from engine.graph.ir.constants import OPSET
+from engine.graph.ir.graph import Graph
+from engine.graph.ir.shapes import infer_proto
+from engine.graph.ir.skeleton import strip_weights
+from engine.graph.ir.verify import check_proto
 
 __all__ = ["Loaded", "SourceInfo", "load_onnx"]
 
 
 @dataclass(frozen=True)
 class SourceInfo:
-    """Where a graph came from."""
+    """Where a graph came from.
+
+    Attributes:
+        framework: ``onnx``.
+        format: what the file is, in words.
+        opset, ir_version: of the file, before conversion.
+        producer: the program that wrote it, as it says.
+        files: (file name, SHA-256) of the model and of every weight file beside it.
+    """
 
     framework: str
     format: str
@@ -31,7 +48,7 @@ class SourceInfo:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A graph, what was noticed on the way, and its source."""
+    """A graph in the engine's form, what was noticed on the way, and its source."""
 
     graph: Graph
     findings: tuple[Finding, ...]
@@ -39,29 +56,120 @@ class Loaded:
 
 
 def load_onnx(
-    path: Path,
+    path: str | os.PathLike[str],
     *,
     inputs: Sequence[str] | None = None,
     input_size_list: Sequence[Sequence[int]] | None = None,
     input_initial_val: Sequence[Any] | None = None,
     outputs: Sequence[str] | None = None,
 ) -> Loaded:
-    """Load."""
-    proto = onnx.load(str(path))
-    constants = {tensor.name for tensor in proto.graph.initializer}
-    kept = [value for value in proto.graph.input if value.name not in constants]
-    del proto.graph.input[:]
-    proto.graph.input.extend(kept)
-    opset = proto.opset_import[0].version
-    proto = version_converter.convert_version(proto, OPSET)
-    proto.ir_version = IR_VERSION
-    proto = shape_inference.infer_shapes(proto, data_prop=True)
-    source = SourceInfo(
-        "onnx",
-        "ONNX",
-        opset,
-        0,
-        proto.producer_name,
-        ((Path(path).name, sha256_of(Path(path))),),
+    """Read an ONNX file into a graph of opset 21 with fixed sizes.
+
+    Args:
+        path: the file.
+        inputs: tensors that become the graph's inputs, in this order; inner ones cut the graph.
+        input_size_list: a shape per input, with the batch; fixes dynamic sizes or changes fixed
+            ones.
+        input_initial_val: per input None, or an array, lists or the path of an npy file: such an
+            input becomes a constant.
+        outputs: tensors that become the graph's outputs, in this order.
+
+    Raises:
+        SourceModelError: the file cannot be read, is damaged or something else, a name is unknown,
+            or sizes do not fit.
+        UnsupportedOperatorError: an operator that this version does not take; names it.
+    """
+    file = read_onnx(path)
+    proto = file.proto
+    info = SourceInfo(
+        framework="onnx",
+        format=f"ONNX, opset {file.opset}, IR version {proto.ir_version}",
+        opset=file.opset,
+        ir_version=int(proto.ir_version),
+        producer=printable(f"{proto.producer_name} {proto.producer_version}".strip(), 100),
+        files=file.files,
     )
-    return Loaded(Graph.from_proto(proto), (), source)
+    name = file.path.name
+    try:
+        clean(proto)
+        sort_nodes(proto.graph)
+        unused = cut(proto, inputs or None, outputs or None)
+        refuse_unsupported(proto, file.opset, name)
+        findings = fix_inputs(proto.graph, input_size_list, input_initial_val)
+        graph = _finish(file)
+    except GraphError as error:
+        raise SourceModelError(
+            f"{name}: {error.what}", cause=error.cause, remedy=error.remedy
+        ) from error
+    return Loaded(graph, (*findings, *_notes(file, graph, unused)), info)
+
+
+def _finish(file: SourceFile) -> Graph:
+    proto = file.proto
+    weights = strip_weights(proto.graph)
+    declared = _forget_shapes(proto.graph)
+    check_proto(proto)
+    if file.opset != OPSET:
+        # adapters of old operators need the ranks of their inputs
+        proto = to_pinned_opset(infer_proto(proto), file.opset, file.path.name)
+        del proto.graph.value_info[:]
+        check_proto(proto)
+    proto = infer_proto(proto)
+    for value in proto.graph.output:
+        if not value.type.tensor_type.HasField("shape") and value.name in declared:
+            value.type.CopyFrom(declared[value.name])
+    proto.ClearField("producer_name")
+    proto.ClearField("producer_version")
+    proto.ClearField("model_version")
+    return Graph.from_proto(proto, weights)
+
+
+def _forget_shapes(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    """Drop what the file says of inner and output shapes: the inputs decide, by inference.
+
+    Returns:
+        The types of the outputs as they were.
+    """
+    del graph.value_info[:]
+    declared = {}
+    for value in graph.output:
+        declared[value.name] = onnx.TypeProto()
+        declared[value.name].CopyFrom(value.type)
+        value.type.tensor_type.ClearField("shape")
+    return declared
+
+
+def _notes(file: SourceFile, graph: Graph, unused: Sequence[str]) -> list[Finding]:
+    findings = []
+    if file.opset != OPSET:
+        findings.append(
+            Finding(
+                code="opset-converted",
+                severity="info",
+                where=file.path.name,
+                what=f"The model was brought from opset {file.opset} to {OPSET}.",
+            )
+        )
+    findings.extend(
+        Finding(
+            code="unused-input",
+            severity="warning",
+            where=printable(name),
+            what=f"No output needs the input {printable(name)!r}.",
+            remedy="Leave it out of 'inputs'.",
+        )
+        for name in unused
+    )
+    findings.extend(
+        Finding(
+            code="output-size-unknown",
+            severity="warning",
+            where=printable(spec.name),
+            what=f"The size of output {printable(spec.name)!r} depends on the data.",
+            cause="An operator such as NonZero or NonMaxSuppression decides it at run time.",
+            remedy="Cut the graph before it with 'outputs'.",
+        )
+        for spec in graph.outputs
+        if not spec.static
+    )
+    return findings

@@ -28,7 +28,8 @@ def tensor_statistics(
 
     Returns:
         ``name, shape, dtype, count, zeros``, then ``minimum, maximum, mean, std`` over the finite
-        values (None where there are none) and ``finite``, whether all are. ``histogram`` is ``{low, high, counts}`` or None, ``channels`` is
+        values (None where there are none) and ``finite``, whether all are. ``histogram`` is
+        ``{low, high, counts}`` or None, ``channels`` is
         ``{axis, minimum, maximum}`` or None.
 
     Raises:

@@ -154,9 +154,19 @@ _CONTEXT = re.compile(r"Name:\s*(?P<name>.*?)\s+OpType:\s*(?P<op>\S+)")
 def check_proto(proto: onnx.ModelProto) -> None:
     """ONNX's own checker on a protobuf model (weights stripped or not).
 
+    The checker wants a shape field on every output even where the rank is not known; such outputs
+    get an empty one while it runs.
+
     Raises:
         GraphError: names the node and the rule.
     """
+    open_outputs = [
+        value.type.tensor_type
+        for value in proto.graph.output
+        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape")
+    ]
+    for tensor_type in open_outputs:
+        tensor_type.shape.SetInParent()
     try:
         onnx.checker.check_model(proto)
     except (onnx.checker.ValidationError, ValueError) as error:
@@ -169,3 +179,6 @@ def check_proto(proto: onnx.ModelProto) -> None:
             cause="The model was written by a faulty exporter, or a rewrite made a mistake.",
             remedy="Export the model again with a current exporter.",
         ) from error
+    finally:
+        for tensor_type in open_outputs:
+            tensor_type.ClearField("shape")

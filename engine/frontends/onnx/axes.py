@@ -1,0 +1,221 @@
+"""The sizes of inputs: given ones, constants in place of inputs, dynamic axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from engine.base.errors import SourceModelError
+from engine.base.findings import Finding
+from engine.base.text import printable
+
+__all__ = ["fix_inputs", "input_dims"]
+
+Dim = int | str
+_MAX_DIM = 1 << 31
+
+
+def input_dims(value: onnx.ValueInfoProto) -> list[Dim] | None:
+    """The dimensions of an input: numbers, or names of dynamic ones; None without a rank."""
+    if not value.type.tensor_type.HasField("shape"):
+        return None
+    return [
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param
+        for dim in value.type.tensor_type.shape.dim
+    ]
+
+
+def fix_inputs(
+    graph: onnx.GraphProto,
+    sizes: Sequence[Sequence[int] | None] | None,
+    initial: Sequence[Any] | None,
+) -> list[Finding]:
+    """Give every input its final shape, in place; inputs with a constant become initializers.
+
+    Args:
+        graph: its inputs decide how many sizes and values there are.
+        sizes: a shape per input, with the batch (without it where one dimension is missing).
+        initial: per input None, an array (or lists), or the path of an npy file.
+
+    Returns:
+        Findings about axes that were fixed.
+
+    Raises:
+        SourceModelError: the lists do not fit the inputs, or an axis other than the batch is
+            dynamic and has no size.
+    """
+    names = [value.name for value in graph.input]
+    values = _initial_values(names, initial)
+    wanted = _sizes(names, sizes)
+    bound: dict[str, int] = {}
+    findings: list[Finding] = []
+    dims = {value.name: input_dims(value) for value in graph.input}
+    for name in names:
+        if name in values:
+            wanted[name] = list(values[name].shape)
+        if name in wanted:
+            dims[name] = _given(name, dims[name], wanted[name], bound)
+    for name in names:
+        dims[name] = _bind_batch(name, dims[name], bound, findings)
+    _refuse_dynamic(dims, bound)
+    for value in graph.input:
+        final = [bound[d] if isinstance(d, str) else d for d in dims[value.name] or []]
+        _set_dims(value, final)
+        if value.name in values:
+            _make_constant(graph, value, values[value.name])
+    kept = [value for value in graph.input if value.name not in values]
+    if not kept:
+        raise SourceModelError(
+            "Every input has an initial value, so the model has no input left.",
+            remedy="Leave null for at least one input in 'input_initial_val'.",
+        )
+    if values:
+        del graph.input[:]
+        graph.input.extend(kept)
+    return findings
+
+
+def _fitting(names: list[str], items: Sequence[Any], what: str) -> None:
+    if len(items) != len(names):
+        shown = ", ".join(printable(name, 60) for name in names[:8])
+        raise SourceModelError(
+            f"'{what}' has {len(items)} entries; there are {len(names)} inputs ({shown}).",
+            remedy="Give one entry for each input, in their order.",
+        )
+
+
+def _sizes(names: list[str], sizes: Sequence[Sequence[int] | None] | None) -> dict[str, list[int]]:
+    if sizes is None:
+        return {}
+    _fitting(names, sizes, "input_size_list")
+    wanted = {}
+    for name, size in zip(names, sizes, strict=True):
+        if size is None:
+            continue
+        numbers: list[Any] = list(size)
+        if not numbers or not all(
+            isinstance(n, int | np.integer) and 1 <= n < _MAX_DIM for n in numbers
+        ):
+            raise SourceModelError(
+                f"The size of input {printable(name)!r} is {numbers}: every entry must be a "
+                "whole number of at least 1.",
+                remedy="Write it as [[1, 3, 224, 224]].",
+            )
+        wanted[name] = [int(n) for n in numbers]
+    return wanted
+
+
+def _initial_values(names: list[str], initial: Sequence[Any] | None) -> dict[str, np.ndarray]:
+    if initial is None:
+        return {}
+    _fitting(names, initial, "input_initial_val")
+    values = {}
+    for name, item in zip(names, initial, strict=True):
+        if item is None:
+            continue
+        try:
+            if isinstance(item, str | Path):
+                values[name] = np.asarray(np.load(item, allow_pickle=False))
+            else:
+                values[name] = np.asarray(item)
+            if values[name].dtype.kind not in "biuf":
+                raise ValueError(f"it holds {values[name].dtype}, no numbers")
+        except (OSError, ValueError, TypeError, EOFError) as error:
+            raise SourceModelError(
+                f"The initial value of input {printable(name)!r} cannot be used: "
+                f"{printable(str(error), 200)}.",
+                remedy="Give an npy file or an array of numbers with the shape of the input.",
+            ) from error
+    return values
+
+
+def _given(
+    name: str, declared: list[Dim] | None, size: list[int], bound: dict[str, int]
+) -> list[Dim]:
+    if declared is not None:
+        if len(size) == len(declared) - 1:
+            size = [1, *size]
+        if len(size) != len(declared):
+            raise SourceModelError(
+                f"The size {size} of input {printable(name)!r} has {len(size)} dimensions; the "
+                f"model's input has {len(declared)}: {_shown(declared)}.",
+                remedy="Write it as [[1, 3, 224, 224]], with the batch, one list per input.",
+            )
+        for axis, number in zip(declared, size, strict=True):
+            if isinstance(axis, str) and axis and bound.setdefault(axis, number) != number:
+                raise SourceModelError(
+                    f"The dynamic axis {printable(axis, 60)!r} would be {bound[axis]} and {number} "
+                    "at the same time.",
+                    remedy="Give inputs that share an axis the same size there.",
+                )
+    return list(size)
+
+
+def _shown(dims: list[Dim]) -> str:
+    return "x".join(str(d) if isinstance(d, int) else printable(d, 40) or "?" for d in dims)
+
+
+def _bind_batch(
+    name: str, dims: list[Dim] | None, bound: dict[str, int], findings: list[Finding]
+) -> list[Dim] | None:
+    if not dims or len(dims) < 2 or isinstance(dims[0], int) or dims[0] in bound:
+        return dims
+    axis = dims[0]
+    if axis:
+        bound[axis] = 1
+    findings.append(
+        Finding(
+            code="dynamic-batch-fixed",
+            severity="info",
+            where=printable(name),
+            what=f"The first axis of input {printable(name)!r} is dynamic "
+            f"({_shown(dims)}); it was set to 1.",
+            cause="The model was exported with a dynamic batch; an NPU needs fixed sizes.",
+            remedy="Give 'input_size_list' for another batch.",
+        )
+    )
+    return [1, *dims[1:]]
+
+
+def _refuse_dynamic(dims: dict[str, list[Dim] | None], bound: dict[str, int]) -> None:
+    open_axes = []
+    example = []
+    for name, axes in dims.items():
+        if axes is None:
+            open_axes.append(f"{printable(name, 80)!r} (no shape at all)")
+            example.append("[1, 3, 224, 224]")
+            continue
+        if any(isinstance(d, str) and d not in bound for d in axes):
+            open_axes.append(f"{printable(name, 80)!r} ({_shown(axes)})")
+        fixed = (bound.get(d, 224) if isinstance(d, str) else d for d in axes)
+        example.append("[" + ", ".join(str(d) for d in fixed) + "]")
+    if open_axes:
+        raise SourceModelError(
+            f"The size of input {', '.join(open_axes[:5])} is dynamic.",
+            cause="An NPU needs fixed sizes, and only the batch has an obvious one.",
+            remedy=f"Give the sizes, for example input_size_list: [{', '.join(example)}].",
+        )
+
+
+def _set_dims(value: onnx.ValueInfoProto, dims: list[int]) -> None:
+    shape = value.type.tensor_type.shape
+    del shape.dim[:]
+    shape.SetInParent()
+    for number in dims:
+        shape.dim.add(dim_value=number)
+
+
+def _make_constant(graph: onnx.GraphProto, value: onnx.ValueInfoProto, array: np.ndarray) -> None:
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+    converted = array.astype(dtype)
+    exact = np.array_equal(converted.astype(np.float64), array.astype(np.float64), equal_nan=True)
+    if dtype.kind in "biu" and not exact:
+        raise SourceModelError(
+            f"The initial value of input {printable(value.name)!r} does not fit its type {dtype}.",
+            remedy=f"Give whole numbers within the range of {dtype}.",
+        )
+    graph.initializer.append(onnx.numpy_helper.from_array(converted, value.name))

@@ -1,0 +1,144 @@
+"""What every source graph is brought to, and what is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import onnx
+import onnx.inliner
+
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from engine.base.text import printable
+from engine.graph.ir.constants import STANDARD_DOMAINS
+
+__all__ = ["clean", "refuse_unsupported", "unsupported"]
+
+_SHOWN = 5
+
+
+def clean(proto: onnx.ModelProto) -> None:
+    """Inline functions, drop texts and training parts, take initializers out of the inputs.
+
+    In place. Doc strings and metadata go because exporters write paths of the machine that trained
+    the model there, and a container must be the same wherever it is built.
+
+    Raises:
+        SourceModelError: functions that cannot be inlined.
+    """
+    if proto.functions:
+        _inline(proto)
+    graph = proto.graph
+    for field in ("doc_string", "domain"):
+        proto.ClearField(field)
+    del proto.metadata_props[:], proto.training_info[:]
+    graph.ClearField("doc_string")
+    del graph.metadata_props[:], graph.quantization_annotation[:]
+    for node in graph.node:
+        if node.doc_string:
+            node.ClearField("doc_string")
+        if node.metadata_props:
+            del node.metadata_props[:]
+        if node.domain in STANDARD_DOMAINS:
+            node.domain = ""
+    for item in (*graph.initializer, *graph.input, *graph.output):
+        if item.doc_string:
+            item.ClearField("doc_string")
+    constants = {tensor.name for tensor in graph.initializer}
+    _keep(graph.input, lambda value: value.name not in constants)
+
+
+def _keep(items: object, wanted: Callable[[onnx.ValueInfoProto], bool]) -> None:
+    kept = [item for item in items if wanted(item)]  # type: ignore[attr-defined]
+    if len(kept) != len(items):  # type: ignore[arg-type]
+        del items[:]  # type: ignore[attr-defined]
+        items.extend(kept)  # type: ignore[attr-defined]
+
+
+def _inline(proto: onnx.ModelProto) -> None:
+    try:
+        inlined = onnx.inliner.inline_local_functions(proto, convert_version=True)
+    except Exception as error:  # the C++ inliner raises bare RuntimeErrors and more
+        names = ", ".join(printable(function.name, 60) for function in proto.functions[:_SHOWN])
+        raise SourceModelError(
+            f"The model's functions ({names}) could not be inlined: {printable(str(error), 200)}",
+            remedy="Export the model with its functions inlined.",
+        ) from error
+    proto.CopyFrom(inlined)
+
+
+def unsupported(graph: onnx.GraphProto, opset: int) -> list[tuple[str, str, str]]:
+    """Operators that cannot be taken: (operator with its domain, node, why), in graph order."""
+    found: list[tuple[str, str, str]] = []
+    schemas: dict[str, str] = {}
+    for node in graph.node:
+        if node.domain not in STANDARD_DOMAINS:
+            found.append((f"{node.domain}:{node.op_type}", node.name, _CUSTOM))
+            continue
+        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+            found.append((node.op_type, node.name, _CONTROL))
+            continue
+        why = schemas.get(node.op_type)
+        if why is None:
+            why = schemas[node.op_type] = _known(node.op_type, opset)
+        if why:
+            found.append((node.op_type, node.name, why))
+    return found
+
+
+_CUSTOM = "it is no operator of ONNX's own; custom operators come with a later version"
+_CONTROL = "it holds a graph of its own; control flow is not supported"
+
+
+def _known(op: str, opset: int) -> str:
+    try:
+        schema = onnx.defs.get_schema(op, opset, "")
+    except onnx.defs.SchemaError:
+        return f"ONNX has no such operator in opset {opset}"
+    return f"ONNX has removed it in opset {schema.since_version}" if schema.deprecated else ""
+
+
+def refuse_unsupported(proto: onnx.ModelProto, opset: int, source: str) -> None:
+    """Raise for operators, tensors and inputs that a graph of ours cannot hold.
+
+    Raises:
+        UnsupportedOperatorError: names each operator, its first node and the reason.
+        SourceModelError: sparse constants, or inputs that are sequences or maps.
+    """
+    graph = proto.graph
+    found = unsupported(graph, opset)
+    if found:
+        raise UnsupportedOperatorError(
+            f"{source} has {_listed(found)}.",
+            cause="The exporter wrote what is no plain ONNX graph."
+            if found[0][2] != _CUSTOM
+            else "The model needs an operator that only its own framework or plug-in defines.",
+            remedy="Replace it by ONNX's operators before exporting, or cut it off: name the "
+            "tensor before it in 'outputs', or the one after it in 'inputs'.",
+        )
+    if graph.sparse_initializer:
+        raise SourceModelError(
+            f"{source} has sparse constants, which are not supported.",
+            remedy="Export it with dense weights.",
+        )
+    for value in (*graph.input, *graph.output):
+        kind = value.type.WhichOneof("value")
+        if kind not in ("tensor_type", None):
+            raise SourceModelError(
+                f"{source}: {printable(value.name)!r} is a "
+                f"{kind.removesuffix('_type')}, no tensor.",
+                remedy="Export the model with tensors for inputs and outputs.",
+            )
+
+
+def _listed(found: Iterable[tuple[str, str, str]]) -> str:
+    first: dict[str, tuple[str, str, int]] = {}
+    for op, node, why in found:
+        count = first[op][2] if op in first else 0
+        first[op] = (first[op][0] if op in first else node, why, count + 1)
+    parts = []
+    for op, (node, why, count) in list(first.items())[:_SHOWN]:
+        times = f" ({count} times)" if count > 1 else ""
+        where = f" at node {printable(node, 100)!r}" if node else ""
+        parts.append(f"the unsupported operator {printable(op, 100)}{times}{where}: {why}")
+    more = f"; and {len(first) - _SHOWN} more operators" if len(first) > _SHOWN else ""
+    return "; ".join(parts) + more

@@ -1,0 +1,139 @@
+"""Read an ONNX file within bounds: the protobuf message, and weights in files beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from engine.base.errors import GraphError, SourceModelError
+from engine.base.files import read_bounded
+from engine.base.text import printable
+from engine.frontends.onnx.external import load_external
+from engine.frontends.sniff import sniff
+from engine.frontends.wire import TruncatedError, model_fields
+from engine.graph.ir.constants import MAX_PROTO_BYTES, STANDARD_DOMAINS
+from engine.graph.ir.graph import parse_proto
+
+__all__ = ["SourceFile", "read_onnx"]
+
+
+@dataclass
+class SourceFile:
+    """An ONNX file in memory.
+
+    Attributes:
+        path: the file.
+        proto: its message; belongs to whoever read it, who may change it.
+        opset: the version of ONNX's operators that it asks for.
+        sha256: of the file, hexadecimal.
+        files: (name relative to the model's folder, SHA-256) of the file and its weight files.
+    """
+
+    path: Path
+    proto: onnx.ModelProto
+    opset: int
+    sha256: str
+    files: tuple[tuple[str, str], ...]
+
+
+def read_onnx(path: str | os.PathLike[str], *, weights: bool = True) -> SourceFile:
+    """Read a file, and with ``weights`` what it keeps in other files of its folder.
+
+    Raises:
+        SourceModelError: missing, unreadable, no ONNX model (the message says what it is),
+            truncated, above 2 GiB, or with weights outside its folder.
+    """
+    place = Path(path)
+    found = sniff(place)
+    if found.kind != "onnx":
+        raise SourceModelError(
+            f"{place} is no ONNX model: it is {_article(found.format)} ({found.why}).",
+            cause=_CAUSES.get(found.format, ""),
+            remedy=_remedy(found.kind),
+        )
+    data = read_bounded(place, MAX_PROTO_BYTES, "an ONNX file")
+    digest = hashlib.sha256(data).hexdigest()
+    try:
+        proto = parse_proto(data)
+    except GraphError as error:
+        raise _damaged(place, len(data)) from error
+    del data
+    opset = _opset(place, proto)
+    files = [(place.name, digest)]
+    if weights:
+        files += load_external(place, proto.graph)
+    return SourceFile(place, proto, opset, digest, tuple(files))
+
+
+_CAUSES = {
+    "Git LFS pointer, not the file itself": "The repository was cloned without git-lfs.",
+    "web page (HTML)": "A download link gave a page instead of the file.",
+    "empty file": "A download or an export was interrupted.",
+}
+
+
+def _article(words: str) -> str:
+    return f"{'an' if words[:1].lower() in 'aeiou' else 'a'} {words}"
+
+
+def _remedy(kind: str) -> str:
+    if kind == "unknown":
+        return "Give an .onnx file; export the model to ONNX where it is of another framework."
+    if kind == "folder":
+        return "Give the model file inside it."
+    return "Give the model file here; this one is opened by its own command."
+
+
+def _damaged(place: Path, size: int) -> SourceModelError:
+    missing = ""
+    try:
+        with place.open("rb") as stream:
+            for _ in model_fields(stream, size):
+                pass
+    except TruncatedError as error:
+        missing = f": {error}"
+    except (OSError, ValueError):
+        pass
+    return SourceModelError(
+        f"{place} is a damaged ONNX model of {size} bytes{missing}.",
+        cause="A download or copy was cut short, or the file was changed."
+        if missing
+        else "The file was changed or is no ONNX model after all.",
+        remedy="Copy, download or export it again.",
+    )
+
+
+def _opset(place: Path, proto: onnx.ModelProto) -> int:
+    if not proto.HasField("graph") or not proto.graph.node:
+        raise SourceModelError(
+            f"{place} holds no graph: there is no node in it.",
+            cause="The file was cut short, or an export went wrong.",
+            remedy="Copy, download or export it again.",
+        )
+    if proto.ir_version > onnx.IR_VERSION:
+        raise SourceModelError(
+            f"{place} has IR version {proto.ir_version}; this version reads up to "
+            f"{onnx.IR_VERSION}.",
+            cause="It was written by a newer ONNX.",
+            remedy="Export it with an older opset, or update this program.",
+        )
+    versions = [entry.version for entry in proto.opset_import if entry.domain in STANDARD_DOMAINS]
+    if not versions:
+        domains = ", ".join(printable(entry.domain, 60) for entry in proto.opset_import)
+        raise SourceModelError(
+            f"{place} names no opset of ONNX's operators"
+            + (f" (only of {domains})." if domains else "."),
+            cause="The file was cut short, or an export went wrong.",
+            remedy="Copy, download or export it again.",
+        )
+    newest: int = onnx.defs.onnx_opset_version()
+    if not 1 <= versions[0] <= newest:
+        raise SourceModelError(
+            f"{place} has opset {versions[0]}; this version knows 1 to {newest}.",
+            remedy="Export it with an older opset, or update this program.",
+        )
+    return int(versions[0])
