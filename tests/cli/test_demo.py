@@ -1,0 +1,49 @@
+"""The main job on the demo model, from the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.cli.conftest import Run
+
+
+def test_demo_report_and_container(rknntui: Run, tmp_path: Path) -> None:
+    ran = rknntui("demo", "--json", "-o", "demo.rknn")
+    assert ran.code == 0, ran.err
+    summary = ran.json
+    assert summary["score"]["samples"] == 500
+    assert summary["score"]["float_top1"] > 0.95
+    assert summary["score"]["simulated_top1"] > summary["score"]["float_top1"] - 0.02
+    assert all(layer["integer"] or layer["reason"] for layer in summary["layers"])
+    assert any(layer["integer"] for layer in summary["layers"])
+    assert (tmp_path / "demo.rknn").stat().st_size == summary["exported"]["bytes"]
+    assert "simulation and inspection" in summary["exported"]["note"]
+    assert "[1/" in ran.err
+
+    again = rknntui("demo", "--headless", "-q")
+    assert again.code == 0
+    assert again.err == ""
+    for words in (
+        "Sizes",
+        "run in integers",
+        "SQNR",
+        "Worst layers",
+        "from the cache",
+        "Top-1 on 500",
+    ):
+        assert words in again.out
+
+    inspected = rknntui("inspect", "demo.rknn", "--json")
+    assert inspected.code == 0, inspected.err
+    assert inspected.json["kind"] == "rknn"
+    assert inspected.json["summary"]["key"] == summary["key"]
+
+
+def test_an_empty_home_holds_only_our_folders(rknntui: Run, tmp_path: Path) -> None:
+    ran = rknntui("demo", "--headless", "-q")
+    assert ran.code == 0, ran.err
+    home = Path(os.environ["HOME"])
+    found = {p.relative_to(home) for p in home.rglob("*") if p.is_file()}
+    strange = [p for p in found if "rknntui" not in p.parts]
+    assert strange == []

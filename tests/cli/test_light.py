@@ -1,0 +1,96 @@
+"""Help, completion and doctor: quick, and without the weight of the engine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rknntui.cli.verbs import VERBS
+from tests.cli.conftest import ROOT, Run
+
+HEAVY = (
+    "numpy",
+    "onnx",
+    "onnx_ir",
+    "onnxruntime",
+    "pydantic",
+    "yaml",
+    "PIL",
+    "textual",
+    "adbutils",
+)
+
+
+def test_help_lists_every_verb_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom rknntui.cli import main\ncode = main(['--help'])\n"
+        f"print(code, [m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "0 []"
+    for verb in VERBS:
+        assert f"\n  {verb} " in done.stdout
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb: str) -> None:
+    from click.testing import CliRunner
+
+    from rknntui.cli.root import cli
+
+    result = CliRunner().invoke(cli, [verb, "--help"])
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(rknntui: Run, shell: str) -> None:
+    ran = rknntui("completion", shell)
+    assert ran.code == 0
+    assert "_RKNNTUI_COMPLETE" in ran.out
+
+
+def test_completion_completes_verbs_and_choices(tmp_path: Path) -> None:
+    def complete(words: str, index: int) -> str:
+        variables = {
+            "_RKNNTUI_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(index),
+            "PYTHONPATH": str(ROOT),
+        }
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "rknntui"],
+            env=os.environ | variables,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+        ).stdout
+
+    assert "build" in complete("rknntui bu", 1)
+    assert "layer" in complete("rknntui build m.onnx --quantized-method l", 4)
+
+
+def test_doctor(rknntui: Run) -> None:
+    ran = rknntui("doctor", "--json")
+    assert ran.code == 0, ran.out
+    states = {check["name"]: check["state"] for check in ran.json["checks"]}
+    assert states["Python"] == "ok"
+    assert states["worker"] == "ok"
+    assert states["library onnxruntime"] == "ok"
+
+
+def test_version(rknntui: Run) -> None:
+    from engine import __version__
+
+    assert rknntui("--version").out == f"rknntui {__version__}\n"
