@@ -1,0 +1,99 @@
+"""quantize(): from a float graph and observations to the QDQ graph and its quant table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.base.errors import QuantizationError
+from engine.base.events import LogLine, NullReporter, Reporter
+from engine.base.findings import Finding
+from engine.base.text import did_you_mean
+from engine.graph.ir import Graph, QuantTable
+from engine.quantize.calibrate import Observations
+from engine.quantize.plan import is_quantized_source, plan
+from engine.quantize.qdq import insert_qdq, table_of
+from engine.quantize.ranges import activation_table
+
+__all__ = ["ALGORITHMS", "DTYPES", "GRANULARITIES", "Quantized", "quantize"]
+
+DTYPES = ("w8a8",)
+ALGORITHMS = ("normal",)
+GRANULARITIES = ("channel", "layer")
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A quantized graph.
+
+    Attributes:
+        graph: the QDQ graph: int8 activations and weights, int32 biases.
+        table: parameters of every quantized tensor, activations, weights and biases.
+        findings: what the user should know of this quantization.
+    """
+
+    graph: Graph
+    table: QuantTable
+    findings: tuple[Finding, ...] = ()
+
+
+def quantize(
+    graph: Graph,
+    observations: Observations,
+    *,
+    dtype: str = "w8a8",
+    algorithm: str = "normal",
+    granularity: str = "channel",
+    reporter: Reporter | None = None,
+) -> Quantized:
+    """Quantize a float graph to 8 bits.
+
+    Args:
+        graph: the float graph; one with Q/DQ nodes of its own keeps its quantization as it is.
+        observations: of the same graph.
+        dtype: ``w8a8``: asymmetric int8 activations per tensor, symmetric int8 weights, int32
+            biases.
+        algorithm: ``normal``: the observed minimum and maximum.
+        granularity: of the weights: ``channel`` (one scale per output channel) or ``layer``.
+        reporter: gets a log line.
+
+    Raises:
+        QuantizationError: an unknown option, observations of another graph, or nothing to quantize.
+    """
+    for option, value, known in (
+        ("dtype", dtype, DTYPES),
+        ("algorithm", algorithm, ALGORITHMS),
+        ("granularity", granularity, GRANULARITIES),
+    ):
+        if value not in known:
+            raise QuantizationError(
+                f"Quantization {option} {value!r} is not available.",
+                cause=f"This version has {', '.join(known)}.",
+                remedy=did_you_mean(value, known) or f"Choose {known[0]}.",
+            )
+    reporter = reporter or NullReporter()
+    if is_quantized_source(graph):
+        return Quantized(graph, QuantTable(table_of(graph)), (_kept(graph),))
+    decided = plan(graph)
+    activations = activation_table(graph, decided, observations)
+    if not activations:
+        raise QuantizationError(
+            "The graph has nothing that can be quantized.",
+            cause="No operator of it has an 8-bit form.",
+            remedy="Build it without quantization (--no-quantize).",
+        )
+    reporter.check_cancelled()
+    quantized, table = insert_qdq(graph, decided, activations, granularity)
+    reporter.emit(LogLine(f"{len(table)} tensors quantized to {dtype}, {algorithm}, {granularity}"))
+    return Quantized(quantized, QuantTable(table))
+
+
+def _kept(graph: Graph) -> Finding:
+    pairs = sum(node.op_type == "DequantizeLinear" for node in graph.nodes)
+    return Finding(
+        code="source-quantization-kept",
+        severity="info",
+        where="source model",
+        what=f"The model brings its own quantization ({pairs} DequantizeLinear nodes); it is kept.",
+        cause="It was quantized, or trained with quantization, by the tool that wrote it.",
+        remedy="To quantize it here, start from the float model.",
+    )
