@@ -1,1 +1,4 @@
-"""RKNN TUI: the workbench and the command line over ``engine``. Imports only what ``engine.__all__`` names."""
+"""RKNN TUI.
+
+The workbench and the command line over ``engine``. Imports only what ``engine.__all__`` names.
+"""

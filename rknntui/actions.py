@@ -1,7 +1,7 @@
 """The one registry of actions: it feeds bindings, footer, help, palette and the user's keymap.
 
-An action is declared once, where it acts: in ``ACTIONS`` of the workbench or of a workspace. Its method is
-``action_<method>`` there. No key is dispatched by hand anywhere.
+An action is declared once, where it acts: in ``ACTIONS`` of the workbench or of a workspace. Its
+    method is ``action_<method>`` there. No key is dispatched by hand anywhere.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Action:
         footer: whether the footer shows it, in the order of declaration.
         palette: whether the palette lists it; movements inside a list do not belong there.
         priority: whether the key works even while a text field has the focus.
+        call: Textual's action string where it is not the verb alone: ``show('model')``.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Action:
     footer: bool = False
     palette: bool = True
     priority: bool = False
+    call: str = ""
 
     @property
     def noun(self) -> str:
@@ -46,6 +48,8 @@ class Action:
     @property
     def method(self) -> str:
         """The method is ``action_`` and this."""
+        if self.call:
+            return self.call.partition("(")[0]
         return self.id.partition(".")[2].replace("-", "_").replace(".", "_")
 
     @property
@@ -59,7 +63,7 @@ class Action:
 
         return Binding(
             ",".join(self.keys),
-            self.method,
+            self.call or self.method,
             self.label,
             show=self.footer,
             priority=self.priority,
@@ -93,11 +97,11 @@ class Registry:
     def __iter__(self) -> Iterator[Action]:
         return iter(self._actions.values())
 
-    def __contains__(self, id: object) -> bool:
-        return id in self._actions
+    def __contains__(self, key: object) -> bool:
+        return key in self._actions
 
-    def __getitem__(self, id: str) -> Action:
-        return self._actions[id]
+    def __getitem__(self, key: str) -> Action:
+        return self._actions[key]
 
     def of(self, noun: str) -> list[Action]:
         """The actions of one noun in the order of declaration."""

@@ -1,7 +1,8 @@
-"""The way to the engine: one warm worker process, its queries and its jobs, as messages of the session.
+"""The way to the engine: one warm worker process, its queries and its jobs, as messages of the
+session.
 
-The worker is started after the first paint, starts anew by itself after a crash, and outlives the interface
-while a job runs in it.
+The worker is started after the first paint, starts anew by itself after a crash, and outlives the
+interface while a job runs in it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Bridge:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.state = "starting"
 
-    # -- worker --------------------------------------------------------------------------------------------
+    # -- worker ------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start the worker and look for running jobs; returns at once."""
@@ -87,7 +88,8 @@ class Bridge:
         """Ask a query.
 
         Raises:
-            EngineError: as the worker raised it; ``WorkerError`` when it ended, which the next call mends.
+            EngineError: as the worker raised it; ``WorkerError`` when it ended, which the next call
+                mends.
         """
         from engine import WorkerError
 
@@ -100,7 +102,7 @@ class Bridge:
         self._set_state("ready")
         return answer
 
-    # -- jobs ----------------------------------------------------------------------------------------------
+    # -- jobs --------------------------------------------------------------------------------------
 
     async def submit(self, method: str, params: dict[str, Any], title: str) -> JobView:
         """Start a job; events and end come as messages, an error of the job is reported.
@@ -184,7 +186,7 @@ class Bridge:
             )
             self._follow(job, view)
 
-    # -- end -----------------------------------------------------------------------------------------------
+    # -- end ---------------------------------------------------------------------------------------
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.create_task(work)

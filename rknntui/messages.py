@@ -1,7 +1,8 @@
 """What the session tells: small messages, posted to the workbench and every mounted workspace.
 
-They are never changed after they were made and do not bubble. A message says *that* something changed; the
-state itself is read from the session, so a message that waits may be replaced by a newer one.
+They are never changed after they were made and do not bubble. A message says *that* something
+changed; the state itself is read from the session, so a message that waits may be replaced by a
+newer one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class ModelOpened(Message, bubble=False):
 
 @dataclass(eq=False)
 class RecipeChanged(Message, bubble=False):
-    """Values of the recipe changed; ``names`` are the options, ``whole`` when another recipe was loaded."""
+    """Values of the recipe changed.
+
+    ``names`` are the options, ``whole`` when another recipe was loaded.
+    """
 
     names: frozenset[str]
     whole: bool = False

@@ -1,7 +1,7 @@
 """What the workbench knows: the open model, the recipe, problems, jobs and the last build.
 
-Screens read the fields and change them only through the methods, which tell everybody with a message.
-Holds plain data as the worker sends it, so that nothing heavy is imported here.
+Screens read the fields and change them only through the methods, which tell everybody with a
+message. Holds plain data as the worker sends it, so that nothing heavy is imported here.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Session:
         self._saved: Values = {}
         self._typed: dict[str, str] = {}
 
-    # -- model and recipe ----------------------------------------------------------------------------------
+    # -- model and recipe --------------------------------------------------------------------------
 
     @property
     def container(self) -> str | None:
@@ -72,7 +72,10 @@ class Session:
 
     @property
     def dirty(self) -> bool:
-        """Whether the recipe differs from its file; a recipe without file is dirty beyond its model."""
+        """Whether the recipe differs from its file.
+
+        A recipe without file is dirty beyond its model.
+        """
         return self.recipe != self._saved
 
     @property
@@ -142,7 +145,10 @@ class Session:
         self._publish(ProblemsChanged())
 
     def set_typed_problem(self, name: str, message: str | None) -> None:
-        """A form's text for an option is no value (or is one again, None); the recipe keeps the last value."""
+        """A form's text for an option is no value (or is one again, None).
+
+        The recipe keeps the last value.
+        """
         if message is None:
             self._typed.pop(name, None)
         else:
@@ -171,7 +177,7 @@ class Session:
         self.dataset = facts
         self._publish(DatasetChecked())
 
-    # -- jobs ----------------------------------------------------------------------------------------------
+    # -- jobs --------------------------------------------------------------------------------------
 
     @property
     def job(self) -> JobView | None:
@@ -206,7 +212,7 @@ class Session:
                 self.summary, self.built = result, dict(recipe)
                 self._publish(BuildFinished())
 
-    # -- what the next start shows -------------------------------------------------------------------------
+    # -- what the next start shows -----------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
         """The part that is kept for the next start."""

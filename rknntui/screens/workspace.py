@@ -22,9 +22,10 @@ __all__ = ["Workspace"]
 class Workspace(Container):
     """One screen along the flow; composed on its first visit, hidden while another one is shown.
 
-    A subclass sets the class variables below, composes widgets and defines ``action_<method>`` for each of its
-    ``ACTIONS``. It hears the session by handlers named after the messages (``on_recipe_changed``, ...), also
-    while hidden: it should then only note that it is out of date and redraw in ``activated``.
+    A subclass sets the class variables below, composes widgets and defines ``action_<method>`` for
+    each of its ``ACTIONS``. It hears the session by handlers named after the messages
+    (``on_recipe_changed``, ...), also while hidden: it should then only note that it is out of date
+    and redraw in ``activated``.
     """
 
     NAME: ClassVar[str] = ""
@@ -68,13 +69,16 @@ class Workspace(Container):
         """Whether this is the workspace on the screen."""
         return self.workbench.current == self.NAME
 
-    # -- what a subclass may define ------------------------------------------------------------------------
+    # -- what a subclass may define ----------------------------------------------------------------
 
     def activated(self) -> None:
         """It is shown: bring outdated views up to date. Called at every visit, after compose."""
 
     def unavailable(self, method: str) -> str:
-        """Why the action cannot run now, for the user; empty when it can. Greys the footer's key."""
+        """Why the action cannot run now, for the user.
+
+        Empty when it can. Greys the footer's key.
+        """
         return ""
 
     def copy_text(self) -> str:
@@ -82,10 +86,13 @@ class Workspace(Container):
         return ""
 
     def command_line(self) -> list[str]:
-        """The command that does the same headless, as an argument list; empty when there is none."""
+        """The command that does the same headless, as an argument list.
+
+        Empty when there is none.
+        """
         return []
 
-    # -- what the shell does -------------------------------------------------------------------------------
+    # -- what the shell does -----------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what ``unavailable`` names."""
@@ -107,7 +114,7 @@ class Workspace(Container):
         self.display = False
 
     def focus_inside(self) -> None:
-        """Focus the widget that had it, the first one, or the workspace itself, so that its keys work."""
+        """Focus the widget that had it, the first one or the workspace, so that its keys work."""
         target: Widget | None = self._last_focus
         if target is None or not target.is_attached or not target.focusable:
             target = None
@@ -137,9 +144,10 @@ class Workspace(Container):
         Args:
             method: a query of the worker protocol.
             params: its parameters, plain data.
-            then: called with the answer in the interface's own thread, if the workspace still exists.
-            failed: called with the ``EngineError``; without it the error is shown in a dialog.
-            group: questions of one group replace each other; the method's name when empty.
+            then: called with the answer in the interface's own thread, if the workspace still
+                exists. failed: called with the ``EngineError``; without it the error is shown in a
+                dialog. group: questions of one group replace each other; the method's name when
+                empty.
         """
         name = f"{self.NAME}:{group or method}"
         self.run_worker(
@@ -167,7 +175,10 @@ class Workspace(Container):
             then(answer)
 
     def start_job(self, method: str, params: dict[str, Any], title: str) -> None:
-        """Start a long action; its events come as ``JobChanged`` and ``JobEnded``, its errors as a dialog."""
+        """Start a long action.
+
+        Its events come as ``JobChanged`` and ``JobEnded``, its errors as a dialog.
+        """
         self.workbench.start_job(method, params, title)
 
     def action_copy(self) -> None:

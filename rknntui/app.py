@@ -1,0 +1,254 @@
+"""The workbench: a line of state, a line of workspaces, the workspace itself and a line of keys."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.containers import Container
+
+from rknntui import uistate
+from rknntui.actions import REGISTRY, bindings
+from rknntui.bridge import Bridge
+from rknntui.colours import DEFAULT
+from rknntui.compat import QuietCrashApp
+from rknntui.shell import ACTIONS, Shell
+from rknntui.state import Session
+from rknntui.terminal import Guard
+from rknntui.widgets.bars import KeyBar, TooSmall, TopBar
+from rknntui.workspaces import WORKSPACES, load
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from textual.app import ComposeResult
+    from textual.message import Message
+
+    from rknntui.messages import SourceChanged
+    from rknntui.screens.workspace import Workspace
+    from rknntui.watch import Watch
+
+__all__ = ["Workbench"]
+
+
+def _palette() -> Any:
+    from rknntui.commands import ActionProvider
+
+    return ActionProvider
+
+
+class Workbench(Shell, QuietCrashApp):
+    """The application.
+
+    Args:
+        path: what to open; without it, what the last run had open.
+        state_kept: whether the last run's state is restored and this one's is saved.
+    """
+
+    TITLE = "RKNN TUI"
+    CSS_PATH = "styles/workbench.tcss"
+    COMMANDS = {_palette}
+    AUTO_FOCUS = None
+    ALLOW_SELECT = False
+    BINDINGS = bindings(ACTIONS)
+    HORIZONTAL_BREAKPOINTS: ClassVar = [
+        (0, "-tiny"),
+        (60, "-narrow"),
+        (100, "-normal"),
+        (150, "-wide"),
+    ]
+    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-short"), (18, "-low"), (32, "-high")]
+
+    def __init__(self, path: str | None = None, *, state_kept: bool = True) -> None:
+        super().__init__()
+        self._argument = path
+        self._state_kept = state_kept
+        self._state: dict[str, Any] = uistate.load() if state_kept else {}
+        self._switching = asyncio.Lock()
+        self._changed: set[str] = set()
+        self._watch: Watch | None = None
+        self.session = Session(self.publish)
+        self.bridge = Bridge(self.session, self.publish, self.show_error)
+        self.current = "model"
+        self.visited: dict[str, Workspace] = {}
+        self.memory: dict[str, Any] = dict(self._state.get("views") or {})
+        self.user_keys: dict[str, str] = {}
+        self.animation_level = "none"
+        self.use_theme(str(self._state.get("theme", DEFAULT)))
+
+    # -- screen ------------------------------------------------------------------------------------
+
+    def compose(self) -> ComposeResult:
+        yield TopBar()
+        yield Container(id="body")
+        yield TooSmall(id="too-small")
+        yield KeyBar()
+
+    async def on_mount(self) -> None:
+        if not self.is_headless:
+            Guard(self.leave, self.save_state).watch(asyncio.get_running_loop())
+        wanted = "model" if self._argument else str(self._state.get("workspace"))
+        await self.show(wanted if wanted in WORKSPACES else "model")
+        self.call_after_refresh(self._painted)
+
+    def _painted(self) -> None:
+        """After the first paint: the engine, what is to be opened, and the user's keys."""
+        self.bridge.start()
+        self.do(self._open_first())
+        self._apply_keymap()
+        if self.theme_problem:
+            self.notify(self.theme_problem, title="Theme", severity="warning", markup=False)
+
+    def _apply_keymap(self) -> None:
+        from rknntui.keymap import keymap_file, read_keymap
+        from rknntui.workspaces import load_all
+
+        if not keymap_file().is_file():
+            return
+        load_all()
+        keymap = read_keymap(keymap_file(), REGISTRY)
+        self.user_keys = keymap.keys
+        self.set_keymap(keymap.keys)
+        for problem in keymap.problems[:4]:
+            self.notify(problem, title="Your keys", severity="warning", timeout=10, markup=False)
+
+    @property
+    def workspace(self) -> Workspace | None:
+        """The workspace on the screen."""
+        return self.visited.get(self.current)
+
+    def tab_names(self) -> list[tuple[str, str, str]]:
+        """(name, title, mark) of each workspace; the mark says without colour what waits there."""
+        marks = {
+            "configure": "!" if self.session.all_problems else "",
+            "jobs": "*" if self.session.running else "",
+        }
+        return [(name, title, marks.get(name, "")) for name, title in WORKSPACES.items()]
+
+    async def show(self, name: str) -> None:
+        """Show a workspace, composing it on the first visit."""
+        async with self._switching:
+            before, workspace = self.workspace, self.visited.get(name)
+            if workspace is None:
+                workspace = load(name)()
+                await self.screen_stack[0].query_one("#body").mount(workspace)
+                self.visited[name] = workspace
+            if before is not None and before is not workspace:
+                before.hide()
+            self.current = name
+            workspace.show()
+            self.screen_stack[0].query_one(TopBar).refresh()
+
+    # -- session and engine ------------------------------------------------------------------------
+
+    def do(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something that asks the engine beside the interface; its errors become a dialog."""
+
+        async def guarded() -> None:
+            from engine import EngineError
+
+            try:
+                await work
+            except EngineError as error:
+                self.show_error(error)
+
+        self.run_worker(guarded(), exit_on_error=True)
+
+    def publish(self, message: Message) -> None:
+        """Post a message of the session to the workbench and every workspace that was visited."""
+        if self.is_running:
+            for target in (self, *self.visited.values()):
+                target.post_message(copy.copy(message))
+
+    def _state_line(self) -> None:
+        if self.is_running and self.screen_stack:
+            self.screen_stack[0].query_one(TopBar).refresh()
+            self.screen_stack[0].refresh_bindings()
+
+    on_worker_changed = on_problems_changed = on_job_changed = on_job_ended = _state_line
+
+    def on_model_opened(self) -> None:
+        self._changed.clear()
+        self._state_line()
+        self.save_state()
+
+    def on_recipe_changed(self) -> None:
+        """The files to watch may be others now."""
+        from rknntui.watch import Watch
+
+        self._state_line()
+        if self._watch is None:
+            self._watch = Watch(self.post_message)
+        self._watch.follow(self.session)
+
+    def on_source_changed(self, message: SourceChanged) -> None:
+        """Offer to read it again; nothing happens to the user's work before they say so."""
+        self._changed.add(message.role)
+        rebuild = " and builds again" if self.session.summary else ""
+        self.notify(
+            f"The {message.role} changed on disk. F5 reads it again{rebuild}.",
+            title=message.path,
+            severity="warning",
+            timeout=15,
+            markup=False,
+        )
+
+    def open_path(self, path: str) -> None:
+        """Open a model, recipe or container."""
+        from rknntui.opening import open_path
+
+        self.do(open_path(self.session, self.bridge, path))
+
+    async def _open_first(self) -> None:
+        from rknntui import opening
+
+        if self._argument:
+            await opening.open_path(self.session, self.bridge, self._argument)
+        else:
+            await opening.restore(self.session, self.bridge, self._state)
+
+    def reload_changed(self) -> None:
+        """Read again what changed on disk; build again where there was a build."""
+        self.do(self._reload())
+
+    async def _reload(self) -> None:
+        from rknntui.opening import reload_changed
+
+        changed, self._changed = self._changed or {"model"}, set()
+        built = self.session.summary is not None
+        await reload_changed(self.session, self.bridge, changed)
+        if built and self.session.container is None and not self.session.all_problems:
+            self.start_job("build", {"recipe": dict(self.session.recipe)}, "Build again")
+
+    def start_job(self, method: str, params: dict[str, Any], title: str) -> None:
+        """Start a long action; it waits in the worker while another one runs."""
+
+        async def submit() -> None:
+            await self.bridge.submit(method, params, title)
+
+        self.do(submit())
+
+    def show_error(self, error: Exception) -> None:
+        """Tell an error in a dialog; a mistake of this program is logged too."""
+        from rknntui.report import told
+
+        self.push_screen(told(error))
+
+    # -- end ---------------------------------------------------------------------------------------
+
+    def save_state(self) -> None:
+        """Remember what the next start shows."""
+        if self._state_kept:
+            state = {"workspace": self.current, "theme": self.theme, "views": self.memory}
+            uistate.save({**state, **self.session.to_json()})
+
+    def leave(self, code: int = 0) -> None:
+        """End in an orderly way; a running job goes on in its worker."""
+        self.save_state()
+        self.exit(return_code=code)
+
+    async def on_unmount(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+        await self.bridge.close()

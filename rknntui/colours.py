@@ -1,0 +1,91 @@
+"""Themes as files: ours in ``themes/``, the user's own beside their settings."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.theme import Theme
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["DEFAULT", "ThemeError", "read_theme", "theme_files"]
+
+DEFAULT = "dark"
+LIMIT = 64 << 10
+
+_COLOURS = (
+    "primary",
+    "secondary",
+    "warning",
+    "error",
+    "success",
+    "accent",
+    "foreground",
+    "background",
+    "surface",
+    "panel",
+    "boost",
+)
+
+
+class ThemeError(Exception):
+    """A theme file that cannot be used; the text says why."""
+
+
+def theme_files() -> dict[str, Path]:
+    """Name -> file; a user's theme replaces ours of the same name."""
+    from engine import config_folder
+
+    found: dict[str, Path] = {}
+    for folder in (_shipped(), config_folder() / "themes"):
+        found.update({path.stem: path for path in _tomls(folder)})
+    return found
+
+
+def _shipped() -> Path:
+    return Path(__file__).parent / "themes"
+
+
+def _tomls(folder: Path) -> Iterator[Path]:
+    try:
+        yield from sorted(p for p in folder.iterdir() if p.suffix == ".toml" and p.is_file())
+    except OSError:
+        return
+
+
+def read_theme(name: str) -> Theme:
+    """The theme of that name.
+
+    Raises:
+        ThemeError: there is none, or its file is wrong; the message names the file and the key.
+    """
+    path = theme_files().get(name)
+    if path is None:
+        raise ThemeError(f"There is no theme {name}.")
+    try:
+        with path.open("rb") as stream:
+            data = tomllib.loads(stream.read(LIMIT).decode())
+    except (OSError, ValueError, RecursionError) as error:
+        raise ThemeError(f"{path}: {error}") from error
+    return _theme(name, path, data)
+
+
+def _theme(name: str, path: Path, data: dict[str, Any]) -> Theme:
+    from textual.color import Color, ColorParseError
+
+    variables = data.pop("variables", {})
+    flags = {key: bool(data.pop(key)) for key in ("dark", "ansi") if key in data}
+    unknown = sorted(set(data) - set(_COLOURS))
+    if unknown or not isinstance(variables, dict):
+        raise ThemeError(f"{path}: unknown key {', '.join(unknown) or 'variables'}.")
+    if "primary" not in data:
+        raise ThemeError(f"{path}: the key primary is missing.")
+    for key, value in data.items():
+        try:
+            Color.parse(value)
+        except (ColorParseError, TypeError, AttributeError) as error:
+            raise ThemeError(f"{path}: {key} is no colour: {value!r}.") from error
+    return Theme(name, **data, **flags, variables={k: str(v) for k, v in variables.items()})

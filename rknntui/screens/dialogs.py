@@ -1,0 +1,197 @@
+"""Small questions and answers over the workbench: error, confirmation, text."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any, cast
+
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from rknntui.widgets.rows import TextRows
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.app import ComposeResult
+
+    from rknntui.app import Workbench
+    from rknntui.widgets.paint import Line
+
+__all__ = ["ConfirmDialog", "Dialog", "ErrorDialog", "PromptDialog", "TextDialog"]
+
+
+class Dialog(ModalScreen[Any]):
+    """A framed box in the middle; Esc closes it with None."""
+
+    BINDINGS = [Binding("escape", "dismiss(None)", "Close", show=False)]
+    AUTO_FOCUS = "Rows, Input"
+
+    DEFAULT_CSS = """
+    Dialog { align: center middle; background: $background 60%; }
+    Dialog > Vertical {
+        width: 76; max-width: 96%; height: auto; max-height: 92%;
+        border: round $primary; background: $background; padding: 0 1;
+        border-title-style: bold; border-subtitle-color: $text-muted;
+    }
+    Dialog TextRows { height: auto; max-height: 100%; background: $background; }
+    Dialog Static { height: auto; background: $background; }
+    Dialog.-bad > Vertical { border: round $error; }
+    """
+
+    TITLE_TEXT = ""
+    KEYS_TEXT = "Esc close"
+
+    @property
+    def workbench(self) -> Workbench:
+        """The application, typed."""
+        return cast("Workbench", self.app)
+
+    @property
+    def text_width(self) -> int:
+        """Cells for text inside the box."""
+        return min(72, max(20, self.app.size.width * 96 // 100 - 5))
+
+    def box(self, *children: Any) -> Vertical:
+        """The frame around the children, with title and keys."""
+        frame = Vertical(*children)
+        frame.border_title = self.TITLE_TEXT
+        frame.border_subtitle = self.KEYS_TEXT
+        return frame
+
+
+def paragraphs(parts: list[tuple[str, str, str]], width: int) -> list[Line]:
+    """Wrapped lines of (heading, text, style) parts; empty texts are left out."""
+    lines: list[Line] = []
+    for heading, text, style in parts:
+        if not text:
+            continue
+        if lines:
+            lines.append([])
+        if heading:
+            lines.append([(heading, "head")])
+        for paragraph in text.splitlines():
+            lines += [[(row, style)] for row in textwrap.wrap(paragraph, width) or [""]]
+    return lines
+
+
+class TextDialog(Dialog):
+    """Lines to read; arrows scroll, ``y`` copies them."""
+
+    BINDINGS = [
+        Binding("y", "copy", "Copy", show=False),
+        Binding("q,enter", "dismiss(None)", "Close", show=False, priority=True),
+    ]
+    KEYS_TEXT = "y copy · Esc close"
+
+    def __init__(self, title: str, lines: list[Line]) -> None:
+        super().__init__()
+        self.TITLE_TEXT = title
+        self._lines = lines
+
+    def compose(self) -> ComposeResult:
+        rows = TextRows()
+        rows.SHOW_CURSOR = False
+        yield self.box(rows)
+
+    def on_mount(self) -> None:
+        rows = self.query_one(TextRows)
+        rows.styles.height = min(len(self._lines), self.app.size.height - 6)
+        rows.set_lines(self._lines)
+
+    def action_copy(self) -> None:
+        """Copy the text."""
+        self.workbench.copy_out(self.query_one(TextRows).text())
+
+
+class ErrorDialog(TextDialog):
+    """What happened, the likely cause and the remedy of an error."""
+
+    KEYS_TEXT = "y copy report · Esc close"
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(_kind(error), [])
+        self.add_class("-bad")
+        self.error = error
+
+    def on_mount(self) -> None:
+        from engine import printable
+
+        what, cause, remedy = (
+            "\n".join(printable(row, 2000) for row in str(text).splitlines())
+            for text in (
+                getattr(self.error, "what", str(self.error)),
+                getattr(self.error, "cause", ""),
+                getattr(self.error, "remedy", ""),
+            )
+        )
+        parts = [("", what, ""), ("Likely cause", cause, ""), ("Remedy", remedy, "good")]
+        self._lines = paragraphs(parts, self.text_width)
+        super().on_mount()
+
+
+def _kind(error: Exception) -> str:
+    kind = str(getattr(error, "kind", "internal"))
+    return f"Error: {kind}"
+
+
+class ConfirmDialog(Dialog):
+    """A question with answers by key; dismissed with the key's value, None for Esc.
+
+    Args:
+        title: in the frame.
+        question: what is asked.
+        answers: (key, label, value); the first one also answers to Enter.
+        escape: value for Esc, where Esc is more than "close".
+    """
+
+    def __init__(
+        self,
+        title: str,
+        question: str,
+        answers: list[tuple[str, str, Any]],
+        escape: Any = None,
+    ) -> None:
+        super().__init__()
+        self.TITLE_TEXT = title
+        self._question = question
+        self._answers = answers
+        self._escape = escape
+        self.KEYS_TEXT = " · ".join(f"{key} {label}" for key, label, _ in answers)
+
+    def compose(self) -> ComposeResult:
+        text = Static("\n".join(textwrap.wrap(self._question, self.text_width)), markup=False)
+        yield self.box(text)
+
+    def on_key(self, event: events.Key) -> None:
+        for index, (key, _, value) in enumerate(self._answers):
+            if event.key == key.lower() or (index == 0 and event.key == "enter"):
+                event.stop()
+                self.dismiss(value)
+                return
+        if event.key == "escape":
+            event.stop()
+            event.prevent_default()
+            self.dismiss(self._escape)
+
+
+class PromptDialog(Dialog):
+    """Asks for one line of text; dismissed with it, None for Esc."""
+
+    KEYS_TEXT = "Enter accept · Esc cancel"
+
+    def __init__(self, title: str, question: str = "", value: str = "") -> None:
+        super().__init__()
+        self.TITLE_TEXT = title
+        self._question = question
+        self._value = value
+
+    def compose(self) -> ComposeResult:
+        parts: list[Any] = [Static(self._question, markup=False)] if self._question else []
+        entry = Input(self._value, compact=True)
+        entry.cursor_blink = False
+        yield self.box(*parts, entry)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value)

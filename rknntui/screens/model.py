@@ -1,0 +1,388 @@
+"""Workspace Model.
+
+The graph as a tree or a table, and everything about the node under the cursor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.containers import Horizontal, Vertical
+
+from rknntui.actions import Action
+from rknntui.screens.model_detail import model_lines, node_lines, tensor_lines, value_lines
+from rknntui.screens.workspace import Workspace
+from rknntui.widgets.graph_tree import GraphTree
+from rknntui.widgets.rows import Rows, TextRows
+from rknntui.widgets.search import SearchLine
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.timer import Timer
+
+    from rknntui.widgets.paint import Line
+    from rknntui.widgets.table import Table
+
+__all__ = ["ModelWorkspace"]
+
+REST_SECONDS = 0.12
+"""The cursor has to rest so long before details are asked for: a held key asks nothing."""
+
+BINS = 64
+GRAPHS = ("source", "optimised", "quantized")
+EMPTY: list[Line] = [
+    [("No model is open.", "head")],
+    [],
+    [(" o ", "key"), ("opens a model, a recipe or a .rknn file", "")],
+    [(" ctrl+p ", "key"), ("lists everything that can be done", "")],
+    [(" ? ", "key"), ("says which keys work here", "")],
+]
+
+
+class ModelWorkspace(Workspace):
+    """Graph on the left, details on the right."""
+
+    NAME = "model"
+    TITLE = "Model"
+    HELP = (
+        "The graph of the open model: groups open with Enter, details of the node under the "
+        "cursor stand on the right. After a build, v shows the optimised and the quantized graph."
+    )
+    FIRST_FOCUS = "GraphTree"
+    ACTIONS = (
+        Action(
+            "model.search",
+            "Search…",
+            "Find nodes by name, operator, tensor or shape.",
+            ("slash",),
+            True,
+        ),
+        Action("model.next", "Next", "Go to the next node found.", ("n",), True),
+        Action("model.previous", "Previous", "Go to the node found before.", ("N",)),
+        Action(
+            "model.graph", "Graph", "Show the source, optimised or quantized graph.", ("v",), True
+        ),
+        Action(
+            "model.table",
+            "Table",
+            "Show the nodes as a table that sorts, or as a tree.",
+            ("t",),
+            True,
+        ),
+        Action(
+            "model.findings", "Findings", "Read what the checks noticed about this model.", ("f",)
+        ),
+        Action("model.export", "Save table…", "Write the nodes as a CSV file.", ("e",)),
+        Action(
+            "model.copy-detail", "Copy detail", "Copy everything that the detail pane says.", ("d",)
+        ),
+    )
+    DEFAULT_CSS = """
+    ModelWorkspace Horizontal { height: 1fr; }
+    ModelWorkspace #graph { width: 1fr; border-right: vkey $panel; }
+    ModelWorkspace #detail { width: 1fr; padding: 0 0 0 1; }
+    Screen.-normal ModelWorkspace #detail, Screen.-wide ModelWorkspace #detail { width: 60; }
+    Screen.-wide ModelWorkspace #detail { width: 80; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.which = "source"
+        self._loaded: tuple[Any, ...] = ()
+        self._found: list[int] = []
+        self._origin = 0
+        self._timer: Timer | None = None
+        self._asked = ""
+        self._constants: dict[int, str] = {}
+        self._node_lines: list[Line] = []
+
+    def compose(self) -> ComposeResult:
+        with Horizontal():
+            with Vertical(id="graph"):
+                yield GraphTree(id="tree")
+                yield SearchLine("search: words of name, operator, tensor, shape")
+            yield TextRows(id="detail")
+
+    def on_mount(self) -> None:
+        self.query_one("#detail", TextRows).set_lines(EMPTY)
+
+    @property
+    def graph(self) -> GraphTree:
+        """The graph."""
+        return self.query_one("#tree", GraphTree)
+
+    @property
+    def detail(self) -> TextRows:
+        """The pane on the right."""
+        return self.query_one("#detail", TextRows)
+
+    @property
+    def _width(self) -> int:
+        """Cells for text in the detail pane."""
+        return self.detail.scrollable_content_region.width or 38
+
+    @property
+    def table(self) -> Table | None:
+        """The nodes as a table, once it was asked for."""
+        found = self.query("#nodes")
+        return found.first() if found else None  # type: ignore[return-value]
+
+    # -- the session -------------------------------------------------------------------------------
+
+    def activated(self) -> None:
+        self._refresh_graph()
+
+    def on_model_opened(self) -> None:
+        self.which = "source"
+        self._loaded = ()
+        self._refresh_graph()
+
+    def on_build_finished(self) -> None:
+        self._loaded = self._loaded if self.which == "source" else ()
+        self.refresh_bindings()
+        if self.shown:
+            self._refresh_graph()
+
+    def _target(self) -> dict[str, Any]:
+        """What the worker's queries are about: the container, or the recipe with its model."""
+        session = self.session
+        if session.container is not None or "model" not in session.recipe:
+            return {"path": session.path, "which": self.which}
+        if self.which == "source":
+            cut = ("inputs", "input_size_list", "outputs")
+            kept = {n: session.recipe[n] for n in cut if n in session.recipe}
+            return {"path": session.recipe["model"], "which": "source", **kept}
+        return {"recipe": session.built or session.recipe, "which": self.which}
+
+    def _refresh_graph(self) -> None:
+        model = self.session.model
+        if model is None:
+            return
+        state = (model.get("sha256"), self.session.path, self.which)
+        if state != self._loaded:
+            self._loaded = state
+            self.ask("graph", self._target(), self._show_graph, group="graph")
+
+    def _show_graph(self, view: dict[str, Any]) -> None:
+        from engine import printable
+
+        model = self.session.model
+        assert model is not None
+        name = printable(str(self.session.path).rsplit("/", 1)[-1], 80)
+        title = f"{name} · {self.which} · {len(view['nodes']):,} nodes"
+        opened = self.workbench.memory.get(str(self.session.path)) or []
+        self._found = []
+        self.graph.set_graph(title, view, opened)
+        self._fill_table()
+        self._show_model()
+        self.refresh_bindings()
+
+    def _show_model(self) -> None:
+        if self.session.model is not None:
+            self._constants = {}
+            self.detail.set_lines(model_lines(self.session.model, self.which, self._width))
+
+    # -- details -----------------------------------------------------------------------------------
+
+    @on(Rows.Highlighted, "#tree")
+    def _moved(self, event: Rows.Highlighted) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(REST_SECONDS, self._rested)
+
+    def _rested(self) -> None:
+        entry = self.graph.entry
+        if entry is None:
+            return
+        if entry.kind == "node":
+            self._ask_node(self.graph.view["nodes"][entry.index][0])
+        elif entry.kind == "root":
+            self._show_model()
+        elif entry.kind in ("input", "output"):
+            value = self.graph.view[f"{entry.kind}s"][entry.index]
+            self._constants = {}
+            self.detail.set_lines(value_lines(entry.kind, value))
+
+    def _ask_node(self, name: str) -> None:
+        self._asked = name
+        self.ask("node", {**self._target(), "name": name}, self._show_node, group="node")
+
+    def _show_node(self, detail: dict[str, Any]) -> None:
+        self._node_lines, self._constants = node_lines(detail)
+        sizes = {
+            value["name"]: _size(value["shape"])
+            for value in detail["inputs"]
+            if value.get("kind") == "constant"
+        }
+        self.detail.set_lines(self._node_lines)
+        largest = max(sizes, key=lambda name: sizes[name], default="")
+        if largest and sizes[largest] > 1:
+            self._ask_tensor(largest)
+
+    def _ask_tensor(self, name: str) -> None:
+        params = {**self._target(), "name": name, "bins": BINS}
+        self.ask("tensor", params, self._show_tensor, group="tensor")
+
+    def _show_tensor(self, data: dict[str, Any]) -> None:
+        lines = [*self._node_lines, *tensor_lines(data, self._width)]
+        self.detail.set_lines(lines, keep_cursor=True)
+
+    @on(Rows.Chosen, "#detail")
+    def _chosen_detail(self, event: Rows.Chosen) -> None:
+        name = self._constants.get(event.index)
+        if name is not None:
+            self._ask_tensor(name)
+
+    @on(Rows.Chosen, "#tree")
+    def _chosen_node(self) -> None:
+        self.detail.focus()
+
+    # -- search ------------------------------------------------------------------------------------
+
+    def unavailable(self, method: str) -> str:
+        if method in (
+            "search",
+            "table",
+            "export",
+            "copy",
+            "copy_detail",
+            "findings",
+            "copy_command",
+        ):
+            return "" if self.session.model is not None else "no model is open (o opens one)."
+        if method in ("next", "previous"):
+            return "" if self._found else "nothing was searched for (/ searches)."
+        if method == "graph":
+            return (
+                "" if len(self._graphs()) > 1 else "only the source graph is there before a build."
+            )
+        return ""
+
+    def action_search(self) -> None:
+        """Open the search line."""
+        if self.table is not None and self.table.display:
+            self.action_table()
+        self._origin = self.graph.cursor
+        self.query_one(SearchLine).open()
+
+    @on(SearchLine.Typed)
+    def _typed(self, event: SearchLine.Typed) -> None:
+        if event.text:
+            self._found = self.graph.matches(event.text)
+            if not event.done and self._found:
+                self.graph.go_to(self._found[0])
+            elif not self._found:
+                self.notify("Nothing found.", severity="warning", timeout=2)
+        if event.done:
+            if not event.text:
+                self.graph.cursor = self._origin
+            self.graph.focus()
+            self.refresh_bindings()
+
+    def _step(self, by: int) -> None:
+        entry = self.graph.entry
+        at = entry.index if entry is not None and entry.kind == "node" else -1
+        if by > 0:
+            after = [n for n in self._found if n > at]
+            node = after[0] if after else self._found[0]
+        else:
+            before = [n for n in self._found if n < at]
+            node = before[-1] if before else self._found[-1]
+        self.graph.go_to(node)
+        self.graph.focus()
+
+    def action_next(self) -> None:
+        """Go to the next node found."""
+        self._step(1)
+
+    def action_previous(self) -> None:
+        """Go to the node found before."""
+        self._step(-1)
+
+    # -- other views -------------------------------------------------------------------------------
+
+    def _graphs(self) -> tuple[str, ...]:
+        if self.session.container is not None:
+            return ("quantized",) if self.which == "quantized" else ("source",)
+        return GRAPHS if self.session.summary is not None else GRAPHS[:1]
+
+    def action_graph(self) -> None:
+        """Show the next of the graphs that exist."""
+        graphs = self._graphs()
+        self.which = graphs[(graphs.index(self.which) + 1) % len(graphs)]
+        self._refresh_graph()
+
+    async def action_table(self) -> None:
+        """Show the nodes as a table, or as a tree again."""
+        table = self.table
+        if table is None:
+            from rknntui.screens.model_table import node_table
+
+            table = node_table()
+            await self.query_one("#graph").mount(table, before="#tree")
+            self._fill_table()
+        else:
+            table.display = not table.display
+        self.graph.display = not table.display
+        (table if table.display else self.graph).focus()
+
+    def _fill_table(self) -> None:
+        if self.table is not None and self.graph.view:
+            nodes = self.graph.view["nodes"]
+            self.table.set_rows([(i, n[1], n[0], n[3], n[4]) for i, n in enumerate(nodes)])
+
+    @on(Rows.Highlighted, "#nodes")
+    def _table_moved(self) -> None:
+        table = self.table
+        if table is not None and table.row is not None:
+            self.graph.go_to(table.row)
+
+    def action_findings(self) -> None:
+        """Show the lines about the model as a whole."""
+        self.graph.cursor = 0
+        self._show_model()
+        self.detail.focus()
+
+    def action_export(self) -> None:
+        """Ask for a file and write the nodes into it."""
+        from rknntui.screens.picker import PathPicker
+
+        self.app.push_screen(
+            PathPicker("Write the nodes as CSV", "nodes.csv", new=True), self._export
+        )
+
+    def _export(self, path: str | None) -> None:
+        if path:
+            from rknntui.screens.model_table import node_table
+
+            table = self.table or node_table()
+            if self.table is None:
+                nodes = self.graph.view["nodes"]
+                table.set_rows([(i, n[1], n[0], n[3], n[4]) for i, n in enumerate(nodes)])
+            self.workbench.write_out(path, table.to_csv())
+
+    def copy_text(self) -> str:
+        table = self.table
+        if self.detail.has_focus and self.detail.lines:
+            return "".join(text for text, _ in self.detail.lines[self.detail.cursor]).strip()
+        return table.row_text() if table is not None and table.display else self.graph.row_text()
+
+    def action_copy_detail(self) -> None:
+        """Copy the detail pane."""
+        self.workbench.copy_out(self.detail.text())
+
+    def command_line(self) -> list[str]:
+        return ["rknntui", "inspect", str(self.session.path)] if self.session.path else []
+
+    def hide(self) -> None:
+        if self.session.path:
+            self.workbench.memory = {str(self.session.path): self.graph.opened[:200]}
+        super().hide()
+
+
+def _size(shape: list[int]) -> int:
+    size = 1
+    for dimension in shape:
+        size *= max(1, dimension)
+    return size

@@ -1,0 +1,263 @@
+"""The actions of the workbench itself: what they are called, and what they do."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rknntui.actions import REGISTRY, Action
+from rknntui.colours import DEFAULT, ThemeError, read_theme, theme_files
+from rknntui.workspaces import WORKSPACES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rknntui.app import Workbench
+
+__all__ = ["ACTIONS", "Shell"]
+
+CLIPBOARD_LIMIT = 74_000
+"""Bytes that terminals and tmux still take in one OSC 52 sequence (100,000 of base64)."""
+
+ACTIONS: tuple[Action, ...] = (
+    Action(
+        "app.help", "Help", "Keys and hints for what has the focus.", ("question_mark", "f1"), True
+    ),
+    Action(
+        "app.command-palette",
+        "Palette",
+        "Find any action by typing a part of its name.",
+        ("ctrl+p",),
+        footer=True,
+        palette=False,
+        priority=True,
+    ),
+    Action("app.open", "Open…", "Open a model, a recipe or a .rknn file.", ("o",)),
+    Action(
+        "app.jump",
+        "Jump",
+        "Show a letter on every pane; press it to go there.",
+        ("ctrl+o",),
+        priority=True,
+    ),
+    Action("app.reload", "Reload", "Read what changed on disk again, and rebuild.", ("f5",)),
+    Action("app.theme", "Theme…", "Choose the colours."),
+    Action("app.quit", "Quit", "Leave; a running job is asked about.", ("ctrl+q", "q")),
+    Action("view.zoom", "Zoom", "Let the focused pane fill the screen, or give it back.", ("z",)),
+    Action("job.cancel", "Stop job…", "Stop the running job; it asks first.", ("ctrl+x",)),
+    *(
+        Action(
+            f"go.{name}",
+            title,
+            f"Show the workspace {title}.",
+            (str(number), f"alt+{number}"),
+            call=f"show('{name}')",
+        )
+        for number, (name, title) in enumerate(WORKSPACES.items(), 1)
+    ),
+)
+REGISTRY.add(ACTIONS)
+
+
+class Shell:
+    """Mixin of the workbench with the methods of :data:`ACTIONS`."""
+
+    theme_problem = ""
+
+    # -- the registry ------------------------------------------------------------------------------
+
+    def why_not(self: Workbench, action: Action) -> str:
+        """Why an action cannot run now; empty when it can."""
+        if action.noun in WORKSPACES:
+            workspace = self.visited.get(action.noun)
+            return workspace.unavailable(action.method) if workspace is not None else ""
+        if action.id == "job.cancel" and self.session.running is None:
+            return "no job runs."
+        return ""
+
+    def keys_of(self: Workbench, action: Action) -> list[str]:
+        """The keys of an action as the user sees them, remapped ones included."""
+        keys = self.user_keys.get(action.id, ",".join(action.keys))
+        from textual.binding import Binding
+
+        return [
+            self.get_key_display(Binding(key.strip(), action.method))
+            for key in keys.split(",")
+            if key.strip()
+        ]
+
+    async def run_registered(self: Workbench, action: Action) -> None:
+        """Run an action of any workspace: its workspace is shown first."""
+        if action.noun in WORKSPACES:
+            await self.show(action.noun)
+        reason = self.why_not(action)
+        if reason:
+            self.notify(f"Not now: {reason}", severity="warning", markup=False)
+            return
+        target = self.workspace if action.noun in WORKSPACES else self
+        await self.run_action(action.call or action.method, target)
+
+    # -- actions -----------------------------------------------------------------------------------
+
+    async def action_show(self: Workbench, name: str) -> None:
+        """Show a workspace."""
+        await self.show(name)
+
+    def action_help(self: Workbench) -> None:
+        """Show the keys of the focused widget, the workspace and the workbench."""
+        from rknntui.screens.help import HelpDialog
+
+        self.push_screen(HelpDialog(self))
+
+    def action_jump(self: Workbench) -> None:
+        """Put a letter on every pane."""
+        from rknntui.screens.jump import JumpOverlay
+
+        if len(self.screen_stack) > 1:
+            return
+        panes = [widget for widget in self.screen.focus_chain if widget.region.area]
+
+        def go(name: str | None) -> None:
+            if name:
+                self.call_later(self.show, name)
+
+        self.push_screen(JumpOverlay(panes, list(WORKSPACES)), go)
+
+    def action_open(self: Workbench) -> None:
+        """Choose a file and open it."""
+        from pathlib import Path
+
+        from rknntui.screens.picker import PathPicker
+
+        start = f"{Path(self.session.path).parent}/" if self.session.path else ""
+        self.push_screen(PathPicker("Open a model, recipe or .rknn", start), self._open_chosen)
+
+    def _open_chosen(self: Workbench, path: str | None) -> None:
+        if path:
+            self.open_path(path)
+            self.call_later(self.show, "model")
+
+    def action_theme(self: Workbench) -> None:
+        """Choose one of the themes; the list shows each as the cursor reaches it."""
+        from rknntui.screens.themes import ThemeDialog
+
+        self.push_screen(ThemeDialog(list(theme_files()), self.theme))
+
+    def use_theme(self: Workbench, name: str) -> bool:
+        """Show the colours of a theme.
+
+        A bad one leaves the default with a notice. True when it was good.
+        """
+        try:
+            theme = read_theme(name)
+        except ThemeError as error:
+            self.theme_problem = f"{error} The theme {DEFAULT} is used."
+            if self.is_running:
+                self.notify(self.theme_problem, title="Theme", severity="warning", markup=False)
+            if name == DEFAULT:
+                return False
+            self.use_theme(DEFAULT)
+            return False
+        self.register_theme(theme)
+        self.theme = theme.name
+        return True
+
+    def action_zoom(self: Workbench) -> None:
+        """Let the focused pane fill the screen, or give the space back."""
+        if self.screen.maximized is not None:
+            self.screen.minimize()
+        elif self.focused is not None:
+            self.screen.maximize(self.focused)
+
+    def action_cancel(self: Workbench) -> None:
+        """Ask whether the running job shall stop; a second Esc says yes."""
+        from rknntui.screens.dialogs import ConfirmDialog
+
+        job = self.session.running
+        if job is None:
+            self.notify("No job runs.")
+            return
+        if job.cancelling:
+            question = f"The {job.method} is stopping. End its worker at once?"
+        else:
+            question = f"Stop the {job.method}? Finished stages stay in the cache."
+        answers = [("y", "stop", True), ("n", "go on", False)]
+        dialog = ConfirmDialog("Stop the job", f"{question} Esc again stops it.", answers, True)
+        self.push_screen(dialog, partial(self._cancel_job, job.id))
+
+    def _cancel_job(self: Workbench, job_id: str, stop: bool | None) -> None:
+        if stop:
+            self.run_worker(self.bridge.cancel(job_id), name="cancel", exit_on_error=True)
+
+    def action_reload(self: Workbench) -> None:
+        """Open what changed on disk again; after a build, build again."""
+        self.reload_changed()
+
+    async def action_quit(self: Workbench) -> None:
+        """Leave; with a running job ask what becomes of it."""
+        from rknntui.screens.dialogs import ConfirmDialog
+
+        job = self.session.running
+        if job is None:
+            self.leave()
+            return
+        question = f"The {job.method} runs. Left running, it is shown again by the next start."
+        answers = [
+            ("l", "leave running", "leave"),
+            ("c", "cancel it", "cancel"),
+            ("s", "stay", ""),
+        ]
+        dialog = ConfirmDialog("A job runs", question, answers)
+        self.push_screen(dialog, partial(self._quit_with_job, job.id))
+
+    async def _quit_with_job(self: Workbench, job_id: str, choice: str | None) -> None:
+        if choice == "cancel":
+            await self.bridge.cancel(job_id)
+        if choice:
+            self.leave()
+
+    def copy_out(self: Workbench, text: str) -> None:
+        """Copy a text by the terminal (OSC 52), or into a file when it is too long for that."""
+        if not text:
+            self.notify("There is nothing to copy here.", severity="warning")
+            return
+        if len(text.encode()) > CLIPBOARD_LIMIT:
+            from engine import atomic_write, state_folder
+
+            path = state_folder() / "clipboard.txt"
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            atomic_write(path, text.encode(), overwrite=True)
+            self.notify(f"Too long for the terminal's clipboard: written to {path}.", markup=False)
+            return
+        self.copy_to_clipboard(text)
+        lines = text.count("\n") + 1
+        self.notify(f"Copied {lines} lines." if lines > 1 else f"Copied: {text[:60]}", markup=False)
+
+    def write_out(self: Workbench, path: str, text: str) -> None:
+        """Write a text that the user asked for; an existing file only after a yes."""
+        from pathlib import Path
+
+        from engine import EngineError, OutputExistsError, atomic_write
+
+        def write(overwrite: bool | None) -> None:
+            if overwrite is None:
+                return
+            try:
+                atomic_write(Path(path), text.encode(), overwrite=overwrite)
+            except OutputExistsError:
+                self.ask_overwrite(path, write)
+            except EngineError as error:
+                self.show_error(error)
+            else:
+                self.notify(f"Written: {path}", markup=False)
+
+        write(False)
+
+    def ask_overwrite(self: Workbench, path: str, then: Callable[[bool | None], None]) -> None:
+        """Ask whether an existing file may be replaced; ``then`` gets True, or None for no."""
+        from engine import printable
+        from rknntui.screens.dialogs import ConfirmDialog
+
+        question = f"{printable(path, 300)} exists already. Replace it?"
+        answers = [("y", "replace", True), ("n", "keep", None)]
+        self.push_screen(ConfirmDialog("Replace a file", question, answers), then)

@@ -1,0 +1,98 @@
+"""The terminal is given back whatever happens: signals, a crash, a closed window.
+
+Textual 8.2.8 dies of SIGTERM and SIGHUP with the alternate screen, mouse reports and the kitty
+keyboard mode left on, and spins at full load when its terminal goes away while SIGHUP is ignored.
+The guard turns the signals into an orderly end and notices a closed terminal by ``poll``, which
+costs nothing while idle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import termios
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+__all__ = ["Guard"]
+
+GRACE_SECONDS = 0.6
+"""An orderly end gets so long before the guard ends the process itself."""
+
+RESTORE = (
+    "\x1b[?2026l"  # synchronized output
+    "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # mouse
+    "\x1b[?2004l\x1b[?1004l\x1b[?2048l"  # bracketed paste, focus reports, resize reports
+    "\x1b[<u"  # kitty keyboard
+    "\x1b[?7h\x1b[?1049l\x1b[?25h\x1b[0m"  # line wrap, alternate screen, cursor, colours
+)
+
+
+class Guard:
+    """Watches signals and the terminal while the interface runs.
+
+    Args:
+        leave: ends the interface in an orderly way with an exit code; called in its loop.
+        last_words: saves what must not be lost; called before the process is ended the hard way.
+    """
+
+    def __init__(self, leave: Callable[[int], None], last_words: Callable[[], None]) -> None:
+        self._leave = leave
+        self._last_words = last_words
+        self._fd = sys.__stdin__.fileno() if sys.__stdin__ is not None else 0
+        self._modes: list[Any] | None = None
+        with contextlib.suppress(termios.error, OSError):
+            self._modes = termios.tcgetattr(self._fd)
+        self._leaving = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start watching; call in the main thread once the loop runs."""
+        self._loop = loop
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup keeps its meaning
+                signal.signal(number, self._on_signal)
+        if os.isatty(self._fd):
+            threading.Thread(target=self._wait_for_hangup, name="hangup", daemon=True).start()
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self._leaving:
+            return
+        self._leaving = True
+        threading.Thread(target=self._end_hard, args=(128 + number,), daemon=True).start()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._leave, 128 + number)
+
+    def _wait_for_hangup(self) -> None:
+        poll = select.poll()
+        poll.register(self._fd, 0)  # POLLHUP and POLLERR are always reported
+        while True:
+            events = poll.poll()
+            if any(
+                mask & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, mask in events
+            ):
+                break
+        # Nothing can be written any more; Textual's own end would wait for its writer for ever.
+        self._last_words()
+        os._exit(128 + signal.SIGHUP)
+
+    def _end_hard(self, code: int) -> None:
+        threading.Event().wait(GRACE_SECONDS)
+        self._last_words()
+        self.restore()
+        os._exit(code)
+
+    def restore(self) -> None:
+        """Give the terminal back without Textual."""
+        with contextlib.suppress(OSError, ValueError):
+            os.write(sys.__stdout__.fileno() if sys.__stdout__ is not None else 1, RESTORE.encode())
+        if self._modes is not None:
+            with contextlib.suppress(termios.error, OSError):
+                termios.tcsetattr(self._fd, termios.TCSANOW, self._modes)

@@ -1,0 +1,192 @@
+"""Top lines (what is open, what runs, workspaces) and bottom line (keys)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from textual.strip import Strip
+
+from rknntui.widgets.paint import Line, Painted, cells, fit
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.screen import Screen
+
+    from rknntui.app import Workbench
+
+__all__ = ["KeyBar", "TopBar"]
+
+KEYS_AT_80 = 8
+
+
+class TopBar(Painted):
+    """Line 1: model, recipe and job. Line 2: the workspaces with their keys."""
+
+    DEFAULT_CSS = """
+    TopBar { dock: top; height: 2; background: $surface; color: $foreground; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tabs: list[tuple[int, int, str]] = []
+
+    @property
+    def workbench(self) -> Workbench:
+        """The application, typed."""
+        return cast("Workbench", self.app)
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        return self.paint(self._status(width) if y == 0 else self._tab_line(width), width)
+
+    def _status(self, width: int) -> Line:
+        from engine import printable
+
+        session = self.workbench.session
+        left: Line = [(" RKNN TUI ", "head")]
+        if session.path:
+            name = printable(session.path.rsplit("/", 1)[-1], 80)
+            left += [(" ", ""), (name, "accent")]
+        if session.recipe_path and session.recipe_path != session.path:
+            left += [("  ", ""), (printable(session.recipe_path.rsplit("/", 1)[-1], 60), "")]
+        if session.path and session.dirty:
+            left.append((" *", "warn"))
+        right = self._job()
+        gap = width - cells(left) - cells(right) - 1
+        if gap < 1:
+            text = fit("".join(t for t, _ in left), max(0, width - cells(right) - 2))
+            left, gap = [(text, "")], 1
+        return [*left, (" " * gap, ""), *right, (" ", "")]
+
+    def _job(self) -> Line:
+        session, worker = self.workbench.session, self.workbench.bridge.state
+        job = session.running
+        if job is not None:
+            stage = job.stage
+            name = f" {stage.title.lower()}" if stage else " waiting"
+            state = "stopping" if job.cancelling else f"{job.fraction:4.0%}"
+            return [(f"{job.method}{name} {state}", "accent")]
+        if worker == "lost":
+            return [("engine stopped", "bad")]
+        if worker == "starting":
+            return [("starting engine", "dim")]
+        return [("idle", "dim")]
+
+    def _tab_line(self, width: int) -> Line:
+        names = self.workbench.tab_names()
+        wide = sum(len(title) + len(mark) + 4 for _, title, mark in names) <= width
+        line: Line = []
+        self._tabs = []
+        x = 0
+        for number, (name, title, mark) in enumerate(names, 1):
+            shown = title if wide else title[:4]
+            text = f" {number} {shown}{mark} "
+            style = "cursor" if name == self.workbench.current else ""
+            line += [(f" {number} ", style or "key"), (f"{shown}{mark} ", style)]
+            self._tabs.append((x, x + len(text), name))
+            x += len(text)
+        return line
+
+    def on_click(self, event: events.Click) -> None:
+        for start, end, name in self._tabs:
+            if event.y == 1 and start <= event.x < end:
+                self.workbench.action_show(name)
+
+
+class KeyBar(Painted):
+    """The keys that work now.
+
+    Those of the focused widget and workspace first, help and palette last.
+    """
+
+    DEFAULT_CSS = """
+    KeyBar { dock: bottom; height: 1; background: $surface; color: $foreground; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._line: Line = []
+        self._places: list[tuple[int, int, str]] = []
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
+
+    def _bindings_changed(self, screen: Screen) -> None:
+        line = self._compose_line()
+        if line != self._line:
+            self._line = line
+            self.refresh()
+
+    def on_resize(self) -> None:
+        self._line = self._compose_line()
+
+    def _compose_line(self) -> Line:
+        """As many keys as fit, at most eight up to 80 columns; an action shows its first key."""
+        width = self.size.width
+        last: list[_Key] = []
+        keys: list[_Key] = []
+        seen: set[str] = set()
+        for active in self.screen.active_bindings.values():
+            binding = active.binding
+            if not binding.show or binding.action in seen:
+                continue
+            seen.add(binding.action)
+            display = self.app.get_key_display(binding)
+            entry = _Key(binding.key, display, binding.description, active.enabled)
+            (last if active.node is self.app else keys).append(entry)
+        room = KEYS_AT_80 - len(last) if width <= 80 else len(keys)
+        tail_width = sum(cells(key.line()) for key in last)
+        line: Line = []
+        self._places = []
+        for key in keys[:room]:
+            if cells(line) + cells(key.line()) + tail_width > width:
+                break
+            self._place(line, key)
+        line.append((" " * max(0, width - cells(line) - tail_width), ""))
+        for key in last:
+            self._place(line, key)
+        return line
+
+    def _place(self, line: Line, key: _Key) -> None:
+        start = cells(line)
+        line += key.line()
+        self._places.append((start, cells(line), key.key))
+
+    def on_click(self, event: events.Click) -> None:
+        for start, end, key in self._places:
+            if start <= event.x < end:
+                self.app.simulate_key(key)
+
+    def render_line(self, y: int) -> Strip:
+        return self.paint(self._line, self.size.width)
+
+
+@dataclass(frozen=True)
+class _Key:
+    key: str
+    display: str
+    label: str
+    enabled: bool
+
+    def line(self) -> Line:
+        """Key and label; a key that does nothing now is dim."""
+        if not self.enabled:
+            return [(f" {self.display} {self.label} ", "dim")]
+        return [(f" {self.display} ", "key"), (f"{self.label} ", "")]
+
+
+class TooSmall(Painted):
+    """Stands in for everything below 60x18."""
+
+    def render_line(self, y: int) -> Strip:
+        width, height = self.size
+        text = f"The workbench needs 60x18; this is {self.app.size.width}x{self.app.size.height}."
+        lines = (
+            [text]
+            if len(text) <= width
+            else ["needs 60x18", f"{self.app.size.width}x{self.app.size.height}"]
+        )
+        row = y - max(0, (height - len(lines)) // 2)
+        shown = lines[row].center(width) if 0 <= row < len(lines) else ""
+        return self.paint([(shown, "")], width)

@@ -1,0 +1,291 @@
+"""The nodes of a graph under their groups.
+
+Ten thousand nodes cost no more than what is on the screen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from textual.binding import Binding
+
+from rknntui.widgets.paint import Line, cells, fit
+from rknntui.widgets.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Entry", "GraphTree"]
+
+OPEN_BELOW = 60
+"""A graph of at most so many nodes starts with all groups open."""
+
+
+class Entry(NamedTuple):
+    """One row: ``kind`` is root, input, output, group or node; ``index`` counts within its kind."""
+
+    kind: str
+    index: int
+    depth: int
+
+
+class _Group:
+    """A group; ``children`` are ("group", index) and ("node", index) in topological order."""
+
+    def __init__(self, name: str, path: str, depth: int) -> None:
+        self.name = name
+        self.path = path
+        self.depth = depth
+        self.children: list[tuple[str, int]] = []
+        self.count = 0
+        self.parent = -1
+
+
+class GraphTree(Rows):
+    """Groups open with Enter or the right arrow, close with the left arrow.
+
+    ``E`` opens or closes all.
+    """
+
+    BINDINGS = [
+        Binding("right,l", "open", "Open", show=False, tooltip="Open the group."),
+        Binding("left,h", "close", "Close", show=False, tooltip="Close the group, or go to it."),
+        Binding("space", "toggle", "Toggle", show=False, tooltip="Open or close the group."),
+        Binding("E", "all", "All", show=False, tooltip="Open or close all groups."),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.title = ""
+        self.view: dict[str, Any] = {}
+        self._groups: list[_Group] = []
+        self._of_node: list[int] = []
+        self._open: set[int] = set()
+        self._rows: list[Entry] = []
+        self._lower: list[str] = []
+
+    # -- contents ----------------------------------------------------------------------------------
+
+    def set_graph(self, title: str, view: dict[str, Any], opened: Iterable[str] = ()) -> None:
+        """Show a graph view of the worker protocol.
+
+        Args:
+            title: of the first row.
+            view: ``nodes``, ``groups``, ``inputs`` and ``outputs``.
+            opened: paths of the groups that are open.
+        """
+        self.title, self.view, self._lower = title, view, []
+        self._build()
+        wanted = set(opened)
+        small = len(view["nodes"]) <= OPEN_BELOW
+        self._open = {i for i, g in enumerate(self._groups) if small or g.path in wanted}
+        self._lay_out()
+        self.rows_changed(keep_cursor=False)
+
+    def clear(self) -> None:
+        """Show nothing."""
+        self.view, self._groups, self._rows, self._lower = {}, [], [], []
+        self.rows_changed(keep_cursor=False)
+
+    def _build(self) -> None:
+        """Nested groups from their paths; group 0 is the graph itself."""
+        self._groups = [_Group("", "", 0)]
+        by_path = {"": 0}
+        names = self.view["groups"]
+        of_name = [self._group_of(path, by_path) for path in names]
+        self._of_node = []
+        for index, node in enumerate(self.view["nodes"]):
+            own = node[5]
+            group = of_name[own] if isinstance(own, int) and 0 <= own < len(of_name) else 0
+            self._of_node.append(group)
+            self._hang_in(group)
+            self._groups[group].children.append(("node", index))
+            while group >= 0:
+                self._groups[group].count += 1
+                group = self._groups[group].parent
+
+    def _group_of(self, path: str, by_path: dict[str, int]) -> int:
+        known = by_path.get(path)
+        if known is not None:
+            return known
+        head, _, name = path.strip("/").rpartition("/")
+        parent = self._group_of(head and f"/{head}", by_path)
+        group = _Group(name or path, path, self._groups[parent].depth + 1)
+        group.parent = parent
+        self._groups.append(group)
+        by_path[path] = len(self._groups) - 1
+        return by_path[path]
+
+    def _hang_in(self, index: int) -> None:
+        """Hang a group into its parent where its first node stands."""
+        group = self._groups[index]
+        if group.parent >= 0 and group.count == 0:
+            self._hang_in(group.parent)
+            self._groups[group.parent].children.append(("group", index))
+
+    def _lay_out(self) -> None:
+        """The rows that are visible, from the groups that are open."""
+        rows = [Entry("root", 0, 0)]
+        rows += [Entry("input", i, 1) for i in range(len(self.view["inputs"]))]
+        stack: list[tuple[int, int]] = [(0, 0)]
+        while stack:
+            index, at = stack.pop()
+            group = self._groups[index]
+            depth = group.depth + 1
+            children = group.children
+            while at < len(children):
+                kind, child = children[at]
+                at += 1
+                rows.append(Entry(kind, child, depth))
+                if kind == "group" and child in self._open:
+                    stack += [(index, at), (child, 0)]
+                    break
+        rows += [Entry("output", i, 1) for i in range(len(self.view["outputs"]))]
+        self._rows = rows
+
+    # -- drawing -----------------------------------------------------------------------------------
+
+    @property
+    def row_count(self) -> int:
+        return len(self._rows)
+
+    def row_line(self, index: int, width: int) -> Line:
+        entry = self._rows[index]
+        indent = "  " * min(entry.depth, 8)
+        if entry.kind == "root":
+            return [(fit(self.title, width), "head")]
+        if entry.kind == "group":
+            group = self._groups[entry.index]
+            sign = "▾" if entry.index in self._open else "▸"
+            return [(f"{indent}{sign} ", "key"), (group.name, ""), (f"  {group.count}", "dim")]
+        if entry.kind == "node":
+            name, op, _, shape, *_ = self.view["nodes"][entry.index]
+            return self._leaf(indent, op, self._short(entry.index, name), shape, width)
+        value = self.view[f"{entry.kind}s"][entry.index]
+        shape = "x".join("?" if d < 0 else str(d) for d in value["shape"])
+        return self._leaf(indent, entry.kind, value["name"], shape, width)
+
+    def _leaf(self, indent: str, op: str, name: str, shape: str, width: int) -> Line:
+        """Operator, name, shape; a name that begins with its operator says it once."""
+        style = "good" if op in ("input", "output") else "accent"
+        rest = name[len(op) :] if name.startswith(op) else f" {name}"
+        room = width - len(indent) - len(op) - len(shape) - 2
+        if room < 6:
+            shape, room = "", width - len(indent) - len(op) - 1
+        line: Line = [(indent, ""), (op, style), (fit(rest, max(0, room)), "")]
+        return [*line, (f" {shape}", "dim")] if shape else line
+
+    def _short(self, index: int, name: str) -> str:
+        path = self._groups[self._of_node[index]].path
+        return name[len(path) :].lstrip("/") or name if path and name.startswith(path) else name
+
+    # -- cursor, groups, search --------------------------------------------------------------------
+
+    @property
+    def entry(self) -> Entry | None:
+        """The row under the cursor."""
+        return self._rows[self.cursor] if self._rows else None
+
+    @property
+    def opened(self) -> list[str]:
+        """Paths of the open groups."""
+        return sorted(self._groups[index].path for index in self._open)
+
+    def _relay(self, keep: Entry) -> None:
+        self._lay_out()
+        kinds = (keep.kind, keep.index)
+        at = next((i for i, e in enumerate(self._rows) if (e.kind, e.index) == kinds), 0)
+        self.rows_changed()
+        self.set_reactive(Rows.cursor, at)
+        self.reveal(at)
+
+    def _set_open(self, index: int, opened: bool) -> None:
+        entry = self.entry
+        if entry is not None:
+            (self._open.add if opened else self._open.discard)(index)
+            self._relay(entry)
+
+    def action_choose(self) -> None:
+        """Open or close a group; a node is handed to the owner."""
+        if self.entry is not None and self.entry.kind == "group":
+            self.action_toggle()
+        else:
+            super().action_choose()
+
+    def action_toggle(self) -> None:
+        """Open or close the group under the cursor."""
+        entry = self.entry
+        if entry is not None and entry.kind == "group":
+            self._set_open(entry.index, entry.index not in self._open)
+
+    def action_open(self) -> None:
+        """Open the group under the cursor, or step into it."""
+        entry = self.entry
+        if entry is None or entry.kind != "group":
+            return
+        if entry.index in self._open:
+            self.cursor += 1
+        else:
+            self._set_open(entry.index, True)
+
+    def action_close(self) -> None:
+        """Close the group under the cursor, or go to the group around it."""
+        entry = self.entry
+        if entry is None:
+            return
+        if entry.kind == "group" and entry.index in self._open:
+            self._set_open(entry.index, False)
+            return
+        for at in range(self.cursor - 1, -1, -1):
+            if self._rows[at].depth < entry.depth:
+                self.cursor = at
+                return
+
+    def action_all(self) -> None:
+        """Open all groups, or close them when all are open."""
+        entry = self.entry
+        if entry is None:
+            return
+        every = set(range(1, len(self._groups)))
+        self._open = set() if self._open >= every else every
+        while entry.kind == "node" and not self._open and self._of_node[entry.index]:
+            entry = Entry("group", self._top_group(self._of_node[entry.index]), 1)
+        self._relay(entry)
+
+    def _top_group(self, group: int) -> int:
+        while self._groups[group].parent > 0:
+            group = self._groups[group].parent
+        return group
+
+    def matches(self, text: str) -> list[int]:
+        """Nodes with every word of ``text`` in name, operator, output or shape."""
+        if not self._lower and self.view:
+            self._lower = [" ".join(map(str, node[:4])).lower() for node in self.view["nodes"]]
+        words = text.lower().split()
+        if not words:
+            return []
+        return [i for i, node in enumerate(self._lower) if all(word in node for word in words)]
+
+    def go_to(self, node: int) -> None:
+        """Put the cursor on a node, opening its groups."""
+        group = self._of_node[node]
+        closed = False
+        while group > 0:
+            closed |= group not in self._open
+            self._open.add(group)
+            group = self._groups[group].parent
+        if closed:
+            self._lay_out()
+            self.rows_changed()
+        at = next(i for i, e in enumerate(self._rows) if e.kind == "node" and e.index == node)
+        self.cursor = at
+
+    def row_text(self) -> str:
+        """The row under the cursor as text."""
+        entry = self.entry
+        if entry is None:
+            return ""
+        if entry.kind == "node":
+            return "\t".join(str(value) for value in self.view["nodes"][entry.index][:5])
+        line = self.row_line(self.cursor, 0 if entry.kind == "group" else 400)
+        return "".join(text for text, _ in line).strip() if cells(line) else ""

@@ -1,0 +1,182 @@
+"""A table that sorts, filters and gives its data away, of any length."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.binding import Binding
+
+from rknntui.widgets.paint import Line, cells, fit
+from rknntui.widgets.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Column", "Table"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column.
+
+    Attributes:
+        title: in the head.
+        width: least width in cells; the space that is left goes to the columns with ``grow``.
+        right: whether values stand right, as numbers do.
+        grow: share of the space that is left.
+        text: from value to text; ``str`` when None.
+        style: from value to the name of a style of ``Painted``.
+    """
+
+    title: str
+    width: int
+    right: bool = False
+    grow: int = 0
+    text: Callable[[Any], str] | None = None
+    style: Callable[[Any], str] | None = None
+
+    def show(self, value: Any) -> str:
+        """The text of a value; None is shown as a dash."""
+        if value is None:
+            return "–"
+        return self.text(value) if self.text else str(value)
+
+
+class Table(Rows):
+    """Rows of raw values under a head that stays.
+
+    ``s`` sorts by the next column, ``S`` turns the order. ``row`` is what the owner gave, whatever
+    the order.
+    """
+
+    HEAD: ClassVar[int] = 1
+    BINDINGS = [
+        Binding("s", "sort", "Sort", show=False, tooltip="Sort by the next column."),
+        Binding("S", "reverse", "Reverse", show=False, tooltip="Turn the order of the rows."),
+        Binding("right,l", "shift(8)", "Right", show=False),
+        Binding("left,h", "shift(-8)", "Left", show=False),
+    ]
+
+    def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.columns = tuple(columns)
+        self.rows: list[tuple[Any, ...]] = []
+        self.filter_text = ""
+        self.sort_column: int | None = None
+        self.descending = False
+        self._order: list[int] = []
+
+    @property
+    def row_count(self) -> int:
+        return len(self._order)
+
+    @property
+    def row(self) -> int | None:
+        """Index, in the rows as given, of the row under the cursor."""
+        return self._order[self.cursor] if self._order else None
+
+    def set_rows(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Show other rows.
+
+        Order, filter and, where it still exists, the row under the cursor stay.
+        """
+        kept = self.row
+        self.rows = list(rows)
+        self._arrange(kept)
+
+    def set_filter(self, text: str) -> None:
+        """Show only rows with every word of ``text`` somewhere in them."""
+        self.filter_text = text
+        self._arrange(self.row)
+
+    def sort_by(self, column: int | None, *, descending: bool = False) -> None:
+        """Order by a column, or as given (None)."""
+        self.sort_column, self.descending = column, descending
+        self._arrange(self.row)
+
+    def _arrange(self, keep: int | None) -> None:
+        words = self.filter_text.lower().split()
+        order = [
+            index
+            for index, row in enumerate(self.rows)
+            if not words or all(word in " ".join(self._texts(row)).lower() for word in words)
+        ]
+        if self.sort_column is not None:
+            column = self.sort_column
+            order.sort(key=lambda index: _key(self.rows[index][column]), reverse=self.descending)
+        self._order = order
+        if keep is not None and keep in order:
+            self.set_reactive(Rows.cursor, order.index(keep))
+        self.rows_changed()
+        self.reveal(self.cursor)
+
+    def _texts(self, row: tuple[Any, ...]) -> list[str]:
+        return [c.show(value) for c, value in zip(self.columns, row, strict=True)]
+
+    def _widths(self, width: int) -> list[int]:
+        spare = width - sum(c.width + 1 for c in self.columns)
+        shares = sum(c.grow for c in self.columns)
+        return [c.width + (max(0, spare) * c.grow // shares if shares else 0) for c in self.columns]
+
+    def head_line(self, y: int, width: int) -> Line:
+        line: Line = []
+        for index, (column, cell) in enumerate(zip(self.columns, self._widths(width), strict=True)):
+            arrow = ("▼" if self.descending else "▲") if index == self.sort_column else ""
+            title = f"{column.title}{arrow}"
+            shown = title[:cell].rjust(cell) if column.right else fit(title, cell)
+            line.append((f"{shown} ", "head"))
+        return line
+
+    def row_line(self, index: int, width: int) -> Line:
+        line: Line = []
+        row = self.rows[self._order[index]]
+        for column, value, cell in zip(self.columns, row, self._widths(width), strict=True):
+            text = column.show(value)
+            spare = cell - cells([(text, "")])
+            shown = " " * spare + text if column.right and spare >= 0 else fit(text, cell)
+            style = column.style(value) if column.style else ""
+            line.append((f"{shown} ", style))
+        return line
+
+    def action_sort(self) -> None:
+        """Sort by the next column; after the last one, as given."""
+        if self.sort_column is None:
+            self.sort_by(0)
+        elif self.sort_column + 1 < len(self.columns):
+            self.sort_by(self.sort_column + 1, descending=self.columns[self.sort_column + 1].right)
+        else:
+            self.sort_by(None)
+
+    def action_reverse(self) -> None:
+        """Turn the order."""
+        self.sort_by(
+            self.sort_column if self.sort_column is not None else 0, descending=not self.descending
+        )
+
+    def action_shift(self, by: int) -> None:
+        """Scroll sideways where the table is wider than its pane."""
+        self.scroll_to(x=self.scroll_offset.x + by, animate=False)
+
+    def row_text(self) -> str:
+        """The row under the cursor, values split by tabs."""
+        return "" if self.row is None else "\t".join(self._texts(self.rows[self.row]))
+
+    def to_csv(self) -> str:
+        """All rows that are shown, in their order, with a head."""
+        out = io.StringIO()
+        writer = csv.writer(out)
+        writer.writerow([c.title for c in self.columns])
+        writer.writerows([self._texts(self.rows[index]) for index in self._order])
+        return out.getvalue()
+
+
+def _key(value: Any) -> tuple[int, Any]:
+    """Numbers before texts, nothing last."""
+    if value is None:
+        return (2, "")
+    if isinstance(value, int | float):
+        return (0, value)
+    return (1, str(value).lower())
