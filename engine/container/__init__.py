@@ -1,0 +1,21 @@
+"""Our open ``.rknn`` container: named, checksummed sections behind a head that Netron can read.
+
+It is for simulation and inspection and runs on no NPU. Layout: ``docs/container.md``.
+"""
+
+from __future__ import annotations
+
+from engine.container.content import Container, ContainerContent, portable_summary
+from engine.container.foreign import MAGIC, foreign_kind
+from engine.container.read import read_container
+from engine.container.write import write_container
+
+__all__ = [
+    "MAGIC",
+    "Container",
+    "ContainerContent",
+    "foreign_kind",
+    "portable_summary",
+    "read_container",
+    "write_container",
+]

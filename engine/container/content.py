@@ -1,0 +1,68 @@
+"""What a container holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.build import BuildSummary, Provenance
+from engine.graph.ir import Graph, QuantTable
+
+__all__ = ["Container", "ContainerContent", "portable_summary"]
+
+# of a summary: what differs between two runs of one build, or points to places on a disk
+_RUN_ONLY = ("stages", "container_bytes", "next_command")
+
+
+@dataclass(frozen=True)
+class ContainerContent:
+    """What is written; equal content gives equal bytes.
+
+    Attributes:
+        name: of the model, without folder.
+        graph: the QDQ graph, or the optimised float graph of a build without quantization.
+        quantized: which of the two it is.
+        recipe: as :func:`engine.recipe.portable` gives it.
+        provenance: where the build came from.
+        table: quantization parameters; None without quantization.
+        summary: as :func:`portable_summary` gives it.
+        custom_string: the user's own text.
+        target_platform: the chip, or None.
+        float_graph: the optimised float graph beside a QDQ graph, so that accuracy can be analysed
+            from the file alone; its float weights make the file about five times as large.
+    """
+
+    name: str
+    graph: Graph
+    quantized: bool
+    recipe: Mapping[str, Any]
+    provenance: Provenance
+    table: QuantTable | None = None
+    summary: Mapping[str, Any] | None = None
+    custom_string: str | None = None
+    target_platform: str | None = None
+    float_graph: Graph | None = None
+
+
+@dataclass(frozen=True)
+class Container(ContainerContent):
+    """What was read; all checksums held.
+
+    Attributes:
+        sha256: of the whole file.
+        size: of the whole file in bytes.
+        sections: name -> size in bytes, in the file's order.
+    """
+
+    sha256: str = ""
+    size: int = 0
+    sections: tuple[tuple[str, int], ...] = ()
+
+
+def portable_summary(summary: BuildSummary) -> dict[str, Any]:
+    """A build's summary without what differs between two runs of it: times, paths, own size."""
+    data = summary.to_json()
+    for name in _RUN_ONLY:
+        data.pop(name, None)
+    return data

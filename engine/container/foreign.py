@@ -1,0 +1,55 @@
+"""What a file that is no container of ours is instead. First bytes: ``facts/rknn_format.md`` §1."""
+
+from __future__ import annotations
+
+import struct
+
+from engine.base.errors import ContainerError
+
+__all__ = ["MAGIC", "foreign_kind", "refuse_foreign"]
+
+MAGIC = b"OPENMODL"
+"""In the reserved bytes of the head (offset 24) and at the start of the data."""
+
+
+def foreign_kind(head: bytes) -> str:
+    """A name for a file by its first 64 bytes; empty for a container of ours."""
+    if head[:4] == b"RKNN":
+        if head[24:32] == MAGIC:
+            return ""
+        if head[24:28] == b"SHDR":
+            return "the vendor's package of a custom operator (.rknnop)"
+        return "a compiled model of the vendor"
+    if head[:8] == b"CYPTRKNN":
+        level = struct.unpack_from("<Q", head, 16)[0] if len(head) >= 24 else 0
+        return f"an encrypted model of the vendor (level {level})"
+    if head[:4] == b"RKNX":
+        return "a compiled model of the vendor's third generation (RKNX)"
+    if head[:4] == b"VPMN":
+        return "a precompiled graph of the vendor's first generation (VPMN)"
+    if head[4:8] == b"RKNN":
+        return "a bare graph of the vendor (FlatBuffer)"
+    if not head:
+        return "an empty file"
+    return "no .rknn file"
+
+
+def refuse_foreign(name: str, head: bytes) -> None:
+    """Raise ContainerError where ``head`` does not start a container of ours."""
+    kind = foreign_kind(head)
+    if not kind:
+        return
+    if "vendor" in kind:
+        raise ContainerError(
+            f"{name} is {kind}, not a container of this program.",
+            cause="Both carry the suffix .rknn. The vendor's are compiled for one NPU and cannot "
+            "be simulated here.",
+            remedy="Run it on a board of its platform, or load its source model and build again.",
+        )
+    raise ContainerError(
+        f"{name} is {kind}.",
+        cause="The file was cut to nothing, or something else was saved under this name."
+        if not head
+        else "It does not start with the bytes RKNN.",
+        remedy="Check the path, or export the container again.",
+    )

@@ -1,0 +1,332 @@
+"""The layer list: the JSON part of a container, in the form that Netron's reader shows.
+
+Form: ``facts/rknn_format.md`` §4 and §11 (the vendor's first generation), tried with Netron itself.
+Q/DQ pairs are folded: a layer has its quantized tensors, and their parameters as attributes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.graph.ir import Graph, TensorSpec, spec_of
+
+__all__ = ["GENERATOR", "layer_list"]
+
+GENERATOR = "RKNN TUI open container (for simulation and inspection; runs on no NPU)"
+
+# what Netron's reader takes as vx_type; it fails on any other name but ""
+_VX_TYPES = frozenset({"uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"})
+_FOLDED = frozenset({"QuantizeLinear", "DequantizeLinear"})
+_MOST_ITEMS = 64
+
+
+@dataclass(frozen=True)
+class _Quant:
+    """Parameters of one tensor as read from its Q or DQ node."""
+
+    dtype: str
+    scale: list[float]
+    zero_point: list[int]
+    axis: int | None
+
+
+@dataclass
+class _Tensors:
+    """Numbers tensors, and follows Q/DQ pairs back to the tensor they stand for."""
+
+    places: Mapping[str, tuple[int, int]]
+    base: int
+    norm: list[dict[str, Any]] = field(default_factory=list)
+    const: list[dict[str, Any]] = field(default_factory=list)
+    ids: dict[str, tuple[str, int]] = field(default_factory=dict)
+    roots: dict[str, ir.Value] = field(default_factory=dict)
+    quants: dict[str, _Quant] = field(default_factory=dict)
+    absent: int | None = None
+
+    def root(self, value: ir.Value) -> ir.Value:
+        """The tensor behind a Q/DQ chain; nodes come in order, so one step suffices."""
+        return self.roots.get(value.name or "", value)
+
+    def fold(self, node: ir.Node) -> None:
+        """Remember what a Q or DQ node says about the tensor behind it."""
+        source, target = node.inputs[0], node.outputs[0]
+        if source is None:
+            return
+        root = self.root(source)
+        self.roots[target.name or ""] = root
+        integers = target if node.op_type == "QuantizeLinear" else source
+        quant = _quant_of(node, spec_of(integers).dtype)
+        if quant is not None:
+            self.quants[root.name or ""] = quant
+
+    def reference(self, value: ir.Value | None) -> dict[str, Any]:
+        """``{type, tensor_id}`` of an input or output of a node."""
+        if value is None:
+            return {"type": "const_tensor", "tensor_id": self._absent()}
+        root = self.root(value)
+        name = root.name or ""
+        if name not in self.ids:
+            self.ids[name] = self._number(root)
+        kind, number = self.ids[name]
+        return {"type": kind, "tensor_id": number}
+
+    def _number(self, value: ir.Value) -> tuple[str, int]:
+        spec = spec_of(value)
+        quant = self.quants.get(spec.name)
+        if value.const_value is None:
+            self.norm.append(_entry(len(self.norm), spec, quant))
+            return "norm_tensor", len(self.norm) - 1
+        entry = _entry(len(self.const), spec, quant)
+        if spec.name in self.places:
+            offset, size = self.places[spec.name]
+            entry |= {"offset": self.base + offset, "byte_size": size}
+        self.const.append(entry)
+        return "const_tensor", len(self.const) - 1
+
+    def _absent(self) -> int:
+        """The one tensor that stands for optional inputs left out."""
+        if self.absent is None:
+            self.absent = len(self.const)
+            self.const.append({"tensor_id": self.absent, "data_type": 0, "size": [], "url": ""})
+        return self.absent
+
+
+def layer_list(
+    graph: Graph,
+    name: str,
+    tool: str,
+    places: Mapping[str, tuple[int, int]],
+    base: int,
+    *,
+    quantized: bool,
+    target_platform: str | None = None,
+    custom_string: str | None = None,
+) -> dict[str, Any]:
+    """The layer list of a graph as plain data, keys and values as Netron's reader wants them.
+
+    Args:
+        graph: QDQ or float; a QDQ pair becomes attributes of its layer.
+        name: of the model.
+        tool: this program's version.
+        places: tensor name -> (offset, size) within the weights.
+        base: offset of the weights from the start of the data.
+        quantized, target_platform, custom_string: shown as they are.
+    """
+    tensors = _Tensors(places, base)
+    nodes: list[dict[str, Any]] = []
+    connections: list[dict[str, Any]] = []
+    for node in graph.nodes:
+        if node.op_type in _FOLDED:
+            tensors.fold(node)
+    ends = _numbered(tensors, graph.model.graph.inputs)
+    for node in graph.nodes:
+        if node.op_type in _FOLDED:
+            continue
+        number = len(nodes)
+        inputs, outputs = _without_tail(node.inputs), node.outputs
+        for side, values in (("input", inputs), ("output", outputs)):
+            connections += [
+                {
+                    "left": side,
+                    "left_tensor_id": index,
+                    "node_id": number,
+                    "right_tensor": tensors.reference(value),
+                }
+                for index, value in enumerate(values)
+            ]
+        nodes.append(_node(node, number, len(inputs), tensors))
+    out = _numbered(tensors, graph.model.graph.outputs)
+    _name_outputs(graph, tensors)
+    return {
+        "connection": connections,
+        "const_tensor": tensors.const,
+        "const_tensor_num": len(tensors.const),
+        "custom_string": custom_string or "",
+        "generator": GENERATOR,
+        "graph": [
+            {"left": left, "left_tensor_id": index, "right": kind, "right_tensor_id": number}
+            for left, side in (("input", ends), ("output", out))
+            for index, (kind, number) in enumerate(side)
+        ],
+        "input_num": len(ends),
+        "io": {
+            "inputs": [spec.to_json() for spec in graph.inputs],
+            "outputs": [spec.to_json() for spec in graph.outputs],
+        },
+        "name": name,
+        "network_platform": "ONNX",
+        "node_num": len(nodes),
+        "nodes": nodes,
+        "norm_tensor": tensors.norm,
+        "norm_tensor_num": len(tensors.norm),
+        "ori_network_platform": "ONNX",
+        "output_num": len(out),
+        "quantized": quantized,
+        "target_platform": [target_platform] if target_platform else [],
+        "version": f"{_numeric(tool)}-open",
+        "virtual_tensor": [],
+    }
+
+
+def _numeric(tool: str) -> str:
+    """``0.2.0`` of ``0.2.0.dev3``: Netron refuses a format name with anything else in it."""
+    found = re.match(r"\d+(\.\d+)*", tool)
+    return found.group() if found else "0"
+
+
+def _numbered(tensors: _Tensors, values: Sequence[ir.Value]) -> list[tuple[str, int]]:
+    references = [tensors.reference(value) for value in values]
+    return [(reference["type"], reference["tensor_id"]) for reference in references]
+
+
+def _without_tail(values: Sequence[ir.Value | None]) -> list[ir.Value | None]:
+    """Inputs without those left out at the end."""
+    kept = list(values)
+    while kept and kept[-1] is None:
+        kept.pop()
+    return kept
+
+
+def _name_outputs(graph: Graph, tensors: _Tensors) -> None:
+    """An output behind a Q/DQ pair shows the name that the user knows, the output's own."""
+    for value in graph.model.graph.outputs:
+        root = tensors.root(value)
+        if root is not value and not root.is_graph_input() and not root.is_graph_output():
+            kind, number = tensors.ids[root.name or ""]
+            if kind == "norm_tensor":
+                tensors.norm[number]["url"] = value.name or ""
+
+
+def _entry(number: int, spec: TensorSpec, quant: _Quant | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "tensor_id": number,
+        "dim_num": len(spec.shape),
+        "size": [dim if dim >= 0 else "?" for dim in spec.shape] if spec.rank_known else [],
+        "url": spec.name,
+        "type": spec.dtype,
+        "dtype": {
+            "qnt_method": "",
+            "qnt_type": "",
+            "vx_type": spec.dtype if spec.dtype in _VX_TYPES else "",
+        },
+    }
+    if quant is not None:
+        _mark(entry, quant)
+    return entry
+
+
+def _mark(entry: dict[str, Any], quant: _Quant) -> None:
+    """Give a tensor its quantized type and parameters."""
+    entry["type"] = quant.dtype
+    entry["dtype"] = {
+        "qnt_method": "layer" if quant.axis is None else "channel",
+        "qnt_type": quant.dtype,
+        "vx_type": quant.dtype if quant.dtype in _VX_TYPES else "",
+    }
+    entry["quant"] = {"scale": quant.scale, "zero_point": quant.zero_point, "axis": quant.axis}
+
+
+def _node(node: ir.Node, number: int, inputs: int, tensors: _Tensors) -> dict[str, Any]:
+    attributes = {key: _attribute(value) for key, value in node.attributes.items()}
+    attributes |= _quant_attributes(node, tensors)
+    if node.domain:
+        attributes["domain"] = node.domain
+    return {
+        "op": node.op_type,
+        "name": node.name or "",
+        "lid": node.name or "",
+        "uid": number,
+        "input_num": inputs,
+        "output_num": len(node.outputs),
+        "nn": {"attributes": attributes},
+    }
+
+
+def _quant_attributes(node: ir.Node, tensors: _Tensors) -> dict[str, Any]:
+    """Netron shows no quantization of JSON models, so it stands among the attributes."""
+    found: dict[str, Any] = {}
+    outputs = [tensors.quants.get(tensors.root(value).name or "") for value in node.outputs]
+    for key in ("dtype", "scale", "zero_point"):
+        values = [None if quant is None else _shown(getattr(quant, key)) for quant in outputs]
+        if any(value is not None for value in values):
+            found[f"output_{key}"] = values[0] if len(values) == 1 else values
+    for index, value in enumerate(node.inputs):
+        root = None if value is None else tensors.root(value)
+        quant = None if root is None else tensors.quants.get(root.name or "")
+        if root is not None and quant is not None and root.const_value is not None:
+            found[f"input{index}_dtype"] = quant.dtype
+            found[f"input{index}_scale"] = _shown(quant.scale)
+            found[f"input{index}_zero_point"] = _shown(quant.zero_point)
+    return found
+
+
+def _shown(values: Any) -> Any:
+    """One value alone, a few as a list, many as their range."""
+    if not isinstance(values, list):
+        return values
+    if len(values) == 1:
+        return values[0]
+    if len(set(values)) == 1:
+        return f"{values[0]} ({len(values)} channels)"
+    if len(values) <= _MOST_ITEMS:
+        return values
+    return f"{min(values)} .. {max(values)} ({len(values)} channels)"
+
+
+def _quant_of(node: ir.Node, dtype: str) -> _Quant | None:
+    if len(node.inputs) < 2 or node.inputs[1] is None:
+        return None
+    scale = ir.convenience.get_const_tensor(node.inputs[1])
+    zero_value = node.inputs[2] if len(node.inputs) > 2 else None
+    zero = None if zero_value is None else ir.convenience.get_const_tensor(zero_value)
+    if scale is None:
+        return None
+    scales = [_number(value) for value in scale.numpy().ravel()]
+    zeros = [0] * len(scales) if zero is None else [int(v) for v in zero.numpy().ravel()]
+    axis = node.attributes.get("axis")
+    return _Quant(
+        dtype,
+        scales,
+        zeros,
+        None if len(scales) == 1 else (axis.as_int() if axis is not None else 1),
+    )
+
+
+def _number(value: Any) -> Any:
+    """A float32 by its shortest decimal form; text for what JSON has no number for."""
+    number = float(value)
+    if not math.isfinite(number):
+        return str(number)
+    return float(str(np.float32(number))) if np.float32(number) == number else number
+
+
+def _attribute(attribute: ir.Attr) -> Any:
+    """An attribute as JSON; tensors and graphs by their size."""
+    value = attribute.value
+    if attribute.type == ir.AttributeType.TENSOR:
+        tensor = attribute.as_tensor()
+        if tensor.size <= _MOST_ITEMS and tensor.dtype != ir.DataType.STRING:
+            return [_plain(item) for item in tensor.numpy().ravel().tolist()]
+        return f"{tensor.dtype.name.lower()} tensor of shape {list(tensor.shape)}"
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, ir.Graph):
+        return f"graph of {len(value)} nodes"
+    return str(type(value).__name__)

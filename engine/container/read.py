@@ -1,0 +1,142 @@
+"""Containers back into what they hold; every size, offset and checksum is looked at."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import ContainerError, QuantizationError, SourceModelError
+from engine.base.files import read_bounded
+from engine.base.text import printable
+from engine.build import Provenance
+from engine.container.blob import HEAD_SIZE, corrupt, unpack
+from engine.container.content import Container
+from engine.container.foreign import refuse_foreign
+from engine.container.graphs import join_graph
+from engine.container.write import SIZE_LIMIT
+from engine.graph.ir import Graph, QuantTable
+
+__all__ = ["read_container"]
+
+_NEEDED = ("about", "recipe", "provenance", "graph", "weights")
+
+
+def read_container(source: Path | bytes) -> Container:
+    """What a container holds.
+
+    Args:
+        source: its path, or its bytes.
+
+    Raises:
+        ContainerError: missing or unreadable file; a vendor's, an encrypted or another foreign
+            file; written by a newer version; truncated; changed in any byte.
+    """
+    name = printable(str(source), 300) if isinstance(source, Path) else "The container"
+    data = _bytes_of(source, name) if isinstance(source, Path) else source
+    frame = unpack(data, name)
+    for section in _NEEDED:
+        if section not in frame.sections:
+            raise corrupt(name, f"it has no section {section}, and so it")
+    parts = _Parts(frame.sections, name)
+    about = parts.mapping("about")
+    table = parts.table()
+    return Container(
+        name=_typed(about.get("name"), str, name),
+        graph=parts.graph("graph", "weights"),
+        quantized=_typed(about.get("quantized"), bool, name),
+        recipe=parts.mapping("recipe"),
+        provenance=_provenance(parts.mapping("provenance"), name),
+        table=table,
+        summary=parts.mapping("summary") if "summary" in frame.sections else None,
+        custom_string=parts.text("custom_string"),
+        target_platform=_optional_text(about.get("target_platform"), name),
+        float_graph=parts.graph("float_graph", "float_weights")
+        if {"float_graph", "float_weights"} <= frame.sections.keys()
+        else None,
+        sha256=hashlib.sha256(data).hexdigest(),
+        size=len(data),
+        sections=tuple((key, len(part)) for key, part in frame.sections.items()),
+    )
+
+
+def _bytes_of(path: Path, name: str) -> bytes:
+    try:
+        if path.is_file():
+            with path.open("rb") as stream:  # a vendor's file of 1 GB is refused by its head
+                refuse_foreign(name, stream.read(HEAD_SIZE))
+        return read_bounded(path, SIZE_LIMIT, "a container")
+    except SourceModelError as error:
+        raise ContainerError(error.what, cause=error.cause, remedy=error.remedy) from error
+    except OSError as error:
+        raise ContainerError(
+            f"{name} could not be read: {error.strerror or error}.",
+            remedy="Check that you may read it.",
+        ) from error
+
+
+class _Parts:
+    """Sections turned into objects; whatever does not fit is a damaged container."""
+
+    def __init__(self, sections: Mapping[str, memoryview], name: str) -> None:
+        self._sections = sections
+        self._name = name
+
+    def json(self, section: str) -> Any:
+        try:
+            return json.loads(bytes(self._sections[section]), parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise corrupt(self._name, f"section {section} (no JSON)") from error
+
+    def mapping(self, section: str) -> dict[str, Any]:
+        data = self.json(section)
+        if not isinstance(data, dict):
+            raise corrupt(self._name, f"section {section}")
+        return data
+
+    def text(self, section: str) -> str | None:
+        if section not in self._sections:
+            return None
+        return _optional_text(self.json(section), self._name)
+
+    def table(self) -> QuantTable | None:
+        if "quant_table" not in self._sections:
+            return None
+        pairs = self.json("quant_table")
+        try:
+            return QuantTable.from_json({str(tensor): params for tensor, params in pairs})
+        except (QuantizationError, TypeError, ValueError) as error:
+            raise corrupt(self._name, "section quant_table") from error
+
+    def graph(self, section: str, weights: str) -> Graph:
+        return join_graph(self._sections[section], self._sections[weights], self._name, section)
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(text)
+
+
+def _typed(value: Any, kind: type, name: str) -> Any:
+    if not isinstance(value, kind):
+        raise corrupt(name, "section about")
+    return value
+
+
+def _optional_text(value: Any, name: str) -> str | None:
+    return None if value is None else str(_typed(value, str, name))
+
+
+def _provenance(data: Mapping[str, Any], name: str) -> Provenance:
+    try:
+        dataset = data["dataset"]
+        return Provenance(
+            tool=str(data["tool"]),
+            source=tuple((str(file), str(digest)) for file, digest in data["source"]),
+            dataset=None if dataset is None else (str(dataset[0]), str(dataset[1])),
+            samples=int(data["samples"]),
+            libraries=tuple((str(lib), str(version)) for lib, version in data["libraries"]),
+        )
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise corrupt(name, "section provenance") from error
