@@ -5,12 +5,14 @@ Standard library only.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any
 
 import engine
 
-__all__ = ["ProcessId", "child_environment", "death_of", "start_child"]
+__all__ = ["ProcessId", "child_environment", "death_of", "start_child", "try_lock"]
 
 _THREAD_CAPS = (
     "OMP_NUM_THREADS",
@@ -179,3 +181,22 @@ def death_of(returncode: int | None) -> tuple[str, str]:
         "SIGXFSZ": "A file grew above the size that this system allows.",
     }.get(name, "A signal ended it.")
     return f"was killed by {name}", cause
+
+
+@contextlib.contextmanager
+def try_lock(path: Path) -> Iterator[bool]:
+    """Take a lock file for the time of the block; False where another process has it.
+
+    Raises:
+        OSError: the file could not be made.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import engine
+from engine.base.errors import GraphError, SourceModelError, UsageError
 
-__all__ = ["ping"]
+if TYPE_CHECKING:
+    from engine.graph.ir import Graph
+    from engine.jobs.results import LoadedModel, OptimisedGraph, QuantizedGraph
+
+__all__ = ["graph", "layer", "node", "open_model", "ping", "sniff_file", "tensor", "warm"]
 
 
 def _rss_mb() -> float:
@@ -20,3 +27,206 @@ def _rss_mb() -> float:
 def ping(_params: dict[str, Any]) -> dict[str, Any]:
     """Version, process number and resident memory."""
     return {"version": engine.__version__, "pid": os.getpid(), "rss_mb": _rss_mb()}
+
+
+def warm(_params: dict[str, Any]) -> dict[str, Any]:
+    """Import what opening and building need, so that the first request does not wait for it."""
+    import engine.frontends.onnx
+    import engine.jobs.pipeline
+    import engine.jobs.warm  # noqa: F401 - for the next request
+
+    return ping({})
+
+
+def text_of(params: Mapping[str, Any], name: str) -> str:
+    """A parameter that is a text.
+
+    Raises:
+        UsageError: it is missing or no text.
+    """
+    value = params.get(name)
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"The request needs {name}, a text.")
+    return value
+
+
+def whole_of(params: Mapping[str, Any], name: str, default: int, low: int, high: int) -> int:
+    """A parameter that is a whole number from ``low`` to ``high``.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    value = params.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise UsageError(f"{name} is a whole number from {low} to {high}.")
+    return value
+
+
+def sniff_file(params: dict[str, Any]) -> dict[str, Any]:
+    """What a file is, by its content: kind, format, why."""
+    from engine.frontends.sniff import sniff
+
+    seen = sniff(Path(text_of(params, "path")))
+    return {"kind": seen.kind, "format": seen.format, "why": seen.why}
+
+
+def open_model(params: dict[str, Any]) -> dict[str, Any]:
+    """The model view of an ONNX file, a container of ours, or the model that a recipe names."""
+    from engine.frontends.sniff import sniff
+
+    path = Path(text_of(params, "path"))
+    seen = sniff(path)
+    if seen.kind == "rknn":
+        return _container_view(path)
+    if seen.kind == "recipe":
+        from engine.recipe import load_recipe
+
+        values = load_recipe(path).to_values()
+        if "model" not in values:
+            raise SourceModelError(f"{path} names no model.", remedy="Set model in the recipe.")
+        return {**_source_view({"recipe": values}), "recipe": values}
+    if seen.kind == "onnx":
+        return _source_view(params)
+    raise SourceModelError(
+        f"{path} is not a model that can be opened: {seen.format}.",
+        cause=f"It was recognised by its content: {seen.why}.",
+        remedy="Give an ONNX file, a container of ours (.rknn) or a recipe.",
+    )
+
+
+def _source_view(params: Mapping[str, Any]) -> dict[str, Any]:
+    from engine.graph.ir import describe
+    from engine.jobs.warm import KEPT, pipeline_of, recipe_of
+
+    pipeline = pipeline_of(recipe_of(params))
+    loaded = pipeline.loaded
+    facts: dict[str, Any] | None = KEPT.get(f"describe {loaded.key}")
+    if facts is None:
+        facts = describe(loaded.graph.graph)
+        KEPT.put(f"describe {loaded.key}", facts)
+    return {
+        "kind": "onnx",
+        "path": str(pipeline.model_path),
+        "name": pipeline.model_path.name,
+        "format": loaded.source.format,
+        "sha256": loaded.source.files[0][1],
+        **facts,
+        "findings": [finding.to_dict() for finding in loaded.findings],
+        "recipe": None,
+        "summary": None,
+    }
+
+
+def _container_view(path: Path) -> dict[str, Any]:
+    from engine.graph.ir import describe
+    from engine.jobs.pack import opened
+    from engine.recipe import portable_values
+
+    found = opened(path)
+    summary = None
+    if found.summary is not None:
+        # what a file of its own cannot know of itself
+        missing = {"container_bytes": found.size, "stages": [], "next_command": _simulate(path)}
+        summary = {**found.summary, **missing}
+    return {
+        "kind": "rknn",
+        "path": str(path),
+        "name": path.name,
+        "format": "RKNN TUI container",
+        "sha256": found.sha256,
+        **describe(found.graph),
+        "findings": [],
+        "recipe": portable_values(found.recipe),
+        "summary": summary,
+    }
+
+
+def _simulate(path: Path) -> str:
+    return shlex.join(["rknntui", "simulate", str(path), "--input", "FILE"])
+
+
+WHICH = ("source", "optimised", "quantized")
+
+
+def graph_of(params: Mapping[str, Any]) -> tuple[str, Graph]:
+    """(key, graph) of a request: ``path`` or ``recipe``, and ``which``.
+
+    Raises:
+        UsageError: no such graph.
+    """
+    which = params.get("which", "source")
+    if which not in WHICH:
+        raise UsageError(f"which is one of {', '.join(WHICH)}.")
+    if params.get("recipe") is None:
+        from engine.frontends.sniff import sniff
+
+        path = Path(text_of(params, "path"))
+        kind = sniff(path).kind
+        if kind == "rknn":
+            from engine.jobs.pack import opened
+
+            found = opened(path)
+            if which == "quantized" and not found.quantized:
+                raise UsageError(f"{path.name} is not quantized: it has no quantized graph.")
+            return found.sha256, found.graph
+        if kind == "recipe":
+            from engine.recipe import load_recipe
+
+            params = {"recipe": load_recipe(path).to_values()}
+    from engine.jobs.warm import pipeline_of, recipe_of
+
+    pipeline = pipeline_of(recipe_of(params))
+    result: LoadedModel | OptimisedGraph | QuantizedGraph
+    if which == "source":
+        result = pipeline.loaded
+    elif which == "optimised":
+        result = pipeline.optimised
+    else:
+        result = pipeline.quantized
+    return result.key, result.graph.graph
+
+
+def graph(params: dict[str, Any]) -> dict[str, Any]:
+    """The graph view: nodes in order, groups, inputs, outputs."""
+    from engine.graph.ir import graph_view
+
+    return graph_view(graph_of(params)[1])
+
+
+def node(params: dict[str, Any]) -> dict[str, Any]:
+    """Everything about one node."""
+    from engine.graph.ir import node_detail
+
+    return node_detail(graph_of(params)[1], text_of(params, "name"))
+
+
+def tensor(params: dict[str, Any]) -> dict[str, Any]:
+    """Statistics of a constant tensor."""
+    from engine.graph.ir import tensor_statistics
+
+    name = text_of(params, "name")
+    bins = whole_of(params, "bins", 64, 1, 4096)
+    array = graph_of(params)[1].constant(name)
+    if array is None:
+        raise GraphError(
+            f"{name} is no constant.",
+            cause="It is computed from the inputs, so it has no values of its own.",
+            remedy="After a build, the layer view has its values over the calibration samples.",
+        )
+    return tensor_statistics(array, bins, name=name)
+
+
+def layer(params: dict[str, Any]) -> dict[str, Any]:
+    """Histograms of one tensor over the calibration samples, float and simulated."""
+    from engine.jobs.evaluate import tensor_histograms
+    from engine.jobs.warm import KEPT, pipeline_of, recipe_of
+
+    name = text_of(params, "tensor")
+    bins = whole_of(params, "bins", 64, 1, 4096)
+    pipeline = pipeline_of(recipe_of(params))
+    key = f"layer {pipeline.quantized.key} {bins} {name}"
+    found: dict[str, Any] | None = KEPT.get(key)
+    if found is None:
+        found = tensor_histograms(pipeline, name, bins)
+        KEPT.put(key, found)
+    return found

@@ -20,14 +20,13 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 from engine.base.events import Event, Finished, LogLine, Progress, event_to_dict
 from engine.base.folders import log_crash, state_folder
-from engine.base.process import ProcessId
+from engine.base.process import ProcessId, try_lock
 from engine.jobs.protocol import encode
 
 __all__ = ["JobRecorder", "is_locked", "jobs_folder", "log_traceback", "new_record", "read_json"]
@@ -222,24 +221,9 @@ def _record_in(parent: Path, wake: Any) -> JobRecorder:
         raise
 
 
-@contextlib.contextmanager
-def _only_one(path: Path) -> Iterator[bool]:
-    """Take a lock file for the time of the block; False where somebody else has it."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(handle)
-
-
 def prune(parent: Path, keep: int = _KEEP) -> int:
     """Remove the oldest records above ``keep`` whose jobs have ended; returns how many went."""
-    with _only_one(parent / ".lock") as mine:
+    with try_lock(parent / ".lock") as mine:
         if not mine:
             return 0
         folders = sorted(p for p in parent.iterdir() if p.is_dir() and not p.is_symlink())

@@ -1,0 +1,181 @@
+"""Results of stages on disk, one folder per stage hash, and in memory.
+
+``CACHE/stages/STAGE-HASH/`` holds the files of one result and ``index.json`` with the size and
+SHA-256 of each. A folder is filled under another name and renamed, so it is there whole or not at
+all; what does not fit its index is dropped and made again. At most 2 GB (10**9 bytes) or a tenth
+of the disk, whichever is less, or ``RKNNTUI_CACHE_MB`` (10**6 bytes; 0: no cache); what was not
+used for longest goes first. A cache that cannot be written costs a finding and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.base.findings import Finding
+from engine.base.folders import cache_folder
+from engine.base.process import try_lock
+
+__all__ = ["Memory", "StageCache", "cache_limit"]
+
+_INDEX = "index.json"
+_PART = ".part-"
+_PART_SECONDS = 3600.0
+_DEFAULT_LIMIT = 2_000_000_000
+
+
+def cache_limit(folder: Path) -> int:
+    """How many bytes the cache may take."""
+    given = os.environ.get("RKNNTUI_CACHE_MB", "").strip()
+    if given.isdecimal():
+        return int(given) * 1_000_000
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        return min(_DEFAULT_LIMIT, shutil.disk_usage(place).total // 10)
+    except OSError:
+        return _DEFAULT_LIMIT
+
+
+class StageCache:
+    """The cache on disk; several processes may use one folder.
+
+    Args:
+        folder: of the stages; by default in the user's cache folder.
+        limit: in bytes; by default :func:`cache_limit`.
+    """
+
+    def __init__(self, folder: Path | None = None, limit: int | None = None) -> None:
+        self.folder = folder if folder is not None else cache_folder() / "stages"
+        self.limit = cache_limit(self.folder) if limit is None else limit
+        self.finding: Finding | None = None
+
+    def get(self, stage: str, key: str) -> dict[str, bytes] | None:
+        """The files of a result; None where it is not there or damaged (it is removed then)."""
+        folder = self._place(stage, key)
+        try:
+            index = json.loads((folder / _INDEX).read_bytes())
+            files = {str(name): (folder / str(name)).read_bytes() for name in index["files"]}
+            if any(_digest(data) != index["files"][name] for name, data in files.items()):
+                raise ValueError("a checksum does not fit")
+        except FileNotFoundError:
+            if folder.is_dir():
+                shutil.rmtree(folder, ignore_errors=True)
+            return None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            shutil.rmtree(folder, ignore_errors=True)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(folder)
+        return files
+
+    def put(self, stage: str, key: str, files: Mapping[str, bytes]) -> None:
+        """Keep a result; a failure becomes :attr:`finding`."""
+        size = sum(len(data) for data in files.values())
+        if size > self.limit:
+            return
+        part: Path | None = None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            part = Path(tempfile.mkdtemp(prefix=_PART, dir=self.folder))
+            for name, data in files.items():
+                (part / name).write_bytes(data)
+            index = {"files": {name: _digest(data) for name, data in files.items()}, "size": size}
+            (part / _INDEX).write_text(json.dumps(index), encoding="ascii")
+            place = self._place(stage, key)
+            if place.exists():  # another process was faster, or it is being made anew
+                shutil.rmtree(place, ignore_errors=True)
+            part.rename(place)
+            part = None
+            self.prune()
+        except OSError as error:
+            if not (self._place(stage, key) / _INDEX).exists():
+                self.finding = _finding(self.folder, error)
+        finally:
+            if part is not None:
+                shutil.rmtree(part, ignore_errors=True)
+
+    def prune(self) -> None:
+        """Remove what was not used for longest until the rest fits; one process at a time."""
+        with try_lock(self.folder / ".lock") as mine:
+            if not mine:
+                return
+            kept: list[tuple[float, int, Path]] = []
+            for entry in os.scandir(self.folder):
+                if not entry.is_dir(follow_symlinks=False):
+                    continue
+                with contextlib.suppress(OSError):
+                    used = entry.stat().st_mtime
+                    if entry.name.startswith(_PART):
+                        if time.time() - used > _PART_SECONDS:  # of a process that was killed
+                            shutil.rmtree(entry.path, ignore_errors=True)
+                        continue
+                    kept.append((used, _size(entry.path), Path(entry.path)))
+            total = sum(size for _, size, _ in kept)
+            for _, size, path in sorted(kept, key=lambda item: item[0]):
+                if total <= self.limit:
+                    break
+                shutil.rmtree(path, ignore_errors=True)
+                total -= size
+
+    def _place(self, stage: str, key: str) -> Path:
+        return self.folder / f"{stage}-{key}"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _size(folder: str) -> int:
+    return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file())
+
+
+def _finding(folder: Path, error: OSError) -> Finding:
+    return Finding(
+        "cache-not-written",
+        "warning",
+        str(folder),
+        f"Results could not be kept for the next build: {error.strerror or error}.",
+        cause="The cache folder is full or read-only.",
+        remedy="Free space, or set XDG_CACHE_HOME to a folder that you may write to.",
+    )
+
+
+class Memory:
+    """The last results of a warm process, by key; for several threads."""
+
+    def __init__(self, count: int = 16) -> None:
+        self._count = count
+        self._kept: OrderedDict[str, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> Any | None:
+        """What is kept under a key, or None."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a value, and forget the one not used for longest."""
+        with self._lock:
+            self._kept[key] = value
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._count:
+                self._kept.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._kept.clear()

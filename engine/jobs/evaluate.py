@@ -1,0 +1,219 @@
+"""Simulated against float over the calibration samples, one sample in memory at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.base.errors import UsageError
+from engine.base.events import Progress, Reporter
+from engine.base.text import did_you_mean, printable
+from engine.build import LayerError, OutputFidelity
+from engine.graph.execute import Session
+from engine.simulate import Simulator
+
+if TYPE_CHECKING:
+    from engine.graph.ir import Graph
+    from engine.jobs.pipeline import Pipeline
+
+__all__ = ["evaluate", "tensor_histograms"]
+
+CHUNK_BYTES = 32 << 20
+"""Intermediate tensors of one graph that are held at the same time; a larger graph runs in parts."""
+
+
+@dataclass
+class _Sums:
+    """Sums over all samples, of which SQNR and cosine follow; float64."""
+
+    signal: float = 0.0  # of r*r, r the float values
+    noise: float = 0.0  # of (r-q)*(r-q), q the simulated ones
+    product: float = 0.0  # of r*q
+    power: float = 0.0  # of q*q
+
+    def add(self, reference: np.ndarray, simulated: np.ndarray, *, exact: bool) -> None:
+        """Take one sample: in float64 as `bench/metrics.py`, or by float32 dot products."""
+        kind = np.float64 if exact else np.float32
+        r = np.ravel(reference).astype(kind, copy=False)
+        q = np.ravel(simulated).astype(kind, copy=False)
+        difference = r - q
+        self.signal += float(r @ r)
+        self.noise += float(difference @ difference)
+        self.product += float(r @ q)
+        self.power += float(q @ q)
+
+    @property
+    def sqnr(self) -> float | None:
+        """10 log10(signal / noise) in dB; None without noise; very low without signal."""
+        if self.noise == 0:
+            return None
+        return 10 * math.log10(max(self.signal / self.noise, 1e-30))
+
+    @property
+    def cosine(self) -> float:
+        """Of the angle between all values as vectors; 1 where both are zero, 0 where one is."""
+        norms = math.sqrt(self.signal * self.power)
+        if norms == 0:
+            return 1.0 if self.noise == 0 else 0.0
+        return min(1.0, self.product / norms)
+
+
+@dataclass(frozen=True)
+class _Layer:
+    name: str
+    op: str
+    tensor: str
+    size: int
+    sums: _Sums = field(default_factory=_Sums)
+
+
+def _layers(float_graph: Graph, qdq_graph: Graph) -> list[_Layer]:
+    """The float tensors that nodes compute and that both graphs have, in the float graph's order."""
+    there = qdq_graph.values
+    layers = []
+    for node in float_graph.nodes:
+        if node.op_type == "Constant":
+            continue
+        for value in node.outputs:
+            name = value.name
+            if not name or name not in there:
+                continue
+            spec = float_graph.spec(name)
+            if spec.dtype == "float32":
+                size = 4 * math.prod(max(d, 1) for d in spec.shape)
+                layers.append(_Layer(node.name or "", node.op_type, name, size))
+    return layers
+
+
+def _chunks(layers: Sequence[_Layer]) -> list[list[_Layer]]:
+    chunks: list[list[_Layer]] = []
+    room = 0
+    for layer in layers:
+        if not chunks or layer.size > room:
+            chunks.append([])
+            room = CHUNK_BYTES
+        chunks[-1].append(layer)
+        room -= layer.size
+    return chunks
+
+
+def evaluate(
+    float_graph: Graph,
+    qdq_graph: Graph,
+    feeds: Iterable[Mapping[str, np.ndarray]],
+    reporter: Reporter,
+) -> tuple[tuple[OutputFidelity, ...], tuple[LayerError, ...]]:
+    """Run both graphs over the samples and compare every output and every layer (entire error).
+
+    Sums are pooled over all samples, so that SQNR is that of all samples' values together.
+
+    Raises:
+        SimulationError: a graph does not run.
+        DatasetError: a sample cannot be read.
+    """
+    chunks = _chunks(_layers(float_graph, qdq_graph))
+    tensors = [layer.tensor for chunk in chunks for layer in chunk]
+    outputs = [spec.name for spec in float_graph.outputs if spec.dtype.startswith("float")]
+    golden = Session(float_graph, outputs=tensors)
+    simulator = Simulator(float_graph, qdq_graph, outputs=tensors)
+    exact = {name: _Sums() for name in outputs}
+    total = len(feeds) if isinstance(feeds, Sized) else 0
+    for done, feed in enumerate(feeds, 1):
+        for index, chunk in enumerate(chunks or [[]]):
+            reporter.check_cancelled()
+            wanted = [layer.tensor for layer in chunk]
+            if index == 0:
+                wanted += [name for name in outputs if name not in wanted]
+            expected = golden.run(feed, wanted)
+            found = simulator.run(feed, wanted)
+            for layer in chunk:
+                layer.sums.add(expected[layer.tensor], found[layer.tensor], exact=False)
+            if index == 0:
+                for name, sums in exact.items():
+                    sums.add(expected[name], found[name], exact=True)
+        reporter.emit(Progress("evaluate", done, total))
+    return (
+        tuple(OutputFidelity(name, sums.sqnr, sums.cosine) for name, sums in exact.items()),
+        tuple(
+            LayerError(layer.name, layer.op, layer.tensor, layer.sums.sqnr, layer.sums.cosine)
+            for chunk in chunks
+            for layer in chunk
+        ),
+    )
+
+
+def tensor_histograms(pipeline: Pipeline, tensor: str, bins: int) -> dict[str, Any]:
+    """How the values of one tensor are spread over the calibration samples, float and simulated.
+
+    Returns:
+        ``tensor``, ``layer``, ``op``, ``samples``; ``low``, ``high`` and counts ``golden`` and
+        ``simulated`` of equal bins between them; ``range``: the observed [minimum, maximum] of the
+        float values; ``quant``: dtype, scale, zero_point, minimum, maximum, or None; ``sqnr_db``
+        and ``cosine`` (simulated).
+
+    Raises:
+        UsageError: the float graph computes no such tensor.
+    """
+    float_graph, qdq_graph = pipeline.optimised.graph.graph, pipeline.quantized.graph.graph
+    known = {layer.tensor: layer for layer in _layers(float_graph, qdq_graph)}
+    layer = known.get(tensor)
+    if layer is None:
+        raise UsageError(
+            f"No layer of the build computes {printable(tensor)!r}.",
+            cause="It is an input or a constant, or a pass merged its layer into another one.",
+            remedy=did_you_mean(tensor, known) or "Choose a tensor of the layer list.",
+        )
+    golden = Session(float_graph, outputs=[tensor])
+    simulator = Simulator(float_graph, qdq_graph, outputs=[tensor])
+    sums = _Sums()
+    low, high = math.inf, -math.inf
+    lows, highs = math.inf, -math.inf
+    for feed in pipeline.feeds():
+        expected = golden.run(feed, [tensor])[tensor]
+        found = simulator.run(feed, [tensor])[tensor]
+        sums.add(expected, found, exact=False)
+        low, high = min(low, float(expected.min())), max(high, float(expected.max()))
+        lows, highs = min(lows, float(found.min())), max(highs, float(found.max()))
+    edges = np.linspace(min(low, lows), max(high, highs), bins + 1, dtype=np.float64)
+    if edges[0] == edges[-1]:
+        edges = np.linspace(edges[0] - 0.5, edges[0] + 0.5, bins + 1)
+    counts = np.zeros((2, bins), dtype=np.int64)
+    for feed in pipeline.feeds():
+        counts[0] += _counted(golden.run(feed, [tensor])[tensor], edges)
+        counts[1] += _counted(simulator.run(feed, [tensor])[tensor], edges)
+    return {
+        "tensor": tensor,
+        "layer": layer.name,
+        "op": layer.op,
+        "samples": pipeline.calibration.samples,
+        "low": float(edges[0]),
+        "high": float(edges[-1]),
+        "golden": counts[0].tolist(),
+        "simulated": counts[1].tolist(),
+        "range": [low, high],
+        "quant": _quant(pipeline, tensor),
+        "sqnr_db": sums.sqnr,
+        "cosine": sums.cosine,
+    }
+
+
+def _counted(array: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    span = (float(edges[0]), float(edges[-1]))
+    return np.histogram(array.astype(np.float64), bins=len(edges) - 1, range=span)[0]
+
+
+def _quant(pipeline: Pipeline, tensor: str) -> dict[str, Any] | None:
+    params = pipeline.quantized.table.get(tensor)
+    if params is None:
+        return None
+    return {
+        "dtype": params.dtype,
+        "scale": list(params.scale),
+        "zero_point": list(params.zero_point),
+        "minimum": None if params.minimum is None else list(params.minimum),
+        "maximum": None if params.maximum is None else list(params.maximum),
+    }

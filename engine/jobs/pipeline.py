@@ -1,0 +1,458 @@
+"""The stages of a build in their order, each cached by the hash of its inputs.
+
+load -> optimise -> calibrate -> quantize -> evaluate -> container. Every stage is a function from
+frozen inputs to a frozen result; changing the algorithm does not load or optimise again. The hash
+covers the options of the stage, the contents of the files they name, the key of the stage before,
+and the versions of this program and of the libraries that decide numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+from engine.base.errors import EngineError, RecipeError, UsageError
+from engine.base.events import LogLine, NullReporter, Reporter, StageFinished, StageStarted
+from engine.base.findings import Finding
+from engine.build import Provenance, StageTime
+from engine.jobs.cache import Memory, StageCache
+from engine.jobs.digests import digest_of, digest_of_dataset
+from engine.jobs.results import (
+    Calibration,
+    Evaluation,
+    Files,
+    GraphData,
+    LoadedModel,
+    OptimisedGraph,
+    PassNote,
+    QuantizedGraph,
+)
+from engine.jobs.versions import STAGE_VERSIONS, libraries
+from engine.recipe import Recipe, portable, stage_key
+
+if TYPE_CHECKING:
+    from engine.dataset import Dataset, SampleStream
+
+__all__ = ["BUILD_STAGES", "FLOAT_STAGES", "BuildResult", "Pipeline", "build"]
+
+BUILD_STAGES = ("load", "optimise", "calibrate", "quantize", "evaluate", "container")
+"""Stages of a quantized build."""
+
+FLOAT_STAGES = ("load", "optimise", "container")
+"""Stages of a build with ``do_quantization=False``: the others have nothing to do."""
+
+TITLES = {
+    "load": "Load the model",
+    "optimise": "Optimise the graph",
+    "calibrate": "Calibrate",
+    "quantize": "Quantize",
+    "evaluate": "Compare simulated with float",
+    "container": "Pack the container",
+}
+
+
+class _Result(Protocol):
+    key: str
+
+    def to_files(self) -> Files: ...
+
+
+R = TypeVar("R", bound=_Result)
+
+
+class Pipeline:
+    """The stages of one recipe; a stage runs when its result is first asked for.
+
+    Args:
+        recipe: frozen inputs of everything; paths absolute or relative to the current folder.
+        reporter: told of stages and progress, asked whether to stop.
+        cache: on disk; None keeps nothing.
+        memory: results of a warm process.
+        refresh: compute every stage, whatever the caches hold.
+        stages: that this run is going to ask for, to number them in the events.
+        generation: of the vendor's API whose reading of ambiguous npy shapes holds (1 or 2).
+        initial_values: constants for inputs, in the place of the files of ``input_initial_val``.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        *,
+        reporter: Reporter | None = None,
+        cache: StageCache | None = None,
+        memory: Memory | None = None,
+        refresh: bool = False,
+        stages: Sequence[str] | None = None,
+        generation: int = 2,
+        initial_values: Sequence[np.ndarray | None] | None = None,
+    ) -> None:
+        self.recipe = recipe
+        self.reporter: Reporter = reporter or NullReporter()
+        self.generation = generation
+        self.times: list[StageTime] = []
+        self._cache = cache
+        self._memory = memory if memory is not None else Memory()
+        self._refresh = refresh
+        self._stages = tuple(stages) if stages is not None else self.all_stages
+        self._initial_values = initial_values
+
+    @property
+    def quantized_build(self) -> bool:
+        """Whether the recipe asks for quantization."""
+        return bool(self.recipe.quantization.do_quantization)
+
+    @property
+    def all_stages(self) -> tuple[str, ...]:
+        """The stages of a whole build of this recipe."""
+        return BUILD_STAGES if self.quantized_build else FLOAT_STAGES
+
+    def _run(
+        self,
+        stage: str,
+        key: str,
+        compute: Callable[[str], R],
+        restore: Callable[[str, Mapping[str, bytes]], R],
+        valid: Callable[[R], bool] = lambda _: True,
+    ) -> R:
+        self.reporter.check_cancelled()
+        place = self._stages.index(stage) if stage in self._stages else 0
+        self.reporter.emit(StageStarted(stage, TITLES[stage], place, len(self._stages)))
+        begun = time.perf_counter()
+        result = None if self._refresh else self._kept(stage, key, restore, valid)
+        cached = result is not None
+        if result is None:
+            result = compute(key)
+            self.reporter.check_cancelled()
+            if self._cache is not None:
+                self._cache.put(stage, key, result.to_files())
+        self._memory.put(key, result)
+        seconds = time.perf_counter() - begun
+        self.times.append(StageTime(stage, round(seconds, 4), cached))
+        self.reporter.emit(StageFinished(stage, round(seconds, 4), cached))
+        return result
+
+    def _kept(
+        self,
+        stage: str,
+        key: str,
+        restore: Callable[[str, Mapping[str, bytes]], R],
+        valid: Callable[[R], bool],
+    ) -> R | None:
+        result: R | None = self._memory.get(key)
+        if result is None and self._cache is not None:
+            files = self._cache.get(stage, key)
+            if files is not None:
+                try:
+                    result = restore(key, files)
+                except (EngineError, ValueError, KeyError, TypeError):
+                    result = None  # of another version, or damaged before it was written
+        return result if result is not None and valid(result) else None
+
+    def _extra(self, stage: str) -> dict[str, Any]:
+        return {"version": STAGE_VERSIONS[stage], "libraries": dict(libraries())}
+
+    # -- load ----------------------------------------------------------------------------------
+
+    @cached_property
+    def model_path(self) -> Path:
+        """The model file; RecipeError where the recipe names none."""
+        if not self.recipe.source.model:
+            raise RecipeError("The recipe names no model.", remedy="Set model to an ONNX file.")
+        return Path(self.recipe.source.model)
+
+    @cached_property
+    def loaded(self) -> LoadedModel:
+        """The source model as graph."""
+        source = self.recipe.source
+        values = source.input_initial_val
+        hashes: Any = None
+        if self._initial_values is not None:
+            hashes = [None if v is None else _array_digest(v) for v in self._initial_values]
+        elif values is not None:
+            hashes = [None if path is None else digest_of(Path(path)) for path in values]
+        key = stage_key(
+            self.recipe,
+            "load",
+            contents={"model": digest_of(self.model_path), "input_initial_val": hashes},
+            extra=self._extra("load") | {"given": hashes, "name": self.model_path.name},
+        )
+        return self._run("load", key, self._load, LoadedModel.from_files, self._still_there)
+
+    def _load(self, key: str) -> LoadedModel:
+        from engine.frontends.onnx import load_onnx
+
+        source = self.recipe.source
+        initial: Any = self._initial_values
+        if initial is None and source.input_initial_val is not None:
+            initial = [None if p is None else Path(p) for p in source.input_initial_val]
+        loaded = load_onnx(
+            self.model_path,
+            inputs=source.inputs,
+            input_size_list=source.input_size_list,
+            input_initial_val=initial,
+            outputs=source.outputs,
+        )
+        return LoadedModel(key, GraphData(loaded.graph), loaded.source, loaded.findings)
+
+    def _still_there(self, loaded: LoadedModel) -> bool:
+        """Whether external data of the model is what it was; the model itself is in the key."""
+        folder = self.model_path.parent
+        try:
+            return all(digest_of(folder / name) == sha for name, sha in loaded.source.files[1:])
+        except EngineError:
+            return False
+
+    # -- optimise ------------------------------------------------------------------------------
+
+    @cached_property
+    def optimised(self) -> OptimisedGraph:
+        """The float graph after the passes of its optimization level."""
+        key = stage_key(
+            self.recipe, "optimise", previous=self.loaded.key, extra=self._extra("optimise")
+        )
+        return self._run("optimise", key, self._optimise, OptimisedGraph.from_files)
+
+    def _optimise(self, key: str) -> OptimisedGraph:
+        from engine.graph.passes import optimise
+
+        done = optimise(
+            self.loaded.graph.graph, self.recipe.quantization.optimization_level, self.reporter
+        )
+        log = tuple(PassNote(r.name, int(r.modified)) for r in done.log)
+        return OptimisedGraph(key, GraphData(done.graph), log)
+
+    # -- calibrate -----------------------------------------------------------------------------
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The calibration dataset; RecipeError where the recipe names none."""
+        from engine.dataset import read_dataset
+
+        part = self.recipe.dataset
+        if not part.dataset:
+            raise RecipeError(
+                "Quantization needs a calibration dataset, and none is set.",
+                remedy="Set dataset to a dataset.txt or a folder of pictures, "
+                "or do_quantization to no.",
+            )
+        return read_dataset(
+            Path(part.dataset),
+            count=part.dataset_count,
+            seed=part.dataset_seed,
+            reporter=self.reporter,
+        )
+
+    @cached_property
+    def dataset_digest(self) -> str:
+        """SHA-256 of the samples' contents in order."""
+        return digest_of_dataset(self.dataset)
+
+    def feeds(self, dataset: Dataset | None = None) -> SampleStream:
+        """The samples of a dataset (by default the calibration's) as inputs of the model."""
+        from engine.dataset import Preprocess, samples
+
+        return samples(
+            dataset or self.dataset,
+            self.optimised.graph.graph.inputs,
+            Preprocess.from_recipe(self.recipe, self.generation),
+            self.reporter,
+        )
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """What the calibration samples showed of every tensor."""
+        previous = self.optimised.key
+        if not self.quantized_build:
+            raise UsageError("A build without quantization has no calibration.")
+        key = stage_key(
+            self.recipe,
+            "calibrate",
+            contents={"dataset": self.dataset_digest},
+            previous=previous,
+            extra=self._extra("calibrate") | {"generation": self.generation},
+        )
+        return self._run("calibrate", key, self._calibrate, Calibration.from_files)
+
+    def _calibrate(self, key: str) -> Calibration:
+        from engine.quantize import calibrate
+
+        feeds = self.feeds()
+        seen = calibrate(self.optimised.graph.graph, feeds, reporter=self.reporter)
+        found = list(feeds.findings)
+        if self.dataset.skipped:
+            names = ", ".join(path.name for path, _ in self.dataset.skipped[:3])
+            found.append(
+                Finding(
+                    "pictures-skipped",
+                    "warning",
+                    "dataset",
+                    f"{len(self.dataset.skipped)} pictures could not be used, such as {names}.",
+                    cause=self.dataset.skipped[0][1],
+                    remedy="Repair or remove them.",
+                )
+            )
+        return Calibration(key, seen, len(self.dataset), tuple(found))
+
+    # -- quantize ------------------------------------------------------------------------------
+
+    @cached_property
+    def quantized(self) -> QuantizedGraph:
+        """The QDQ graph and its quant table."""
+        key = stage_key(
+            self.recipe, "quantize", previous=self.calibration.key, extra=self._extra("quantize")
+        )
+        return self._run("quantize", key, self._quantize, QuantizedGraph.from_files)
+
+    def _quantize(self, key: str) -> QuantizedGraph:
+        from engine.quantize import quantize
+        from engine.simulate import integer_coverage
+
+        options = self.recipe.quantization
+        done = quantize(
+            self.optimised.graph.graph,
+            self.calibration.observations,
+            dtype=options.quantized_dtype,
+            algorithm=options.quantized_algorithm,
+            granularity=options.quantized_method,
+            reporter=self.reporter,
+        )
+        coverage = tuple(integer_coverage(done.graph))
+        found = tuple(getattr(done, "findings", ()))
+        return QuantizedGraph(key, GraphData(done.graph), done.table, coverage, found)
+
+    # -- evaluate ------------------------------------------------------------------------------
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """How far the simulated results are from the float ones."""
+        key = stage_key(
+            self.recipe, "evaluate", previous=self.quantized.key, extra=self._extra("evaluate")
+        )
+        return self._run("evaluate", key, self._evaluate, Evaluation.from_files)
+
+    def _evaluate(self, key: str) -> Evaluation:
+        from engine.jobs.evaluate import evaluate
+
+        outputs, layers = evaluate(
+            self.optimised.graph.graph,
+            self.quantized.graph.graph,
+            self.feeds(),
+            self.reporter,
+        )
+        return Evaluation(key, outputs, layers)
+
+    # -- container -----------------------------------------------------------------------------
+
+    @cached_property
+    def build_key(self) -> str:
+        """The key of the whole build: the same for the same inputs everywhere."""
+        last = self.evaluation.key if self.quantized_build else self.optimised.key
+        return stage_key(self.recipe, "container", previous=last, extra=self._extra("container"))
+
+    @cached_property
+    def provenance(self) -> Provenance:
+        """Where the build came from."""
+        import engine
+
+        dataset = None
+        if self.quantized_build:
+            name = Path(str(self.recipe.dataset.dataset)).absolute().name
+            dataset = (name, self.dataset_digest)
+        return Provenance(
+            tool=engine.__version__,
+            source=tuple(self.loaded.source.files),
+            dataset=dataset,
+            samples=self.calibration.samples if self.quantized_build else 0,
+            libraries=libraries(),
+        )
+
+    def portable_recipe(self) -> dict[str, Any]:
+        """The recipe of the container: every default written out, files as name and SHA-256."""
+        recipe = self.recipe
+        digests: dict[str, str] = {str(recipe.source.model): digest_of(self.model_path)}
+        for path in recipe.source.input_initial_val or ():
+            if path is not None:
+                digests[path] = digest_of(Path(path))
+        if recipe.dataset.dataset:
+            if self.quantized_build:
+                digests[recipe.dataset.dataset] = self.dataset_digest
+            else:  # named but not used: it must not decide a byte
+                recipe = recipe.with_values(dataset=None)
+        return portable(recipe, digests)
+
+    @cached_property
+    def container(self) -> bytes:
+        """The ``.rknn`` file."""
+        from engine.jobs.pack import PackedContainer, pack
+
+        packed = self._run(
+            "container",
+            self.build_key,
+            lambda key: PackedContainer(key, pack(self)),
+            PackedContainer.from_files,
+        )
+        return packed.data
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the stages so far noticed."""
+        found = list(self.loaded.findings)
+        if self.quantized_build:
+            found += [*self.calibration.findings, *self.quantized.findings]
+        else:
+            found.append(
+                Finding(
+                    "not-quantized",
+                    "info",
+                    "do_quantization",
+                    "The build is not quantized; it is simulated in float32.",
+                    cause="do_quantization is no.",
+                    remedy="float16, which the NPU computes in, comes in a later version.",
+                )
+            )
+        if self._cache is not None and self._cache.finding is not None:
+            found.append(self._cache.finding)
+        return tuple(found)
+
+
+def _array_digest(array: np.ndarray) -> str:
+    import hashlib
+
+    head = f"{array.dtype.str} {array.shape} ".encode("ascii")
+    return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """A whole build: the pipeline with every stage done, the container, and the summary."""
+
+    pipeline: Pipeline
+    container: bytes
+    summary: Any
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What all stages noticed."""
+        return self.pipeline.findings
+
+
+def build(pipeline: Pipeline) -> BuildResult:
+    """Run every stage of a recipe and sum up.
+
+    Raises:
+        EngineError: whatever a stage could not do.
+    """
+    from engine.jobs.summary import summarise
+
+    container = pipeline.container
+    summary = summarise(pipeline, len(container))
+    for finding in summary.findings:
+        if finding.severity != "info":
+            pipeline.reporter.emit(LogLine(f"{finding.where}: {finding.what}", "warning"))
+    return BuildResult(pipeline, container, summary)

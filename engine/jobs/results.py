@@ -1,0 +1,208 @@
+"""What each stage of a build gives: frozen, and written to files of the cache and read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from engine.base.findings import Finding
+from engine.build import LayerCoverage, LayerError, OutputFidelity
+
+if TYPE_CHECKING:
+    from engine.frontends.onnx import SourceInfo
+    from engine.graph.ir import Graph, QuantTable
+    from engine.quantize import Observations
+
+__all__ = [
+    "Calibration",
+    "Evaluation",
+    "Files",
+    "GraphData",
+    "LoadedModel",
+    "OptimisedGraph",
+    "PassNote",
+    "QuantizedGraph",
+]
+
+Files = dict[str, bytes]
+
+
+class GraphData:
+    """A graph as object and as bytes; the form that is missing is made when it is asked for."""
+
+    def __init__(self, graph: Graph | None = None, data: bytes | None = None) -> None:
+        self._graph = graph
+        self._data = data
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph."""
+        if self._graph is not None:
+            return self._graph
+        from engine.graph.ir import Graph
+
+        return Graph.from_bytes(self._data or b"")
+
+    @cached_property
+    def data(self) -> bytes:
+        """The serialised graph, deterministic."""
+        return self._data if self._data is not None else self.graph.to_bytes()
+
+
+def _dump(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True).encode("ascii")
+
+
+def _findings(data: Any) -> tuple[Finding, ...]:
+    return tuple(Finding.from_dict(item) for item in data)
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A source model as graph. ``key`` here and below: the hash of what the stage depends on."""
+
+    key: str
+    graph: GraphData
+    source: SourceInfo
+    findings: tuple[Finding, ...]
+
+    def to_files(self) -> Files:
+        """For the cache."""
+        facts = {"source": asdict(self.source), "findings": [f.to_dict() for f in self.findings]}
+        return {"graph.onnx": self.graph.data, "facts.json": _dump(facts)}
+
+    @classmethod
+    def from_files(cls, key: str, files: Mapping[str, bytes]) -> LoadedModel:
+        """From the cache."""
+        from engine.frontends.onnx import SourceInfo
+
+        facts = json.loads(files["facts.json"])
+        source = {f.name: facts["source"][f.name] for f in fields(SourceInfo)}
+        source["files"] = tuple((name, digest) for name, digest in source["files"])
+        return cls(
+            key,
+            GraphData(data=files["graph.onnx"]),
+            SourceInfo(**source),
+            _findings(facts["findings"]),
+        )
+
+
+@dataclass(frozen=True)
+class PassNote:
+    """What one graph pass did: its name, and how often it changed something."""
+
+    name: str
+    changes: int
+
+
+@dataclass(frozen=True)
+class OptimisedGraph:
+    """The float graph that is quantized and simulated."""
+
+    key: str
+    graph: GraphData
+    log: tuple[PassNote, ...]
+
+    def to_files(self) -> Files:
+        """For the cache."""
+        return {"graph.onnx": self.graph.data, "log.json": _dump([asdict(n) for n in self.log])}
+
+    @classmethod
+    def from_files(cls, key: str, files: Mapping[str, bytes]) -> OptimisedGraph:
+        """From the cache."""
+        log = tuple(PassNote(**note) for note in json.loads(files["log.json"]))
+        return cls(key, GraphData(data=files["graph.onnx"]), log)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What the calibration samples showed."""
+
+    key: str
+    observations: Observations
+    samples: int
+    findings: tuple[Finding, ...]
+
+    def to_files(self) -> Files:
+        """For the cache."""
+        facts = {"samples": self.samples, "findings": [f.to_dict() for f in self.findings]}
+        return {
+            "observations.json": _dump(self.observations.to_json()),
+            "facts.json": _dump(facts),
+        }
+
+    @classmethod
+    def from_files(cls, key: str, files: Mapping[str, bytes]) -> Calibration:
+        """From the cache."""
+        from engine.quantize import Observations
+
+        facts = json.loads(files["facts.json"])
+        seen = Observations.from_json(json.loads(files["observations.json"]))
+        return cls(key, seen, int(facts["samples"]), _findings(facts["findings"]))
+
+
+@dataclass(frozen=True)
+class QuantizedGraph:
+    """The QDQ graph, its table, and which of its layers run in integers."""
+
+    key: str
+    graph: GraphData
+    table: QuantTable
+    coverage: tuple[LayerCoverage, ...]
+    findings: tuple[Finding, ...]
+
+    def to_files(self) -> Files:
+        """For the cache."""
+        facts = {
+            "coverage": [asdict(layer) for layer in self.coverage],
+            "findings": [f.to_dict() for f in self.findings],
+        }
+        return {
+            "graph.onnx": self.graph.data,
+            "table.json": _dump(self.table.to_json()),
+            "facts.json": _dump(facts),
+        }
+
+    @classmethod
+    def from_files(cls, key: str, files: Mapping[str, bytes]) -> QuantizedGraph:
+        """From the cache."""
+        from engine.graph.ir import QuantTable
+
+        facts = json.loads(files["facts.json"])
+        return cls(
+            key,
+            GraphData(data=files["graph.onnx"]),
+            QuantTable.from_json(json.loads(files["table.json"])),
+            tuple(LayerCoverage(**layer) for layer in facts["coverage"]),
+            _findings(facts["findings"]),
+        )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Simulated against float over the calibration samples: every output, every layer."""
+
+    key: str
+    outputs: tuple[OutputFidelity, ...]
+    layers: tuple[LayerError, ...]
+
+    def to_files(self) -> Files:
+        """For the cache."""
+        facts = {
+            "outputs": [asdict(o) for o in self.outputs],
+            "layers": [asdict(e) for e in self.layers],
+        }
+        return {"evaluation.json": _dump(facts)}
+
+    @classmethod
+    def from_files(cls, key: str, files: Mapping[str, bytes]) -> Evaluation:
+        """From the cache."""
+        facts = json.loads(files["evaluation.json"])
+        return cls(
+            key,
+            tuple(OutputFidelity(**o) for o in facts["outputs"]),
+            tuple(LayerError(**e) for e in facts["layers"]),
+        )

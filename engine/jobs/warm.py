@@ -1,0 +1,53 @@
+"""What a worker keeps between requests: results of stages, and the caches behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import RecipeError, UsageError
+from engine.base.events import Reporter
+from engine.jobs.cache import Memory, StageCache
+from engine.jobs.pipeline import Pipeline
+from engine.recipe import Recipe
+
+__all__ = ["KEPT", "pipeline_of", "recipe_of"]
+
+KEPT = Memory()
+"""Results of stages and views, by key."""
+
+
+def recipe_of(params: Mapping[str, Any]) -> Recipe:
+    """The recipe of a request: its ``recipe`` (flat option values), or the model at ``path``.
+
+    Raises:
+        UsageError: neither is there, or it is no object.
+        RecipeError: an option does not fit.
+    """
+    values = params.get("recipe")
+    if values is None and params.get("path") is not None:
+        values = {"model": params["path"]}
+        for name in ("inputs", "input_size_list", "outputs"):
+            if params.get(name) is not None:
+                values[name] = params[name]
+    if values is None:
+        raise UsageError("The request names no recipe and no path.")
+    if not isinstance(values, Mapping):
+        raise UsageError("The recipe of a request is an object of option name -> value.")
+    return Recipe.from_values(values, Path.cwd())
+
+
+def pipeline_of(
+    recipe: Recipe,
+    reporter: Reporter | None = None,
+    *,
+    refresh: bool = False,
+    stages: tuple[str, ...] | None = None,
+) -> Pipeline:
+    """The pipeline of a recipe over the worker's caches."""
+    if recipe.source.model is None:
+        raise RecipeError("The recipe names no model.", remedy="Set model to an ONNX file.")
+    return Pipeline(
+        recipe, reporter=reporter, cache=StageCache(), memory=KEPT, refresh=refresh, stages=stages
+    )
