@@ -61,8 +61,7 @@ class _Tensors:
             return
         root = self.root(source)
         self.roots[target.name or ""] = root
-        integers = target if node.op_type == "QuantizeLinear" else source
-        quant = _quant_of(node, spec_of(integers).dtype)
+        quant = _quant_of(node, target if node.op_type == "QuantizeLinear" else source)
         if quant is not None:
             self.quants[root.name or ""] = quant
 
@@ -280,7 +279,8 @@ def _shown(values: Any) -> Any:
     return f"{min(values)} .. {max(values)} ({len(values)} channels)"
 
 
-def _quant_of(node: ir.Node, dtype: str) -> _Quant | None:
+def _quant_of(node: ir.Node, integers: ir.Value) -> _Quant | None:
+    """Constant parameters of a Q or DQ node; the zero point has the type of the integers."""
     if len(node.inputs) < 2 or node.inputs[1] is None:
         return None
     scale = ir.convenience.get_const_tensor(node.inputs[1])
@@ -291,6 +291,7 @@ def _quant_of(node: ir.Node, dtype: str) -> _Quant | None:
     scales = [_number(value) for value in scale.numpy().ravel()]
     zeros = [0] * len(scales) if zero is None else [int(v) for v in zero.numpy().ravel()]
     axis = node.attributes.get("axis")
+    dtype = spec_of(integers).dtype if zero is None else zero.dtype.numpy().name
     return _Quant(
         dtype,
         scales,

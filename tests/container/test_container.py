@@ -1,0 +1,428 @@
+"""The container: every content comes back, every changed byte is noticed, nothing else is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import resource
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+
+from engine.base.errors import ContainerError
+from engine.build import BuildSummary
+from engine.container import (
+    ContainerContent,
+    foreign_kind,
+    portable_summary,
+    read_container,
+    write_container,
+)
+from engine.container.blob import pack, unpack
+from engine.graph.ir import Graph
+from tests.container.build import content, contents, qdq_graph
+
+GOOD = write_container(content())
+
+
+def same(a: ContainerContent, b: ContainerContent) -> bool:
+    return write_container(a) == write_container(b)
+
+
+def arrays(graph: Graph) -> dict[str, Any]:
+    return {
+        name: (value.const_value.numpy().tolist(), value.dtype)
+        for name, value in graph.model.graph.initializers.items()
+        if value.const_value is not None
+    }
+
+
+# ------------------------------------------------------------------------------------- contents
+
+
+def test_everything_comes_back() -> None:
+    wanted = content(float_graph=qdq_graph(2))
+    data = write_container(wanted)
+    got = read_container(data)
+    for field in ("name", "quantized", "recipe", "provenance", "table", "summary"):
+        assert getattr(got, field) == getattr(wanted, field), field
+    assert got.custom_string == wanted.custom_string
+    assert got.target_platform == "rk3588"
+    assert list(got.table or {}) == list(wanted.table or {})
+    assert arrays(got.graph) == arrays(wanted.graph)
+    assert got.graph.to_bytes() == wanted.graph.to_bytes()
+    assert got.float_graph is not None
+    assert got.float_graph.to_bytes() == qdq_graph(2).to_bytes()
+    assert got.size == len(data)
+    assert got.sha256 == hashlib.sha256(data).hexdigest()
+    assert dict(got.sections)["weights"] >= 4 * 3 * 3 * 3
+
+
+def test_sections_that_do_not_exist_are_absent() -> None:
+    bare = content(table=None, summary=None, custom_string=None, target_platform=None)
+    got = read_container(write_container(bare))
+    assert (got.table, got.summary, got.custom_string, got.float_graph) == (None,) * 4
+    names = [name for name, _ in got.sections]
+    assert names == ["about", "recipe", "provenance", "graph", "weights"]
+
+
+@given(contents())
+@settings(max_examples=40, deadline=None)
+def test_any_content_comes_back(wanted: ContainerContent) -> None:
+    data = write_container(wanted)
+    got = read_container(data)
+    assert write_container(got) == data
+    assert arrays(got.graph) == arrays(wanted.graph)
+    assert (got.recipe, got.provenance, got.table) == (
+        wanted.recipe,
+        wanted.provenance,
+        wanted.table,
+    )
+    assert (got.name, got.summary, got.custom_string) == (
+        wanted.name,
+        wanted.summary,
+        wanted.custom_string,
+    )
+
+
+def test_layout_is_the_documented_one() -> None:
+    """``facts/rknn_format.md`` section 2, docs/container.md."""
+    magic, zero, version, size = struct.unpack_from("<4sIQQ", GOOD)
+    assert (magic, zero, version) == (b"RKNN", 0, 6)
+    assert size % 64 == 0
+    assert GOOD[24:36] == b"OPENMODL" + struct.pack("<I", 1)
+    assert GOOD[36:64] == bytes(28)
+    blob = GOOD[64 : 64 + size]
+    assert blob[:8] == b"OPENMODL"
+    (json_size,) = struct.unpack_from("<Q", GOOD, 64 + size)
+    layers = GOOD[64 + size + 8 :]
+    assert len(layers) == json_size
+    count = struct.unpack_from("<I", blob, 12)[0]
+    for index in range(count):
+        name, offset, length, digest = struct.unpack_from("<32sQQ32s", blob, 64 + 80 * index)
+        assert offset % 64 == 0
+        assert hashlib.sha256(blob[offset : offset + length]).digest() == digest, name
+
+
+def test_weights_are_stored_once_and_layers_point_at_them() -> None:
+    size = struct.unpack_from("<Q", GOOD, 16)[0]
+    blob, layers = GOOD[64 : 64 + size], json.loads(GOOD[64 + size + 8 :])
+    (weight,) = [t for t in layers["const_tensor"] if t["url"] == "w"]
+    raw = qdq_graph().constant("w").tobytes()  # type: ignore[union-attr]
+    assert blob[weight["offset"] : weight["offset"] + weight["byte_size"]] == raw
+    assert GOOD.count(raw) == 1
+
+
+def test_equal_content_gives_equal_bytes_in_every_process(tmp_path: Path) -> None:
+    script = (
+        "import hashlib; from tests.container.build import content;"
+        "from engine.container import write_container;"
+        "print(hashlib.sha256(write_container(content())).hexdigest())"
+    )
+    digests = {hashlib.sha256(GOOD).hexdigest()}
+    for seed in ("1",):
+        environment = os.environ | {
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "HOME": str(tmp_path / seed),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        digests.add(done.stdout.strip())
+    assert len(digests) == 1
+
+
+def test_layer_list_folds_pairs_and_keeps_sorted_keys() -> None:
+    size = struct.unpack_from("<Q", GOOD, 16)[0]
+    text = GOOD[64 + size + 8 :]
+    layers = json.loads(text)
+    assert json.dumps(layers, sort_keys=True, separators=(",", ":")).encode() == text
+    assert [node["op"] for node in layers["nodes"]] == ["Conv", "Clip", "Reshape", "LeakyRelu"]
+    conv = layers["nodes"][0]["nn"]["attributes"]
+    assert conv["pads"] == [1, 1, 1, 1]
+    assert "output_scale" not in conv  # the Clip behind it is what is quantized
+    assert conv["input1_zero_point"] == "0 (4 channels)"
+    clip = layers["nodes"][1]["nn"]["attributes"]
+    assert (clip["output_scale"], clip["output_zero_point"]) == (0.1, -128)
+    assert layers["nodes"][3]["nn"]["attributes"]["alpha"] == 0.1
+    urls = [tensor["url"] for tensor in layers["norm_tensor"]]
+    assert urls == ["x", "c", "c6", "flat", "leaky"]
+    assert [t["type"] for t in layers["norm_tensor"]] == [
+        "int8",
+        "float32",
+        "int8",
+        "int8",
+        "float32",
+    ]
+    assert layers["target_platform"] == ["rk3588"]
+
+
+def test_numbers_that_json_lacks_are_refused_by_name() -> None:
+    with pytest.raises(ContainerError, match="summary"):
+        write_container(content(summary={"sqnr": float("nan")}))
+
+
+def test_summary_loses_times_and_paths() -> None:
+    summary = BuildSummary(
+        key="k",
+        name="n",
+        quantized=False,
+        quantized_dtype="w8a8",
+        quantized_algorithm="normal",
+        quantized_method="channel",
+        samples=0,
+        float_bytes=1,
+        quantized_bytes=None,
+        container_bytes=5,
+        nodes=1,
+        layers=(),
+        outputs=(),
+        worst=(),
+        findings=(),
+        stages=(),
+        next_command="rknntui simulate /home/me/x.rknn",
+    )
+    kept = portable_summary(summary)
+    assert "/home" not in json.dumps(kept)
+    assert {"stages", "container_bytes", "next_command"}.isdisjoint(kept)
+    assert kept["name"] == "n"
+
+
+# ------------------------------------------------------------------------------------ bad files
+
+
+def refused(data: bytes, says: str) -> ContainerError:
+    with pytest.raises(ContainerError, match=says) as caught:
+        read_container(data)
+    assert caught.value.cause
+    assert caught.value.remedy
+    return caught.value
+
+
+def test_every_truncation_is_refused() -> None:
+    for size in [0, 1, 3, 8, 24, 40, 63, 64, 100, 700, len(GOOD) // 2, len(GOOD) - 1]:
+        with pytest.raises(ContainerError):
+            read_container(GOOD[:size])
+    refused(GOOD[:-1], "cut short")
+    refused(GOOD[:80], "cut short")
+    refused(GOOD + b"x", "damaged")
+
+
+def mutants(count: int, seed: int) -> None:
+    """Each mutant is refused or, where nothing changed, loads equal; in bounded time and memory."""
+    rng = random.Random(seed)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.process_time()
+    for _ in range(count):
+        data = bytearray(GOOD)
+        kind = rng.randrange(5)
+        if kind == 0:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            at = rng.randrange(0, 1024, 8)
+            struct.pack_into("<Q", data, at, rng.choice([0, 1, 2**31, 2**63, 2**64 - 1, len(data)]))
+        elif kind == 2:
+            del data[rng.randrange(len(data)) :]
+        elif kind == 3:
+            at = rng.randrange(len(data))
+            data[at:at] = rng.randbytes(rng.randrange(1, 100))
+        else:
+            at = rng.randrange(len(data))
+            data[at : at + rng.randrange(1, 200)] = bytes(rng.randrange(1, 200))
+        if bytes(data) == GOOD:
+            continue
+        with pytest.raises(ContainerError):
+            read_container(bytes(data))
+    assert time.process_time() - start < 0.02 * count + 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
+
+
+def resealed(count: int, seed: int) -> None:
+    """Damage with right checksums, as a hostile writer makes: loads, or the container's error."""
+    rng = random.Random(seed)
+    frame = unpack(GOOD, "good")
+    parts = {name: bytes(part) for name, part in frame.sections.items()}
+    refusals = 0
+    for _ in range(count):
+        changed = dict(parts)
+        name = rng.choice(list(parts))
+        data = bytearray(changed[name])
+        for _ in range(rng.randrange(1, 4)):
+            if not data:
+                break
+            at = rng.randrange(len(data))
+            choice = rng.randrange(3)
+            if choice == 0:
+                data[at] = rng.randrange(256)
+            elif choice == 1:
+                del data[at : at + rng.randrange(1, 20)]
+            else:
+                data[at:at] = rng.randbytes(rng.randrange(1, 20))
+        changed[name] = bytes(data)
+        failed = False
+        try:
+            read_container(pack(changed, bytes(frame.layers)))
+        except ContainerError:
+            failed = True
+        refusals += failed
+    assert refusals > count // 4
+
+
+def test_mutants() -> None:
+    mutants(300, seed=0)
+    resealed(150, seed=0)
+
+
+@pytest.mark.long
+def test_many_mutants() -> None:
+    mutants(2000, seed=1)
+    resealed(2000, seed=1)
+
+
+def repacked(**changes: bytes | None) -> bytes:
+    frame = unpack(GOOD, "good")
+    parts = {name: bytes(part) for name, part in frame.sections.items()}
+    for name, part in changes.items():
+        if part is None:
+            del parts[name]
+        else:
+            parts[name] = part
+    return pack(parts, bytes(frame.layers))
+
+
+@pytest.mark.parametrize("section", ["about", "recipe", "provenance", "graph", "weights"])
+def test_needed_sections(section: str) -> None:
+    refused(repacked(**{section: None}), section)
+
+
+@pytest.mark.parametrize(
+    ("section", "text"),
+    [
+        ("recipe", b"[]"),
+        ("recipe", b"{"),
+        ("recipe", b"NaN"),
+        ("recipe", b"[" * 100_000),
+        ("about", b'{"name": 3, "quantized": true}'),
+        ("about", b'{"name": "n", "quantized": 1}'),
+        ("provenance", b'{"tool": "x"}'),
+        ("custom_string", b"3"),
+        ("quant_table", b'[["x", {"dtype": "int8", "scale": [0], "zero_point": [0]}]]'),
+        ("quant_table", b"3"),
+        ("graph", b"\xff\xff"),
+        ("weights", b""),
+    ],
+)
+def test_sections_that_make_no_sense(section: str, text: bytes) -> None:
+    refused(repacked(**{section: text}), "damaged")
+
+
+def test_a_tensor_cannot_name_a_file_of_the_reader(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(1000))
+    proto = onnx.ModelProto.FromString(bytes(unpack(GOOD, "good").sections["graph"]))
+
+    def external(tensor: onnx.TensorProto, location: str) -> None:
+        tensor.ClearField("raw_data")
+        tensor.ClearField("external_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value=location)
+
+    for location in (str(secret), "../secret", "weights"):
+        hostile = onnx.ModelProto()
+        hostile.CopyFrom(proto)
+        external(hostile.graph.initializer[0], location)
+        refused(repacked(graph=hostile.SerializeToString()), "tensor")
+        hostile.CopyFrom(proto)
+        attribute = hostile.graph.node[-1].attribute.add(name="value", type=4)
+        attribute.t.data_type, attribute.t.dims[:] = 1, [250]
+        external(attribute.t, location)
+        refused(repacked(graph=hostile.SerializeToString()), "names a file")
+
+
+def test_tensors_cannot_share_or_leave_the_weights() -> None:
+    sections = unpack(GOOD, "good").sections
+    for key, value in (("offset", "64"), ("length", "1"), ("offset", "-1"), ("length", "9" * 30)):
+        proto = onnx.ModelProto.FromString(bytes(sections["graph"]))
+        (tensor,) = [t for t in proto.graph.initializer if t.name == "w"]
+        (entry,) = [e for e in tensor.external_data if e.key == key]
+        entry.value = value
+        refused(repacked(graph=proto.SerializeToString()), "place of a tensor")
+    proto = onnx.ModelProto.FromString(bytes(sections["graph"]))
+    proto.graph.initializer[0].dims[0] = 2**62
+    refused(repacked(graph=proto.SerializeToString()), "place of a tensor")
+    refused(repacked(weights=bytes(sections["weights"]) + b"x"), "size of the weights")
+
+
+def test_newer_versions_say_so() -> None:
+    newer = bytearray(GOOD)
+    struct.pack_into("<I", newer, 32, 2)
+    assert "Update" in refused(bytes(newer), "container version 2").remedy
+
+
+@pytest.mark.parametrize(
+    ("head", "says"),
+    [
+        (b"", "empty"),
+        (b"CYPTRKNN" + struct.pack("<QQ", 1, 3), "encrypted model of the vendor .level 3"),
+        (b"CYPTRKNN", "encrypted"),
+        (b"VPMN" + bytes(60), "VPMN"),
+        (b"RKNX" + bytes(60), "RKNX"),
+        (b"\x18\x00\x00\x00RKNN" + bytes(60), "FlatBuffer"),
+        (b"RKNN" + bytes(20) + b"SHDR" + bytes(40), "rknnop"),
+        (b"RKNN" + bytes(60), "compiled model of the vendor"),
+        (b"RKNN", "compiled model of the vendor"),
+        (b"\x08\x0a\x12\x07pytorch" + bytes(60), "no .rknn file"),
+    ],
+)
+def test_foreign_files_are_named(head: bytes, says: str) -> None:
+    refused(head, says)
+    refused(head + bytes(5000), says if head else "no .rknn")
+
+
+def test_vendor_files_of_the_zoo_are_named_without_reading_them(zoo: Path) -> None:
+    files = sorted((zoo / "rknn_vendor").iterdir())
+    kinds = {path.name: foreign_kind(path.read_bytes()[:64]) for path in files}
+    assert {name.rpartition(".")[2] for name, kind in kinds.items() if "operator" in kind} == {
+        "rknnop"
+    }
+    for path in files:
+        with pytest.raises(ContainerError, match="vendor") as caught:
+            read_container(path)
+        assert path.name in caught.value.what
+
+
+def test_paths_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ContainerError, match="does not exist"):
+        read_container(tmp_path / "none.rknn")
+    with pytest.raises(ContainerError, match="could not be read"):
+        read_container(tmp_path)
+    path = tmp_path / "a.rknn"
+    path.write_bytes(GOOD)
+    assert same(read_container(path), content())
+
+
+def test_large_weights_are_not_copied_over_and_over() -> None:
+    array = np.zeros((1 << 20,), np.float32)
+    proto = onnx.ModelProto.FromString(qdq_graph().to_bytes())
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(array, "big"))
+    start = time.process_time()
+    data = write_container(content(graph=Graph.from_proto(proto)))
+    read_container(data)
+    assert time.process_time() - start < 1
+    assert len(data) < len(GOOD) + 4.5 * (1 << 20)
