@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 # ``python -m`` puts the folder where the user stands first: nothing in it may be imported instead
 # of ours.
@@ -31,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
             "The workbench needs a terminal. Without one, use a verb: rknntui --help\n"
         )
         return 2
-    return run_workbench(arguments[0] if arguments else None)
+    return open_workbench(arguments[0] if arguments else None)
 
 
 def _is_command(arguments: list[str]) -> bool:
@@ -47,11 +48,16 @@ def _is_command(arguments: list[str]) -> bool:
     return not (os.path.exists(first) or "." in first or os.sep in first)  # noqa: PTH110
 
 
-def run_workbench(path: str | None = None) -> int:
-    """Open the workbench on a model, recipe or container; returns the exit code."""
+def open_workbench(path: str | None = None, recipe: dict[str, Any] | None = None) -> int:
+    """Open the workbench; returns the exit code.
+
+    Args:
+        path: a model, recipe or container; without it, what was open the last time.
+        recipe: option name -> value, to open instead.
+    """
     from rknntui.app import Workbench
 
-    app = Workbench(path)
+    app = Workbench(path, recipe=recipe)
     app.run()
     if app.crash is not None:
         from rknntui.report import crash_line

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from textual.binding import Binding
+    from textual.binding import Binding, BindingType
 
 __all__ = ["REGISTRY", "Action", "Registry", "bindings"]
 
@@ -72,7 +72,7 @@ class Action:
         )
 
 
-def bindings(actions: Iterable[Action]) -> list[Binding]:
+def bindings(actions: Iterable[Action]) -> list[BindingType]:
     """The bindings of those actions that have a key."""
     return [action.binding() for action in actions if action.keys]
 

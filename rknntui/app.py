@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from textual.containers import Container
 
@@ -12,7 +12,6 @@ from rknntui import uistate
 from rknntui.actions import REGISTRY, bindings
 from rknntui.bridge import Bridge
 from rknntui.colours import DEFAULT
-from rknntui.compat import QuietCrashApp
 from rknntui.shell import ACTIONS, Shell
 from rknntui.state import Session
 from rknntui.terminal import Guard
@@ -38,11 +37,12 @@ def _palette() -> Any:
     return ActionProvider
 
 
-class Workbench(Shell, QuietCrashApp):
+class Workbench(Shell):
     """The application.
 
     Args:
         path: what to open; without it, what the last run had open.
+        recipe: a recipe to open instead, as option name -> value.
         state_kept: whether the last run's state is restored and this one's is saved.
     """
 
@@ -52,17 +52,24 @@ class Workbench(Shell, QuietCrashApp):
     AUTO_FOCUS = None
     ALLOW_SELECT = False
     BINDINGS = bindings(ACTIONS)
-    HORIZONTAL_BREAKPOINTS: ClassVar = [
+    HORIZONTAL_BREAKPOINTS = [
         (0, "-tiny"),
         (60, "-narrow"),
         (100, "-normal"),
         (150, "-wide"),
     ]
-    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-short"), (18, "-low"), (32, "-high")]
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-low"), (32, "-high")]
 
-    def __init__(self, path: str | None = None, *, state_kept: bool = True) -> None:
+    def __init__(
+        self,
+        path: str | None = None,
+        *,
+        recipe: dict[str, Any] | None = None,
+        state_kept: bool = True,
+    ) -> None:
         super().__init__()
         self._argument = path
+        self._recipe = recipe
         self._state_kept = state_kept
         self._state: dict[str, Any] = uistate.load() if state_kept else {}
         self._switching = asyncio.Lock()
@@ -88,7 +95,7 @@ class Workbench(Shell, QuietCrashApp):
     async def on_mount(self) -> None:
         if not self.is_headless:
             Guard(self.leave, self.save_state).watch(asyncio.get_running_loop())
-        wanted = "model" if self._argument else str(self._state.get("workspace"))
+        wanted = "model" if self._argument or self._recipe else str(self._state.get("workspace"))
         await self.show(wanted if wanted in WORKSPACES else "model")
         self.call_after_refresh(self._painted)
 
@@ -203,7 +210,9 @@ class Workbench(Shell, QuietCrashApp):
     async def _open_first(self) -> None:
         from rknntui import opening
 
-        if self._argument:
+        if self._recipe is not None:
+            await opening.open_recipe(self.session, self.bridge, self._recipe)
+        elif self._argument:
             await opening.open_path(self.session, self.bridge, self._argument)
         else:
             await opening.restore(self.session, self.bridge, self._state)

@@ -75,7 +75,7 @@ class Bridge:
         try:
             self._worker = await asyncio.shield(self._starting)
         finally:
-            if self._starting is not None and self._starting.done():
+            if self._starting.done():
                 self._starting = None
         return self._worker
 

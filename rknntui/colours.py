@@ -77,7 +77,7 @@ def _theme(name: str, path: Path, data: dict[str, Any]) -> Theme:
     from textual.color import Color, ColorParseError
 
     variables = data.pop("variables", {})
-    flags = {key: bool(data.pop(key)) for key in ("dark", "ansi") if key in data}
+    dark, ansi = bool(data.pop("dark", True)), bool(data.pop("ansi", False))
     unknown = sorted(set(data) - set(_COLOURS))
     if unknown or not isinstance(variables, dict):
         raise ThemeError(f"{path}: unknown key {', '.join(unknown) or 'variables'}.")
@@ -88,4 +88,5 @@ def _theme(name: str, path: Path, data: dict[str, Any]) -> Theme:
             Color.parse(value)
         except (ColorParseError, TypeError, AttributeError) as error:
             raise ThemeError(f"{path}: {key} is no colour: {value!r}.") from error
-    return Theme(name, **data, **flags, variables={k: str(v) for k, v in variables.items()})
+    texts = {key: str(value) for key, value in variables.items()}
+    return Theme(name, **data, dark=dark, ansi=ansi, variables=texts)

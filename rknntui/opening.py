@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,10 @@ if TYPE_CHECKING:
     from rknntui.bridge import Bridge
     from rknntui.state import Session
 
-__all__ = ["open_path", "reload_changed", "restore"]
+__all__ = ["find_build", "open_path", "open_recipe", "reload_changed", "restore"]
+
+HISTORY = 50
+"""So many jobs are looked through for the last build."""
 
 
 async def open_path(session: Session, bridge: Bridge, path: str) -> None:
@@ -46,6 +50,32 @@ async def restore(session: Session, bridge: Bridge, state: dict[str, Any]) -> No
         )
         view = {**view, "recipe": None}
     session.model_opened(view, path)
+    await find_build(session)
+
+
+async def open_recipe(session: Session, bridge: Bridge, recipe: dict[str, Any]) -> None:
+    """Open the model of a recipe that was made elsewhere, and the newest build of that recipe.
+
+    Raises:
+        EngineError: the model cannot be read.
+    """
+    session.set_recipe(recipe, None)
+    view = await bridge.call("open", {"path": recipe["model"], **_cut(recipe)})
+    session.model_opened({**view, "recipe": None}, str(recipe["model"]))
+    await find_build(session)
+
+
+async def find_build(session: Session) -> None:
+    """Show the result of the newest build of the session's recipe, where the history has one."""
+    from engine import list_jobs, read_result
+
+    for record in await asyncio.to_thread(list_jobs, HISTORY):
+        done = record.method == "build" and record.state == "done"
+        if done and record.params.get("recipe") == session.recipe:
+            result = await asyncio.to_thread(read_result, record.id)
+            if result is not None:
+                session.build_found(result, session.recipe)
+            return
 
 
 async def reload_changed(session: Session, bridge: Bridge, roles: set[str]) -> None:

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 from rknntui.actions import REGISTRY, Action
 from rknntui.colours import DEFAULT, ThemeError, read_theme, theme_files
+from rknntui.compat import QuietCrashApp
 from rknntui.workspaces import WORKSPACES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rknntui.app import Workbench
+    from rknntui.bridge import Bridge
+    from rknntui.jobview import JobView
+    from rknntui.screens.workspace import Workspace
+    from rknntui.state import Session
 
 __all__ = ["ACTIONS", "Shell"]
 
@@ -59,14 +63,28 @@ ACTIONS: tuple[Action, ...] = (
 REGISTRY.add(ACTIONS)
 
 
-class Shell:
-    """Mixin of the workbench with the methods of :data:`ACTIONS`."""
+class Shell(QuietCrashApp):
+    """The half of the workbench with the methods of :data:`ACTIONS`."""
 
     theme_problem = ""
 
+    if TYPE_CHECKING:  # what the other half has
+        session: Session
+        bridge: Bridge
+        visited: dict[str, Workspace]
+        user_keys: dict[str, str]
+
+        @property
+        def workspace(self) -> Workspace | None: ...
+        async def show(self, name: str) -> None: ...
+        def open_path(self, path: str) -> None: ...
+        def reload_changed(self) -> None: ...
+        def show_error(self, error: Exception) -> None: ...
+        def leave(self, code: int = 0) -> None: ...
+
     # -- the registry ------------------------------------------------------------------------------
 
-    def why_not(self: Workbench, action: Action) -> str:
+    def why_not(self, action: Action) -> str:
         """Why an action cannot run now; empty when it can."""
         if action.noun in WORKSPACES:
             workspace = self.visited.get(action.noun)
@@ -75,7 +93,7 @@ class Shell:
             return "no job runs."
         return ""
 
-    def keys_of(self: Workbench, action: Action) -> list[str]:
+    def keys_of(self, action: Action) -> list[str]:
         """The keys of an action as the user sees them, remapped ones included."""
         keys = self.user_keys.get(action.id, ",".join(action.keys))
         from textual.binding import Binding
@@ -86,7 +104,7 @@ class Shell:
             if key.strip()
         ]
 
-    async def run_registered(self: Workbench, action: Action) -> None:
+    async def run_registered(self, action: Action) -> None:
         """Run an action of any workspace: its workspace is shown first."""
         if action.noun in WORKSPACES:
             await self.show(action.noun)
@@ -99,17 +117,17 @@ class Shell:
 
     # -- actions -----------------------------------------------------------------------------------
 
-    async def action_show(self: Workbench, name: str) -> None:
+    async def action_show(self, name: str) -> None:
         """Show a workspace."""
         await self.show(name)
 
-    def action_help(self: Workbench) -> None:
+    def action_help(self) -> None:
         """Show the keys of the focused widget, the workspace and the workbench."""
         from rknntui.screens.help import HelpDialog
 
         self.push_screen(HelpDialog(self))
 
-    def action_jump(self: Workbench) -> None:
+    def action_jump(self) -> None:
         """Put a letter on every pane."""
         from rknntui.screens.jump import JumpOverlay
 
@@ -123,7 +141,7 @@ class Shell:
 
         self.push_screen(JumpOverlay(panes, list(WORKSPACES)), go)
 
-    def action_open(self: Workbench) -> None:
+    def action_open(self) -> None:
         """Choose a file and open it."""
         from pathlib import Path
 
@@ -132,18 +150,18 @@ class Shell:
         start = f"{Path(self.session.path).parent}/" if self.session.path else ""
         self.push_screen(PathPicker("Open a model, recipe or .rknn", start), self._open_chosen)
 
-    def _open_chosen(self: Workbench, path: str | None) -> None:
+    def _open_chosen(self, path: str | None) -> None:
         if path:
             self.open_path(path)
             self.call_later(self.show, "model")
 
-    def action_theme(self: Workbench) -> None:
+    def action_theme(self) -> None:
         """Choose one of the themes; the list shows each as the cursor reaches it."""
         from rknntui.screens.themes import ThemeDialog
 
         self.push_screen(ThemeDialog(list(theme_files()), self.theme))
 
-    def use_theme(self: Workbench, name: str) -> bool:
+    def use_theme(self, name: str) -> bool:
         """Show the colours of a theme.
 
         A bad one leaves the default with a notice. True when it was good.
@@ -162,21 +180,25 @@ class Shell:
         self.theme = theme.name
         return True
 
-    def action_zoom(self: Workbench) -> None:
+    def action_zoom(self) -> None:
         """Let the focused pane fill the screen, or give the space back."""
         if self.screen.maximized is not None:
             self.screen.minimize()
         elif self.focused is not None:
             self.screen.maximize(self.focused)
 
-    def action_cancel(self: Workbench) -> None:
+    def action_cancel(self) -> None:
         """Ask whether the running job shall stop; a second Esc says yes."""
-        from rknntui.screens.dialogs import ConfirmDialog
-
         job = self.session.running
         if job is None:
             self.notify("No job runs.")
-            return
+        else:
+            self.ask_cancel(job)
+
+    def ask_cancel(self, job: JobView) -> None:
+        """Ask whether a job shall stop. Where it is stopping already, a yes ends its worker."""
+        from rknntui.screens.dialogs import ConfirmDialog
+
         if job.cancelling:
             question = f"The {job.method} is stopping. End its worker at once?"
         else:
@@ -185,15 +207,15 @@ class Shell:
         dialog = ConfirmDialog("Stop the job", f"{question} Esc again stops it.", answers, True)
         self.push_screen(dialog, partial(self._cancel_job, job.id))
 
-    def _cancel_job(self: Workbench, job_id: str, stop: bool | None) -> None:
+    def _cancel_job(self, job_id: str, stop: bool | None) -> None:
         if stop:
             self.run_worker(self.bridge.cancel(job_id), name="cancel", exit_on_error=True)
 
-    def action_reload(self: Workbench) -> None:
+    def action_reload(self) -> None:
         """Open what changed on disk again; after a build, build again."""
         self.reload_changed()
 
-    async def action_quit(self: Workbench) -> None:
+    async def action_quit(self) -> None:
         """Leave; with a running job ask what becomes of it."""
         from rknntui.screens.dialogs import ConfirmDialog
 
@@ -210,13 +232,13 @@ class Shell:
         dialog = ConfirmDialog("A job runs", question, answers)
         self.push_screen(dialog, partial(self._quit_with_job, job.id))
 
-    async def _quit_with_job(self: Workbench, job_id: str, choice: str | None) -> None:
+    async def _quit_with_job(self, job_id: str, choice: str | None) -> None:
         if choice == "cancel":
             await self.bridge.cancel(job_id)
         if choice:
             self.leave()
 
-    def copy_out(self: Workbench, text: str) -> None:
+    def copy_out(self, text: str) -> None:
         """Copy a text by the terminal (OSC 52), or into a file when it is too long for that."""
         if not text:
             self.notify("There is nothing to copy here.", severity="warning")
@@ -233,7 +255,7 @@ class Shell:
         lines = text.count("\n") + 1
         self.notify(f"Copied {lines} lines." if lines > 1 else f"Copied: {text[:60]}", markup=False)
 
-    def write_out(self: Workbench, path: str, text: str) -> None:
+    def write_out(self, path: str, text: str) -> None:
         """Write a text that the user asked for; an existing file only after a yes."""
         from pathlib import Path
 
@@ -253,7 +275,7 @@ class Shell:
 
         write(False)
 
-    def ask_overwrite(self: Workbench, path: str, then: Callable[[bool | None], None]) -> None:
+    def ask_overwrite(self, path: str, then: Callable[[bool | None], None]) -> None:
         """Ask whether an existing file may be replaced; ``then`` gets True, or None for no."""
         from engine import printable
         from rknntui.screens.dialogs import ConfirmDialog

@@ -79,6 +79,11 @@ class Session:
         return self.recipe != self._saved
 
     @property
+    def saved(self) -> Values:
+        """The recipe as its file has it; of a recipe without file what opening the model gave."""
+        return self._saved
+
+    @property
     def stale(self) -> bool:
         """Whether the recipe changed since the last build."""
         return self.built is not None and self.built != self.recipe
@@ -211,6 +216,11 @@ class Session:
             if isinstance(recipe, dict) and recipe.get("model") == self.recipe.get("model"):
                 self.summary, self.built = result, dict(recipe)
                 self._publish(BuildFinished())
+
+    def build_found(self, summary: dict[str, Any], recipe: Values) -> None:
+        """Take the result of an earlier build of this recipe."""
+        self.summary, self.built = summary, dict(recipe)
+        self._publish(BuildFinished())
 
     # -- what the next start shows -----------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from rknntui.screens.dialogs import TextDialog, paragraphs
 if TYPE_CHECKING:
     from textual.binding import Binding
 
-    from rknntui.app import Workbench
+    from rknntui.shell import Shell
     from rknntui.widgets.paint import Line
 
 __all__ = ["HelpDialog"]
@@ -19,13 +19,13 @@ __all__ = ["HelpDialog"]
 class HelpDialog(TextDialog):
     """All keys that work where the focus is, from the inside outwards."""
 
-    def __init__(self, app: Workbench) -> None:
+    def __init__(self, app: Shell) -> None:
         workspace = app.workspace
         title = workspace.TITLE if workspace else "RKNN TUI"
         super().__init__(f"Help: {title}", _lines(app))
 
 
-def _lines(app: Workbench) -> list[Line]:
+def _lines(app: Shell) -> list[Line]:
     width = min(70, app.size.width - 10)
     workspace = app.workspace
     lines = paragraphs([("", workspace.HELP, "")], width) if workspace else []
@@ -41,7 +41,7 @@ def _lines(app: Workbench) -> list[Line]:
     return lines
 
 
-def _rows(app: Workbench, bindings: list[Binding]) -> list[Line]:
+def _rows(app: Shell, bindings: list[Binding]) -> list[Line]:
     keys: dict[str, list[str]] = {}
     texts: dict[str, str] = {}
     for binding in bindings:

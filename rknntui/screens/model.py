@@ -167,8 +167,8 @@ class ModelWorkspace(Workspace):
     def _show_graph(self, view: dict[str, Any]) -> None:
         from engine import printable
 
-        model = self.session.model
-        assert model is not None
+        if self.session.model is None:
+            return
         name = printable(str(self.session.path).rsplit("/", 1)[-1], 80)
         title = f"{name} · {self.which} · {len(view['nodes']):,} nodes"
         opened = self.workbench.memory.get(str(self.session.path)) or []
@@ -196,11 +196,11 @@ class ModelWorkspace(Workspace):
         if entry is None:
             return
         if entry.kind == "node":
-            self._ask_node(self.graph.view["nodes"][entry.index][0])
+            self._ask_node(self.graph.view["nodes"][entry.at][0])
         elif entry.kind == "root":
             self._show_model()
         elif entry.kind in ("input", "output"):
-            value = self.graph.view[f"{entry.kind}s"][entry.index]
+            value = self.graph.view[f"{entry.kind}s"][entry.at]
             self._constants = {}
             self.detail.set_lines(value_lines(entry.kind, value))
 
@@ -262,7 +262,7 @@ class ModelWorkspace(Workspace):
     def action_search(self) -> None:
         """Open the search line."""
         if self.table is not None and self.table.display:
-            self.action_table()
+            self._toggle_table()
         self._origin = self.graph.cursor
         self.query_one(SearchLine).open()
 
@@ -282,7 +282,7 @@ class ModelWorkspace(Workspace):
 
     def _step(self, by: int) -> None:
         entry = self.graph.entry
-        at = entry.index if entry is not None and entry.kind == "node" else -1
+        at = entry.at if entry is not None and entry.kind == "node" else -1
         if by > 0:
             after = [n for n in self._found if n > at]
             node = after[0] if after else self._found[0]
@@ -322,10 +322,15 @@ class ModelWorkspace(Workspace):
             table = node_table()
             await self.query_one("#graph").mount(table, before="#tree")
             self._fill_table()
-        else:
+            table.display = False
+        self._toggle_table()
+
+    def _toggle_table(self) -> None:
+        table = self.table
+        if table is not None:
             table.display = not table.display
-        self.graph.display = not table.display
-        (table if table.display else self.graph).focus()
+            self.graph.display = not table.display
+            (table if table.display else self.graph).focus()
 
     def _fill_table(self) -> None:
         if self.table is not None and self.graph.view:

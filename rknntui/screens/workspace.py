@@ -41,7 +41,7 @@ class Workspace(Container):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         if cls.NAME:
             cls.ACTIONS = (*cls.ACTIONS, *_common(cls.NAME, cls.ACTIONS))
-            cls.BINDINGS = bindings(cls.ACTIONS)  # type: ignore[assignment]
+            cls.BINDINGS = bindings(cls.ACTIONS)
             REGISTRY.add(cls.ACTIONS)
         super().__init_subclass__(**kwargs)
 

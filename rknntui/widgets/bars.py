@@ -91,7 +91,7 @@ class TopBar(Painted):
     def on_click(self, event: events.Click) -> None:
         for start, end, name in self._tabs:
             if event.y == 1 and start <= event.x < end:
-                self.workbench.action_show(name)
+                self.app.call_later(self.workbench.show, name)
 
 
 class KeyBar(Painted):

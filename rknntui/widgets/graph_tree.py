@@ -22,10 +22,10 @@ OPEN_BELOW = 60
 
 
 class Entry(NamedTuple):
-    """One row: ``kind`` is root, input, output, group or node; ``index`` counts within its kind."""
+    """One row: ``kind`` is root, input, output, group or node; ``at`` counts within its kind."""
 
     kind: str
-    index: int
+    at: int
     depth: int
 
 
@@ -50,7 +50,7 @@ class GraphTree(Rows):
     BINDINGS = [
         Binding("right,l", "open", "Open", show=False, tooltip="Open the group."),
         Binding("left,h", "close", "Close", show=False, tooltip="Close the group, or go to it."),
-        Binding("space", "toggle", "Toggle", show=False, tooltip="Open or close the group."),
+        Binding("space", "toggle_group", "Toggle", show=False, tooltip="Open or close the group."),
         Binding("E", "all", "All", show=False, tooltip="Open or close all groups."),
     ]
 
@@ -155,13 +155,13 @@ class GraphTree(Rows):
         if entry.kind == "root":
             return [(fit(self.title, width), "head")]
         if entry.kind == "group":
-            group = self._groups[entry.index]
-            sign = "▾" if entry.index in self._open else "▸"
+            group = self._groups[entry.at]
+            sign = "▾" if entry.at in self._open else "▸"
             return [(f"{indent}{sign} ", "key"), (group.name, ""), (f"  {group.count}", "dim")]
         if entry.kind == "node":
-            name, op, _, shape, *_ = self.view["nodes"][entry.index]
-            return self._leaf(indent, op, self._short(entry.index, name), shape, width)
-        value = self.view[f"{entry.kind}s"][entry.index]
+            name, op, _, shape, *_ = self.view["nodes"][entry.at]
+            return self._leaf(indent, op, self._short(entry.at, name), shape, width)
+        value = self.view[f"{entry.kind}s"][entry.at]
         shape = "x".join("?" if d < 0 else str(d) for d in value["shape"])
         return self._leaf(indent, entry.kind, value["name"], shape, width)
 
@@ -193,8 +193,8 @@ class GraphTree(Rows):
 
     def _relay(self, keep: Entry) -> None:
         self._lay_out()
-        kinds = (keep.kind, keep.index)
-        at = next((i for i, e in enumerate(self._rows) if (e.kind, e.index) == kinds), 0)
+        kinds = (keep.kind, keep.at)
+        at = next((i for i, e in enumerate(self._rows) if (e.kind, e.at) == kinds), 0)
         self.rows_changed()
         self.set_reactive(Rows.cursor, at)
         self.reveal(at)
@@ -208,33 +208,33 @@ class GraphTree(Rows):
     def action_choose(self) -> None:
         """Open or close a group; a node is handed to the owner."""
         if self.entry is not None and self.entry.kind == "group":
-            self.action_toggle()
+            self.action_toggle_group()
         else:
             super().action_choose()
 
-    def action_toggle(self) -> None:
+    def action_toggle_group(self) -> None:
         """Open or close the group under the cursor."""
         entry = self.entry
         if entry is not None and entry.kind == "group":
-            self._set_open(entry.index, entry.index not in self._open)
+            self._set_open(entry.at, entry.at not in self._open)
 
     def action_open(self) -> None:
         """Open the group under the cursor, or step into it."""
         entry = self.entry
         if entry is None or entry.kind != "group":
             return
-        if entry.index in self._open:
+        if entry.at in self._open:
             self.cursor += 1
         else:
-            self._set_open(entry.index, True)
+            self._set_open(entry.at, True)
 
     def action_close(self) -> None:
         """Close the group under the cursor, or go to the group around it."""
         entry = self.entry
         if entry is None:
             return
-        if entry.kind == "group" and entry.index in self._open:
-            self._set_open(entry.index, False)
+        if entry.kind == "group" and entry.at in self._open:
+            self._set_open(entry.at, False)
             return
         for at in range(self.cursor - 1, -1, -1):
             if self._rows[at].depth < entry.depth:
@@ -248,8 +248,8 @@ class GraphTree(Rows):
             return
         every = set(range(1, len(self._groups)))
         self._open = set() if self._open >= every else every
-        while entry.kind == "node" and not self._open and self._of_node[entry.index]:
-            entry = Entry("group", self._top_group(self._of_node[entry.index]), 1)
+        while entry.kind == "node" and not self._open and self._of_node[entry.at]:
+            entry = Entry("group", self._top_group(self._of_node[entry.at]), 1)
         self._relay(entry)
 
     def _top_group(self, group: int) -> int:
@@ -277,7 +277,7 @@ class GraphTree(Rows):
         if closed:
             self._lay_out()
             self.rows_changed()
-        at = next(i for i, e in enumerate(self._rows) if e.kind == "node" and e.index == node)
+        at = next(i for i, e in enumerate(self._rows) if e.kind == "node" and e.at == node)
         self.cursor = at
 
     def row_text(self) -> str:
@@ -286,6 +286,6 @@ class GraphTree(Rows):
         if entry is None:
             return ""
         if entry.kind == "node":
-            return "\t".join(str(value) for value in self.view["nodes"][entry.index][:5])
+            return "\t".join(str(value) for value in self.view["nodes"][entry.at][:5])
         line = self.row_line(self.cursor, 0 if entry.kind == "group" else 400)
         return "".join(text for text, _ in line).strip() if cells(line) else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 from textual.geometry import Region, Size
@@ -51,7 +51,7 @@ class Rows(Painted, ScrollView, can_focus=True):
     SHOW_CURSOR: bool = True
     """Whether the row under the cursor is highlighted; without it keys scroll."""
 
-    HEAD: ClassVar[int] = 0
+    head: int = 0
     """Lines at the top that do not scroll, drawn by ``head_line``."""
 
     class Highlighted(Message):
@@ -94,7 +94,7 @@ class Rows(Painted, ScrollView, can_focus=True):
         raise NotImplementedError
 
     def head_line(self, y: int, width: int) -> Line:
-        """One of the ``HEAD`` lines at the top."""
+        """One of the ``head`` lines at the top."""
         return []
 
     @property
@@ -105,7 +105,7 @@ class Rows(Painted, ScrollView, can_focus=True):
     def rows_changed(self, *, keep_cursor: bool = True) -> None:
         """Draw anew after rows were added, removed or changed."""
         count = self.row_count
-        self.virtual_size = Size(self.row_width, count + self.HEAD)
+        self.virtual_size = Size(self.row_width, count + self.head)
         self.set_reactive(Rows.cursor, min(self.cursor, max(0, count - 1)) if keep_cursor else 0)
         if not keep_cursor:
             self.scroll_to(0, 0, animate=False, force=True)
@@ -114,10 +114,10 @@ class Rows(Painted, ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         offset_x, offset_y = self.scroll_offset
         width = self.scrollable_content_region.width
-        if y < self.HEAD:
+        if y < self.head:
             head = self.head_line(y, max(width, self.row_width))
             return self.paint(head, width, offset_x)
-        index = y + offset_y - self.HEAD
+        index = y + offset_y - self.head
         if not 0 <= index < self.row_count:
             return Strip.blank(width, self.rich_style)
         strip = self.paint(self.row_line(index, max(width, self.row_width)), width, offset_x)
@@ -127,8 +127,8 @@ class Rows(Painted, ScrollView, can_focus=True):
 
     def refresh_row(self, index: int) -> None:
         """Repaint one row."""
-        y = index - self.scroll_offset.y + self.HEAD
-        if self.HEAD <= y < self.size.height:
+        y = index - self.scroll_offset.y + self.head
+        if self.head <= y < self.size.height:
             self.refresh(Region(0, y, self.size.width, 1))
 
     def validate_cursor(self, cursor: int) -> int:
@@ -144,7 +144,7 @@ class Rows(Painted, ScrollView, can_focus=True):
 
     def reveal(self, index: int) -> None:
         """Scroll so that the row is visible."""
-        height = max(1, self.scrollable_content_region.height - self.HEAD)
+        height = max(1, self.scrollable_content_region.height - self.head)
         top = self.scroll_offset.y
         if top <= index < top + height:
             return
@@ -182,8 +182,8 @@ class Rows(Painted, ScrollView, can_focus=True):
             self.post_message(self.Chosen(self, self.cursor))
 
     def on_click(self, event: events.Click) -> None:
-        index = event.y + self.scroll_offset.y - self.HEAD
-        if event.y >= self.HEAD and 0 <= index < self.row_count:
+        index = event.y + self.scroll_offset.y - self.head
+        if event.y >= self.head and 0 <= index < self.row_count:
             chosen = index == self.cursor or event.chain > 1
             self.cursor = index
             if chosen:
@@ -217,7 +217,7 @@ class TextRows(Rows):
             self.rows_changed(keep_cursor=False)
             return
         if len(old) != len(lines):
-            self.virtual_size = Size(self.row_width, len(lines) + self.HEAD)
+            self.virtual_size = Size(self.row_width, len(lines) + self.head)
             self.set_reactive(Rows.cursor, min(self.cursor, max(0, len(lines) - 1)))
         for index in range(max(len(old), len(lines))):
             before = old[index] if index < len(old) else None

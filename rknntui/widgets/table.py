@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from textual.binding import Binding
 
@@ -52,7 +52,7 @@ class Table(Rows):
     the order.
     """
 
-    HEAD: ClassVar[int] = 1
+    head = 1
     BINDINGS = [
         Binding("s", "sort", "Sort", show=False, tooltip="Sort by the next column."),
         Binding("S", "reverse", "Reverse", show=False, tooltip="Turn the order of the rows."),
@@ -77,6 +77,11 @@ class Table(Rows):
     def row(self) -> int | None:
         """Index, in the rows as given, of the row under the cursor."""
         return self._order[self.cursor] if self._order else None
+
+    def select_row(self, row: int) -> None:
+        """Put the cursor on a row of the rows as given, where it is shown."""
+        if row in self._order:
+            self.cursor = self._order.index(row)
 
     def set_rows(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Show other rows.

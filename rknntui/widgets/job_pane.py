@@ -1,0 +1,124 @@
+"""One job: its stages with progress stand on top, its log runs below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.binding import Binding
+from textual.geometry import Region
+
+from rknntui.widgets.rows import Rows
+
+if TYPE_CHECKING:
+    from rknntui.jobview import JobView, StageView
+    from rknntui.widgets.paint import Line
+
+__all__ = ["JobPane", "bar"]
+
+LEVELS = {"warning": ("! ", "warn"), "error": ("✗ ", "bad"), "debug": ("  ", "dim")}
+STAGES_SHOWN = 8
+
+
+def bar(fraction: float, width: int) -> str:
+    """A bar of blocks; readable without colour."""
+    full = round(max(0.0, min(1.0, fraction)) * width)
+    return "█" * full + "░" * (width - full)
+
+
+class JobPane(Rows):
+    """Stages and log of a job. ``f`` follows the end of the log; moving up stops that."""
+
+    BINDINGS = [Binding("f", "follow", "Follow", show=False, tooltip="Follow the end of the log.")]
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.job: JobView | None = None
+        self.head = 0
+        self.following = True
+        self._logged = -1
+
+    @property
+    def row_count(self) -> int:
+        return len(self.job.log) if self.job is not None else 0
+
+    def set_job(self, job: JobView | None) -> None:
+        """Show a job, or its latest state."""
+        other = job is not self.job
+        self.job = job
+        stages = min(STAGES_SHOWN, len(job.stages)) if job is not None else 0
+        head = 2 + stages if job is not None else 0
+        logged = job.logged if job is not None else 0
+        if other:
+            self.following = True
+        if other or head != self.head or logged != self._logged:
+            self.head, self._logged = head, logged
+            self.rows_changed(keep_cursor=not other)
+            if self.following:
+                self._to_end()
+        else:
+            self.refresh(Region(0, 0, self.size.width, self.head))
+
+    def _to_end(self) -> None:
+        self.set_reactive(Rows.cursor, max(0, self.row_count - 1))
+        self.scroll_to(y=self.virtual_size.height, animate=False, force=True)
+        self.refresh()
+
+    def head_line(self, y: int, width: int) -> Line:
+        job = self.job
+        if job is None:
+            return []
+        if y == 0:
+            return self._title(job)
+        stages = list(job.stages.values())[-STAGES_SHOWN:]
+        if y - 1 < len(stages):
+            running = job.running and stages[y - 1] is job.stage
+            return _stage_line(stages[y - 1], running, width)
+        return [("─" * width, "dim")]
+
+    def _title(self, job: JobView) -> Line:
+        style = {"done": "good", "failed": "bad", "lost": "bad", "cancelled": "warn"}.get(
+            job.state, "accent"
+        )
+        state = "stopping" if job.cancelling and job.running else job.state
+        line: Line = [(f"{job.title}  ", "head"), (state, style)]
+        if job.running:
+            line.append((f" {job.fraction:.0%}", ""))
+        elif job.seconds is not None:
+            line.append((f" in {job.seconds:.1f} s", "dim"))
+        if not job.ours and job.running:
+            line.append(("  found again", "dim"))
+        return line
+
+    def row_line(self, index: int, width: int) -> Line:
+        from engine import printable
+
+        if self.job is None:
+            return []
+        entry = self.job.log[index]
+        sign, style = LEVELS.get(entry.level, ("  ", ""))
+        return [(sign, style), (printable(entry.text, 1000), style)]
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        self.following = new >= self.row_count - 1
+        super().watch_cursor(old, new)
+
+    def action_follow(self) -> None:
+        """Go to the end of the log and stay there."""
+        self.following = True
+        self._to_end()
+
+    def text(self) -> str:
+        """The log as plain text."""
+        return "\n".join(entry.text for entry in self.job.log) if self.job is not None else ""
+
+
+def _stage_line(stage: StageView, running: bool, width: int) -> Line:
+    if stage.seconds is not None:
+        how = "from the cache" if stage.cached else f"{stage.seconds:.2f} s"
+        return [("✓ ", "good"), (f"{stage.title:<24} ", ""), (how, "dim")]
+    sign: Line = [("▶ ", "accent") if running else ("✗ ", "bad"), (f"{stage.title:<24} ", "")]
+    if not stage.total:
+        return [*sign, (stage.note, "dim")]
+    room = max(8, min(24, width - 52))
+    count = f" {stage.done:,}/{stage.total:,} "
+    return [*sign, (bar(stage.fraction, room), "accent"), (count, ""), (stage.note, "dim")]
