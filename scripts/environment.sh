@@ -234,7 +234,7 @@ fi
 : >"$venv/.rknntui-unfinished"
 rm -f "$venv/.rknntui-core" "$venv/.rknntui-dev"
 
-total=$(grep -c '==' "$here/.ci/$level.lock")
+total=$(grep -c '==' "$here/.ci/$level.lock") || :
 started=$(date +%s)
 say "installing about $total packages, first time some 300 MB"
 install --require-hashes -r "$here/.ci/$level.lock"
