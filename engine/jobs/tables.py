@@ -1,4 +1,4 @@
-"""Answers of the worker that are tables: the samples of a dataset, the ranges of a build's tensors."""
+"""Answers of the worker that are tables: samples of a dataset, ranges of a build's tensors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def samples(params: dict[str, Any]) -> dict[str, Any]:
     """The samples of a dataset in their order, read from its list or chosen from its folder.
 
     Returns:
-        ``total`` and ``entries`` [[line, [path per input]]], at most 20,000 of them; ``line`` is 0 where
-        the dataset is a folder.
+        ``total`` and ``entries`` [[line, [path per input]]], at most 20,000 of them; ``line`` is 0
+        where the dataset is a folder.
     """
     from engine.dataset import read_dataset
     from engine.jobs.warm import recipe_of
@@ -41,8 +41,8 @@ def ranges(params: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``tensors`` [{tensor, dtype, scales, scale, scale_max, zero_point, minimum, maximum,
-        observed_minimum, observed_maximum}]; per channel ``scale`` is the smallest, ``scale_max`` the
-        largest, and the range spans all channels; what a tensor does not have is None.
+        observed_minimum, observed_maximum}]; per channel ``scale`` is the smallest, ``scale_max``
+        the largest, and the range spans all channels; what a tensor does not have is None.
     """
     from engine.jobs.warm import pipeline_of, recipe_of
 

@@ -1,0 +1,404 @@
+"""Workspace Configure: the recipe as a form generated from the options, checked as it is typed."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+
+from engine import OPTIONS, SECTIONS, Option, did_you_mean, printable
+from rknntui.actions import Action
+from rknntui.commandline import command_for
+from rknntui.messages import ProblemsChanged, RecipeChanged
+from rknntui.screens.configure_text import diff_lines, help_lines, issue_lines
+from rknntui.screens.tables import TableWorkspace
+from rknntui.widgets.form import FormRows, OptionForm, RowState, value_text
+from rknntui.widgets.rows import Rows, TextRows
+
+__all__ = ["Configure"]
+
+_CHECK_SECONDS = 0.25
+_UNDO_STEPS = 100
+
+
+class Configure(TableWorkspace):
+    """The form, the help of the focused option, problems and findings, and the recipe's changes."""
+
+    NAME = "configure"
+    TITLE = "Configure"
+    HELP = (
+        "Every option of the recipe. Enter edits, left and right choose, Delete takes the default. "
+        "● differs from the recipe's file, ✗ cannot be built, + is our own addition."
+    )
+    FIRST_FOCUS = "#options"
+    ACTIONS = (
+        Action("configure.edit", "Edit", "Edit the option under the cursor.", ("e", "f2"), True),
+        Action("configure.save", "Save…", "Write the recipe to a file.", ("w", "ctrl+s"), True),
+        Action("configure.load", "Load…", "Read a recipe from a file.", ("r",), True),
+        Action("configure.next-problem", "Problem", "Go to the next problem.", ("n",), True),
+        Action("configure.diff", "Changes", "Show what differs from the file.", ("d",), True),
+        Action("configure.undo", "Undo", "Take back the last change.", ("u",)),
+        Action("configure.apply", "Apply remedy", "Do what a finding advises.", ("a",)),
+        Action("configure.build", "Build", "Check the recipe and build.", ("b",), True),
+        Action(
+            "configure.copy-yaml", "Copy YAML", "Copy the recipe as its file would be.", ("ctrl+y",)
+        ),
+    )
+    DEFAULT_CSS = """
+    Configure {
+        & #configure-body { height: 1fr; }
+        & #configure-side { width: 2fr; height: 1fr; }
+        & OptionForm { width: 3fr; }
+        & #configure-side TextRows { padding: 0 1; }
+        & #option-help { height: 2fr; }
+        & #issues { height: 1fr; }
+        & #diff { height: 1fr; }
+        &.-stacked #configure-body { layout: vertical; }
+        &.-stacked #configure-side { width: 1fr; height: 7; }
+        &.-stacked OptionForm { width: 1fr; height: 1fr; }
+        &.-stacked #issues, &.-stacked #diff { display: none; }
+        &.-stacked.-show-diff #diff { display: block; }
+        &.-stacked.-show-diff #option-help { display: none; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._undo: list[dict[str, Any]] = []
+        self._typed: tuple[str, str] | None = None
+        self._disk: dict[str, Any] | None = None
+
+    def compose(self) -> ComposeResult:
+        rows = FormRows(SECTIONS, OPTIONS, self._row_state, id="options")
+        with Horizontal(id="configure-body"):
+            yield OptionForm(rows, self._edit_text, id="form")
+            with Vertical(id="configure-side"):
+                for name in ("option-help", "issues", "diff"):
+                    yield TextRows(id=name)
+
+    def on_mount(self) -> None:
+        self.query_one("#option-help", TextRows).can_focus = False
+        self.query_one("#diff", TextRows).SHOW_CURSOR = False
+        self.form.rows.cursor = 1
+
+    @property
+    def form(self) -> OptionForm:
+        """The form."""
+        return self.query_one(OptionForm)
+
+    def on_resize(self) -> None:
+        """Side by side where there is room for both."""
+        self.set_class(self.size.width < 110, "-stacked")
+        self.call_after_refresh(self._draw_side)
+
+    # -- what the form shows ---------------------------------------------------------------------
+
+    def _row_state(self, option: Option) -> RowState:
+        recipe, saved = self.session.recipe, self.session.saved
+        given = option.name in recipe
+        changed = recipe.get(option.name) != saved.get(option.name)
+        problem = self.session.all_problems.get(option.name, "")
+        return RowState(value_text(option, recipe), given, changed, problem)
+
+    def _edit_text(self, option: Option) -> str:
+        value = self.session.recipe.get(option.name)
+        return option.render(option.default if value is None else value)
+
+    def activated(self) -> None:
+        self._check()
+        self._read_disk()
+        self._draw()
+
+    def _draw(self) -> None:
+        self.form.rows.refresh()
+        self._draw_side()
+
+    @on(Rows.Highlighted, "#options")
+    def _draw_side(self) -> None:
+        option = self.form.rows.option
+        if option is None or not self.is_attached:
+            return
+        pane = self.query_one("#option-help", TextRows)
+        width = max(20, pane.size.width - 3 or self.size.width - 3)
+        problem = self.session.all_problems.get(option.name, "")
+        if self._typed is not None and self._typed[0] == option.name:
+            problem = self._typed[1]
+        elsewhere = len(set(self.session.all_problems) - {option.name})
+        pane.set_lines(help_lines(option, problem, elsewhere, width))
+        problems, findings = self.session.all_problems, self.session.findings
+        issues = self.query_one("#issues", TextRows)
+        issues.set_lines(issue_lines(problems, findings, width), keep_cursor=True)
+        where = self.session.recipe_path
+        before = self._disk if self._disk is not None else self.session.saved
+        lines = diff_lines(OPTIONS, before, self.session.recipe, where, width)
+        self.query_one("#diff", TextRows).set_lines(lines)
+
+    # -- the session -----------------------------------------------------------------------------
+
+    def on_recipe_changed(self, message: RecipeChanged) -> None:
+        """Check what changed; the file's content is read again where another file counts now."""
+        if message.whole:
+            self._undo.clear()
+        if message.whole or not message.names:
+            self._disk = None
+        if self.shown:
+            self._check()
+            self._read_disk()
+            self._draw()
+
+    def on_problems_changed(self, message: ProblemsChanged) -> None:
+        """Mark what cannot be built."""
+        if self.shown:
+            self._draw()
+
+    def _check(self, recipe: dict[str, Any] | None = None) -> None:
+        """Let the worker check the recipe, a moment after the last change."""
+        if not self.session.recipe:
+            return
+        candidate = dict(self.session.recipe if recipe is None else recipe)
+        then = self._checked if recipe is None else self._checked_typed
+        self.set_timer(_CHECK_SECONDS, partial(self._ask_check, candidate, then))
+
+    def _ask_check(self, candidate: dict[str, Any], then: Any) -> None:
+        typed = self._typed_recipe()
+        if candidate not in (self.session.recipe, typed):
+            return  # a newer one is on its way
+        self.ask("validate", {"recipe": candidate}, partial(then, candidate), failed=self._failed)
+
+    def _failed(self, error: Exception) -> None:
+        self.session.set_problems({"model": str(getattr(error, "what", error))}, [])
+
+    def _checked(self, recipe: dict[str, Any], answer: dict[str, Any]) -> None:
+        if recipe == self.session.recipe:
+            problems = {p["option"]: p["message"] for p in answer["problems"]}
+            self.session.set_problems(problems, answer["findings"], answer["yaml"])
+
+    def _checked_typed(self, recipe: dict[str, Any], answer: dict[str, Any]) -> None:
+        if self._typed is None or recipe != self._typed_recipe():
+            return
+        problems = {p["option"]: p["message"] for p in answer["problems"]}
+        self._typed = (self._typed[0], problems.get(self._typed[0], ""))
+        self._draw_side()
+
+    def _read_disk(self) -> None:
+        path = self.session.recipe_path
+        if path is None or self._disk is not None:
+            return
+
+        def known(answer: dict[str, Any]) -> None:
+            if path == self.session.recipe_path:
+                self._disk = answer["recipe"]
+                self._draw_side()
+
+        self.ask("recipe.load", {"path": path}, known, failed=lambda _: None, group="disk")
+
+    # -- editing ---------------------------------------------------------------------------------
+
+    _candidate: dict[str, Any] | None = None
+
+    def _typed_recipe(self) -> dict[str, Any] | None:
+        return self._candidate
+
+    @on(OptionForm.Typed)
+    def _on_typed(self, event: OptionForm.Typed) -> None:
+        """Tell at once what the text is not, and ask the worker about what it is."""
+        name = event.option.name
+        if event.text is None:
+            self._typed = self._candidate = None
+            self.session.set_typed_problem(name, None)
+            return
+        self._typed = (name, event.problem)
+        self._candidate = None
+        if not event.problem:
+            self._candidate = _with(self.session.recipe, event.option, event.value)
+            self._check(self._candidate)
+        self.session.set_typed_problem(name, event.problem or None)
+        self._draw_side()
+
+    @on(OptionForm.Changed)
+    def _on_changed(self, event: OptionForm.Changed) -> None:
+        self._change({event.option.name: event.value})
+
+    def _change(self, changes: dict[str, Any]) -> None:
+        before = dict(self.session.recipe)
+        self.session.set_values(changes)
+        if self.session.recipe != before:
+            self._undo = [*self._undo[-_UNDO_STEPS:], before]
+
+    @on(FormRows.Turned)
+    def _turned(self, event: FormRows.Turned) -> None:
+        option = self.form.rows.option
+        if option is None:
+            return
+        value = self.session.recipe.get(option.name, option.default)
+        if option.kind == "bool" or (option.kind == "flags" and isinstance(value, bool)):
+            self._change({option.name: not value})
+        elif option.kind == "choice":
+            unset = (None,) if option.default is None else ()
+            choices = (*unset, *option.choices)
+            at = choices.index(value) if value in choices else 0
+            self._change({option.name: choices[(at + event.step) % len(choices)]})
+        elif option.kind == "int":
+            low, high = option.minimum, option.maximum
+            new = int(value or 0) + event.step
+            if (low is None or new >= low) and (high is None or new <= high):
+                self._change({option.name: new})
+        self._draw()
+
+    @on(FormRows.Reset)
+    def _reset(self) -> None:
+        option = self.form.rows.option
+        if option is not None and option.name != "model":
+            self._change({option.name: None})
+            self._draw()
+
+    @on(Rows.Chosen, "#options")
+    def action_edit(self) -> None:
+        """Edit in place; a file or folder is chosen in the picker."""
+        option = self.form.rows.option
+        if option is None:
+            return
+        if option.kind == "path":
+            self._pick(option)
+        elif option.kind == "bool":
+            self._turned(FormRows.Turned(1))
+        else:
+            self.form.edit()
+
+    def _pick(self, option: Option) -> None:
+        from rknntui.screens.picker import PathPicker
+
+        def chosen(path: str | None) -> None:
+            if path:
+                self._change({option.name: path})
+                self._draw()
+
+        start = str(self.session.recipe.get(option.name) or "")
+        picker = PathPicker(option.help, start, folders=option.name == "dataset")
+        self.app.push_screen(picker, chosen)
+
+    # -- actions ---------------------------------------------------------------------------------
+
+    def unavailable(self, method: str) -> str:
+        if self.session.container is not None and method in ("edit", "build", "undo", "apply"):
+            return "a container is built already; open its model to change the recipe."
+        if method == "undo":
+            return "" if self._undo else "nothing was changed."
+        if method == "next_problem":
+            return "" if self.session.all_problems else "there is no problem."
+        if method in ("save", "build", "copy_yaml") and not self.session.recipe:
+            return "no model is open (o opens one)."
+        if method == "apply":
+            return "" if self._remedies() else "no finding has a remedy to apply."
+        return ""
+
+    def action_next_problem(self) -> None:
+        """Put the cursor on the next option with a problem."""
+        names = [o.name for o in OPTIONS if o.name in self.session.all_problems]
+        here = self.form.rows.option
+        if not names:
+            return
+        order = [o.name for o in OPTIONS]
+        at = order.index(here.name) if here is not None else -1
+        following = [n for n in names if order.index(n) > at]
+        self.go_to_option((following or names)[0])
+
+    def go_to_option(self, name: str) -> None:
+        """Focus an option; called by other workspaces too."""
+        try:
+            self.form.focus_option(name)
+        except ValueError:
+            near = did_you_mean(name, [o.name for o in OPTIONS])
+            self.notify(f"There is no option {printable(name, 60)}. {near}", markup=False)
+
+    def action_diff(self) -> None:
+        """Show the changes in the place of the help, or give it back."""
+        self.toggle_class("-show-diff")
+        self.query_one("#diff" if self.has_class("-show-diff") else "#options").focus()
+
+    def action_undo(self) -> None:
+        """Take back the last change of the recipe."""
+        if self._undo:
+            before = self._undo.pop()
+            names = {*before, *self.session.recipe}
+            self.session.set_values({name: before.get(name) for name in names})
+            self._draw()
+
+    def _remedies(self) -> list[dict[str, Any]]:
+        return [f for f in self.session.findings if f.get("changes")]
+
+    def action_apply(self) -> None:
+        """Apply the remedy of the first finding that has one; undo takes it back."""
+        for finding in self._remedies()[:1]:
+            self._change(finding["changes"])
+            self.notify(f"Applied: {printable(finding['remedy'])}. u takes it back.", markup=False)
+            self._draw()
+
+    @on(Rows.Chosen, "#issues")
+    def _issue_chosen(self, event: Rows.Chosen) -> None:
+        order = list(self.session.all_problems)
+        if event.index < len(order):
+            self.go_to_option(order[event.index])
+
+    def action_load(self) -> None:
+        """Choose a recipe file and take its values."""
+        from rknntui.screens.picker import PathPicker
+
+        def chosen(path: str | None) -> None:
+            if path:
+                self.workbench.open_path(path)
+
+        start = self.session.recipe_path or str(Path.cwd()) + "/"
+        self.app.push_screen(PathPicker("Load a recipe (.yaml)", start), chosen)
+
+    def action_save(self) -> None:
+        """Ask where, and before a file is replaced."""
+        model = Path(str(self.session.recipe.get("model") or "model"))
+        start = self.session.recipe_path or str(Path.cwd() / f"{model.stem}.yaml")
+        self.ask_new_file("Save the recipe", Path(start), self._save_recipe)
+
+    def _save_recipe(self, path: str, force: bool) -> None:
+        params = {"path": path, "recipe": self.session.recipe, "force": force}
+
+        def saved(answer: dict[str, Any]) -> None:
+            self.session.recipe_saved(str(answer["path"]))
+            self.notify(f"Wrote {answer['path']}.", markup=False)
+
+        self.ask("recipe.save", params, saved)
+
+    def action_build(self) -> None:
+        """Go to Quantize and build there."""
+        self.workbench.do(self._build())
+
+    async def _build(self) -> None:
+        await self.workbench.show("quantize")
+        workspace = self.workbench.workspace
+        if workspace is not None:
+            await workspace.run_action("build")
+
+    def copy_text(self) -> str:
+        option = self.form.rows.option
+        focused = self.screen.focused
+        if isinstance(focused, TextRows):
+            return focused.text()
+        if option is None:
+            return ""
+        return f"{option.name}: {self._edit_text(option)}"
+
+    def action_copy_yaml(self) -> None:
+        """Copy the recipe's file."""
+        self.workbench.copy_out(self.session.yaml)
+
+    def command_line(self) -> list[str]:
+        return command_for("build", self.session)
+
+
+def _with(recipe: dict[str, Any], option: Option, value: Any) -> dict[str, Any]:
+    changed = {**recipe, option.name: value}
+    if value is None or value == option.default:
+        changed.pop(option.name)
+    return changed

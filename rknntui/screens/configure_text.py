@@ -1,0 +1,126 @@
+"""What Configure says about an option, about problems, and about changes: lines of text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine import printable
+
+if TYPE_CHECKING:
+    from engine import Option
+    from rknntui.widgets.paint import Line
+
+__all__ = ["diff_lines", "finding_lines", "help_lines", "issue_lines"]
+
+_HOW = {
+    "bool": "left and right switch",
+    "int": "Enter edits, left and right count",
+    "choice": "left and right choose, Enter types",
+    "path": "Enter opens the picker",
+    "channels": "Enter edits: 127,127,127; inputs split by ;",
+    "shapes": "Enter edits: 1x3x224x224; inputs split by ;",
+    "names": "Enter edits: names split by commas",
+    "paths": "Enter edits: a path or - per input, split by ;",
+    "flags": "left and right switch, Enter edits one per input",
+    "text": "Enter edits",
+}
+
+
+def _wrapped(text: str, width: int, style: str, indent: str = "") -> list[Line]:
+    return [[(indent + row, style)] for row in textwrap.wrap(text, max(10, width - len(indent)))]
+
+
+def help_lines(option: Option, problem: str, elsewhere: int, width: int) -> list[Line]:
+    """The help of an option: its problem first, so that a low pane shows it.
+
+    Args:
+        option: under the cursor.
+        problem: why its value, or the text being typed, cannot be built.
+        elsewhere: number of other options with a problem.
+        width: cells.
+    """
+    lines: list[Line] = [[(option.name, "accent"), (f"  {option.flag}", "dim")]]
+    if problem:
+        lines += _wrapped(f"✗ {printable(problem)}", width, "bad")
+    lines += _wrapped(option.help, width, "")
+    default = option.render(option.default) or "unset"
+    facts = [f"default {default}"]
+    if option.choices:
+        shown = ", ".join(option.choices[:8]) + (" …" if len(option.choices) > 8 else "")
+        facts.append(f"one of {shown}")
+    if option.minimum is not None and option.maximum is not None:
+        facts.append(f"{option.minimum} to {option.maximum:,}")
+    facts.append(_whose(option))
+    facts.append(f"a change builds again from “{option.stage}”")
+    lines += _wrapped(" · ".join(facts), width, "dim")
+    lines += _wrapped(_HOW[option.kind] + ", Delete: default", width, "dim")
+    if elsewhere:
+        many = "problems" if elsewhere > 1 else "problem"
+        lines += _wrapped(f"✗ {elsewhere} more {many} elsewhere: n goes there", width, "warn")
+    return lines
+
+
+def _whose(option: Option) -> str:
+    if option.ours:
+        return "+ our own addition"
+    numbers = " and ".join(str(g) for g in option.generations)
+    return f"vendor's generation {numbers}"
+
+
+def issue_lines(
+    problems: Mapping[str, str], findings: Sequence[Mapping[str, Any]], width: int
+) -> list[Line]:
+    """A line a problem, in the order of the mapping, then the findings."""
+    lines: list[Line] = [
+        [("✗ ", "bad"), (f"{name}: ", "head"), (printable(message), "bad")]
+        for name, message in problems.items()
+    ]
+    lines += finding_lines(findings, width)
+    return lines or [[("✓ no problems, no findings", "good")]]
+
+
+def finding_lines(findings: Iterable[Mapping[str, Any]], width: int) -> list[Line]:
+    """Findings with cause and remedy, wrapped; the sign says how serious they are."""
+    signs = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
+    lines: list[Line] = []
+    for finding in findings:
+        sign, style = signs.get(str(finding["severity"]), ("i", "dim"))
+        where = printable(str(finding["where"]), 60)
+        what = f"{where}: {printable(str(finding['what']))}" if where else str(finding["what"])
+        rows = textwrap.wrap(what, max(10, width - 2))
+        lines += [
+            [(f"{sign} " if i == 0 else "  ", style), (row, "")] for i, row in enumerate(rows)
+        ]
+        if finding.get("cause"):
+            lines += _wrapped(f"Cause: {printable(str(finding['cause']))}", width, "dim", "  ")
+        if finding.get("remedy"):
+            applies = " (a applies it)" if finding.get("changes") else ""
+            remedy = f"Remedy: {printable(str(finding['remedy']))}{applies}"
+            lines += _wrapped(remedy, width, "dim", "  ")
+    return lines
+
+
+def diff_lines(
+    options: Iterable[Option],
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    where: str | None,
+    width: int,
+) -> list[Line]:
+    """What differs between a recipe's file and the recipe, option by option."""
+    name = printable(where.rsplit("/", 1)[-1], 60) if where else "the opened model"
+    lines: list[Line] = []
+    for option in options:
+        old, new = before.get(option.name), after.get(option.name)
+        if old == new:
+            continue
+        lines.append([(option.name, "head")])
+        for sign, value, style in (("-", old, "bad"), ("+", new, "good")):
+            unset = f"{option.render(option.default)} (default)".strip()
+            text = unset if value is None else option.render(value)
+            lines.append([(f"  {sign} ", style), (printable(text, max(10, width - 4)), "")])
+    if lines:
+        return [[(f"Changes against {name}", "accent")], *lines]
+    return [[(f"No changes against {name}.", "dim")]]

@@ -1,0 +1,127 @@
+"""A table of records with its caption, its filter line and the actions that every table has."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.widgets import Static
+
+from rknntui.actions import Action
+from rknntui.widgets.records import Record, RecordTable
+from rknntui.widgets.search import SearchLine
+
+__all__ = ["RecordView", "as_file", "table_actions"]
+
+
+def table_actions(noun: str) -> tuple[Action, ...]:
+    """The actions of a workspace whose tables sort, filter and export."""
+    return (
+        Action(f"{noun}.filter", "Filter", "Show only rows that have a text.", ("slash",)),
+        Action(f"{noun}.sort", "Sort", "Sort the table by the next column.", ("s",)),
+        Action(f"{noun}.reverse", "Reverse order", "Turn the table's order round.", ("S",)),
+        Action(
+            f"{noun}.save-table",
+            "Save table…",
+            "Write the table as shown to a .csv, .tsv or .json file.",
+            ("E",),
+        ),
+        Action(
+            f"{noun}.copy-table",
+            "Copy table",
+            "Copy the table as shown, columns split by tabs.",
+            ("ctrl+y",),
+        ),
+    )
+
+
+class RecordView(Vertical):
+    """Caption, table and filter line."""
+
+    DEFAULT_CSS = """
+    RecordView {
+        height: 1fr;
+        & > .caption {
+            height: 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis;
+        }
+        &:focus-within > .caption { color: $primary; text-style: bold; }
+    }
+    """
+
+    def __init__(
+        self,
+        title: str,
+        table: RecordTable,
+        *,
+        id: str | None = None,  # noqa: A002 - Textual's own name
+    ) -> None:
+        super().__init__(id=id)
+        self.title = title
+        self.table = table
+        self._caption = Static("", classes="caption", markup=False)
+        self._filter = SearchLine("filter: Enter keeps it, Esc shows all")
+
+    def compose(self) -> ComposeResult:
+        yield self._caption
+        yield self.table
+        yield self._filter
+
+    def on_mount(self) -> None:
+        self._tell()
+
+    def set_title(self, title: str) -> None:
+        """Change the first words of the caption."""
+        if title != self.title:
+            self.title = title
+            self._tell()
+
+    def on_record_table_arranged(self, event: RecordTable.Arranged) -> None:
+        """Say what is shown, in which order."""
+        event.stop()
+        self._tell()
+
+    def _tell(self) -> None:
+        table = self.table
+        shown, total = table.row_count, table.total
+        parts = [self.title]
+        if total:
+            parts.append(f"{shown} of {total}" if shown != total else str(total))
+        if table.sort_column is not None:
+            mark = "▼" if table.descending else "▲"
+            parts.append(f"by {table.columns[table.sort_column].title} {mark}")
+        if table.filter_text:
+            parts.append(f"with “{table.filter_text}”")
+        self._caption.update(" · ".join(parts))
+
+    def open_filter(self) -> None:
+        """Let the user type the filter."""
+        self._filter.open()
+
+    def on_search_line_typed(self, event: SearchLine.Typed) -> None:
+        """Filter as typed."""
+        event.stop()
+        if event.text.strip() != self.table.filter_text:
+            self.table.set_filter(event.text.strip())
+        if event.done:
+            self.table.focus()
+
+
+def as_file(suffix: str, rows: Sequence[Sequence[str]], records: Sequence[Record]) -> bytes:
+    """A table as a file: ``.json`` has the values, ``.tsv`` and every other suffix the texts.
+
+    Args:
+        suffix: ``.csv``, ``.tsv`` or ``.json``, in lower case.
+        rows: head and texts.
+        records: their values.
+    """
+    if suffix == ".json":
+        return (json.dumps(list(records), indent=1, default=str) + "\n").encode()
+    out = io.StringIO()
+    dialect: Any = "excel-tab" if suffix == ".tsv" else "excel"
+    csv.writer(out, dialect, lineterminator="\n").writerows(rows)
+    return out.getvalue().encode()

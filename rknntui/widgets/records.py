@@ -1,0 +1,194 @@
+"""A table of records: a column per key, some of them only where there is room."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.message import Message
+
+from rknntui.widgets.paint import Line
+from rknntui.widgets.table import Column, Table
+
+if TYPE_CHECKING:
+    from textual.strip import Strip
+
+__all__ = ["Field", "Record", "RecordTable"]
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A key of the records and the column that shows it; hidden while the table is narrower."""
+
+    key: str
+    column: Column
+    wanted_from: int = 0
+
+
+class RecordTable(Table):
+    """Records under a head, with what is said where there is none.
+
+    Args:
+        fields: from left to right.
+        id: the widget's id.
+        what: what it lists, one word for file names.
+        empty: what is shown where there is no record.
+    """
+
+    DEFAULT_CSS = """
+    RecordTable { height: 1fr; }
+    """
+    MARKS: ClassVar[tuple[str, str]] = ("▸", " ")
+
+    class Arranged(Message):
+        """Order, filter or records changed."""
+
+        def __init__(self, table: RecordTable) -> None:
+            super().__init__()
+            self.table = table
+
+        @property
+        def control(self) -> RecordTable:
+            """The table."""
+            return self.table
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        *,
+        id: str,  # noqa: A002 - Textual's own name
+        what: str,
+        empty: str = "",
+    ) -> None:
+        super().__init__([f.column for f in fields], id=id)
+        self.fields = tuple(fields)
+        self.what = what
+        self._shown = self.fields
+        self._empty = empty
+        self._records: list[Record] = []
+        self._told: Record | None = None
+
+    # -- records ---------------------------------------------------------------------------------
+
+    @property
+    def total(self) -> int:
+        """Number of records before the filter."""
+        return len(self._records)
+
+    @property
+    def records(self) -> list[Record]:
+        """The records as shown: filtered and in order."""
+        return [self._records[index] for index in self._order]
+
+    @property
+    def record(self) -> Record | None:
+        """The record under the cursor."""
+        return None if self.row is None else self._records[self.row]
+
+    def set_records(self, records: Sequence[Record], *, keep: str = "") -> None:
+        """Show other records.
+
+        Args:
+            records: plain data; a missing value or None is shown as a dash and sorted last.
+            keep: the key whose value finds the record that the cursor stays on.
+        """
+        kept = self.record.get(keep) if keep and self.record is not None else None
+        self._records = list(records)
+        self._order = []
+        self._fill()
+        if kept is not None:
+            self.select_record(keep, kept)
+        self._tell()
+
+    def _fill(self) -> None:
+        self.set_rows([tuple(r.get(f.key) for f in self._shown) for r in self._records])
+
+    def set_empty(self, text: str) -> None:
+        """Change what is shown where there is no record."""
+        if text != self._empty:
+            self._empty = text
+            self.refresh()
+
+    def select_record(self, key: str, value: Any) -> bool:
+        """Put the cursor on the first record with that value; lifts a filter that hides it."""
+        if self.filter_text and not any(r.get(key) == value for r in self.records):
+            self.set_filter("")
+        for index, record in enumerate(self.records):
+            if record.get(key) == value:
+                self.cursor = index
+                return True
+        return False
+
+    def sort_field(self, key: str | None, *, descending: bool = False) -> None:
+        """Sort by a field; None restores the given order."""
+        keys = [f.key for f in self._shown]
+        self.sort_by(keys.index(key) if key in keys else None, descending=descending)
+
+    def _arrange(self, keep: int | None) -> None:
+        super()._arrange(keep)
+        self.post_message(self.Arranged(self))
+        self._tell()
+
+    def _tell(self) -> None:
+        """Another record under the cursor is a move, also where its index stays."""
+        record = self.record
+        if record is not self._told:
+            self._told = record
+            self.post_message(self.Highlighted(self, self.cursor))
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        super().watch_cursor(old, new)
+        self._told = self.record
+
+    def as_rows(self, records: Sequence[Record] | None = None) -> list[tuple[str, ...]]:
+        """Head and texts of all fields, of the shown records or those given."""
+        shown = self.records if records is None else records
+        head = tuple(f.column.title for f in self.fields)
+        return [head, *(tuple(f.column.show(r.get(f.key)) for f in self.fields) for r in shown)]
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        """Show the fields that there is room for."""
+        width = self.scrollable_content_region.width
+        shown = tuple(f for f in self.fields if width >= f.wanted_from)
+        if shown == self._shown:
+            return
+        sorted_by = None if self.sort_column is None else self._shown[self.sort_column].key
+        keys = [f.key for f in shown]
+        self._shown, self.columns = shown, tuple(f.column for f in shown)
+        self.sort_column = keys.index(sorted_by) if sorted_by in keys else None
+        self._fill()
+
+    def head_line(self, y: int, width: int) -> Line:
+        return [("  ", ""), *super().head_line(y, width - 2)]
+
+    def row_line(self, index: int, width: int) -> Line:
+        mark = self.MARKS[0] if index == self.cursor else self.MARKS[1]
+        return [(f"{mark} ", ""), *super().row_line(index, width - 2)]
+
+    def render_line(self, y: int) -> Strip:
+        if self._order:
+            return super().render_line(y)
+        width = self.scrollable_content_region.width
+        lines = self._said(max(10, width - 4))
+        return self.paint([("  " + lines[y], "dim")] if y < len(lines) else [], width)
+
+    def _said(self, room: int) -> list[str]:
+        text = self._empty
+        if self._records:
+            text = f"Nothing here has “{self.filter_text}”; / and Esc show all."
+        return [
+            line
+            for paragraph in text.splitlines()
+            for line in textwrap.wrap(paragraph, room) or [""]
+        ]
+
+
+def number(digits: int, *, signed: bool = False) -> Callable[[Any], str]:
+    """A formatter with so many significant digits."""
+    return lambda value: f"{value:{'+' if signed else ''}.{digits}g}"
