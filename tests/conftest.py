@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from rknntui.demo import demo_folder
 
 # Before anything imports onnxruntime: else a device id and a database land in the home folder.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+# The clock of a shared machine proves nothing. Under CI hypothesis has a profile of its own.
+if not os.environ.get("CI"):
+    settings.register_profile("rknntui", deadline=None)
+    settings.load_profile("rknntui")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

@@ -1,0 +1,56 @@
+"""The helpers of ``.ci/run``, and the rule that what it must not miss is not skipped there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+REPORT = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
+
+
+def counts(repository: Path, *paths: Path) -> tuple[int, str]:
+    command = [sys.executable, str(repository / ".ci" / "counts.py"), *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+def test_counts_sum_all_reports(repository: Path, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.xml", tmp_path / "bad.xml"
+    good.write_text(REPORT.format(10, 0, 0, 2))
+    bad.write_text(REPORT.format(5, 1, 1, 1))
+    assert counts(repository, good, good) == (0, "16 passed, 0 failed, 4 skipped\n")
+    assert counts(repository, good, bad) == (1, "10 passed, 2 failed, 3 skipped\n")
+    assert counts(repository, tmp_path / "missing.xml") == (1, "0 passed, 0 failed, 0 skipped\n")
+
+
+def run_skipping_tests(repository: Path, folder: Path, required: str) -> str:
+    """The last line of pytest over one skipped zoo test, one skipped otherwise and one passing."""
+    (folder / "conftest.py").write_text((repository / "tests" / "conftest.py").read_text())
+    (folder / "test_it.py").write_text(
+        "import pytest\n"
+        "def test_zoo(zoo): pass\n"
+        "@pytest.mark.adb\ndef test_adb(): pytest.skip('no adb')\n"
+        "def test_other(): pytest.skip('just so')\n"
+        "def test_good(): pass\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-c", str(repository / "pyproject.toml"),
+         "--rootdir", str(repository), "-p", "no:cacheprovider", str(folder)],
+        env=os.environ
+        | {"RKNNTUI_REQUIRE": required, "RKNNTUI_ZOO": str(folder / "none"), "PYTEST_ADDOPTS": ""},
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    return done.stdout.splitlines()[-1]
+
+
+def test_a_required_test_that_is_skipped_fails(repository: Path, tmp_path: Path) -> None:
+    assert run_skipping_tests(repository, tmp_path, "").startswith("1 passed, 3 skipped")
+    line = run_skipping_tests(repository, tmp_path, "zoo adb")
+    assert "1 passed, 1 skipped" in line
+    assert "1 failed" in line
+    assert "1 error" in line, "a fixture that skips fails in the set-up"
