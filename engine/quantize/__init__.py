@@ -1,15 +1,25 @@
 """Calibration and quantization: from a float graph and samples to a QDQ graph and its table."""
 
 from engine.quantize.calibrate import Observation, Observations, calibrate
+from engine.quantize.operators import LAYOUT, WEIGHTED, Role, reason_for, role_of
+from engine.quantize.qdq import REASON
 from engine.quantize.quantize import ALGORITHMS, DTYPES, GRANULARITIES, Quantized, quantize
+from engine.quantize.vendor import lower_for_vendor
 
 __all__ = [
     "ALGORITHMS",
     "DTYPES",
     "GRANULARITIES",
+    "LAYOUT",
+    "REASON",
+    "WEIGHTED",
     "Observation",
     "Observations",
     "Quantized",
+    "Role",
     "calibrate",
+    "lower_for_vendor",
     "quantize",
+    "reason_for",
+    "role_of",
 ]

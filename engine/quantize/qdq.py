@@ -4,6 +4,9 @@ A quantized tensor's name stands for its dequantized value: the node that comput
 ``NAME/float``, which is quantized to ``NAME/quantized`` and dequantized to ``NAME``. Tensors that
 come in float (graph inputs, results of float operators) keep their names; their dequantized twin
 is ``NAME/dequantized``. Constants likewise: ``NAME/quantized`` holds the integers.
+
+A Relu or Clip behind an integer operator stays in the graph, without a scale before it: ONNX
+Runtime drops it where saturation does its work.
 """
 
 from __future__ import annotations
@@ -13,10 +16,9 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import ORIGIN, Graph, QuantParams, UniqueNames
+from engine.graph.ir import Graph, QuantParams, UniqueNames
 from engine.quantize.operators import Role
 from engine.quantize.plan import Plan, WeightPlan, data_inputs
-from engine.quantize.ranges import absorbs
 from engine.quantize.scheme import bias_params, quantize_bias, weight_params
 
 __all__ = ["REASON", "insert_qdq", "table_of"]
@@ -37,7 +39,6 @@ def insert_qdq(
         granularity: of the weights: ``channel`` or ``layer`` (one scale a tensor).
     """
     writer = _Writer(graph.copy(), plan, activations, granularity)
-    writer.drop_clamps()
     writer.weights()
     writer.constants()
     writer.activations()
@@ -58,25 +59,6 @@ class _Writer:
         self._values = dict(graph.values)
         self._names = UniqueNames(set(self._values) | {node.name or "" for node in graph.nodes})
         self._parameters: dict[tuple[str, bytes], ir.Value] = {}
-
-    def drop_clamps(self) -> None:
-        """Remove every Relu and Clip whose work the saturation of its output does."""
-        for tensor, clamps in self._plan.clamps.items():
-            params = self._params[tensor]
-            if not all(absorbs(params, clamp) for clamp in clamps):
-                continue
-            nodes = [self.graph.node(clamp.node) for clamp in clamps]
-            source, output = nodes[0].inputs[0], nodes[-1].outputs[0]
-            producer = None if source is None else source.producer()
-            if source is None or producer is None:
-                continue
-            origin = [producer.metadata_props.get(ORIGIN, producer.name or "")]
-            origin += [node.metadata_props.get(ORIGIN, node.name or "") for node in nodes]
-            producer.metadata_props[ORIGIN] = "\n".join(origin)
-            self._replace(output, source, keep_float_readers=False)
-            self._inner.remove(reversed(nodes), safe=True)
-            source.name = tensor
-            self._values[tensor] = source
 
     def weights(self) -> None:
         """Quantize the weights and biases of all weighted nodes."""

@@ -1,0 +1,108 @@
+"""Which layers of a QDQ graph truly run in integers: read from ONNX Runtime's optimised graph."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from engine.build import LayerCoverage
+from engine.graph.execute import Session
+from engine.graph.ir import Graph
+from engine.quantize import LAYOUT, REASON, WEIGHTED, Role, reason_for, role_of
+
+__all__ = ["integer_coverage"]
+
+_PLUMBING = frozenset({"QuantizeLinear", "DequantizeLinear", "Constant", "Relu", "Clip"})
+# ONNX Runtime's layout pass renames the nodes that it replaces
+_TOKEN = re.compile(r"(_token_\d+)+$")
+_INTEGERS = frozenset({onnx.TensorProto.UINT8, onnx.TensorProto.INT8})
+
+
+def integer_coverage(graph: Graph) -> tuple[LayerCoverage, ...]:
+    """How every layer of a QDQ graph runs in the simulator, in the order of the graph.
+
+    Layers are nodes that compute: those that only lay data out anew (Reshape, Transpose) and Relu
+    and Clip, which become part of the layer before, are left out, as is what gives no float tensor.
+
+    Raises:
+        SimulationError: the graph does not run.
+    """
+    with tempfile.TemporaryDirectory(prefix="rknntui-") as folder:
+        path = Path(folder) / "optimised.onnx"
+        Session(graph, optimised_model=path)
+        optimised = onnx.load(path)
+    kernels = _kernels(optimised)
+    return tuple(_covered(node, kernels) for node in _layers(graph))
+
+
+def _layers(graph: Graph) -> Iterable[ir.Node]:
+    for node in graph.nodes:
+        if node.op_type in _PLUMBING or node.op_type in LAYOUT:
+            continue
+        if node.outputs and node.outputs[0].dtype in (ir.DataType.FLOAT, None):
+            yield node
+
+
+def _kernels(optimised: onnx.ModelProto) -> dict[str, tuple[str, bool]]:
+    """Node name -> (operator, whether it takes 8-bit activations) in the optimised graph."""
+    types = {tensor.name: tensor.data_type for tensor in optimised.graph.initializer}
+    for value in (*optimised.graph.value_info, *optimised.graph.input):
+        types[value.name] = value.type.tensor_type.elem_type
+    found: dict[str, tuple[str, bool]] = {}
+    for node in optimised.graph.node:
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            types.update((name, types.get(name, 0)) for name in node.output)
+            if node.op_type == "QuantizeLinear" and len(node.input) > 2:
+                types[node.output[0]] = types.get(node.input[2], 0)
+            continue
+        linear = node.op_type.startswith("QLinear") or node.op_type == "QGemm"
+        integer = linear or any(types.get(name) in _INTEGERS for name in node.input)
+        found[_TOKEN.sub("", node.name)] = (node.op_type, integer)
+        if integer:
+            types.update((name, onnx.TensorProto.UINT8) for name in node.output)
+    return found
+
+
+def _covered(node: ir.Node, kernels: dict[str, tuple[str, bool]]) -> LayerCoverage:
+    name = node.name or ""
+    kernel, integer = kernels.get(name, (node.op_type, False))
+    reason = "" if integer else _reason(node, name in kernels)
+    return LayerCoverage(name, node.op_type, integer, kernel, reason)
+
+
+def _reason(node: ir.Node, found: bool) -> str:
+    """Why a layer runs in float, in words."""
+    noted = node.metadata_props.get(REASON)
+    if noted:
+        return noted
+    if role_of(node.op_type) in (Role.EMULATED, Role.FLOAT):
+        return reason_for(node.op_type)
+    data = node.inputs[0]
+    producer = None if data is None else data.producer()
+    if producer is None or producer.op_type != "DequantizeLinear":
+        return "its input is not quantized"
+    if role_of(node.op_type) is Role.SHARE:
+        return f"ONNX Runtime has no integer {node.op_type}; it only moves values, which is exact"
+    if node.op_type in WEIGHTED and not _weight_is_quantized(node):
+        return "its weights are not quantized"
+    readers = [use.node.op_type for value in node.outputs for use in value.uses()]
+    if any(reader in ("Relu", "Clip") for reader in readers):
+        return (
+            "saturation cannot do the work of the activation behind it, whose bounds are narrower"
+        )
+    if "QuantizeLinear" not in readers:
+        return "its output is not quantized"
+    if not found:
+        return "ONNX Runtime fused it with other float operators"
+    return f"ONNX Runtime has no integer kernel for this form of {node.op_type}"
+
+
+def _weight_is_quantized(node: ir.Node) -> bool:
+    weight = node.inputs[1] if len(node.inputs) > 1 else None
+    producer = None if weight is None else weight.producer()
+    return producer is not None and producer.op_type == "DequantizeLinear"

@@ -1,0 +1,231 @@
+"""The number format in numpy: what every quantized operator computes, bit by bit.
+
+Sums are exact (integers, held in float64 below 2**53), one multiplication by a float64 scale
+follows, then rounding to the nearest integer, halves to the even one, and saturation. No rule of
+the real NPU is known to the last bit; this is the one that the simulator keeps within 1 LSB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx.reference import ReferenceEvaluator
+
+from engine.base.errors import SimulationError
+from engine.graph.ir import IR_VERSION, OPSET, QuantParams
+from engine.simulate.layers import QuantizedLayer
+from engine.simulate.windows import averages, convolve, maxima
+
+__all__ = ["reference_layer"]
+
+
+def reference_layer(
+    layer: QuantizedLayer, values: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, ...]:
+    """The integers that one quantized layer writes.
+
+    Args:
+        layer: of a QDQ graph.
+        values: dequantized float32 values (or float values) of the node's inputs by tensor name;
+            those of constants are not needed.
+
+    Returns:
+        One array of integers (int64, within the output's dtype) per quantized output, in order.
+
+    Raises:
+        SimulationError: the reference has no rule for this operator's form.
+    """
+    operands = [_operand(layer, index, values) for index in range(len(layer.node.inputs))]
+    compute = _RULES.get(layer.node.op_type, _by_onnx)
+    results = compute(layer, operands)
+    integers = []
+    for result, output in zip(results, layer.outputs, strict=False):
+        if output is not None:
+            clamped = reduce(_clamp, layer.clamps, result)
+            integers.append(_round(clamped, output[1]))
+    return tuple(integers)
+
+
+class _Operand:
+    """One input: exact real value = steps * scale, steps being integers less the zero point."""
+
+    def __init__(self, steps: np.ndarray, scale: np.ndarray | float) -> None:
+        self.steps = steps
+        self.scale = scale
+
+    @property
+    def real(self) -> np.ndarray:
+        """The value in float64; per-channel scales are broadcast already."""
+        return self.steps * self.scale
+
+
+def _operand(
+    layer: QuantizedLayer, index: int, values: Mapping[str, np.ndarray]
+) -> _Operand | None:
+    value = layer.node.inputs[index]
+    if value is None:
+        return None
+    entry = layer.inputs[index]
+    if entry is None:
+        tensor = ir.convenience.get_const_tensor(value)
+        array = values[value.name or ""] if tensor is None else tensor.numpy()
+        kept = array.astype(np.float64) if array.dtype == np.float32 else array
+        return _Operand(kept, 1.0 if array.dtype == np.float32 else 1)
+    name, params, stored = entry
+    integers = stored if stored is not None else params.quantize(values[name])
+    shape = [1] * integers.ndim
+    if params.axis is not None:
+        shape[params.axis] = -1
+    zero = np.asarray(params.zero_point, dtype=np.float64).reshape(shape)
+    scale = np.asarray(params.scale, dtype=np.float64).reshape(shape)
+    steps = integers.astype(np.float64) - zero
+    return _Operand(steps, float(scale.reshape(-1)[0]) if params.axis is None else scale)
+
+
+def _round(result: np.ndarray, params: QuantParams) -> np.ndarray:
+    steps = np.rint(result / float(params.scale[0])) + params.zero_point[0]
+    return np.clip(steps, *params.limits).astype(np.int64)
+
+
+def _clamp(value: np.ndarray, node: ir.Node) -> np.ndarray:
+    if node.op_type == "Relu":
+        return np.asarray(np.maximum(value, 0.0))
+    bounds = [None if v is None else ir.convenience.get_const_tensor(v) for v in node.inputs[1:3]]
+    for bound, pick in zip(bounds, (np.maximum, np.minimum), strict=False):
+        if bound is not None:
+            value = np.asarray(pick(value, bound.numpy().astype(np.float64)))
+    return value
+
+
+Rule = Callable[[QuantizedLayer, list[_Operand | None]], list[np.ndarray]]
+
+
+def _given(operands: list[_Operand | None], index: int) -> _Operand:
+    operand = operands[index] if index < len(operands) else None
+    if operand is None:
+        raise SimulationError(f"An operator of the quantized graph lacks its input {index}.")
+    return operand
+
+
+def _channel_scale(weight: _Operand, rank: int, axis: int) -> np.ndarray | float:
+    """The weight's scale, shaped to multiply an output whose channels are at ``axis``."""
+    if isinstance(weight.scale, float):
+        return weight.scale
+    shape = [1] * rank
+    shape[axis] = -1
+    return weight.scale.reshape(shape)
+
+
+def _conv(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+    data, weight = _given(operands, 0), _given(operands, 1)
+    sums = convolve(layer.node, data.steps, weight.steps)
+    shape = (1, -1) + (1,) * (sums.ndim - 2)
+    bias = operands[2] if len(operands) > 2 else None
+    if bias is not None:
+        sums = sums + bias.steps.reshape(shape)
+    return [sums * (float(data.scale) * _channel_scale(weight, sums.ndim, 1))]
+
+
+def _gemm(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+    left, right = _given(operands, 0), _given(operands, 1)
+    flip = layer.node.attributes.get_int
+    a = left.steps.T if flip("transA", 0) else left.steps
+    b = right.steps.T if flip("transB", 0) else right.steps
+    sums = a @ b
+    bias = operands[2] if len(operands) > 2 else None
+    if bias is not None:
+        sums = sums + bias.steps.reshape(1, -1)
+    return [sums * (float(left.scale) * _channel_scale(right, 2, 1))]
+
+
+def _matmul(_layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+    left, right = _given(operands, 0), _given(operands, 1)
+    sums = np.matmul(left.steps, right.steps)
+    return [sums * (float(left.scale) * _channel_scale(right, sums.ndim, sums.ndim - 1))]
+
+
+def _add(_layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+    return [_given(operands, 0).real + _given(operands, 1).real]
+
+
+def _mul(_layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+    left, right = _given(operands, 0), _given(operands, 1)
+    return [(left.steps * right.steps) * (left.scale * right.scale)]
+
+
+def _sigmoid(_layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+    return [1.0 / (1.0 + np.exp(-_given(operands, 0).real))]
+
+
+def _leaky_relu(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+    real = _given(operands, 0).real
+    return [np.where(real >= 0, real, real * layer.node.attributes.get_float("alpha", 0.01))]
+
+
+def _global_average(_layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+    data = _given(operands, 0)
+    axes = tuple(range(2, data.steps.ndim))
+    count = int(np.prod([data.steps.shape[axis] for axis in axes]))
+    return [data.steps.sum(axis=axes, keepdims=True) * (float(data.scale) / count)]
+
+
+def _average(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+    data = _given(operands, 0)
+    return [averages(layer.node, data.steps) * float(data.scale)]
+
+
+def _max_pool(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+    data = _given(operands, 0)
+    return [maxima(layer.node, data.steps) * float(data.scale)]
+
+
+def _concat(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+    parts = [operand.real for operand in operands if operand is not None]
+    return [np.concatenate(parts, axis=layer.node.attributes.get_int("axis", 0))]
+
+
+def _by_onnx(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
+    """Any other operator: ONNX's own reference on the exact values, in float32."""
+    node = ir.to_proto(layer.node)
+    names = [name for name in dict.fromkeys(node.input) if name]
+    feeds = {}
+    for name, operand in zip(node.input, operands, strict=True):
+        if name and operand is not None:
+            real = operand.real
+            feeds[name] = real.astype(np.float32) if real.dtype == np.float64 else real
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [node],
+            "layer",
+            [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in names],
+            [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in node.output],
+        ),
+        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+    )
+    try:
+        results = ReferenceEvaluator(model).run(None, feeds)
+    except (NotImplementedError, RuntimeError, ValueError, TypeError) as error:
+        raise SimulationError(
+            f"The numpy reference cannot compute {layer.node.op_type} ({layer.name})."
+        ) from error
+    return [np.asarray(result, dtype=np.float64) for result in results]
+
+
+_RULES: dict[str, Rule] = {
+    "Conv": _conv,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "Add": _add,
+    "Mul": _mul,
+    "Sigmoid": _sigmoid,
+    "LeakyRelu": _leaky_relu,
+    "GlobalAveragePool": _global_average,
+    "AveragePool": _average,
+    "MaxPool": _max_pool,
+    "Concat": _concat,
+}

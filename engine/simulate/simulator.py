@@ -1,0 +1,119 @@
+"""A build as something that runs: the float graph and its quantized form, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from engine.base.findings import Finding
+from engine.graph.execute import Session
+from engine.graph.ir import Graph, TensorSpec
+from engine.simulate.selfcheck import check_saturation
+
+__all__ = ["Simulator"]
+
+FLOAT_NOTE = Finding(
+    code="simulated-in-float32",
+    severity="info",
+    where="simulator",
+    what="The build is not quantized: it is simulated in float32.",
+    cause="The NPU would compute in float16, whose rounding is not simulated yet.",
+    remedy="Expect small differences on a board.",
+)
+
+
+class Simulator:
+    """Runs a build here: simulated results of the quantized graph, golden ones of the float graph.
+
+    Sessions are opened at first use and reused. All results are float32 (or the graph's own types
+    for integer outputs); quantized tensors come dequantized.
+
+    Args:
+        float_graph: the optimised float graph.
+        qdq_graph: its quantized form; None for a build without quantization, whose simulated
+            results are those of the float graph (see :attr:`findings`).
+        threads: of ONNX Runtime.
+        outputs: inner tensors that will be asked for, so that one session can give them all.
+    """
+
+    def __init__(
+        self,
+        float_graph: Graph,
+        qdq_graph: Graph | None = None,
+        threads: int = 1,
+        *,
+        outputs: Sequence[str] = (),
+    ) -> None:
+        self._float_graph = float_graph
+        self._graph = float_graph if qdq_graph is None else qdq_graph
+        self._quantized = qdq_graph is not None
+        self._threads = threads
+        self._inner = tuple(outputs)
+
+    @property
+    def quantized(self) -> bool:
+        """Whether :meth:`run` computes in integers."""
+        return self._quantized
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The graph's inputs."""
+        return self._graph.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The graph's outputs."""
+        return self._graph.outputs
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(spec.name for spec in self._graph.outputs)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What limits the simulation on this machine; checked once a process."""
+        if not self._quantized:
+            return (FLOAT_NOTE,)
+        found = check_saturation()
+        return () if found is None else (found,)
+
+    @cached_property
+    def _session(self) -> Session:
+        return Session(self._graph, outputs=self._inner, threads=self._threads)
+
+    @cached_property
+    def _golden(self) -> Session:
+        if not self._quantized:
+            return self._session
+        return Session(self._float_graph, outputs=self._inner, threads=self._threads)
+
+    def run(
+        self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Simulated results.
+
+        Args:
+            feeds: an array for every input, of its shape and dtype.
+            outputs: tensors to give, any of the graph; the graph's outputs when None.
+
+        Returns:
+            tensor name -> array. A quantized tensor is given as the next layer sees it,
+            dequantized to float32.
+
+        Raises:
+            UsageError: feeds that do not fit the inputs.
+            GraphError: a name in ``outputs`` that the graph does not have.
+            SimulationError: ONNX Runtime failed.
+        """
+        return self._session.run(feeds, self._asked(outputs))
+
+    def run_float(
+        self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Golden results, of the float graph in float32; arguments and errors as of :meth:`run`."""
+        return self._golden.run(feeds, self._asked(outputs))
+
+    def _asked(self, outputs: Sequence[str] | None) -> Sequence[str]:
+        return self._names if outputs is None else outputs
