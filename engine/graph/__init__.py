@@ -1,1 +1,1 @@
-"""The engine's graph: its form (``ir``), its execution (``execute``) and its rewrites (``passes``)."""
+"""The graph: its form (``ir``), its execution (``execute``), its rewrites (``passes``)."""

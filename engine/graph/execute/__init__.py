@@ -1,7 +1,16 @@
 """Graphs that run in ONNX Runtime, and distances between their results."""
 
+from engine.graph.execute.lower import is_quantized, lower_for_runtime
 from engine.graph.execute.metrics import cosine, euclidean, sqnr
 from engine.graph.execute.runtime import ort
 from engine.graph.execute.session import Session
 
-__all__ = ["Session", "cosine", "euclidean", "ort", "sqnr"]
+__all__ = [
+    "Session",
+    "cosine",
+    "euclidean",
+    "is_quantized",
+    "lower_for_runtime",
+    "ort",
+    "sqnr",
+]

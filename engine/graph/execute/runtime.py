@@ -8,8 +8,27 @@ import os
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 import onnxruntime as ort
+from onnxruntime.capi import onnxruntime_pybind11_state as _state
 
-# 3: errors only; warnings would be written over the screen
-ort.set_default_logger_severity(3)
+# 4: fatal only; anything else is raised as well and would be written over the screen
+ort.set_default_logger_severity(4)
 
-__all__ = ["ort"]
+# Its errors have no base class of their own. It raises RuntimeError and ValueError from Python.
+RUNTIME_ERRORS: tuple[type[Exception], ...] = (
+    _state.Fail,
+    _state.InvalidArgument,
+    _state.InvalidGraph,
+    _state.InvalidProtobuf,
+    _state.EPFail,
+    _state.EngineError,
+    _state.ModelRequiresCompilation,
+    _state.NoModel,
+    _state.NoSuchFile,
+    _state.NotFound,
+    _state.NotImplemented,
+    _state.RuntimeException,
+    RuntimeError,
+    ValueError,
+)
+
+__all__ = ["RUNTIME_ERRORS", "ort"]

@@ -2,20 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from engine.graph.execute.runtime import ort
+from engine.base.errors import SimulationError, UsageError
+from engine.base.text import did_you_mean, printable
+from engine.graph.execute.feeds import check_feeds
+from engine.graph.execute.lower import lower_for_runtime
+from engine.graph.execute.observe import Fetch, expose
+from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
 from engine.graph.ir.graph import Graph
+from engine.graph.ir.shapes import infer_shapes
 from engine.graph.ir.spec import TensorSpec
 
-__all__ = ["Session"]
+__all__ = ["LEVELS", "Session"]
+
+LEVELS: Mapping[str, Any] = {
+    "disabled": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+
+# Sessions kept for sets of inner tensors besides the plain one; each holds the weights once more.
+_KEPT_PLANS = 2
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A session of ONNX Runtime, and how each tensor comes out of it."""
+
+    session: Any
+    fetches: Mapping[str, Fetch]
 
 
 class Session:
-    """Minimal first form."""
+    """A float or QDQ graph, loaded in ONNX Runtime on the CPU.
+
+    The same graph, feeds and number of threads give the same results. A QDQ graph runs in the form
+    that :func:`engine.graph.execute.lower_for_runtime` gives it; names, types and numbers stay
+    those of the graph that was handed in. Fetching inner tensors of a QDQ graph changes neither its
+    results nor its integer kernels; that of a float graph can keep ONNX Runtime from fusing
+    operators, which changes last bits.
+
+    Args:
+        model: the graph, or the bytes of :meth:`Graph.to_bytes`.
+        outputs: inner tensors that :meth:`run` gives besides the graph's outputs.
+        threads: of one operator; operators run one after the other.
+        optimised_model: where ONNX Runtime writes the graph that it really runs.
+        level: ``disabled``, ``basic``, ``extended`` or ``all``.
+        lower: whether int8 activations run as uint8.
+
+    Raises:
+        SimulationError: ONNX Runtime does not take the graph; names the node.
+        GraphError: ``outputs`` names what the graph does not have.
+        UsageError: an unknown ``level`` or fewer than one thread.
+    """
 
     def __init__(
         self,
@@ -24,56 +73,139 @@ class Session:
         outputs: Sequence[str] | None = None,
         threads: int = 1,
         optimised_model: Path | None = None,
-        level: str = "extended",
+        level: str = "all",
+        lower: bool = True,
     ) -> None:
-        if outputs and isinstance(model, bytes):
-            model = Graph.from_bytes(model)
-        if isinstance(model, Graph):
-            if outputs:
-                model = model.copy()
-                have = {v.name for v in model.model.graph.outputs}
-                for name in outputs:
-                    if name not in have:
-                        model.model.graph.outputs.append(model.value(name))
-            data = model.to_bytes()
-        else:
-            data = model
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.graph_optimization_level = {
-            "disabled": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
-            "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
-            "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
-            "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
-        }[level]
-        options.add_session_config_entry("session.x64quantprecision", "1")
-        if optimised_model is not None:
-            options.optimized_model_filepath = str(optimised_model)
-        self._session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        if level not in LEVELS:
+            raise UsageError(
+                f"There is no optimization level {level!r} of the runtime.",
+                remedy=did_you_mean(level, LEVELS) or f"Levels: {', '.join(LEVELS)}.",
+            )
+        if threads < 1:
+            raise UsageError(f"A session runs on at least one thread, not {threads}.")
+        self._graph = _typed(Graph.from_bytes(model) if isinstance(model, bytes) else model)
+        self._lowered = lower_for_runtime(self._graph) if lower else self._graph
+        self._threads = threads
+        self._level = level
+        self._plans: OrderedDict[frozenset[str], _Plan] = OrderedDict()
+        own = [spec.name for spec in self._graph.outputs]
+        self._names = own + [name for name in outputs or () if name not in own]
+        self._plain = self._open(self._names, optimised_model)
+        self._inputs = self._graph.inputs
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """Inputs."""
-        return tuple(_spec(arg) for arg in self._session.get_inputs())
+        """The graph's inputs."""
+        return self._inputs
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        """Outputs."""
-        return tuple(_spec(arg) for arg in self._session.get_outputs())
+        """What :meth:`run` gives by default: the graph's outputs, then the named inner tensors."""
+        return tuple(self._graph.spec(name) for name in self._names)
 
     def run(
         self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
     ) -> dict[str, np.ndarray]:
-        """Run."""
-        names = list(outputs) if outputs else [spec.name for spec in self.outputs]
-        return dict(zip(names, self._session.run(names, dict(feeds)), strict=True))
+        """Run once.
+
+        Args:
+            feeds: an array for every input, of its shape and dtype.
+            outputs: the tensors to give, any of the graph; a set of inner tensors that was not
+                asked for before opens another session, the last two of which are kept.
+
+        Returns:
+            tensor name -> array, in the order asked for. Tensors of the same names as in the
+            graph, with its dtypes; a float tensor of a QDQ graph that is quantized is given as
+            the next layer sees it, quantized and dequantized.
+
+        Raises:
+            UsageError: feeds that do not fit the inputs.
+            GraphError: an unknown name in ``outputs``.
+            SimulationError: ONNX Runtime failed; names the node.
+        """
+        names = self._names if outputs is None else list(dict.fromkeys(outputs))
+        plan = self._plan(names)
+        arrays = check_feeds(feeds, self._inputs)
+        wanted = {name: plan.fetches[name] for name in names}
+        sources = list(dict.fromkeys(f.source for f in wanted.values() if f.source))
+        fed = {source: arrays[source] for source in sources if source in arrays}
+        asked = [source for source in sources if source not in arrays]
+        got = dict(fed)
+        if asked:
+            with simulation_errors():
+                got.update(zip(asked, plan.session.run(asked, arrays), strict=True))
+        return {
+            name: fetch.constant if fetch.constant is not None else fetch.finish(got[fetch.source])
+            for name, fetch in wanted.items()
+        }
+
+    def _plan(self, names: Sequence[str]) -> _Plan:
+        if all(name in self._plain.fetches for name in names):
+            return self._plain
+        key = frozenset(names)
+        found = self._plans.get(key)
+        if found is None:
+            found = self._plans[key] = self._open(names, None)
+            while len(self._plans) > _KEPT_PLANS:
+                self._plans.popitem(last=False)
+        self._plans.move_to_end(key)
+        return found
+
+    def _open(self, names: Sequence[str], optimised_model: Path | None) -> _Plan:
+        graph, fetches = self._lowered, {name: Fetch(name) for name in names}
+        if not {*names} <= {spec.name for spec in self._graph.outputs}:
+            graph, fetches = expose(self._graph, self._lowered, names)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = self._threads
+        options.inter_op_num_threads = 1
+        options.graph_optimization_level = LEVELS[self._level]
+        options.log_severity_level = 4
+        # Exact sums where U8S8 kernels would saturate in 16 bits (AVX2, AVX512 without VNNI)
+        options.add_session_config_entry("session.x64quantprecision", "1")
+        if optimised_model is not None:
+            options.optimized_model_filepath = str(optimised_model)
+        data = graph.to_bytes()
+        with simulation_errors():
+            session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        return _Plan(session, fetches)
 
 
-_DTYPES = {"float": "float32", "double": "float64"}
+def _typed(graph: Graph) -> Graph:
+    """The graph with the types of its tensors, which exposing inner ones goes by."""
+    typed = all(value.dtype is not None for node in graph.nodes for value in node.outputs)
+    return graph if typed else infer_shapes(graph)
 
 
-def _spec(arg: ort.NodeArg) -> TensorSpec:
-    dtype = arg.type.removeprefix("tensor(").removesuffix(")")
-    shape = tuple(d if isinstance(d, int) else -1 for d in arg.shape)
-    return TensorSpec(arg.name, shape, _DTYPES.get(dtype, dtype))
+_NODE = (
+    re.compile(r"while running (?P<op>\S+) node\. Name:'(?P<name>[^']*)'"),
+    re.compile(r"Node \((?P<name>[^)]*)\) Op \((?P<op>[^)]*)\)"),
+    re.compile(r"implementation for (?P<op>\w+)\(\d+\) node with name '(?P<name>[^']*)'"),
+    re.compile(r"node \((?P<op>\w*):(?P<name>[^)]*)\)"),
+    re.compile(r"Node:(?P<name>\S*) .*?(?P<op>\w+)\("),
+)
+
+
+@contextmanager
+def simulation_errors() -> Iterator[None]:
+    """Turn what ONNX Runtime raises into a :class:`SimulationError` that names the node."""
+    try:
+        yield
+    except RUNTIME_ERRORS as error:
+        text = str(error)
+        where = "The graph"
+        for pattern in _NODE:
+            found = pattern.search(text)
+            if found:
+                where = f"Node {printable(found['name'], 120)!r} ({printable(found['op'], 40)})"
+                break
+        reason = text.rsplit("Status Message: ", 1)[-1].split("\n")[0]
+        raise SimulationError(
+            f"{where} did not run in ONNX Runtime: {printable(reason, 300)}",
+            cause="The runtime has no kernel for these types, or the shapes do not fit.",
+            remedy="Cut the graph there with 'outputs', or export the model with another opset.",
+        ) from error
+    except MemoryError as error:
+        raise SimulationError(
+            "There was not enough memory to run the graph.",
+            remedy="Close other programs or use a smaller input size.",
+        ) from error

@@ -130,7 +130,9 @@ class Graph:
     def copy(self) -> Graph:
         """A graph of its own that shares only the (immutable) tensors of constants."""
         with _no_collection():
-            return Graph(self.model.clone())
+            clone = self.model.clone()
+            _own_types(clone.graph)
+            return Graph(clone)
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -232,3 +234,12 @@ def _attach(graph: ir.Graph, weights: Mapping[str, onnx.TensorProto]) -> None:
         if name in values:
             values[name].const_value = ir.serde.deserialize_tensor(tensor)
             graph.register_initializer(values[name])
+
+
+def _own_types(graph: ir.Graph) -> None:
+    """Give each value a type object of its own: clones share them, and ``dtype`` writes to it."""
+    values = [*graph.inputs, *graph.initializers.values()]
+    values += [value for node in graph for value in node.outputs]
+    for value in values:
+        if isinstance(value.type, ir.TensorType):
+            value.type = ir.TensorType(value.type.dtype)

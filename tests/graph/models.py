@@ -1,0 +1,125 @@
+"""Small models made by code, for the tests of graphs and of their execution."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+INT8, UINT8 = TensorProto.INT8, TensorProto.UINT8
+
+
+def finish(
+    nodes: list[onnx.NodeProto],
+    inputs: list[onnx.ValueInfoProto],
+    outputs: list[onnx.ValueInfoProto],
+    constants: dict[str, np.ndarray] | None = None,
+    *,
+    opset: int = 21,
+    ir_version: int = 10,
+    name: str = "net",
+) -> onnx.ModelProto:
+    """A model of the pinned versions."""
+    tensors = [numpy_helper.from_array(array, key) for key, array in (constants or {}).items()]
+    graph = helper.make_graph(nodes, name, inputs, outputs, tensors)
+    imports = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
+
+
+def tensor(name: str, *shape: int | str, dtype: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
+    """A typed and shaped value."""
+    return helper.make_tensor_value_info(name, dtype, list(shape))
+
+
+def float_net(seed: int = 0, *, opset: int = 21, batch: int | str = 1) -> onnx.ModelProto:
+    """Of x (1, 3, 8, 8) -> Conv, Relu -> h -> Conv -> a; Add(h', a) -> Gemm -> y (1, 5)."""
+    rng = np.random.default_rng(seed)
+    constants = {
+        "w1": rng.normal(size=(6, 3, 3, 3)).astype(np.float32),
+        "b1": rng.normal(size=6).astype(np.float32),
+        "w2": rng.normal(size=(6, 6, 1, 1)).astype(np.float32),
+        "w3": rng.normal(size=(6, 5)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], name="/body/conv1", pads=[1] * 4),
+        helper.make_node("Relu", ["c1"], ["h"], name="/body/relu1"),
+        helper.make_node("Conv", ["h", "w2"], ["a"], name="/body/conv2"),
+        helper.make_node("Add", ["h", "a"], ["s"], name="/body/add"),
+        helper.make_node("GlobalAveragePool", ["s"], ["p"], name="/head/pool"),
+        helper.make_node("Flatten", ["p"], ["f"], name="/head/flatten"),
+        helper.make_node("Gemm", ["f", "w3"], ["y"], name="/head/gemm"),
+    ]
+    inputs, outputs = [tensor("x", batch, 3, 8, 8)], [tensor("y", batch, 5)]
+    return finish(nodes, inputs, outputs, constants, opset=opset)
+
+
+class QdqBuilder:
+    """Builds a QDQ graph whose activations are int8 or uint8, weights int8, biases int32."""
+
+    def __init__(self, dtype: str, seed: int = 0) -> None:
+        self.dtype = np.dtype(dtype)
+        self.rng = np.random.default_rng(seed)
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, np.ndarray] = {}
+        self.scales: dict[str, float] = {}
+
+    def quantize(self, name: str, scale: float, zero_point: int, *, output: str = "") -> str:
+        """Q and DQ of a tensor; ``zero_point`` is that of int8. Gives the dequantized name."""
+        offset = 128 if self.dtype == np.uint8 else 0
+        self.constants[f"{name}_s"] = np.array(scale, np.float32)
+        self.constants[f"{name}_z"] = np.array(zero_point + offset, self.dtype)
+        params = [f"{name}_s", f"{name}_z"]
+        done = output or f"{name}_dq"
+        self.nodes += [
+            helper.make_node("QuantizeLinear", [name, *params], [f"{name}_q"], name=f"{name}_Q"),
+            helper.make_node("DequantizeLinear", [f"{name}_q", *params], [done], name=f"{name}_DQ"),
+        ]
+        self.scales[done] = scale
+        return done
+
+    def conv(self, x: str, y: str, channels: tuple[int, int], *, relu: bool = False) -> str:
+        """A 3x3 convolution of a dequantized tensor, per channel weights, optional Relu."""
+        before, after = channels
+        scale = (self.rng.random(after) * 0.01 + 0.01).astype(np.float32)
+        size = (after, before, 3, 3)
+        self.constants[f"{y}_w"] = self.rng.integers(-127, 128, size).astype(np.int8)
+        self.constants[f"{y}_ws"] = scale
+        self.constants[f"{y}_wz"] = np.zeros(after, np.int8)
+        self.constants[f"{y}_b"] = self.rng.integers(-1000, 1000, after).astype(np.int32)
+        self.constants[f"{y}_bs"] = scale * np.float32(self.scales[x])
+        self.constants[f"{y}_bz"] = np.zeros(after, np.int32)
+        out = f"{y}_pre" if relu else y
+        self.nodes += [
+            helper.make_node(
+                "DequantizeLinear", [f"{y}_w", f"{y}_ws", f"{y}_wz"], [f"{y}_wd"], axis=0
+            ),
+            helper.make_node(
+                "DequantizeLinear", [f"{y}_b", f"{y}_bs", f"{y}_bz"], [f"{y}_bd"], axis=0
+            ),
+            helper.make_node(
+                "Conv", [x, f"{y}_wd", f"{y}_bd"], [out], pads=[1] * 4, name=f"{y}_conv"
+            ),
+        ]
+        if relu:
+            self.nodes.append(helper.make_node("Relu", [out], [y], name=f"{y}_relu"))
+        return y
+
+
+def qdq_net(dtype: str = "int8", seed: int = 0) -> onnx.ModelProto:
+    """Of x (1, 4, 12, 12) -> Conv+Relu c1 -> Conv c2; Add s; Add constant k; Conv c3 -> y."""
+    b = QdqBuilder(dtype, seed)
+    x = b.quantize("x", 0.02, 3)
+    h = b.quantize(b.conv(x, "c1", (4, 8), relu=True), 0.05, -128)
+    c = b.quantize(b.conv(h, "c2", (8, 8)), 0.1, 5)
+    b.nodes.append(helper.make_node("Add", [h, c], ["s"], name="add"))
+    s = b.quantize("s", 0.15, -7)
+    offset = 128 if dtype == "uint8" else 0
+    b.constants["k_q"] = (b.rng.integers(-128, 128, (1, 8, 1, 1)) + offset).astype(dtype)
+    b.constants["k_s"] = np.array(0.01, np.float32)
+    b.constants["k_z"] = np.array(2 + offset, dtype)
+    b.nodes.append(helper.make_node("DequantizeLinear", ["k_q", "k_s", "k_z"], ["k"], name="k_DQ"))
+    b.nodes.append(helper.make_node("Add", [s, "k"], ["t"], name="add_constant"))
+    t = b.quantize("t", 0.15, 0)
+    b.conv(t, "c3", (8, 4))
+    b.quantize("c3", 0.2, 11, output="y")
+    return finish(b.nodes, [tensor("x", 1, 4, 12, 12)], [tensor("y", 1, 4, 12, 12)], b.constants)
