@@ -305,10 +305,10 @@ class Configure(TableWorkspace):
         order = [o.name for o in OPTIONS]
         at = order.index(here.name) if here is not None else -1
         following = [n for n in names if order.index(n) > at]
-        self.go_to_option((following or names)[0])
+        self.focus_option((following or names)[0])
 
-    def go_to_option(self, name: str) -> None:
-        """Focus an option; called by other workspaces too."""
+    def focus_option(self, name: str) -> None:
+        """Focus an option; other workspaces lead here."""
         try:
             self.form.focus_option(name)
         except ValueError:
@@ -342,7 +342,7 @@ class Configure(TableWorkspace):
     def _issue_chosen(self, event: Rows.Chosen) -> None:
         order = list(self.session.all_problems)
         if event.index < len(order):
-            self.go_to_option(order[event.index])
+            self.focus_option(order[event.index])
 
     def action_load(self) -> None:
         """Choose a recipe file and take its values."""
@@ -372,13 +372,7 @@ class Configure(TableWorkspace):
 
     def action_build(self) -> None:
         """Go to Quantize and build there."""
-        self.workbench.do(self._build())
-
-    async def _build(self) -> None:
-        await self.workbench.show("quantize")
-        workspace = self.workbench.workspace
-        if workspace is not None:
-            await workspace.run_action("build")
+        self.workbench.do(self.build_there())
 
     def copy_text(self) -> str:
         option = self.form.rows.option

@@ -83,6 +83,24 @@ class TableWorkspace(Workspace):
             return
         self.notify(f"Wrote {len(table.records)} rows to {path}.", markup=False)
 
+    # -- links -----------------------------------------------------------------------------------
+
+    async def go_to_option(self, name: str) -> None:
+        """Show an option in Configure."""
+        await self.workbench.show("configure")
+        target = self.workbench.workspace
+        if target is not None:
+            getattr(target, "focus_option")(name)  # noqa: B009 - another workspace's
+
+    async def build_there(self) -> None:
+        """Show Quantize and build."""
+        await self.workbench.show("quantize")
+        target = self.workbench.workspace
+        if target is not None:
+            await self.app.run_action("build", target)
+
+    # -- files -----------------------------------------------------------------------------------
+
     def ask_new_file(
         self,
         title: str,

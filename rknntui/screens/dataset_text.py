@@ -1,0 +1,59 @@
+"""What Dataset says about a dataset and about the channels of one sample: lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine import printable
+
+if TYPE_CHECKING:
+    from rknntui.widgets.paint import Line
+
+__all__ = ["channel_lines", "facts_text"]
+
+_SLACK = 1e-3
+
+
+def facts_text(path: str | None, facts: Mapping[str, Any] | None) -> str:
+    """One line: where, how much, which sizes, whether a build would stop."""
+    if not path:
+        return "no dataset"
+    parts = [printable(path, 200)]
+    if facts is not None:
+        parts.append(f"{facts['samples']} samples")
+        if facts["files"] != facts["samples"]:
+            parts.append(f"{facts['files']} files")
+        sizes = [f"{size} ×{count}" for size, count in facts["sizes"][:3]]
+        if len(facts["sizes"]) > 3:
+            sizes.append(f"{len(facts['sizes']) - 3} more sizes")
+        parts += sizes
+        bad = len(facts["problems"])
+        parts.append(f"✗ {bad} problems" if bad else "✓ no problems")
+    return " · ".join(parts)
+
+
+def channel_lines(
+    channels: Sequence[Mapping[str, float]],
+    expected: Sequence[Sequence[float]],
+    width: int,
+) -> list[Line]:
+    """A line a channel: what reaches the network, and the range that mean and std promise."""
+    if not channels:
+        return [[("more than 16 channels: no statistics", "dim")]]
+    wide = width >= 46
+    head = f"{'ch':>2} {'min':>8} {'max':>8}" + (f" {'mean':>8} {'std':>8}" if wide else "")
+    lines: list[Line] = [[(head + "  promised", "head")]]
+    for index, channel in enumerate(channels):
+        text = f"{index:>2} {channel['minimum']:>8.4g} {channel['maximum']:>8.4g}"
+        if wide:
+            text += f" {channel['mean']:>8.4g} {channel['std']:>8.4g}"
+        line: Line = [(text, "")]
+        if index < len(expected):
+            low, high = expected[index]
+            slack = _SLACK * max(1.0, high - low)
+            inside = low - slack <= channel["minimum"] and channel["maximum"] <= high + slack
+            sign = ("  ✓ ", "good") if inside else ("  ✗ ", "bad")
+            line += [sign, (f"{low:.4g}..{high:.4g}", "")]
+        lines.append(line)
+    return lines
