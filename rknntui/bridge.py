@@ -68,14 +68,15 @@ class Bridge:
     async def _get_worker(self) -> Worker:
         if self._worker is not None:
             return self._worker
-        if self._starting is None:
+        starting = self._starting
+        if starting is None:
             from engine import Worker
 
-            self._starting = asyncio.create_task(Worker.start())
+            starting = self._starting = asyncio.create_task(Worker.start())
         try:
-            self._worker = await asyncio.shield(self._starting)
+            self._worker = await asyncio.shield(starting)
         finally:
-            if self._starting.done():
+            if starting.done():
                 self._starting = None
         return self._worker
 

@@ -10,7 +10,7 @@ from textual import on
 from textual.containers import Vertical
 
 from rknntui.actions import Action
-from rknntui.commandline import build_command
+from rknntui.commandline import recipe_flags
 from rknntui.jobview import JobView
 from rknntui.screens.workspace import Workspace
 from rknntui.widgets.job_pane import JobPane
@@ -23,10 +23,15 @@ if TYPE_CHECKING:
 
     from engine import JobRecord
     from rknntui.messages import JobChanged, JobEnded
+    from rknntui.widgets.paint import Line
 
 __all__ = ["JobsWorkspace"]
 
 LIMIT = 500
+EMPTY: list[Line] = [
+    [("Nothing ran yet.", "head")],
+    [(" 4 ", "key"), ("shows how to build; every build, run and export is kept here", "")],
+]
 STATES = {
     "running": "accent",
     "done": "good",
@@ -104,6 +109,9 @@ class JobsWorkspace(Workspace):
         return self._records[row] if row is not None and row < len(self._records) else None
 
     # -- history -----------------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        self.history.empty = EMPTY
 
     def activated(self) -> None:
         self._reload()
@@ -306,4 +314,6 @@ class JobsWorkspace(Workspace):
         if record is None:
             return []
         recipe: dict[str, Any] = record.params.get("recipe") or {}
-        return build_command(recipe, None, record.method)
+        if not isinstance(recipe.get("model"), str):
+            return []
+        return ["rknntui", record.method, recipe["model"], *recipe_flags(recipe)]

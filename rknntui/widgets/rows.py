@@ -51,6 +51,9 @@ class Rows(Painted, ScrollView, can_focus=True):
     SHOW_CURSOR: bool = True
     """Whether the row under the cursor is highlighted; without it keys scroll."""
 
+    empty: Sequence[Line] = ()
+    """What stands there instead of rows: which key fills the list."""
+
     head: int = 0
     """Lines at the top that do not scroll, drawn by ``head_line``."""
 
@@ -118,6 +121,8 @@ class Rows(Painted, ScrollView, can_focus=True):
             head = self.head_line(y, max(width, self.row_width))
             return self.paint(head, width, offset_x)
         index = y + offset_y - self.head
+        if not self.row_count and y - self.head < len(self.empty):
+            return self.paint(self.empty[y - self.head], width)
         if not 0 <= index < self.row_count:
             return Strip.blank(width, self.rich_style)
         strip = self.paint(self.row_line(index, max(width, self.row_width)), width, offset_x)
