@@ -96,6 +96,7 @@ class ModelWorkspace(Workspace):
         self._asked = ""
         self._constants: dict[int, str] = {}
         self._node_lines: list[Line] = []
+        self._wanted = ""
 
     def compose(self) -> ComposeResult:
         with Horizontal():
@@ -176,7 +177,29 @@ class ModelWorkspace(Workspace):
         self.graph.set_graph(title, view, opened)
         self._fill_table()
         self._show_model()
+        self._go_to_wanted()
         self.refresh_bindings()
+
+    def find_node(self, name: str, which: str) -> None:
+        """Show a node of one of the graphs; other workspaces lead here."""
+        self._wanted = name
+        if which != self.which and which in self._graphs():
+            self.which = which
+            self._refresh_graph()
+        elif self.graph.view:
+            self._go_to_wanted()
+
+    def _go_to_wanted(self) -> None:
+        if not self._wanted:
+            return
+        nodes = self.graph.view["nodes"]
+        at = next((i for i, node in enumerate(nodes) if node[0] == self._wanted), None)
+        if at is None:
+            self.notify("That node is not in this graph.", severity="warning")
+        else:
+            self.graph.go_to(at)
+            self.graph.focus()
+        self._wanted = ""
 
     def _show_model(self) -> None:
         if self.session.model is not None:
