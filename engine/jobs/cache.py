@@ -10,6 +10,7 @@ used for longest goes first. A cache that cannot be written costs a finding and 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -66,7 +67,9 @@ class StageCache:
         folder = self._place(stage, key)
         try:
             index = json.loads((folder / _INDEX).read_bytes())
-            files = {str(name): (folder / str(name)).read_bytes() for name in index["files"]}
+            if any(Path(name).name != name for name in index["files"]):
+                raise ValueError("a name leads out of the folder")
+            files = {name: (folder / name).read_bytes() for name in index["files"]}
             if any(_digest(data) != index["files"][name] for name, data in files.items()):
                 raise ValueError("a checksum does not fit")
         except FileNotFoundError:
@@ -100,7 +103,8 @@ class StageCache:
             part = None
             self.prune()
         except OSError as error:
-            if not (self._place(stage, key) / _INDEX).exists():
+            # another process that keeps the same result at the same moment is no trouble
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 self.finding = _finding(self.folder, error)
         finally:
             if part is not None:

@@ -14,7 +14,6 @@ from engine.base.events import Progress, Reporter
 from engine.base.text import did_you_mean, printable
 from engine.build import LayerError, OutputFidelity
 from engine.graph.execute import Session
-from engine.simulate import Simulator
 
 if TYPE_CHECKING:
     from engine.graph.ir import Graph
@@ -119,7 +118,7 @@ def evaluate(
     tensors = [layer.tensor for chunk in chunks for layer in chunk]
     outputs = [spec.name for spec in float_graph.outputs if spec.dtype.startswith("float")]
     golden = Session(float_graph, outputs=tensors)
-    simulator = Simulator(float_graph, qdq_graph, outputs=tensors)
+    simulator = Session(qdq_graph, outputs=tensors)
     exact = {name: _Sums() for name in outputs}
     total = len(feeds) if isinstance(feeds, Sized) else 0
     for done, feed in enumerate(feeds, 1):
@@ -168,7 +167,7 @@ def tensor_histograms(pipeline: Pipeline, tensor: str, bins: int) -> dict[str, A
             remedy=did_you_mean(tensor, known) or "Choose a tensor of the layer list.",
         )
     golden = Session(float_graph, outputs=[tensor])
-    simulator = Simulator(float_graph, qdq_graph, outputs=[tensor])
+    simulator = Session(qdq_graph, outputs=[tensor])
     sums = _Sums()
     low, high = math.inf, -math.inf
     lows, highs = math.inf, -math.inf

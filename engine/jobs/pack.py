@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["PackedContainer", "opened", "pack"]
 
 _opened = Memory(2)
+_OF_THE_MACHINE = frozenset({"cache-not-written", "integer-kernel-inexact"})
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def pack(pipeline: Pipeline) -> bytes:
     quantized = pipeline.quantized if pipeline.quantized_build else None
     summary: dict[str, Any] = portable_summary(summarise(pipeline, 0))
     # what was noticed of this machine is no part of the build
-    summary["findings"] = [f for f in summary["findings"] if f["code"] != "cache-not-written"]
+    summary["findings"] = [f for f in summary["findings"] if f["code"] not in _OF_THE_MACHINE]
     return write_container(
         ContainerContent(
             name=pipeline.model_path.name,

@@ -402,20 +402,15 @@ class Pipeline:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What the stages so far noticed."""
+        from engine.simulate import Simulator
+
         found = list(self.loaded.findings)
+        float_graph = self.optimised.graph.graph
         if self.quantized_build:
             found += [*self.calibration.findings, *self.quantized.findings]
+            found += Simulator(float_graph, self.quantized.graph.graph).findings
         else:
-            found.append(
-                Finding(
-                    "not-quantized",
-                    "info",
-                    "do_quantization",
-                    "The build is not quantized; it is simulated in float32.",
-                    cause="do_quantization is no.",
-                    remedy="float16, which the NPU computes in, comes in a later version.",
-                )
-            )
+            found += Simulator(float_graph).findings
         if self._cache is not None and self._cache.finding is not None:
             found.append(self._cache.finding)
         return tuple(found)

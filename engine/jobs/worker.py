@@ -43,6 +43,7 @@ JobFunction = Callable[[dict[str, Any], Reporter], dict[str, Any]]
 QUERIES: dict[str, str] = {
     "ping": "engine.jobs.queries:ping",
     "warm": "engine.jobs.queries:warm",
+    "doctor": "engine.jobs.health:doctor",
     "sniff": "engine.jobs.queries:sniff_file",
     "open": "engine.jobs.queries:open_model",
     "graph": "engine.jobs.queries:graph",

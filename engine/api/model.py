@@ -1,0 +1,79 @@
+"""A build, or a container of ours, that runs in the simulator of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.api.feeding import feeds_of
+from engine.dataset import InputPlan, Preprocess
+from engine.jobs.runner import Runnable
+from engine.recipe import Recipe, portable_values
+
+if TYPE_CHECKING:
+    from engine.graph.ir import QuantParams
+    from engine.jobs.pipeline import Pipeline
+
+__all__ = ["RunningModel"]
+
+
+class RunningModel:
+    """What ``inference`` runs.
+
+    Args:
+        runnable: the simulator.
+        preprocess: mean and std; pictures' swap is not applied to arrays.
+        swaps: per input, whether generation 1's ``reorder_channel`` turns RGB to BGR.
+    """
+
+    def __init__(
+        self, runnable: Runnable, preprocess: Preprocess, swaps: Sequence[bool] | None
+    ) -> None:
+        self._runnable = runnable
+        self._plans: tuple[InputPlan, ...] = preprocess.plans(runnable.inputs)
+        self._swaps = swaps
+        self._quant: Mapping[str, QuantParams] = runnable.table
+
+    @classmethod
+    def of_build(cls, pipeline: Pipeline, swaps: Sequence[bool] | None) -> RunningModel:
+        """A pipeline whose stages are done."""
+        preprocess = Preprocess.from_recipe(pipeline.recipe, pipeline.generation)
+        return cls(Runnable.of_build(pipeline), preprocess, swaps)
+
+    @classmethod
+    def of_container(cls, path: Path, generation: int) -> RunningModel:
+        """A container; what generation 1 calls reorder is in its recipe as the pictures' swap.
+
+        Raises:
+            ContainerError: it cannot be read.
+        """
+        runnable = Runnable.of_container(path)
+        values = portable_values(runnable.recipe)
+        values.pop("model", None)
+        recipe = Recipe.from_values({k: v for k, v in values.items() if k != "dataset"})
+        swap = recipe.preprocess.quant_img_RGB2BGR
+        flags = [swap] * len(runnable.inputs) if isinstance(swap, bool) else list(swap)
+        swaps = flags if generation == 1 and any(flags) else None
+        return cls(runnable, Preprocess.from_recipe(recipe, generation), swaps)
+
+    def run(
+        self, inputs: Any, *, data_format: Any, data_type: Any, pass_through: Any
+    ) -> tuple[list[np.ndarray], list[str]]:
+        """Outputs in the model's order, and warnings.
+
+        Raises:
+            EngineError: an input does not fit, or the graph does not run.
+        """
+        feeds, warnings = feeds_of(
+            self._plans,
+            inputs,
+            data_format=data_format,
+            data_type=data_type,
+            pass_through=pass_through,
+            swaps=self._swaps,
+            quant=self._quant,
+        )
+        return list(self._runnable.run(feeds).values()), warnings

@@ -1,0 +1,397 @@
+"""``RKNN``: the vendor's class with both manuals' methods, arguments, defaults and return values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+
+from engine.api.log import close_log, open_log
+from engine.api.signatures import bind
+from engine.base.errors import EngineError, InternalError, UsageError
+from engine.base.events import CallbackReporter, Event, LogLine, StageFinished
+from engine.base.files import atomic_write
+from engine.base.folders import log_crash
+from engine.base.text import printable
+from engine.report import CONTAINER_NOTE, summary_text
+
+if TYPE_CHECKING:
+    from engine.api.configuration import Configuration
+    from engine.api.model import RunningModel
+    from engine.jobs.pipeline import Pipeline
+
+__all__ = ["RKNN"]
+
+Result = TypeVar("Result")
+
+_LATER = dict.fromkeys(("load_caffe", "load_tensorflow", "load_tflite", "load_darknet", "load_pytorch", "load_mxnet", "load_keras"), "Other frameworks come later; convert the model to ONNX and use load_onnx.") | dict.fromkeys(
+    (
+        "eval_perf",
+        "eval_memory",
+        "get_sdk_version",
+        "hybrid_quantization_step1",
+        "hybrid_quantization_step2",
+        "export_rknn_sync_model",
+        "register_op",
+        "list_support_target_platform",
+        "export_rknn_precompile_model",
+        "export_encrypted_rknn_model",
+        "reg_custom_op",
+        "codegen",
+    ),
+    "It comes in a later version.",
+)
+"""Methods of the vendor's class that this version does not have, and what to do instead."""
+
+
+def _answering(
+    failure: Any,
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Turn errors into log lines and ``failure``, as the vendor's methods do."""
+
+    def wrap(method: Callable[..., Result]) -> Callable[..., Result]:
+        @wraps(method)
+        def call(self: RKNN, *args: Any, **keywords: Any) -> Any:
+            try:
+                return method(self, *args, **keywords)
+            except EngineError as error:
+                told = error
+            except Exception as error:  # noqa: BLE001 - the vendor's methods return -1, never raise
+                told = InternalError(
+                    f"This program made a mistake: {type(error).__name__}: "
+                    f"{printable(str(error), 200)}",
+                    cause="A case that was not thought of.",
+                    remedy=f"Report it with the log file {log_crash(error)}.",
+                )
+            self._log.error("%s: %s", method.__name__, told)
+            return failure
+
+        return call
+
+    return wrap
+
+
+class RKNN:
+    """Build, simulate and analyse a model as with the vendor's toolkits; nothing runs on an NPU.
+
+    Methods return 0, or -1 after an error that is logged to standard error, unless they say
+    something else. Which generation's rules hold is said by ``generation``, else decided by the
+    first ``config`` call (by ``target_platform``, else by arguments that only one has, else 2).
+
+    Args:
+        verbose: log details too; ``'Debug'`` is the same.
+        verbose_file: with ``verbose``, also log to this file.
+        generation: 1 for RKNN-Toolkit (RK1808, RK3399Pro, RV1109, RV1126), 2 for RKNN-Toolkit2.
+
+    Raises:
+        UsageError: ``generation`` is something else.
+        OutputError: ``verbose_file`` cannot be written.
+    """
+
+    NPU_CORE_AUTO: ClassVar[int] = 0
+    NPU_CORE_0: ClassVar[int] = 1
+    NPU_CORE_1: ClassVar[int] = 2
+    NPU_CORE_2: ClassVar[int] = 4
+    NPU_CORE_0_1: ClassVar[int] = 3
+    NPU_CORE_0_1_2: ClassVar[int] = 7
+    NPU_CORE_ALL: ClassVar[int] = 0xFFFF
+
+    def __init__(
+        self,
+        verbose: bool | str = False,
+        verbose_file: str | None = None,
+        *,
+        generation: int | None = None,
+    ) -> None:
+        if generation not in (None, 1, 2):
+            raise UsageError(f"generation is {generation!r}; it must be 1 or 2.")
+        self._log = open_log(verbose, verbose_file)
+        self._generation = generation
+        self._config: Configuration | None = None
+        self._config_refused = False
+        self._source: dict[str, Any] | None = None
+        self._initial_values: list[Any] | None = None
+        self._build: Pipeline | None = None
+        self._container: bytes | None = None
+        self._loaded: Path | None = None
+        self._running: RunningModel | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"'RKNN' object has no attribute {name!r}")
+
+        def later(*_args: Any, **_keywords: Any) -> int:
+            self._log.error("%s: This version does not have it. %s", name, _LATER[name])
+            return -1
+
+        return later
+
+    @property
+    def generation(self) -> int:
+        """Whose rules hold: 1 or 2."""
+        return self._generation or 2
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, LogLine):
+            levels = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+            self._log.log(levels[event.level], "%s", event.text)
+        elif isinstance(event, StageFinished):
+            how = "from the cache" if event.cached else f"{event.seconds:.2f} s"
+            self._log.info("%s: %s", event.stage, how)
+
+    @_answering(-1)
+    def config(self, *args: Any, **keywords: Any) -> int | None:
+        """Set parameters of the build; returns nothing, or -1 after an error.
+
+        Generation 1 (V1.3.2): batch_size=100, channel_mean_value, epochs=-1, reorder_channel,
+        need_horizontal_merge=False, quantized_dtype='asymmetric_quantized-u8',
+        optimization_level=3, target_platform=['rk1808'].
+        Generation 2 (V2.3.0, the order of the vendor's code): mean_values, std_values,
+        quantized_dtype='w8a8', quantized_algorithm='normal', quantized_method='channel',
+        quantized_hybrid_level=0, target_platform, quant_img_RGB2BGR=False, float_dtype='float16',
+        optimization_level=3, custom_string, and so on. Positional arguments need ``generation``.
+        """
+        from engine.api.configuration import configure, decide_generation
+        from engine.recipe import Recipe
+
+        self._config_refused = True
+        if self._generation is None:
+            self._generation = decide_generation(args, keywords)
+        made = configure(self._generation, bind("config", self._generation, args, keywords))
+        Recipe.from_values({k: v for k, v in made.values.items() if v is not None})
+        for warning in made.warnings:
+            self._log.warning("%s", warning)
+        self._config, self._config_refused = made, False
+        return None
+
+    @_answering(-1)
+    def load_onnx(
+        self,
+        model: Any,
+        inputs: Any = None,
+        input_size_list: Any = None,
+        input_initial_val: Any = None,
+        outputs: Any = None,
+    ) -> int:
+        """Load an ONNX file; ``input_initial_val`` holds arrays or None, one per input."""
+        self._forget()
+        values = {
+            "model": str(model),
+            "inputs": inputs,
+            "input_size_list": input_size_list,
+            "outputs": outputs,
+        }
+        self._source = {name: value for name, value in values.items() if value is not None}
+        self._initial_values = None if input_initial_val is None else list(input_initial_val)
+        try:
+            pipeline = self._pipeline({"do_quantization": False})
+            for finding in pipeline.loaded.findings:
+                self._log.info("load_onnx: %s: %s", finding.where, finding.what)
+        except BaseException:
+            self._source = None
+            raise
+        return 0
+
+    def _forget(self) -> None:
+        self._source = self._build = self._container = self._loaded = self._running = None
+
+    def _pipeline(self, changes: dict[str, Any]) -> Pipeline:
+        from engine.jobs.cache import StageCache
+        from engine.jobs.pipeline import Pipeline
+        from engine.recipe import Recipe
+
+        values = {**(self._config.values if self._config else {}), **(self._source or {})}
+        if self.generation == 1 and self._config is None:
+            values.update(quantized_method="layer", target_platform="rk1808")
+        values.update(changes)
+        given = self._initial_values
+        return Pipeline(
+            Recipe.from_values({k: v for k, v in values.items() if v is not None}, Path.cwd()),
+            reporter=CallbackReporter(self._on_event),
+            cache=StageCache(),
+            generation=self.generation,
+            initial_values=None
+            if given is None
+            else [None if v is None else np.asarray(v) for v in given],
+        )
+
+    @_answering(-1)
+    def build(self, *args: Any, **keywords: Any) -> int:
+        """Build the loaded model.
+
+        Generation 1: do_quantization=True, dataset, pre_compile=False, rknn_batch_size=1.
+        Generation 2: do_quantization=True, dataset, rknn_batch_size=None, auto_hybrid=False.
+        """
+        from engine.jobs.pipeline import build
+
+        given = bind("build", self.generation, args, keywords)
+        if self._config_refused:
+            raise UsageError("config was refused.", remedy="Correct its arguments first.")
+        if self._source is None:
+            raise UsageError("No model is loaded.", remedy="Call load_onnx first.")
+        if given.get("pre_compile"):
+            raise UsageError(
+                "pre_compile is not available.",
+                cause="A precompiled model runs on hardware only.",
+                remedy="Leave it at False; the vendor's compiler makes such models.",
+            )
+        if given["rknn_batch_size"] not in (None, 1, -1) or given.get("auto_hybrid"):
+            raise UsageError(
+                "rknn_batch_size and auto_hybrid are not supported yet.",
+                remedy="Leave them at their defaults.",
+            )
+        quantize = bool(given["do_quantization"])
+        dataset = given["dataset"]
+        if quantize and dataset is None and self.generation == 1:
+            dataset = "dataset.txt"
+        changes: dict[str, Any] = {"do_quantization": quantize}
+        if dataset is not None:
+            changes["dataset"] = str(dataset)
+        self._build = self._container = self._running = None
+        pipeline = self._pipeline(changes)
+        self._refuse_swapped_arrays(pipeline)
+        result = build(pipeline)
+        self._build, self._container = pipeline, result.container
+        self._log.info("%s", summary_text(result.summary.to_json()), extra={"plain": True})
+        return 0
+
+    def _refuse_swapped_arrays(self, pipeline: Pipeline) -> None:
+        """Generation 1 reorders npy too (the swap is in its model), our dataset swaps pictures."""
+        if self._config is None or self._config.reorder is None or not pipeline.quantized_build:
+            return
+        for entry in pipeline.dataset.entries:
+            if any(path.suffix.lower() == ".npy" for path in entry):
+                raise UsageError(
+                    "reorder_channel '2 1 0' together with npy files is not supported yet.",
+                    remedy="Turn the channels of the npy files and use '0 1 2', or give pictures.",
+                )
+
+    @_answering(-1)
+    def export_rknn(self, export_path: Any, **keywords: Any) -> int:
+        """Write the build as a container of ours, for simulation and inspection; it overwrites."""
+        if keywords:
+            self._log.warning("export_rknn: %s has no effect.", ", ".join(keywords))
+        if self._container is None:
+            raise UsageError("There is nothing to export.", remedy="Call build first.")
+        atomic_write(Path(export_path), self._container, overwrite=True)
+        self._log.warning("export_rknn: %s", CONTAINER_NOTE)
+        return 0
+
+    @_answering(-1)
+    def load_rknn(self, *args: Any, **keywords: Any) -> int:
+        """Load a container of ours to simulate it (our addition); a vendor's file is refused: -1."""
+        from engine.jobs.pack import opened
+
+        given = bind("load_rknn", self.generation, args, keywords)
+        if given["load_model_in_npu"]:
+            raise UsageError(
+                "load_model_in_npu needs a board.", remedy="Devices come in a later version."
+            )
+        path = Path(given["path"])
+        opened(path)
+        self._forget()
+        self._loaded = path
+        return 0
+
+    @_answering(-1)
+    def init_runtime(self, *args: Any, **keywords: Any) -> int:
+        """Get ready to run in the simulator; a ``target`` needs a board and is refused: -1.
+
+        Both: target=None, device_id=None, perf_debug=False, eval_mem=False, async_mode=False;
+        generation 2 also core_mask=RKNN.NPU_CORE_AUTO, fallback_prior_device='cpu'.
+        """
+        from engine.api.model import RunningModel
+
+        given = bind("init_runtime", self.generation, args, keywords)
+        if given["target"] is not None:
+            raise UsageError(
+                f"init_runtime for target {printable(str(given['target']), 40)} needs a board.",
+                cause="Devices come in a later version.",
+                remedy="Leave target at None to run in the simulator.",
+            )
+        for name, default in (
+            ("device_id", None),
+            ("perf_debug", False),
+            ("eval_mem", False),
+            ("async_mode", False),
+            ("core_mask", 0),
+            ("fallback_prior_device", "cpu"),
+        ):
+            if name in given and given[name] != default:
+                self._log.warning("init_runtime: %s has no effect in the simulator.", name)
+        if self._build is not None:
+            reorder = self._config.reorder if self._config else None
+            self._running = RunningModel.of_build(self._build, reorder)
+        elif self._loaded is not None:
+            self._running = RunningModel.of_container(self._loaded, self.generation)
+        else:
+            raise UsageError(
+                "There is nothing to run.", remedy="Call build or load_rknn before init_runtime."
+            )
+        return 0
+
+    @_answering(None)
+    def inference(self, *args: Any, **keywords: Any) -> list[np.ndarray] | None:
+        """Run inputs in the simulator; a list of ndarray, or None after an error.
+
+        Generation 1: inputs, data_type='uint8', data_format='nhwc', inputs_pass_through=None.
+        Generation 2: inputs, data_format=None (all NHWC), inputs_pass_through=None.
+        Outputs have the model's own layout, float32, and are simulated.
+        """
+        given = bind("inference", self.generation, args, keywords)
+        if self._running is None:
+            raise UsageError("The runtime is not ready.", remedy="Call init_runtime first.")
+        outputs, warnings = self._running.run(
+            given["inputs"],
+            data_format=given["data_format"],
+            data_type=given["data_type"],
+            pass_through=given["inputs_pass_through"],
+        )
+        for warning in warnings:
+            self._log.warning("%s", warning)
+        return outputs
+
+    @_answering(-1)
+    def accuracy_analysis(self, *args: Any, **keywords: Any) -> int:
+        """Write golden and simulated tensors of every layer and their errors; after ``build``.
+
+        Generation 1: inputs (a dataset file of one line), output_dir, calc_qnt_error=True.
+        Generation 2: inputs (a list of paths), output_dir='./snapshot', target=None,
+        device_id=None. An existing folder of an earlier analysis is replaced.
+        """
+        from engine.api.analysis import analyse_inputs
+
+        given = bind("accuracy_analysis", self.generation, args, keywords)
+        if given["target"] is not None:
+            raise UsageError(
+                "accuracy_analysis with a target needs a board.",
+                cause="Devices come in a later version.",
+                remedy="Leave target at None.",
+            )
+        if self._build is None:
+            raise UsageError("There is no build to analyse.", remedy="Call build first.")
+        if not self._build.quantized_build:
+            raise UsageError(
+                "The build is not quantized: there is no error to analyse.",
+                remedy="Build with do_quantization=True.",
+            )
+        text = analyse_inputs(self._build, self.generation, given)
+        self._log.info("%s", text, extra={"plain": True})
+        return 0
+
+    def list_devices(self) -> tuple[list[str], list[str]]:
+        """Serial numbers of the boards in reach: by adb, and by ntb (none yet)."""
+        from engine.api.devices import adb_devices, tell_devices
+
+        found = adb_devices(self._log)
+        tell_devices(self._log, found, [])
+        return found, []
+
+    def release(self) -> None:
+        """Forget the model and close the log file."""
+        self._forget()
+        self._config = None
+        close_log(self._log)

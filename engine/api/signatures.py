@@ -1,0 +1,187 @@
+"""Parameters of the vendor's methods where the generations differ: names, order, defaults.
+
+Generation 1: the manual V1.3.2, then what the vendor's later code of that generation adds.
+Generation 2: the manual V2.3.0, of ``config`` the order of the vendor's code; V1.1.0's own
+parameters are keywords. Sources: `spec/README.md` sections 2 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.base.errors import UsageError
+from engine.base.text import did_you_mean
+
+__all__ = ["KEYWORDS", "NEEDED", "POSITIONAL", "bind"]
+
+
+class _Needed:
+    def __repr__(self) -> str:
+        return "required"
+
+
+NEEDED: Any = _Needed()
+"""The default of a parameter that has none."""
+
+Parameters = Mapping[str, Any]
+
+CONFIG_1: Parameters = {
+    "batch_size": 100,
+    "channel_mean_value": None,
+    "epochs": -1,
+    "reorder_channel": None,
+    "need_horizontal_merge": False,
+    "quantized_dtype": "asymmetric_quantized-u8",
+    "optimization_level": 3,
+    "target_platform": None,  # means ['rk1808']
+}
+CONFIG_2: Parameters = {
+    "mean_values": None,
+    "std_values": None,
+    "quantized_dtype": "w8a8",
+    "quantized_algorithm": "normal",
+    "quantized_method": "channel",
+    "quantized_hybrid_level": 0,
+    "target_platform": None,
+    "quant_img_RGB2BGR": False,
+    "float_dtype": "float16",
+    "optimization_level": 3,
+    "custom_string": None,
+    "remove_weight": False,
+    "compress_weight": False,
+    "inputs_yuv_fmt": None,
+    "single_core_mode": False,
+    "dynamic_input": None,
+    "model_pruning": False,
+    "op_target": None,
+    "quantize_weight": False,
+    "remove_reshape": False,
+    "sparse_infer": False,
+    "enable_flash_attention": False,
+    "auto_hybrid_cos_thresh": 0.98,
+    "auto_hybrid_euc_thresh": None,
+}
+_CONFIG_2_MANUAL = (
+    "mean_values std_values quant_img_RGB2BGR quantized_dtype quantized_algorithm "
+    "quantized_method float_dtype optimization_level target_platform custom_string remove_weight "
+    "compress_weight single_core_mode model_pruning op_target dynamic_input quantize_weight "
+    "remove_reshape sparse_infer enable_flash_attention"
+).split()
+_CONFIG_2_V110 = (
+    "batch_size mean_values std_values epochs quant_img_RGB2BGR quantized_dtype "
+    "quantized_algorithm quantized_method optimization_level target_platform custom_string"
+).split()
+_RUNTIME: Parameters = {
+    "target": None,
+    "device_id": None,
+    "perf_debug": False,
+    "eval_mem": False,
+    "async_mode": False,
+}
+
+POSITIONAL: dict[tuple[str, int], Parameters] = {
+    ("config", 1): CONFIG_1,
+    ("config", 2): CONFIG_2,
+    ("build", 1): {
+        "do_quantization": True,
+        "dataset": None,
+        "pre_compile": False,
+        "rknn_batch_size": 1,
+    },
+    ("build", 2): {
+        "do_quantization": True,
+        "dataset": None,
+        "rknn_batch_size": None,
+        "auto_hybrid": False,
+    },
+    ("load_rknn", 1): {"path": NEEDED, "load_model_in_npu": False},
+    ("load_rknn", 2): {"path": NEEDED, "load_model_in_npu": False},
+    ("init_runtime", 1): _RUNTIME,
+    ("init_runtime", 2): {**_RUNTIME, "core_mask": 0, "fallback_prior_device": "cpu"},
+    ("inference", 1): {
+        "inputs": NEEDED,
+        "data_type": "uint8",
+        "data_format": "nhwc",
+        "inputs_pass_through": None,
+    },
+    ("inference", 2): {"inputs": NEEDED, "data_format": None, "inputs_pass_through": None},
+    ("accuracy_analysis", 1): {
+        "inputs": NEEDED,
+        "output_dir": "./snapshot",
+        "calc_qnt_error": True,
+    },
+    ("accuracy_analysis", 2): {
+        "inputs": NEEDED,
+        "output_dir": "./snapshot",
+        "target": None,
+        "device_id": None,
+    },
+}
+
+KEYWORDS: dict[tuple[str, int], Parameters] = {
+    ("config", 1): {"mean_values": None, "std_values": None, "quantized_algorithm": "normal"},
+    ("config", 2): {"batch_size": 100, "epochs": -1},
+    ("init_runtime", 1): {"target_sub_class": None, "rknn2precompile": False},
+    ("init_runtime", 2): {"target_sub_class": None},
+    ("inference", 1): {"get_frame_id": False},
+    ("inference", 2): {"get_frame_id": False, "data_type": None},
+    ("accuracy_analysis", 1): {"target": None, "device_id": None, "dump_file_type": "tensor"},
+    ("accuracy_analysis", 2): {"calc_qnt_error": True},
+}
+"""What other versions of the vendor's code have, by keyword only."""
+
+
+def _order(
+    method: str, generation: int, args: Sequence[Any]
+) -> tuple[Sequence[str], Mapping[str, Any]]:
+    """Names by position, and defaults that differ with that order.
+
+    ``config`` of generation 2 has three orders that the types of the first arguments tell apart:
+    V1.1.0 begins with a number, the manual V2.3.0 has yes or no in the third place, the vendor's
+    code a text.
+    """
+    if (method, generation) == ("config", 2):
+        if args and isinstance(args[0], int):
+            return _CONFIG_2_V110, {
+                "quantized_dtype": "asymmetric_quantized-8",
+                "quantized_method": "layer",
+            }
+        third = args[2] if len(args) > 2 else None
+        if isinstance(third, bool | list | tuple):
+            return _CONFIG_2_MANUAL, {}
+    return tuple(POSITIONAL[method, generation]), {}
+
+
+def bind(
+    method: str, generation: int, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Parameter name -> value, defaults filled in.
+
+    Raises:
+        UsageError: too many arguments, one twice, an unknown one, or a required one missing.
+    """
+    order, defaults = _order(method, generation, args)
+    known = {**POSITIONAL[method, generation], **KEYWORDS.get((method, generation), {})}
+    known.update(defaults)
+    if len(args) > len(order):
+        raise UsageError(
+            f"{method} takes {len(order)} arguments by position, {len(args)} were given.",
+            cause=f"The order of generation {generation} is {', '.join(order)}.",
+            remedy="Give the others by name.",
+        )
+    given = dict(zip(order, args, strict=False))
+    for name, value in keywords.items():
+        if name not in known:
+            raise UsageError(
+                f"{method} of generation {generation} has no argument {name}.",
+                remedy=did_you_mean(name, known) or f"It has {', '.join(known)}.",
+            )
+        if name in given:
+            raise UsageError(f"{method} got {name} twice, by position and by name.")
+        given[name] = value
+    bound = {**known, **given}
+    missing = [name for name, value in bound.items() if value is NEEDED]
+    if missing:
+        raise UsageError(f"{method} needs {', '.join(missing)}.", remedy="Give it.")
+    return bound

@@ -1,0 +1,96 @@
+"""A build, or a container of ours, that runs inputs in the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.graph.ir import Graph, QuantParams, TensorSpec
+from engine.jobs.pack import opened
+from engine.simulate import Simulator
+
+if TYPE_CHECKING:
+    from engine.jobs.pipeline import Pipeline
+
+__all__ = ["Runnable"]
+
+
+@dataclass(frozen=True)
+class Runnable:
+    """A graph ready to run.
+
+    Attributes:
+        key: of the build, or SHA-256 of the container.
+        name: of the model.
+        quantized: whether it runs in integers; else in float32.
+        graph: that runs.
+        table: quantization parameters, empty without quantization.
+        recipe: of a container, as stored in it.
+    """
+
+    key: str
+    name: str
+    quantized: bool
+    graph: Graph
+    simulator: Simulator
+    table: Mapping[str, QuantParams] = field(default_factory=dict)
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The model's inputs."""
+        return self.graph.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The model's outputs."""
+        return self.graph.outputs
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Output name -> simulated values, in the model's order and layout.
+
+        Raises:
+            SimulationError: the graph does not run.
+        """
+        found = self.simulator.run(feeds)
+        return {spec.name: found[spec.name] for spec in self.outputs}
+
+    @classmethod
+    def of_build(cls, pipeline: Pipeline) -> Runnable:
+        """The quantized graph of a pipeline, the optimised one of a build without quantization."""
+        float_graph = pipeline.optimised.graph.graph
+        if not pipeline.quantized_build:
+            simulator = Simulator(float_graph, None)
+            return cls(pipeline.build_key, pipeline.model_path.name, False, float_graph, simulator)
+        done = pipeline.quantized
+        return cls(
+            done.key,
+            pipeline.model_path.name,
+            True,
+            done.graph.graph,
+            Simulator(float_graph, done.graph.graph),
+            done.table,
+        )
+
+    @classmethod
+    def of_container(cls, path: Path) -> Runnable:
+        """A container of ours.
+
+        Raises:
+            ContainerError: it is missing, foreign or corrupt.
+        """
+        found = opened(path)
+        graph = found.graph
+        return cls(
+            found.sha256,
+            found.name,
+            found.quantized,
+            graph,
+            Simulator(graph, graph if found.quantized else None),
+            found.table or {},
+            found.recipe,
+        )

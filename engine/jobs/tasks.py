@@ -1,0 +1,224 @@
+"""The worker's jobs: build, simulate, accuracy, export."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.base.errors import OutputExistsError, UsageError
+from engine.base.events import ArtifactWritten, Reporter, StageFinished, StageStarted
+from engine.base.files import atomic_write, output_errors
+from engine.base.text import printable
+from engine.jobs.queries import text_of, whole_of
+from engine.jobs.warm import KEPT, pipeline_of, recipe_of
+from engine.report import CONTAINER_NOTE
+
+if TYPE_CHECKING:
+    from engine.dataset import Dataset, Preprocess
+    from engine.jobs.pipeline import Pipeline
+    from engine.jobs.runner import Runnable
+
+__all__ = ["accuracy", "build", "export", "simulate"]
+
+ONNX_NOTE = (
+    "QDQ ONNX, opset 19: load it with rknn-toolkit2 and build with do_quantization=False; that "
+    "compiles it for the NPU with the quantization made here."
+)
+"""What an export of QDQ ONNX says."""
+
+FLOAT_ONNX_NOTE = (
+    "Float ONNX, opset 19: rknn-toolkit2 builds it in float16 with do_quantization=False."
+)
+"""What an export of a build without quantization says."""
+
+_CALIBRATED = ("load", "optimise", "calibrate", "quantize")
+
+
+def build(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
+    """Every stage of a recipe; the build summary."""
+    from engine.jobs.pipeline import build as run
+
+    pipeline = pipeline_of(recipe_of(params), reporter, refresh=bool(params.get("refresh")))
+    summary: dict[str, Any] = run(pipeline).summary.to_json()
+    return summary
+
+
+def _stages(pipeline_recipe: Any) -> tuple[str, ...]:
+    quantized = pipeline_recipe.quantization.do_quantization
+    return _CALIBRATED if quantized else _CALIBRATED[:2]
+
+
+def _runnable(params: Mapping[str, Any], reporter: Reporter) -> tuple[Runnable, Preprocess]:
+    from engine.dataset import Preprocess
+    from engine.frontends.sniff import sniff
+    from engine.jobs.runner import Runnable
+    from engine.recipe import Recipe, portable_values
+
+    if params.get("path") is not None and params.get("recipe") is None:
+        path = Path(text_of(params, "path"))
+        if sniff(path).kind in ("rknn", "rknn_vendor"):
+            from engine.jobs.pack import opened
+
+            key = f"run {opened(path).sha256}"
+            kept = KEPT.get(key) or Runnable.of_container(path)
+            KEPT.put(key, kept)
+            values = portable_values(kept.recipe)
+            values.pop("model", None)
+            return kept, Preprocess.from_recipe(Recipe.from_values(values))
+    recipe = recipe_of(params)
+    pipeline = pipeline_of(recipe, reporter, stages=(*_stages(recipe), "simulate"))
+    done = pipeline.quantized if pipeline.quantized_build else pipeline.optimised
+    key = f"run {done.key}"
+    kept = KEPT.get(key) or Runnable.of_build(pipeline)
+    KEPT.put(key, kept)
+    return kept, Preprocess.from_recipe(recipe)
+
+
+def _paths(params: Mapping[str, Any], name: str) -> list[Path]:
+    value = params.get(name)
+    if not isinstance(value, list) or not all(isinstance(p, str) and p for p in value):
+        raise UsageError(f"{name} is a list of paths.")
+    return [Path(p) for p in value]
+
+
+def simulate(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
+    """Run one sample; statistics and the largest values of every output, saved where asked."""
+    from engine.dataset import dataset_from_paths, samples
+
+    top = whole_of(params, "top", 5, 0, 10_000)
+    given = _paths(params, "inputs")
+    runnable, preprocess = _runnable(params, reporter)
+    save = None if params.get("save") is None else Path(text_of(params, "save"))
+    files = _output_files(runnable, save, force=bool(params.get("force")))
+    count = 5 if len(files) else 3
+    reporter.emit(StageStarted("simulate", "Simulate", count - 1, count))
+    dataset = dataset_from_paths(given, len(runnable.inputs))
+    if len(dataset) != 1:
+        raise UsageError(
+            f"{len(given)} files were given for {len(runnable.inputs)} inputs.",
+            remedy="Give one file per input.",
+        )
+    feed = next(samples(dataset, runnable.inputs, preprocess, reporter))
+    begun = time.perf_counter()
+    outputs = runnable.run(feed)
+    seconds = time.perf_counter() - begun
+    saved = []
+    for name, path in files.items():
+        atomic_write(path, _npy(outputs[name]), overwrite=bool(params.get("force")))
+        reporter.emit(ArtifactWritten(str(path), "npy", path.stat().st_size))
+        saved.append(str(path))
+    reporter.emit(StageFinished("simulate", round(seconds, 4)))
+    return {
+        "outputs": [_output(name, array, top) for name, array in outputs.items()],
+        "seconds": round(seconds, 6),
+        "quantized": runnable.quantized,
+        "saved": saved,
+    }
+
+
+def _npy(array: np.ndarray) -> bytes:
+    import io
+
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    return stream.getvalue()
+
+
+def _output_files(runnable: Runnable, folder: Path | None, *, force: bool) -> dict[str, Path]:
+    """Output name -> file to write; looked at before anything is computed.
+
+    Raises:
+        OutputExistsError: one of them exists, and nobody allowed to overwrite it.
+        OutputError: the folder cannot be made.
+    """
+    if folder is None:
+        return {}
+    with output_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    files: dict[str, Path] = {}
+    for index, spec in enumerate(runnable.outputs):
+        stem = "".join(c if c.isalnum() or c in "-_" else "_" for c in spec.name)[:100] or "output"
+        path = folder / f"{stem}.npy"
+        if path in files.values():
+            path = folder / f"{stem}_{index}.npy"
+        if path.exists() and not force:
+            raise OutputExistsError(
+                f"{path} exists already.",
+                remedy="Allow overwriting (--force) or choose another folder.",
+            )
+        files[spec.name] = path
+    return files
+
+
+def _output(name: str, array: np.ndarray, top: int) -> dict[str, Any]:
+    flat = np.ravel(array)
+    values = flat.astype(np.float64)
+    count = min(top, flat.size)
+    best = np.argsort(-values, kind="stable")[:count] if count else np.empty(0, np.int64)
+    return {
+        "name": name,
+        "shape": list(array.shape),
+        "dtype": str(array.dtype),
+        "label": "simulated",
+        "top": [{"index": int(i), "value": float(values[i])} for i in best],
+        "minimum": float(values.min()) if flat.size else None,
+        "maximum": float(values.max()) if flat.size else None,
+        "mean": float(values.mean()) if flat.size else None,
+    }
+
+
+def accuracy(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
+    """The error of every layer, entire and single; snapshot files where asked."""
+    from engine.jobs.analysis import analyse_build
+
+    recipe = recipe_of(params)
+    pipeline = pipeline_of(recipe, reporter, stages=(*_stages(recipe), "accuracy"))
+    inputs = None if params.get("inputs") is None else _paths(params, "inputs")
+    folder = None if params.get("output_dir") is None else Path(text_of(params, "output_dir"))
+    return analyse_build(pipeline, inputs, folder, force=bool(params.get("force")))
+
+
+def export(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
+    """Write a build as container or as QDQ ONNX for the vendor's toolkit."""
+    recipe = recipe_of(params)
+    path = Path(text_of(params, "path"))
+    form = params.get("format", "rknn")
+    if form not in ("rknn", "onnx"):
+        raise UsageError(f"format is {printable(str(form), 40)}; it is rknn or onnx.")
+    if path.exists() and not params.get("force"):
+        raise OutputExistsError(
+            f"{path} exists already.", remedy="Allow overwriting (--force) or choose another name."
+        )
+    stages = None if form == "rknn" else _stages(recipe)
+    pipeline = pipeline_of(recipe, reporter, stages=stages)
+    content = pipeline.container if form == "rknn" else vendor_onnx(pipeline)
+    atomic_write(path, content, overwrite=bool(params.get("force")))
+    reporter.emit(ArtifactWritten(str(path), form, len(content)))
+    note = CONTAINER_NOTE
+    if form == "onnx":
+        note = ONNX_NOTE if pipeline.quantized_build else FLOAT_ONNX_NOTE
+    return {
+        "path": str(path),
+        "format": form,
+        "bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "note": note,
+    }
+
+
+def vendor_onnx(pipeline: Pipeline) -> bytes:
+    """The build as ONNX of opset 19, IR 8, which rknn-toolkit2 loads with do_quantization=False."""
+    from engine.quantize import lower_for_vendor
+
+    graph = pipeline.quantized.graph if pipeline.quantized_build else pipeline.optimised.graph
+    return lower_for_vendor(graph.graph).SerializeToString(deterministic=True)
+
+
+def first_sample(dataset: Dataset) -> Sequence[Path]:
+    """The files of the first sample."""
+    return dataset.entries[0]
