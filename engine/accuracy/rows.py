@@ -1,0 +1,111 @@
+"""Which tensors an error analysis compares: one row per tensor of the float graph, in its order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from engine.graph.ir import Graph, spec_of
+
+__all__ = ["Row", "layer_rows"]
+
+_PAIR = ("QuantizeLinear", "DequantizeLinear")
+_CLAMPS = ("Relu", "Clip")
+CONVERTER = "exDataConvert"
+"""The vendor's name of the layer that quantizes an input."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row.
+
+    Attributes:
+        layer: the node of the float graph; the input's name for an input.
+        op: its operator, ``Input``, or ``exDataConvert`` for an input as the network sees it.
+        label: the name that files and tables show.
+        golden: the tensor's name in the float graph.
+        simulated: its name in the QDQ graph; None where it was fused into the next layer.
+        size: bytes as float32.
+    """
+
+    layer: str
+    op: str
+    label: str
+    golden: str
+    simulated: str | None
+    size: int
+
+
+def layer_rows(float_graph: Graph, qdq_graph: Graph) -> tuple[Row, ...]:
+    """The rows of a build: inputs, quantized inputs, every float tensor that a node computes."""
+    rows: list[Row] = []
+    for value in float_graph.model.graph.inputs:
+        name = value.name or ""
+        if spec_of(value).dtype == "float32":
+            rows.append(Row(name, "Input", name, name, name, _bytes(value)))
+            rows += _converters(qdq_graph, name)
+    for node in float_graph.nodes:
+        if node.op_type in ("Constant", *_PAIR):
+            continue
+        for value in node.outputs:
+            if not value.name or spec_of(value).dtype != "float32":
+                continue
+            simulated = _simulated(qdq_graph, value.name)
+            rows.append(
+                Row(node.name or "", node.op_type, value.name, value.name, simulated, _bytes(value))
+            )
+    return tuple(rows)
+
+
+def _bytes(value: ir.Value) -> int:
+    return 4 * math.prod(max(dim, 1) for dim in spec_of(value).shape)
+
+
+def _converters(graph: Graph, name: str) -> list[Row]:
+    """The row of an input behind its Q/DQ pair, if it has one."""
+    value = graph.values.get(name)
+    for use in () if value is None else value.uses():
+        if use.node.op_type != "QuantizeLinear":
+            continue
+        quantized = use.node.outputs[0]
+        zero = use.node.inputs[2] if len(use.node.inputs) > 2 else None
+        dtype = spec_of(zero).dtype if zero is not None else "uint8"
+        for inner in quantized.uses():
+            if inner.node.op_type == "DequantizeLinear":
+                simulated = inner.node.outputs[0].name
+                size = _bytes(use.node.inputs[0] or quantized)
+                return [Row(name, CONVERTER, f"{name}_{dtype}", name, simulated, size)]
+    return []
+
+
+def _simulated(graph: Graph, name: str) -> str | None:
+    """The tensor's name in the QDQ graph; None where it is gone or lies inside a fused layer."""
+    value = graph.values.get(name)
+    return None if value is None or _is_fused(value) else name
+
+
+def _is_fused(value: ir.Value) -> bool:
+    """Whether only a clamp reads it that ends in a QuantizeLinear: Conv before Relu.
+
+    One integer kernel computes both; the tensor between them exists nowhere, and asking for it
+    would take the kernel apart.
+    """
+    producer = value.producer()
+    if producer is None or producer.op_type in _PAIR or value.is_graph_output():
+        return False
+    first = producer.inputs[0] if producer.inputs else None
+    source = None if first is None else first.producer()
+    if source is None or (source.op_type != "DequantizeLinear" and source.op_type not in _CLAMPS):
+        return False
+    clamps = 0
+    while len(value.uses()) == 1 and not value.is_graph_output():
+        reader = value.consumers()[0]
+        if reader.op_type == "QuantizeLinear":
+            return clamps > 0
+        if reader.op_type not in _CLAMPS:
+            return False
+        clamps += 1
+        value = reader.outputs[0]
+    return False

@@ -1,0 +1,185 @@
+"""The snapshot folder and ``error_analysis.txt``, in the layout of the vendor's toolkit 2.
+
+Source: ``facts/rknn_format.md`` §9.1, and public error tables of toolkit 2 for the numbers' widths.
+The manuals of generation 1 show no layout (§9.2), so its calls get the same, with a line that says
+so. The three lines of comment are our own words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from engine.accuracy.analyse import AccuracyReport, Distance, LayerAccuracy
+from engine.accuracy.numbers import euclidean_text, value_lines
+from engine.accuracy.rows import Row
+from engine.base.errors import OutputExistsError
+from engine.base.files import output_errors
+
+__all__ = ["SnapshotWriter", "error_table", "file_names"]
+
+_COMMENT = (
+    "# simulator_error: distance of each layer's simulated output from the golden (float) one.\n"
+    "#              entire: the whole quantized model ran; errors of earlier layers are in it.\n"
+    "#              single: the layer ran alone on golden inputs; its own error only.\n"
+)
+_GENERATION_1 = (
+    "# The manuals of generation 1 show no layout for this file: it is generation 2's.\n"
+)
+_PARTS = ("golden", "simulator", "error_analysis.txt", "map_name_to_file.txt")
+_REPLACED = str.maketrans(dict.fromkeys("/:.\\\0\n\r\t", "_"))
+_LONGEST = 200  # of a file name in bytes, before its suffix
+_CELL = 20
+_BLOCK = 44
+
+
+def file_names(labels: Sequence[str]) -> dict[str, str]:
+    """Label -> file name without suffix: ``/``, ``:`` and ``.`` become ``_``, blanks stay.
+
+    Two labels that would share a name get ``_1``, ``_2``; very long ones end in a hash.
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for label in labels:
+        if label in names:
+            continue
+        base = label.translate(_REPLACED) or "_"
+        encoded = base.encode("utf-8", "replace")
+        if len(encoded) > _LONGEST:
+            digest = hashlib.sha256(label.encode("utf-8", "replace")).hexdigest()[:12]
+            base = f"{encoded[:_LONGEST].decode('utf-8', 'ignore')}_{digest}"
+        name, number = base, 0
+        while name in taken:
+            number += 1
+            name = f"{base}_{number}"
+        taken.add(name)
+        names[label] = name
+    return names
+
+
+def error_table(report: AccuracyReport, *, generation: int = 2) -> str:
+    """The text of ``error_analysis.txt``."""
+    shown = [f"[{layer.op}] {layer.tensor}" for layer in report.layers]
+    width = max([len("layer_name"), *(len(text) for text in shown)]) + 5
+    lines = [
+        f"{'layer_name':<{width + 9}}{'simulator_error':<{_BLOCK - 9}}",
+        f"{'':<{width + 5}}{'entire':<20}{'single':<{_BLOCK - 25}}",
+        f"{'':<{width + 2}}{'cos':<9}{'euc':<11}{'cos':<9}{'euc':<{_BLOCK - 31}}",
+        "-" * (width + _BLOCK - 4),
+    ]
+    lines += [
+        f"{text:<{width}}{_cells(layer)}" for text, layer in zip(shown, report.layers, strict=True)
+    ]
+    note = _GENERATION_1 if generation == 1 else ""
+    return _COMMENT + note + "\n" + "".join(f"{line}\n" for line in lines)
+
+
+def _cells(layer: LayerAccuracy) -> str:
+    if layer.entire is None or layer.single is None:
+        return ""
+    return f"{_cell(layer.entire):<{_CELL}}{_cell(layer.single):<{_BLOCK - _CELL}}"
+
+
+def _cell(distance: Distance) -> str:
+    return f"{distance.cosine:.5f} | {euclidean_text(distance.euclidean)}"
+
+
+def _name_map(names: dict[str, str]) -> str:
+    width = max([len("layer_name"), *(len(label) for label in names)]) + 5
+    files = {label: f"{name}.txt" for label, name in names.items()}
+    second = max([len("file_name"), *(len(file) for file in files.values())])
+    lines = [f"{'layer_name':<{width}}{'file_name':<{second}}", "-" * (width + second)]
+    lines += [f"{label:<{width}}{file:<{second}}" for label, file in files.items()]
+    return "".join(f"{line.replace(chr(10), ' ')}\n" for line in lines)
+
+
+class SnapshotWriter:
+    """Writes a snapshot beside its final place and moves it there when it is complete.
+
+    Use as a context manager around the analysis, hand it over as ``sink``, then call
+    :meth:`finish`; whatever ends the block before that leaves nothing behind.
+
+    Args:
+        folder: the output folder; made when it is missing.
+        rows: of the analysis.
+        force: whether a folder that is not empty may be written to; of what is in it only an
+            earlier snapshot's parts are replaced.
+        generation: of the vendor's toolkit, for the note in the table.
+
+    Raises:
+        OutputExistsError: the folder is not empty and ``force`` is false.
+        OutputError: it cannot be written.
+    """
+
+    def __init__(
+        self, folder: Path, rows: Sequence[Row], *, force: bool = False, generation: int = 2
+    ) -> None:
+        self._folder = folder
+        self._names = file_names([row.label for row in rows])
+        self._generation = generation
+        with output_errors(folder):
+            if not force and folder.is_dir() and any(folder.iterdir()):
+                raise OutputExistsError(
+                    f"{folder} is not empty.",
+                    remedy="Allow overwriting (--force) or choose another folder.",
+                )
+            if folder.exists() and not folder.is_dir():
+                raise NotADirectoryError(20, "It is not a folder")
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            self._work = Path(
+                tempfile.mkdtemp(prefix=f".{folder.name[:40]}.", suffix=".part", dir=folder.parent)
+            )
+            for side in ("golden", "simulator"):
+                (self._work / side / "npy").mkdir(parents=True)
+
+    def __enter__(self) -> SnapshotWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        shutil.rmtree(self._work, ignore_errors=True)
+
+    def add(self, row: Row, golden: np.ndarray, simulated: np.ndarray | None) -> None:
+        """Write one row's tensors as text and npy."""
+        name = self._names[row.label]
+        for side, array in (("golden", golden), ("simulator", simulated)):
+            if array is None:
+                continue
+            values = np.ascontiguousarray(array, dtype=np.float32)
+            target = self._work / side
+            with output_errors(self._folder):
+                (target / f"{name}.txt").write_bytes(value_lines(values))
+                np.save(target / "npy" / f"{name}.npy", values.reshape(array.shape))
+
+    def finish(self, report: AccuracyReport) -> tuple[Path, ...]:
+        """Write the tables and move everything to its place.
+
+        Returns:
+            The folder's parts: golden, simulator, error_analysis.txt, map_name_to_file.txt.
+        """
+        table = error_table(report, generation=self._generation)
+        with output_errors(self._folder):
+            (self._work / "error_analysis.txt").write_bytes(table.encode("utf-8", "replace"))
+            names = _name_map(self._names).encode("utf-8", "replace")
+            (self._work / "map_name_to_file.txt").write_bytes(names)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for part in _PARTS:
+                self._move(part)
+        return tuple(self._folder / part for part in _PARTS)
+
+    def _move(self, part: str) -> None:
+        target = self._folder / part
+        if target.is_dir() and not target.is_symlink():
+            old = self._work / f"old-{part}"
+            target.rename(old)  # gone with the work folder
+        (self._work / part).replace(target)
