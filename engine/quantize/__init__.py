@@ -2,7 +2,7 @@
 
 from engine.quantize.calibrate import Observation, Observations, calibrate
 from engine.quantize.operators import LAYOUT, WEIGHTED, Role, reason_for, role_of
-from engine.quantize.qdq import REASON
+from engine.quantize.qdq import GUARD, REASON
 from engine.quantize.quantize import ALGORITHMS, DTYPES, GRANULARITIES, Quantized, quantize
 from engine.quantize.vendor import lower_for_vendor
 
@@ -10,6 +10,7 @@ __all__ = [
     "ALGORITHMS",
     "DTYPES",
     "GRANULARITIES",
+    "GUARD",
     "LAYOUT",
     "REASON",
     "WEIGHTED",

@@ -143,4 +143,6 @@ def reason_for(op: str) -> str:
         return FLOAT_REASONS[op]
     if role_of(op) is Role.EMULATED:
         return f"ONNX Runtime has no integer {op}: float between 8-bit tensors"
+    if role_of(op) is Role.SHARE:
+        return f"ONNX Runtime has no integer {op} of this mode: float between 8-bit tensors"
     return f"{op} has no 8-bit form here and stays in float"

@@ -78,6 +78,8 @@ class Plan:
         constants: constants that are quantized as activations are (operands of Add and Mul).
         clamps: tensor -> the clamps that end in it, in the order of the graph.
         weights: node name -> its constants.
+        guarded: nodes for which ONNX Runtime has an integer kernel that is wrong in their form; a
+            guard behind them keeps it from choosing that kernel.
     """
 
     roles: Mapping[str, Role] = field(default_factory=dict)
@@ -88,6 +90,7 @@ class Plan:
     constants: tuple[str, ...] = ()
     clamps: Mapping[str, tuple[Clamp, ...]] = field(default_factory=dict)
     weights: Mapping[str, WeightPlan] = field(default_factory=dict)
+    guarded: frozenset[str] = frozenset()
 
 
 def is_quantized_source(graph: Graph) -> bool:
@@ -142,6 +145,7 @@ class _Planner:
         self._reasons: dict[str, str] = {}
         self._weights: dict[str, WeightPlan] = {}
         self._clamps: dict[str, tuple[Clamp, ...]] = {}
+        self._guarded: set[str] = set()
 
     def run(self) -> Plan:
         for node in self._nodes:
@@ -194,6 +198,11 @@ class _Planner:
             self._roles[name] = Role.EMULATED
         if op == "Pad" and not _pads_with_finite_constant(node):
             return "its padding value is no finite constant"
+        if op == "AveragePool" and _pools_beyond(node):
+            self._guarded.add(name)
+            self._roles[name] = Role.EMULATED
+            self._reasons[name] = "ONNX Runtime's integer AveragePool is wrong with these windows"
+            return ""
         if op == "Clip" and _bounds(node) is None:
             self._roles[name] = Role.EMULATED
         if self._roles[name] is Role.EMULATED:
@@ -288,6 +297,7 @@ class _Planner:
             constants=tuple(constants),
             clamps=self._clamps,
             weights=self._weights,
+            guarded=frozenset(self._guarded),
         )
 
     def _concats(self, nodes: list[ir.Node], sources: Mapping[str, str]) -> tuple[ConcatPlan, ...]:
@@ -353,6 +363,17 @@ def _pads_with_finite_constant(node: ir.Node) -> bool:
     array = _array(value)
     # another value than 0 could lie outside the input's range, whose scale the output takes
     return array is not None and not array.any()
+
+
+def _pools_beyond(node: ir.Node) -> bool:
+    """Forms of AveragePool that ONNX Runtime 1.31 computes right in float only.
+
+    Dilations, which it refuses, and ``count_include_pad`` with ``ceil_mode``, where it counts what
+    lies behind the padding.
+    """
+    dilated = any(d != 1 for d in node.attributes.get_ints("dilations", ()))
+    flag = node.attributes.get_int
+    return dilated or bool(flag("ceil_mode", 0) and flag("count_include_pad", 0))
 
 
 def _has_constant_matrix(node: ir.Node) -> bool:

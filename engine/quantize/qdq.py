@@ -21,7 +21,10 @@ from engine.quantize.operators import Role
 from engine.quantize.plan import Plan, WeightPlan, data_inputs
 from engine.quantize.scheme import bias_params, quantize_bias, weight_params
 
-__all__ = ["REASON", "insert_qdq", "table_of"]
+__all__ = ["GUARD", "REASON", "insert_qdq", "table_of"]
+
+GUARD = "/guard"
+"""What the name of a node ends in that only keeps ONNX Runtime from choosing an integer kernel."""
 
 REASON = "float_reason"
 """Key in a node's ``metadata_props``: why the node has no integer kernel."""
@@ -39,6 +42,7 @@ def insert_qdq(
         granularity: of the weights: ``channel`` or ``layer`` (one scale a tensor).
     """
     writer = _Writer(graph.copy(), plan, activations, granularity)
+    writer.guards()
     writer.weights()
     writer.constants()
     writer.activations()
@@ -59,6 +63,20 @@ class _Writer:
         self._values = dict(graph.values)
         self._names = UniqueNames(set(self._values) | {node.name or "" for node in graph.nodes})
         self._parameters: dict[tuple[str, bytes], ir.Value] = {}
+
+    def guards(self) -> None:
+        """Put ``Max(x, lowest float)``, which changes nothing, behind the nodes that need it."""
+        for name in sorted(self._plan.guarded):
+            node = self.graph.node(name)
+            value = node.outputs[0]
+            tensor = value.name or ""
+            out = ir.Value(name=tensor, type=value.type, shape=value.shape)
+            value.name = self._names.claim(f"{tensor}/unguarded")
+            self._replace(value, out, keep_float_readers=False)
+            lowest = self._parameter("lowest_float", np.array(np.finfo(np.float32).min))
+            guard = ir.node("Max", [value, lowest], name=f"{name}{GUARD}", outputs=[out])
+            self._inner.insert_after(node, guard)
+            self._values[tensor] = out
 
     def weights(self) -> None:
         """Quantize the weights and biases of all weighted nodes."""
@@ -116,7 +134,8 @@ class _Writer:
             self._dequantize(quantized, out, name, params, None)
 
     def _is_quantized(self, node: ir.Node) -> bool:
-        return self._plan.roles.get(node.name or "", Role.FLOAT) is not Role.FLOAT
+        name = (node.name or "").removesuffix(GUARD)
+        return self._plan.roles.get(name, Role.FLOAT) is not Role.FLOAT
 
     def _replace(self, old: ir.Value, new: ir.Value, *, keep_float_readers: bool) -> None:
         """Let the readers of ``old`` read ``new``; a float tensor's float readers keep it."""

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from engine.build import LayerCoverage
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from engine.quantize import LAYOUT, REASON, WEIGHTED, Role, reason_for, role_of
+from engine.quantize import GUARD, LAYOUT, REASON, WEIGHTED, Role, reason_for, role_of
 
 __all__ = ["integer_coverage"]
 
@@ -42,7 +42,7 @@ def integer_coverage(graph: Graph) -> tuple[LayerCoverage, ...]:
 
 def _layers(graph: Graph) -> Iterable[ir.Node]:
     for node in graph.nodes:
-        if node.op_type in _PLUMBING or node.op_type in LAYOUT:
+        if node.op_type in _PLUMBING | LAYOUT or (node.name or "").endswith(GUARD):
             continue
         if node.outputs and node.outputs[0].dtype in (ir.DataType.FLOAT, None):
             yield node

@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 from engine.base.errors import SimulationError
 from engine.graph.ir import IR_VERSION, OPSET, QuantParams
 from engine.simulate.layers import QuantizedLayer
-from engine.simulate.windows import averages, convolve, maxima
+from engine.simulate.windows import averages, convolve, maxima, spread
 
 __all__ = ["reference_layer"]
 
@@ -88,7 +88,8 @@ def _operand(
 
 def _round(result: np.ndarray, params: QuantParams) -> np.ndarray:
     steps = np.rint(result / float(params.scale[0])) + params.zero_point[0]
-    return np.clip(steps, *params.limits).astype(np.int64)
+    clipped = np.clip(steps, *params.limits)
+    return np.asarray(clipped, dtype=np.int64)
 
 
 def _clamp(value: np.ndarray, node: ir.Node) -> np.ndarray:
@@ -117,12 +118,13 @@ def _channel_scale(weight: _Operand, rank: int, axis: int) -> np.ndarray | float
         return weight.scale
     shape = [1] * rank
     shape[axis] = -1
-    return weight.scale.reshape(shape)
+    return np.asarray(weight.scale.reshape(shape))
 
 
 def _conv(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
     data, weight = _given(operands, 0), _given(operands, 1)
-    sums = convolve(layer.node, data.steps, weight.steps)
+    transposed = layer.node.op_type == "ConvTranspose"
+    sums = (spread if transposed else convolve)(layer.node, data.steps, weight.steps)
     shape = (1, -1) + (1,) * (sums.ndim - 2)
     bias = operands[2] if len(operands) > 2 else None
     if bias is not None:
@@ -218,6 +220,7 @@ def _by_onnx(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.
 
 _RULES: dict[str, Rule] = {
     "Conv": _conv,
+    "ConvTranspose": _conv,
     "Gemm": _gemm,
     "MatMul": _matmul,
     "Add": _add,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from math import ceil
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-__all__ = ["averages", "convolve", "maxima"]
+from engine.base.errors import SimulationError
+
+__all__ = ["averages", "convolve", "maxima", "spread"]
 
 
 def convolve(node: ir.Node, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -34,6 +37,55 @@ def convolve(node: ir.Node, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
     matrix = weight.reshape(group, weight.shape[0] // group, -1).transpose(0, 2, 1)
     sums = np.matmul(columns, matrix[None])  # (N, group, out, M / group)
     return np.asarray(sums.transpose(0, 1, 3, 2).reshape(batch, weight.shape[0], *size))
+
+
+def spread(node: ir.Node, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The sums of a ConvTranspose node without bias: every input spreads over a window.
+
+    Args:
+        node: for strides, dilations, pads, output_padding and group; pads must be explicit.
+        data: (N, C, ...) float64 with integer values.
+        weight: (C, M / group, ...) float64 with integer values.
+
+    Returns:
+        (N, M, ...) float64.
+
+    Raises:
+        SimulationError: the node gives its size by ``auto_pad`` or ``output_shape``.
+    """
+    kernel = weight.shape[2:]
+    rank, group = len(kernel), node.attributes.get_int("group", 1)
+    if "output_shape" in node.attributes or node.attributes.get_string("auto_pad", "NOTSET") in (
+        "SAME_UPPER",
+        "SAME_LOWER",
+    ):
+        raise SimulationError(
+            f"The numpy reference takes explicit pads of ConvTranspose only ({node.name})."
+        )
+    strides = node.attributes.get_ints("strides", (1,) * rank)
+    dilations = node.attributes.get_ints("dilations", (1,) * rank)
+    more = node.attributes.get_ints("output_padding", (0,) * rank)
+    pads = _pads(node, data.shape[2:], kernel)
+    batch, channels, *sizes = data.shape
+    full = [
+        (n - 1) * s + (k - 1) * d + 1 + extra
+        for n, s, k, d, extra in zip(sizes, strides, kernel, dilations, more, strict=True)
+    ]
+    split = data.reshape(batch, group, channels // group, -1)
+    matrix = weight.reshape(group, channels // group, weight.shape[1], *kernel)
+    result = np.zeros((batch, group, weight.shape[1], *full))
+    for place in np.ndindex(*kernel):
+        part = np.einsum("bgcx,gcm->bgmx", split, matrix[(..., *place)])
+        where: tuple[Any, ...] = (
+            ...,
+            *(
+                slice(p * d, p * d + (n - 1) * s + 1, s)
+                for p, d, n, s in zip(place, dilations, sizes, strides, strict=True)
+            ),
+        )
+        result[where] += part.reshape(batch, group, weight.shape[1], *sizes)
+    crop = tuple(slice(low, n - high) for (low, high), n in zip(pads, full, strict=True))
+    return np.asarray(result.reshape(batch, -1, *full)[(slice(None), slice(None), *crop)])
 
 
 def averages(node: ir.Node, data: np.ndarray) -> np.ndarray:
