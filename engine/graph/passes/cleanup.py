@@ -1,0 +1,199 @@
+"""Nodes without effect.
+
+* Dead code: nodes whose results nothing reads, initializers that no node reads.
+* Identity, Dropout (inference), Cast to the type it has, Transpose that keeps the order, Reshape
+  (Squeeze, Unsqueeze, Flatten, Expand, Tile, Resize) to the shape it has, Slice and Split of the
+  whole, Pad by nothing, Concat and Sum of one tensor, pooling over windows of 1, scale 1, offset 0.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from engine.graph.passes.base import NodePass, Pass
+from engine.graph.passes.editor import Editor, is_dead
+from engine.graph.passes.match import constant_input, input_at, integers, same_everywhere, shape
+
+__all__ = ["DeadCode", "NoOps", "UnusedConstants"]
+
+
+class DeadCode(Pass):
+    """Nodes that lead to no output."""
+
+    name = "dead-code"
+    level = 1
+    summary = "Nodes that no output of the graph depends on are removed."
+
+    def apply(self, edit: Editor) -> None:
+        """Backwards, so that one walk removes whole chains."""
+        for node in reversed(edit.nodes()):
+            if edit.owns(node) and is_dead(node):
+                edit.remove(node)
+                self.did("node removed")
+
+
+class UnusedConstants(Pass):
+    """Initializers that no node reads."""
+
+    name = "unused-constants"
+    level = 1
+    summary = "Initializers that nothing reads are removed."
+
+    def apply(self, edit: Editor) -> None:
+        """One walk over the initializers."""
+        graph = edit.graph
+        unused = [
+            name
+            for name, value in graph.initializers.items()
+            if not value.is_graph_output() and not value.uses()
+        ]
+        for name in unused:
+            del graph.initializers[name]
+            self.did("initializer removed")
+
+
+class NoOps(NodePass):
+    """Nodes whose output is their input."""
+
+    name = "no-ops"
+    level = 1
+    summary = "Nodes that give their input back are removed."
+    roots = frozenset(
+        "Identity Dropout Cast Transpose Reshape Squeeze Unsqueeze Flatten Expand Tile Resize Slice "
+        "Split Pad Concat Sum MaxPool AveragePool GlobalAveragePool GlobalMaxPool Mul Div Add Sub "
+        "Pow Clip ReduceMean ReduceMax ReduceMin ReduceSum".split()
+    )
+
+    def rewrite(self, node: ir.Node, edit: Editor) -> bool:
+        """Remove ``node`` where its first output is its first input."""
+        if not node.inputs or node.inputs[0] is None:
+            return False
+        op = node.op_type
+        kept = _kept_input(node)
+        if kept is None:
+            return False
+        source = node.inputs[kept]
+        if source is None or any(value.uses() for value in node.outputs[1:]):
+            return self.near(node, "its second output is read")
+        if any(value.is_graph_output() for value in node.outputs[1:]):
+            return self.near(node, "its second output is an output of the graph")
+        if kept:
+            edit.set_inputs(node, [source])
+        if edit.bypass(node):
+            return self.did(f"{op} removed")
+        # two ends of the graph with names of their own: something must stand between them
+        if op == "Identity":
+            return False
+        edit.become(node, "Identity", [source])
+        return self.did(f"{op} to Identity")
+
+
+def _kept_input(node: ir.Node) -> int | None:
+    """The index of the input that the node gives back unchanged, or None."""
+    op, source, out = node.op_type, node.inputs[0], node.outputs[0]
+    if op == "Identity":
+        return 0
+    if op == "Dropout":
+        training = input_at(node, 2)
+        return 0 if training is None or same_everywhere(training) == 0 else None
+    if op == "Cast":
+        assert source is not None
+        same = source.dtype is not None and int(source.dtype) == node.attributes.get_int("to", 0)
+        return 0 if same else None
+    if op in ("Concat", "Sum"):
+        return 0 if len(node.inputs) == 1 else None
+    before, after = shape(source), shape(out)
+    if op in ("Mul", "Add") and before != after:
+        before = shape(input_at(node, 1))
+        return 1 if before == after is not None and _neutral(node, 0) else None
+    if before is None or before != after:
+        return None
+    return 0 if _KEEPS[op](node, before) else None
+
+
+def _neutral(node: ir.Node, index: int) -> bool:
+    number = 1.0 if node.op_type in ("Mul", "Div", "Pow") else 0.0
+    return same_everywhere(input_at(node, index)) == number
+
+
+def _always(_: ir.Node, __: tuple[int, ...]) -> bool:
+    return True
+
+
+def _ordered(node: ir.Node, dims: tuple[int, ...]) -> bool:
+    perm = node.attributes.get_ints("perm", None) or list(reversed(range(len(dims))))
+    moved = [axis for axis in perm if dims[axis] != 1]
+    return moved == sorted(moved)
+
+
+def _whole_slice(node: ir.Node, _: tuple[int, ...]) -> bool:
+    steps = integers(node, 4) if input_at(node, 4) is not None else [1]
+    return steps is not None and all(step == 1 for step in steps)
+
+
+def _plain_resize(node: ir.Node, _: tuple[int, ...]) -> bool:
+    # cropping keeps a shape, and so may a scale close to 1
+    if node.attributes.get_string("coordinate_transformation_mode", "") == "tf_crop_and_resize":
+        return False
+    scales = constant_input(node, 2)
+    return scales is None or scales.size == 0 or bool((scales == 1).all())
+
+
+def _unpadded(node: ir.Node, _: tuple[int, ...]) -> bool:
+    pads = integers(node, 1)
+    return pads is not None and not any(pads)
+
+
+def _window_of_one(node: ir.Node, _: tuple[int, ...]) -> bool:
+    ints = node.attributes.get_ints
+    return (
+        all(k == 1 for k in ints("kernel_shape", None) or [0])
+        and not any(ints("pads", None) or [])
+        and all(s == 1 for s in ints("strides", None) or [])
+    )
+
+
+def _one_pixel(_: ir.Node, dims: tuple[int, ...]) -> bool:
+    return all(dim == 1 for dim in dims[2:])
+
+
+def _unbounded(node: ir.Node, _: tuple[int, ...]) -> bool:
+    return input_at(node, 1) is None and input_at(node, 2) is None
+
+
+def _not_empty(node: ir.Node, dims: tuple[int, ...]) -> bool:
+    # the reduced axes have one element each, as the shape is kept
+    return 0 not in dims and node.attributes.get_int("keepdims", 1) == 1
+
+
+def _second_neutral(node: ir.Node, _: tuple[int, ...]) -> bool:
+    return _neutral(node, 1)
+
+
+_KEEPS = {
+    "Transpose": _ordered,
+    "Reshape": _always,
+    "Squeeze": _always,
+    "Unsqueeze": _always,
+    "Flatten": _always,
+    "Expand": _always,
+    "Tile": _always,
+    "Resize": _plain_resize,
+    "Slice": _whole_slice,
+    "Split": _always,
+    "Pad": _unpadded,
+    "MaxPool": _window_of_one,
+    "AveragePool": _window_of_one,
+    "GlobalAveragePool": _one_pixel,
+    "GlobalMaxPool": _one_pixel,
+    "Mul": _second_neutral,
+    "Div": _second_neutral,
+    "Add": _second_neutral,
+    "Sub": _second_neutral,
+    "Pow": _second_neutral,
+    "Clip": _unbounded,
+    "ReduceMean": _not_empty,
+    "ReduceMax": _not_empty,
+    "ReduceMin": _not_empty,
+    "ReduceSum": _not_empty,
+}

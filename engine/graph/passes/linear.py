@@ -1,0 +1,207 @@
+"""Scales and offsets into the weights beside them.
+
+* BatchNormalization, Mul, Add, Sub and Div by constants per channel, after Conv, ConvTranspose or
+  Gemm: into its weight and bias.
+* The same before Conv or Gemm: a scale always, an offset where no padding mixes zeros in.
+* MatMul by a constant takes scales into that constant.
+
+The products are formed in float64 and rounded once, so results differ from the source's in the
+last bits of float32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.graph.passes.affine import AFFINE_OPS, Affine, affine_of
+from engine.graph.passes.base import NodePass
+from engine.graph.passes.editor import Editor
+from engine.graph.passes.match import constant_input, input_at, is_constant, only_reader, shape
+
+__all__ = ["FoldAfter", "FoldBefore"]
+
+_WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+
+
+class FoldAfter(NodePass):
+    """Scale and offset that follow a weighted operator."""
+
+    name = "fold-into-weights"
+    level = 2
+    summary = "BatchNormalization, Mul, Add, Sub, Div after Conv, ConvTranspose, Gemm go into its weights."
+    keeps_bits = False
+    roots = AFFINE_OPS
+
+    def rewrite(self, node: ir.Node, edit: Editor) -> bool:
+        """Fold ``node`` into the operator before it."""
+        maker = next(
+            (p for v in node.inputs if v is not None and (p := v.producer()) is not None), None
+        )
+        if maker is None or maker.op_type not in _WEIGHTED:
+            return False
+        axis = 1 if maker.op_type in ("Conv", "ConvTranspose") else -1
+        if maker.op_type == "Gemm" and node.op_type == "BatchNormalization":
+            axis = 1
+        affine = affine_of(node, axis)
+        if affine is None:
+            if any(is_constant(value) for value in node.inputs):
+                return self.near(node, "its other operand is no constant per channel")
+            return False
+        if affine.source is not maker.outputs[0] or only_reader(affine.source) is not node:
+            return self.near(node, f"the output of {maker.name} is read elsewhere too")
+        if any(v.uses() or v.is_graph_output() for v in node.outputs[1:]):
+            return self.near(node, "its other outputs are read")
+        reason = _scale_outputs(maker, affine, edit)
+        if reason:
+            return self.near(node, reason)
+        op = node.op_type
+        edit.absorb(maker, node)
+        return self.did(f"{op} into {maker.op_type}")
+
+
+class FoldBefore(NodePass):
+    """Scale and offset that precede a weighted operator."""
+
+    name = "fold-ahead-into-weights"
+    level = 2
+    summary = "BatchNormalization, Mul, Add, Sub, Div before Conv or Gemm go into its weights."
+    keeps_bits = False
+    roots = AFFINE_OPS
+
+    def rewrite(self, node: ir.Node, edit: Editor) -> bool:
+        """Fold ``node`` into the operator that alone reads it."""
+        reader = only_reader(node.outputs[0])
+        if reader is None or reader.op_type not in ("Conv", "Gemm"):
+            return False
+        if reader.inputs[0] is not node.outputs[0]:
+            return False
+        affine = affine_of(node, 1)
+        if affine is None:
+            return False
+        if any(v.uses() or v.is_graph_output() for v in node.outputs[1:]):
+            return self.near(node, "its other outputs are read")
+        reason = _scale_inputs(reader, affine, edit)
+        if reason:
+            return self.near(node, reason)
+        op = node.op_type
+        edit.credit(reader, [node])
+        edit.set_inputs(reader, [affine.source, *reader.inputs[1:]])
+        return self.did(f"{op} into the {reader.op_type} after it")
+
+
+def _fits(*arrays: np.ndarray) -> bool:
+    limit = np.finfo(np.float32).max
+    return all(bool((np.abs(a) <= limit).all()) for a in arrays)  # NaN fails too
+
+
+def _scale_outputs(node: ir.Node, affine: Affine, edit: Editor) -> str:
+    """Change weight and bias of ``node``; the reason where that cannot be."""
+    weight = constant_input(node, 1)
+    if weight is None or weight.dtype != np.float32:
+        return f"the weight of {node.name} is no float32 constant"
+    if node.op_type == "MatMul":
+        return _scale_matmul(node, weight, affine, edit)
+    held = input_at(node, 2)
+    bias = constant_input(node, 2)
+    if held is not None and bias is None:
+        return f"the bias of {node.name} is computed"
+    if node.op_type == "Gemm" and not _plain_gemm(node):
+        return f"{node.name} scales or transposes its operands itself"
+    channels = _output_channels(node, weight)
+    if affine.scale.size not in (1, channels) or affine.offset.size not in (1, channels):
+        return "the constant does not fit the channels"
+    scale = np.broadcast_to(affine.scale, (channels,))
+    offset = np.broadcast_to(affine.offset, (channels,))
+    with np.errstate(all="ignore"):
+        new_weight = _times(node, weight, scale)
+        new_bias = offset if bias is None else bias.astype(np.float64) * scale + offset
+    if not _fits(new_weight, new_bias):
+        return "the folded weights would overflow"
+    if not bool((scale == 1).all()):
+        edit.set_constant(node, 1, new_weight.astype(np.float32))
+    if bias is not None or new_bias.any():
+        edit.set_constant(node, 2, new_bias.astype(np.float32), f"{node.name}_bias")
+    return ""
+
+
+def _plain_gemm(node: ir.Node) -> bool:
+    get = node.attributes
+    return get.get_float("alpha", 1.0) == 1 == get.get_float("beta", 1.0)
+
+
+def _output_channels(node: ir.Node, weight: np.ndarray) -> int:
+    if node.op_type == "ConvTranspose":
+        return int(weight.shape[1]) * node.attributes.get_int("group", 1)
+    if node.op_type == "Gemm" and not node.attributes.get_int("transB", 0):
+        return int(weight.shape[1])
+    return int(weight.shape[0])
+
+
+def _times(node: ir.Node, weight: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """The weight with each output channel scaled, in float64."""
+    if node.op_type == "ConvTranspose":  # (in, out / groups, ...), the groups along the inputs
+        groups = node.attributes.get_int("group", 1)
+        split = weight.reshape(groups, -1, weight.shape[1], int(np.prod(weight.shape[2:])))
+        scaled: np.ndarray = split * scale.reshape(groups, 1, -1, 1)
+        return scaled.reshape(weight.shape)
+    if node.op_type == "Gemm" and not node.attributes.get_int("transB", 0):
+        return weight * scale
+    return weight * scale.reshape(-1, *(1,) * (weight.ndim - 1))
+
+
+def _scale_matmul(node: ir.Node, weight: np.ndarray, affine: Affine, edit: Editor) -> str:
+    if affine.offset.any():
+        return "MatMul has no bias"
+    if weight.ndim < 2 or affine.scale.size not in (1, weight.shape[-1]):
+        return "the constant does not fit the columns"
+    with np.errstate(all="ignore"):
+        scaled = weight * affine.scale
+    if not _fits(scaled):
+        return "the folded weights would overflow"
+    edit.set_constant(node, 1, scaled.astype(np.float32))
+    return ""
+
+
+def _scale_inputs(node: ir.Node, affine: Affine, edit: Editor) -> str:
+    """Change weight and bias of the reader of an affine tensor; the reason where that cannot be."""
+    weight = constant_input(node, 1)
+    if weight is None or weight.dtype != np.float32:
+        return f"the weight of {node.name} is no float32 constant"
+    bias = constant_input(node, 2)
+    if input_at(node, 2) is not None and bias is None:
+        return f"the bias of {node.name} is computed"
+    groups = 1
+    if node.op_type == "Gemm":
+        if not _plain_gemm(node) or node.attributes.get_int("transA", 0):
+            return f"{node.name} scales or transposes its operands itself"
+        if not node.attributes.get_int("transB", 0):
+            return f"{node.name} is not in canonical form"
+    else:
+        groups = node.attributes.get_int("group", 1)
+        if affine.offset.any() and _padded(node):
+            return f"{node.name} pads with zeros, which the offset would have moved"
+    # rows of a group see the channels of that group
+    channels = weight.shape[1] * groups
+    dims = shape(affine.source)
+    if dims is None or len(dims) < 2 or dims[1] != channels:
+        return "the number of channels is not known"
+    scale = np.broadcast_to(affine.scale, (channels,)).reshape(groups, 1, -1)
+    offset = np.broadcast_to(affine.offset, (channels,)).reshape(groups, 1, -1)
+    flat = weight.astype(np.float64).reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
+    with np.errstate(all="ignore"):
+        new_weight = flat * scale[..., None]
+        shift = (flat * offset[..., None]).sum((2, 3)).ravel()
+        new_bias = shift if bias is None else bias + shift
+    if not _fits(new_weight, new_bias):
+        return "the folded weights would overflow"
+    edit.set_constant(node, 1, new_weight.reshape(weight.shape).astype(np.float32))
+    if shift.any():
+        edit.set_constant(node, 2, new_bias.astype(np.float32), f"{node.name}_bias")
+    return ""
+
+
+def _padded(node: ir.Node) -> bool:
+    mode = node.attributes.get_string("auto_pad", "NOTSET")
+    pads = node.attributes.get_ints("pads", None) or []
+    return mode in ("SAME_UPPER", "SAME_LOWER") or (mode == "NOTSET" and any(pads))

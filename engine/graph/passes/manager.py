@@ -1,0 +1,188 @@
+"""Passes in their order, by optimization level, until nothing changes any more.
+
+The levels follow the vendor's description (RKNN-Toolkit user guide, ``optimization_level``): 3 has
+everything switched on, 2 and 1 leave out what may touch the accuracy of some models, 0 has
+everything switched off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import onnx_ir as ir
+
+from engine.base.errors import GraphError, JobCancelledError, PassError
+from engine.base.events import LogLine, NullReporter, Reporter
+from engine.base.text import printable
+from engine.graph.ir import Graph, infer_model, verify
+from engine.graph.passes.activations import ActivationsFirst, CanonicalClamps, HardActivations
+from engine.graph.passes.base import Pass, PassResult
+from engine.graph.passes.cleanup import DeadCode, NoOps, UnusedConstants
+from engine.graph.passes.duplicates import CommonSubexpressions, DuplicateConstants
+from engine.graph.passes.editor import Editor
+from engine.graph.passes.folding import ConstantNodes, ConstantSubgraphs, StaticShapes
+from engine.graph.passes.gemm import CanonicalArithmetic, CanonicalGemm
+from engine.graph.passes.linear import FoldAfter, FoldBefore
+from engine.graph.passes.pooling import CanonicalPooling, PadIntoWindow
+from engine.graph.passes.reshaping import CanonicalReshape, CanonicalSlice, ReshapePairs
+from engine.graph.passes.transposes import TransposeChains, TransposeRegions, TransposeToReshape
+
+__all__ = ["LEVELS", "PASSES", "PIPELINES", "Optimised", "Pipeline", "optimise", "run_pipeline"]
+
+_REPEATED: tuple[type[Pass], ...] = (
+    DeadCode,
+    ConstantNodes,
+    StaticShapes,
+    NoOps,
+    ConstantSubgraphs,
+    CanonicalReshape,
+    ReshapePairs,
+    CanonicalSlice,
+    CanonicalClamps,
+    CanonicalPooling,
+    CanonicalGemm,
+    CanonicalArithmetic,
+    HardActivations,
+    FoldAfter,
+    FoldBefore,
+    TransposeChains,
+    TransposeRegions,
+    TransposeToReshape,
+    PadIntoWindow,
+    ActivationsFirst,
+    CommonSubexpressions,
+)
+
+_LAST: tuple[type[Pass], ...] = (DuplicateConstants, UnusedConstants)
+
+PASSES: tuple[type[Pass], ...] = (*_REPEATED, *_LAST)
+"""Every pass, in the order in which they run."""
+
+LEVELS = MappingProxyType({0: "as-is", 1: "clean", 2: "fused", 3: "full"})
+"""Optimization level -> name of its pipeline."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Passes to run on a graph.
+
+    Attributes:
+        name: for logs.
+        repeated: run in this order, again and again while one of them changes something.
+        last: run once after that.
+        rounds: the most rounds; each is cheap once nothing changes.
+    """
+
+    name: str
+    repeated: tuple[type[Pass], ...]
+    last: tuple[type[Pass], ...] = ()
+    rounds: int = 10
+
+
+PIPELINES: Mapping[int, Pipeline] = MappingProxyType(
+    {
+        level: Pipeline(
+            name,
+            tuple(cls for cls in _REPEATED if cls.level <= level),
+            tuple(cls for cls in _LAST if cls.level <= level),
+        )
+        for level, name in LEVELS.items()
+    }
+)
+"""Optimization level -> pipeline."""
+
+
+@dataclass(frozen=True)
+class Optimised:
+    """A graph after its passes, and what each of them did, in order."""
+
+    graph: Graph
+    log: tuple[PassResult, ...]
+
+
+def optimise(graph: Graph, level: int = 3, reporter: Reporter | None = None) -> Optimised:
+    """Run the passes of an optimization level on a copy of the graph.
+
+    Args:
+        graph: stays as it is. A graph with Q/DQ nodes keeps its numbers to the last bit: passes
+            that round differently leave it alone.
+        level: 0 to 3.
+        reporter: told of each pass that changed something, asked between passes whether to stop.
+
+    Returns:
+        The graph, verified, with types and shapes; names of inputs and outputs are the source's.
+
+    Raises:
+        PassError: a pass failed or broke the graph; names it and those that ran before it.
+        JobCancelledError: the reporter said so.
+    """
+    pipeline = PIPELINES.get(level)
+    if pipeline is None:
+        raise PassError(
+            f"There is no optimization level {level}.", remedy="Choose a level from 0 to 3."
+        )
+    return run_pipeline(graph, pipeline, reporter)
+
+
+def run_pipeline(graph: Graph, pipeline: Pipeline, reporter: Reporter | None = None) -> Optimised:
+    """Run a pipeline on a copy of the graph; as :func:`optimise` otherwise."""
+    told = reporter or NullReporter()
+    model = graph.copy().model
+    infer_missing(model)
+    edit = Editor(model)
+    repeated = [cls() for cls in pipeline.repeated if cls.keeps_bits or not edit.quantized]
+    last = [cls() for cls in pipeline.last if cls.keeps_bits or not edit.quantized]
+    ran: list[str] = []
+    for _ in range(pipeline.rounds):
+        changes = [_run_one(one, edit, ran, told) for one in repeated]
+        if not any(changes):
+            break
+    for one in last:
+        _run_one(one, edit, ran, told)
+    edit.write_origins()
+    done = [one.result(edit) for one in (*repeated, *last)]
+    try:
+        infer_missing(model)
+        result = Graph(model)
+        verify(result)
+    except GraphError as error:
+        changed = ", ".join(r.name for r in done if r.modified) or "none"
+        raise PassError(
+            f"The graph is not valid after the pipeline {pipeline.name!r}: {error.what}",
+            cause=f"One of the passes that changed it made a mistake: {changed}.",
+            remedy="Build with a lower optimization level, and report this.",
+        ) from error
+    for one in done:
+        if one.modified:
+            what = ", ".join(f"{count} x {text}" for text, count in one.counts.items())
+            told.emit(LogLine(f"{one.name}: {what}", "debug"))
+    return Optimised(result, tuple(done))
+
+
+def _run_one(one: Pass, edit: Editor, ran: list[str], reporter: Reporter) -> bool:
+    reporter.check_cancelled()
+    try:
+        modified = one.run(edit)
+    except JobCancelledError:
+        raise
+    except Exception as error:
+        before = ", ".join(dict.fromkeys(ran)) or "none"
+        raise PassError(
+            f"The pass {one.name!r} failed: {printable(str(error) or type(error).__name__)}",
+            cause=f"A mistake of this program. Passes that ran before it: {before}.",
+            remedy="Build with a lower optimization level, and report this.",
+        ) from error
+    ran.append(one.name)
+    return modified
+
+
+def infer_missing(model: ir.Model) -> None:
+    """Infer types and shapes where a value lacks one; the usual case of none costs nothing."""
+    if any(
+        value.name and (value.type is None or value.shape is None)
+        for node in model.graph
+        for value in node.outputs
+    ):
+        infer_model(model)
