@@ -1,0 +1,377 @@
+"""Entire and single errors against sums done by hand; the vendor's files to the byte."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx.utils import Extractor
+
+from engine.accuracy import (
+    AccuracyReport,
+    Distance,
+    LayerAccuracy,
+    SnapshotWriter,
+    analyse,
+    error_table,
+    file_names,
+    layer_rows,
+)
+from engine.accuracy.numbers import euclidean_text, value_lines
+from engine.base.errors import JobCancelledError, OutputError, OutputExistsError, UsageError
+from engine.base.events import CallbackReporter
+from engine.graph.execute import Session, cosine, euclidean, sqnr
+from engine.graph.ir import Graph
+from tests.accuracy.build import built, feeds
+
+
+def golden_of(sample: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
+    graph, _ = built()
+    return Session(graph, outputs=list(names)).run(sample, list(names))
+
+
+# ------------------------------------------------------------------------------------------ rows
+
+
+def test_rows_follow_the_float_graph() -> None:
+    graph, quantized = built()
+    rows = layer_rows(graph, quantized.graph)
+    assert [(row.op, row.label, row.simulated is None) for row in rows] == [
+        ("Input", "x", False),
+        ("exDataConvert", "x_int8", False),
+        ("Conv", "c1", True),  # fused with its Relu
+        ("Relu", "r1", False),
+        ("Conv", "c2", True),
+        ("Clip", "k2", False),
+        ("Add", "a/sum", False),
+        ("MaxPool", "m", False),
+        ("Reshape", "f", False),
+        ("Gemm", "g", False),
+        ("Softmax", "prob", False),
+    ]
+
+
+# --------------------------------------------------------------------------------------- figures
+
+
+def test_entire_is_the_distance_of_two_whole_runs() -> None:
+    graph, quantized = built()
+    (sample,) = feeds(1, seed=9)
+    report = analyse(graph, quantized.graph, [sample])
+    tensors = ["r1", "k2", "a/sum", "m", "f", "g", "prob"]
+    golden = golden_of(sample, tensors)
+    simulated = Session(quantized.graph, outputs=tensors).run(sample, tensors)
+    layers = {layer.tensor: layer for layer in report.layers}
+    for name in tensors:
+        layer = layers[name]
+        assert layer.entire is not None
+        assert layer.entire.cosine == pytest.approx(
+            cosine(golden[name], simulated[name]), abs=1e-12
+        )
+        assert layer.entire.euclidean == pytest.approx(euclidean(golden[name], simulated[name]))
+        assert layer.sqnr_db == pytest.approx(sqnr(golden[name], simulated[name]))
+    assert layers["c1"].entire is layers["c1"].single is layers["c1"].sqnr_db is None
+    assert layers["x"].entire == layers["x"].single == Distance(1.0, 0.0)
+    assert layers["x"].sqnr_db is None
+
+
+SINGLE = {  # row -> the rows that its layer reads
+    "r1": ["x"],
+    "k2": ["r1"],
+    "a/sum": ["r1", "k2"],
+    "m": ["a/sum"],
+    "f": ["m"],
+    "g": ["f"],
+    "prob": ["g"],
+}
+
+
+def test_single_is_each_layer_alone_on_golden_inputs() -> None:
+    """Against layers cut out by ONNX's own extractor, fed with golden values quantized in numpy."""
+    graph, quantized = built()
+    (sample,) = feeds(1, seed=9)
+    report = analyse(graph, quantized.graph, [sample])
+    golden = golden_of(sample, [n for n in SINGLE if n != "x"]) | sample
+    extractor = Extractor(onnx.shape_inference.infer_shapes(quantized.graph.to_proto()))
+    names = quantized.graph.values
+    for layer in report.layers:
+        if layer.tensor not in SINGLE:
+            continue
+        cuts, given_ = [], {}
+        for source in SINGLE[layer.tensor]:
+            cut = f"{source}/dequantized" if f"{source}/dequantized" in names else source
+            params = quantized.table.get(source)
+            values = golden[source]
+            cuts.append(cut)
+            given_[cut] = values if params is None else params.dequantize(params.quantize(values))
+        alone = Session(Graph.from_proto(extractor.extract_model(cuts, [layer.tensor])))
+        result = alone.run(given_)[layer.tensor]
+        assert layer.single is not None
+        wanted = euclidean(golden[layer.tensor], result)
+        assert layer.single.euclidean == pytest.approx(wanted, rel=1e-5, abs=1e-6), layer.tensor
+
+
+def test_quantized_input_shows_its_own_error() -> None:
+    graph, quantized = built()
+    sample = {"x": feeds(1)[0]["x"] * 3}  # beyond the calibrated range
+    report = analyse(graph, quantized.graph, [sample])
+    row = report.layers[1]
+    params = quantized.table["x"]
+    wanted = euclidean(sample["x"], params.dequantize(params.quantize(sample["x"])))
+    assert row.entire is not None
+    assert row.entire.euclidean == pytest.approx(wanted)
+    assert row.single == row.entire
+
+
+def test_several_samples_are_averaged() -> None:
+    graph, quantized = built()
+    both = feeds(2, seed=5)
+    together = analyse(graph, quantized.graph, both)
+    apart = [analyse(graph, quantized.graph, [sample]) for sample in both]
+    assert together.samples == 2
+    for index, layer in enumerate(together.layers):
+        if layer.entire is None:
+            continue
+        means = [report.layers[index].entire for report in apart]
+        assert layer.entire.euclidean == pytest.approx(sum(m.euclidean for m in means if m) / 2)
+        assert layer.entire.cosine == pytest.approx(sum(m.cosine for m in means if m) / 2)
+    names = ["g"]
+    golden = [golden_of(sample, names)["g"] for sample in both]
+    session = Session(quantized.graph, outputs=names)
+    simulated = [session.run(sample, names)["g"] for sample in both]
+    (row,) = [layer for layer in together.layers if layer.tensor == "g"]
+    assert row.sqnr_db == pytest.approx(sqnr(np.stack(golden), np.stack(simulated)))
+
+
+def test_large_graphs_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, quantized = built()
+    whole = analyse(graph, quantized.graph, feeds(1))
+    # the room exports a function of the module's name
+    monkeypatch.setattr(importlib.import_module("engine.accuracy.analyse"), "CHUNK_BYTES", 1)
+    parts = analyse(graph, quantized.graph, feeds(1))
+    for a, b in zip(whole.layers, parts.layers, strict=True):
+        assert a.entire == b.entire
+        assert (a.single is None) == (b.single is None)
+        if a.single is not None and b.single is not None:
+            assert a.single.euclidean == pytest.approx(b.single.euclidean, rel=1e-6)
+
+
+def test_runners_can_be_handed_in() -> None:
+    """A board or any other runner takes the simulator's place."""
+    graph, quantized = built()
+
+    class Broken:
+        def run(
+            self, given_: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None, /
+        ) -> dict[str, np.ndarray]:
+            golden = golden_of(given_, [n for n in outputs or [] if "dequantized" not in n])
+            return {n: golden.get(n, given_["x"]) * (-1 if n == "g" else 1) for n in outputs or []}
+
+    report = analyse(graph, quantized.graph, feeds(1), simulator=Broken())
+    cosines = {layer.tensor: layer.entire.cosine for layer in report.layers if layer.entire}
+    assert cosines.pop("g") == pytest.approx(-1)
+    assert all(value == pytest.approx(1) for value in cosines.values())
+
+
+def test_no_sample_and_cancel() -> None:
+    graph, quantized = built()
+    with pytest.raises(UsageError):
+        analyse(graph, quantized.graph, [])
+    reporter = CallbackReporter(lambda _: None, lambda: True)
+    with pytest.raises(JobCancelledError):
+        analyse(graph, quantized.graph, feeds(1), reporter=reporter)
+
+
+def test_report_as_json() -> None:
+    graph, quantized = built()
+    data = analyse(graph, quantized.graph, feeds(1)).to_json()
+    fused = data["layers"][2]
+    assert fused == {
+        "name": "conv1",
+        "op": "Conv",
+        "tensor": "c1",
+        "entire": None,
+        "single": None,
+        "sqnr": None,
+    }
+    assert set(data["layers"][3]["entire"]) == {"cosine", "euclidean"}
+
+
+def test_a_real_detector(zoo: Path) -> None:
+    """RFB-320 on one photograph-sized sample: no layer alone is far off."""
+    from engine.frontends.onnx import load_onnx
+    from engine.quantize import calibrate, quantize
+
+    graph = load_onnx(zoo / "onnx/version-RFB-320_without_postprocessing.onnx").graph
+    rng = np.random.default_rng(0)
+    (spec,) = graph.inputs
+    smooth = np.kron(rng.uniform(-1, 1, (1, 3, 15, 20)), np.ones((1, 1, 16, 16)))
+    sample = {spec.name: smooth.astype(np.float32)}
+    quantized = quantize(graph, calibrate(graph, [sample]))
+    report = analyse(graph, quantized.graph, [sample])
+    singles = [layer.single.cosine for layer in report.layers if layer.single is not None]
+    assert len(singles) > 60
+    assert min(singles) > 0.98
+
+
+# ----------------------------------------------------------------------------------- error table
+
+
+def row(op: str, tensor: str, *figures: float) -> LayerAccuracy:
+    if not figures:
+        return LayerAccuracy(tensor, op, tensor, None, None, None)
+    a, b, c, d = figures
+    return LayerAccuracy(tensor, op, tensor, Distance(a, b), Distance(c, d), 30.0)
+
+
+def test_table_is_the_vendors_to_the_byte() -> None:
+    """The excerpt of a file of toolkit 2.3.2 in ``facts/rknn_format.md`` section 9.1."""
+    report = AccuracyReport(
+        (
+            row("Input", "x", 1, 0, 1, 0),
+            row("exDataConvert", "x_int8", 0.99999, 0.59071, 0.99999, 0.59071),
+            row("Conv", "c1"),
+            row("Relu", "r1", 0.99997, 0.90622, 0.99997, 0.90622),
+        ),
+        1,
+    )
+    text = error_table(report)
+    comments, _, table = text.partition("\n\n")
+    assert [line[0] for line in comments.split("\n")] == ["#"] * 3
+    assert "entire" in comments
+    assert "single" in comments
+    assert table.split("\n") == [
+        "layer_name                          simulator_error                    ",
+        "                                entire              single             ",
+        "                             cos      euc        cos      euc          ",
+        "-------------------------------------------------------------------",
+        "[Input] x                  1.00000 | 0.0       1.00000 | 0.0           ",
+        "[exDataConvert] x_int8     0.99999 | 0.5907    0.99999 | 0.5907        ",
+        "[Conv] c1                  ",
+        "[Relu] r1                  0.99997 | 0.9062    0.99997 | 0.9062        ",
+        "",
+    ]
+    assert "generation 1" in error_table(report, generation=1)
+    assert error_table(report, generation=1).endswith(table)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0.0"),
+        (0.59071, "0.5907"),
+        (0.00461, "0.0046"),
+        (1e-9, "0.0000"),
+        (9.99996, "10.000"),
+        (31.866, "31.866"),
+        (180.7349, "180.73"),
+        (99.99999, "100.00"),
+        (1234.56, "1234.6"),
+        (99999.7, "100000"),
+        (12345678.9, "12345679"),
+    ],
+)
+def test_distances_have_six_characters(value: float, text: str) -> None:
+    assert euclidean_text(value) == text
+
+
+def test_file_names() -> None:
+    labels = ["/blk.0/add_out 1", "a:0", "a/0", "a.0", "a/0", "", "x" * 300, "x" * 299 + "y", ".."]
+    names = file_names(labels)
+    assert names["/blk.0/add_out 1"] == "_blk_0_add_out 1"
+    assert [names[n] for n in ("a:0", "a/0", "a.0")] == ["a_0", "a_0_1", "a_0_2"]
+    assert len(set(names.values())) == len(names)
+    assert all(0 < len(name) <= 220 and "/" not in name for name in names.values())
+
+
+# -------------------------------------------------------------------------------------- snapshot
+
+
+@given(
+    st.lists(
+        st.floats(width=32, allow_nan=True, allow_infinity=True) | st.floats(-1100, 1100, width=32),
+        max_size=50,
+    )
+)
+def test_value_lines_are_printfs(values: list[float]) -> None:
+    wanted = "".join(f"{value:.6f}\n" for value in values)
+    assert value_lines(np.array(values, np.float32)) == wanted.encode()
+
+
+def test_value_lines_round_halves_to_even_and_span_blocks() -> None:
+    ties = (np.arange(-300_000, 300_000) / 2.0**7).astype(np.float32)
+    ties = ties[np.abs(ties) < 999]
+    assert value_lines(ties) == ("%.6f\n" * len(ties) % tuple(ties.tolist())).encode()
+    mixed = np.concatenate([ties[:70_000], np.float32([1e9, -5e6]), ties[:70_000]])
+    assert value_lines(mixed) == ("%.6f\n" * len(mixed) % tuple(mixed.tolist())).encode()
+
+
+def snapshot(folder: Path, *, force: bool = False) -> tuple[Path, ...]:
+    graph, quantized = built()
+    rows = layer_rows(graph, quantized.graph)
+    with SnapshotWriter(folder, rows, force=force) as writer:
+        report = analyse(graph, quantized.graph, feeds(2), sink=writer)
+        return writer.finish(report)
+
+
+def test_tree_of_the_vendor(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "snapshot"
+    parts = snapshot(folder)
+    assert {part.name for part in parts} == {path.name for path in folder.iterdir()}
+    golden = golden_of(feeds(2)[0], ["a/sum", "c1"])
+    saved = np.load(folder / "golden/npy/a_sum.npy")
+    assert saved.dtype == np.float32
+    assert np.array_equal(saved, golden["a/sum"])
+    text = (folder / "golden/a_sum.txt").read_text().splitlines()
+    assert text == [f"{value:.6f}" for value in golden["a/sum"].ravel().tolist()]
+    assert (folder / "golden/c1.txt").exists()
+    assert not (folder / "simulator/c1.txt").exists()  # fused: it exists nowhere
+    simulated = np.load(folder / "simulator/npy/g.npy")
+    assert simulated.shape == (1, 10)
+    names = (folder / "map_name_to_file.txt").read_text().splitlines()
+    assert names[0].split() == ["layer_name", "file_name"]
+    assert set(names[1]) == {"-"}
+    assert ["a/sum", "a_sum.txt"] in [line.split() for line in names[2:]]
+    assert "[Gemm] g " in (folder / "error_analysis.txt").read_text()
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["snapshot"]
+
+
+def test_an_existing_folder_is_kept_unless_forced(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    snapshot(folder)  # an empty one is taken
+    (folder / "notes.txt").write_text("mine", encoding="utf-8")
+    (folder / "golden" / "old.txt").write_text("old", encoding="utf-8")
+    with pytest.raises(OutputExistsError):
+        snapshot(folder)
+    assert (folder / "golden" / "old.txt").exists()
+    snapshot(folder, force=True)
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert not (folder / "golden" / "old.txt").exists()
+    assert len(list(folder.iterdir())) == 5
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(OutputError, match="No space") as caught:
+        snapshot(tmp_path / "out")
+    assert "disk" in caught.value.cause
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_the_folders_place(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("x", encoding="utf-8")
+    with pytest.raises(OutputError):
+        snapshot(tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "x"
