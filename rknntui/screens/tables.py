@@ -92,6 +92,20 @@ class TableWorkspace(Workspace):
         if target is not None:
             getattr(target, "focus_option")(name)  # noqa: B009 - another workspace's
 
+    async def go_to_node(self, name: str, which: str = "optimised") -> None:
+        """Show a node of the graph in Model."""
+        await self.workbench.show("model")
+        target = self.workbench.workspace
+        if target is not None:
+            getattr(target, "find_node")(name, which)  # noqa: B009 - another workspace's
+
+    async def go_to_layer(self, tensor: str) -> None:
+        """Show a layer's histograms in Accuracy."""
+        await self.workbench.show("accuracy")
+        target = self.workbench.workspace
+        if target is not None:
+            getattr(target, "show_layer")(tensor)  # noqa: B009 - another workspace's
+
     async def build_there(self) -> None:
         """Show Quantize and build."""
         await self.workbench.show("quantize")

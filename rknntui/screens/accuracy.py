@@ -1,0 +1,368 @@
+"""Workspace Accuracy: layers ranked by their error, and the histograms behind each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Static
+
+from engine import printable
+from rknntui.actions import Action
+from rknntui.commandline import command_for
+from rknntui.screens.accuracy_text import layer_lines, rank_fields, rank_record
+from rknntui.screens.tables import TableWorkspace
+from rknntui.widgets.histogram_chart import Histogram, HistogramChart
+from rknntui.widgets.record_view import RecordView, table_actions
+from rknntui.widgets.records import RecordTable
+from rknntui.widgets.rows import Rows, TextRows
+
+if TYPE_CHECKING:
+    from rknntui.messages import BuildFinished, JobChanged, JobEnded
+
+__all__ = ["Accuracy"]
+
+BINS = 256
+_SORTS = ("sqnr", "entire", "single", None)
+_NO_BUILD = "Not built yet.\n\n4 shows Quantize, b builds there."
+_READY = (
+    "Not analysed yet.\n\nr compares every layer with the float graph (simulated): entire, with "
+    "the errors of all layers before it, and single, the layer alone."
+)
+
+
+class Accuracy(TableWorkspace):
+    """The ranking on the left or on top, the layer under the cursor beside or below it."""
+
+    NAME = "accuracy"
+    TITLE = "Accuracy"
+    HELP = (
+        "Entire: the error that has gathered from the input to this layer. Single: the layer "
+        "alone, fed with float results. A layer that is bad alone is where the error starts; one "
+        "that is bad entire only suffers from those before it. Enter shows the histograms, golden "
+        "(float) above simulated."
+    )
+    FIRST_FOCUS = "#ranking"
+    ACTIONS = (
+        Action("accuracy.analyse", "Analyse", "Compare every layer, simulated.", ("r",), True),
+        Action("accuracy.drill", "Histograms", "Show the layer's values.", ("h",), True),
+        Action("accuracy.node", "Node", "Show the layer in the graph.", ("m",), True),
+        Action("accuracy.worst", "Rank by", "Rank by another error, worst first.", ("t",), True),
+        Action("accuracy.inputs", "Input…", "Analyse a sample of your own.", ("i",)),
+        Action(
+            "accuracy.export", "Export…", "Write snapshots and error_analysis.txt.", ("x",), True
+        ),
+        Action("accuracy.back", "Back", "From the histograms to the ranking.", ("escape",)),
+        *table_actions("accuracy"),
+    )
+    DEFAULT_CSS = """
+    Accuracy {
+        & #accuracy-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & #accuracy-body { height: 1fr; }
+        & RecordView { width: 3fr; }
+        & #layer { width: 2fr; padding: 0 1; }
+        & #layer-facts { height: auto; max-height: 10; }
+        &.-stacked #accuracy-body { layout: vertical; }
+        &.-stacked RecordView { width: 1fr; height: 1fr; }
+        &.-stacked #layer { width: 1fr; height: 4; }
+        &.-stacked HistogramChart { display: none; }
+        &.-drilled RecordView { display: none; }
+        &.-drilled #layer { width: 1fr; height: 1fr; }
+        &.-drilled HistogramChart { display: block; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._result: dict[str, Any] | None = None
+        self._recipe: dict[str, Any] | None = None
+        self._inputs: list[str] | None = None
+        self._analysed: list[str] = []
+        self._layers: dict[str, dict[str, Any]] = {}
+        self._wanted = ""
+        self._rank = 0
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="accuracy-facts", markup=False)
+        table = RecordTable(rank_fields(), id="ranking", what="accuracy", empty=_NO_BUILD)
+        with Horizontal(id="accuracy-body"):
+            yield RecordView("Layers (simulated)", table)
+            with Vertical(id="layer"):
+                yield TextRows(id="layer-facts")
+                yield HistogramChart(id="chart")
+
+    def on_mount(self) -> None:
+        facts = self.query_one("#layer-facts", TextRows)
+        facts.SHOW_CURSOR = False
+        facts.can_focus = False
+
+    @property
+    def table(self) -> RecordTable:
+        """The ranking."""
+        return self.query_one("#ranking", RecordTable)
+
+    def on_resize(self) -> None:
+        """Side by side where there is room for both."""
+        self.set_class(self.size.width < 120, "-stacked")
+        self.call_after_refresh(self._draw_layer)
+
+    # -- the session -----------------------------------------------------------------------------
+
+    def activated(self) -> None:
+        self._tell()
+
+    def on_recipe_changed(self) -> None:
+        """The ranking may belong to another recipe now."""
+        if self.shown:
+            self._tell()
+
+    def on_model_opened(self) -> None:
+        """Another model has another ranking."""
+        self._result = self._recipe = self._inputs = None
+        self._layers.clear()
+        self.table.set_records([])
+        self.remove_class("-drilled")
+        if self.shown:
+            self._tell()
+            self._draw_layer()
+
+    def on_build_finished(self, message: BuildFinished) -> None:
+        """The build is another one: what was read of the last one is outdated."""
+        if self.session.built != self._recipe:
+            self._layers.clear()
+        if self.shown:
+            self._tell()
+
+    def on_job_changed(self, message: JobChanged) -> None:
+        """Tell how far the analysis is."""
+        job = self.session.jobs.get(message.job)
+        if self.shown and job is not None and job.method == "accuracy":
+            self._tell()
+
+    def on_job_ended(self, message: JobEnded) -> None:
+        """Show the ranking, worst layer first."""
+        if message.method != "accuracy":
+            return
+        job = self.session.jobs.get(message.job)
+        if message.result is not None and job is not None:
+            self._result = message.result
+            self._recipe = job.params.get("recipe")
+            self._analysed = job.params.get("inputs") or []
+            records = [rank_record(i, layer) for i, layer in enumerate(message.result["layers"])]
+            self.table.set_records(records, keep="tensor")
+            if self.table.sort_column is None:
+                self.table.sort_field("sqnr")
+                self.table.cursor = 0
+            files = message.result.get("files") or []
+            if files:
+                folder = job.params.get("output_dir", "")
+                self.notify(f"Wrote {len(files)} files to {folder}.", markup=False)
+        self._tell()
+        self.screen.refresh_bindings()
+
+    def _tell(self) -> None:
+        session, facts = self.session, self.query_one("#accuracy-facts", Static)
+        job = session.running
+        if session.summary is None:
+            self.table.set_empty(_NO_BUILD)
+        elif not session.summary["quantized"]:
+            self.table.set_empty("The build is not quantized: there is no error to analyse.")
+        elif session.container is not None:
+            self.table.set_empty("A container has no calibration samples; open its model.")
+        else:
+            self.table.set_empty(_READY)
+        if job is not None and job.method == "accuracy":
+            stage = job.stage
+            where = f"{stage.title}, " if stage is not None else ""
+            facts.update(f"▶ analysing: {where}{job.fraction:.0%}, ctrl+x stops")
+        elif self._result is None:
+            facts.update("✓ built, not analysed" if session.summary else "not built yet")
+        else:
+            samples = self._result.get("samples", 1)
+            of = (
+                ", ".join(Path(p).name for p in self._inputs)
+                if self._inputs
+                else "first calibration sample"
+            )
+            stale = "" if self._recipe == session.recipe else " · ! the recipe changed since: r"
+            many = f"{samples} sample" + ("s" if samples != 1 else "")
+            facts.update(
+                f"{len(self._result['layers'])} layers over {many} ({printable(of, 80)}){stale}"
+            )
+
+    # -- the layer -------------------------------------------------------------------------------
+
+    @on(Rows.Highlighted, "#ranking")
+    def _moved(self) -> None:
+        record = self.table.record
+        if record is not None and not self.has_class("-drilled"):
+            self._wanted = record["tensor"]
+            self._draw_layer()
+
+    @on(Rows.Chosen, "#ranking")
+    def action_drill(self) -> None:
+        """Show the histograms of the layer under the cursor, or go back to the ranking."""
+        if self.has_class("-drilled"):
+            self.action_back()
+        elif self.table.record is not None:
+            self.show_layer(self.table.record["tensor"])
+
+    def show_layer(self, tensor: str) -> None:
+        """Show the histograms of a tensor; other workspaces lead here."""
+        self.table.select_record("tensor", tensor)
+        self._wanted = tensor
+        self.add_class("-drilled")
+        self.query_one("#layer-facts", TextRows).can_focus = True
+        self.query_one("#layer-facts", TextRows).focus()
+        if tensor not in self._layers:
+            params = {
+                "recipe": self.session.built or self.session.recipe,
+                "tensor": tensor,
+                "bins": BINS,
+            }
+            self.ask("layer", params, self._layer_known, failed=self._layer_failed)
+        self.call_after_refresh(self._draw_layer)
+
+    def action_back(self) -> None:
+        """Back to the ranking; from there stop a running analysis."""
+        if self.has_class("-drilled"):
+            self.remove_class("-drilled")
+            self.query_one("#layer-facts", TextRows).can_focus = False
+            self.table.focus()
+            self._moved()
+        elif self.session.running is not None:
+            self.workbench.action_cancel()
+
+    def _layer_known(self, layer: dict[str, Any]) -> None:
+        self._layers[layer["tensor"]] = layer
+        self._draw_layer()
+
+    def _layer_failed(self, error: Exception) -> None:
+        what, remedy = getattr(error, "what", str(error)), getattr(error, "remedy", "")
+        self._layers[self._wanted] = {"failed": f"{what} {remedy}".strip()}
+        self._draw_layer()
+
+    def _draw_layer(self) -> None:
+        if not self.is_attached:
+            return
+        pane, chart = self.query_one("#layer-facts", TextRows), self.query_one(HistogramChart)
+        width = max(20, self.query_one("#layer").size.width - 4)
+        known = self._layers.get(self._wanted)
+        record = next((r for r in self.table.records if r["tensor"] == self._wanted), None)
+        drilled = self.has_class("-drilled")
+        pane.set_lines(layer_lines(self._wanted, record, known, width, drilled))
+        if known is None or "failed" in known:
+            said = "reading the calibration samples …" if drilled and known is None else ""
+            chart.show((), said=said if drilled else "h or Enter shows the histograms")
+            return
+        low, high = known["low"], known["high"]
+        quant = known.get("quant")
+        used = None
+        if quant and quant.get("minimum") and quant.get("maximum"):
+            used = (min(quant["minimum"]), max(quant["maximum"]))
+        golden = Histogram("golden (float)", low, high, tuple(known["golden"]), "good")
+        simulated = Histogram("simulated", low, high, tuple(known["simulated"]), "accent")
+        chart.show((golden, simulated), used)
+
+    # -- actions ---------------------------------------------------------------------------------
+
+    def unavailable(self, method: str) -> str:
+        if method in ("analyse", "inputs", "export"):
+            if self.session.container is not None:
+                return "a container has no calibration samples; open its model."
+            if self.session.summary is None:
+                return "nothing is built yet (4, then b)."
+            if not self.session.summary["quantized"]:
+                return "the build is not quantized."
+            return ""
+        if method in ("drill", "worst") and not self.table.total and not self.has_class("-drilled"):
+            return "nothing is analysed yet (r analyses)."
+        if method == "node" and not self._wanted:
+            return "no layer is chosen."
+        return super().unavailable(method)
+
+    def action_analyse(self) -> None:
+        """Compare the layers over the first calibration sample, or the chosen input."""
+        self._start({})
+
+    def _start(self, more: dict[str, Any]) -> None:
+        if reason := self.unavailable("analyse"):
+            self.notify(f"Not now: {reason}", severity="warning")
+            return
+        recipe = dict(self.session.built or self.session.recipe)
+        params: dict[str, Any] = {"recipe": recipe, **more}
+        if self._inputs:
+            params["inputs"] = self._inputs
+        name = printable(Path(str(recipe["model"])).name, 80)
+        self.start_job("accuracy", params, f"accuracy {name}")
+
+    def action_inputs(self) -> None:
+        """Choose a picture or array in the place of the first calibration sample."""
+        from rknntui.screens.picker import PathPicker
+
+        inputs = len((self.session.model or {}).get("inputs", ())) or 1
+        chosen: list[str] = []
+
+        def take(path: str | None) -> None:
+            if path is None:
+                self._inputs = None
+                self._tell()
+                return
+            chosen.append(path)
+            if len(chosen) < inputs:
+                ask()
+            else:
+                self._inputs = chosen
+                self.action_analyse()
+
+        def ask() -> None:
+            title = f"Input {len(chosen) + 1} of {inputs}; Esc: the first calibration sample"
+            self.app.push_screen(PathPicker(title, self._start_folder()), take)
+
+        ask()
+
+    def _start_folder(self) -> str:
+        dataset = self.session.recipe.get("dataset")
+        if not isinstance(dataset, str):
+            return ""
+        return str(dataset if Path(dataset).is_dir() else Path(dataset).parent) + "/"
+
+    def action_worst(self) -> None:
+        """Rank by SQNR, by the entire cosine, by the single cosine, then in the graph's order."""
+        self._rank = (self._rank + 1) % len(_SORTS)
+        self.table.sort_field(_SORTS[self._rank])
+        self.table.cursor = 0
+
+    async def action_node(self) -> None:
+        """Show the layer in the optimised graph."""
+        known = self._layers.get(self._wanted) or {}
+        record = next((r for r in self.table.records if r["tensor"] == self._wanted), {})
+        name = record.get("name") or known.get("layer")
+        if name:
+            await self.go_to_node(str(name), "optimised")
+
+    def action_export(self) -> None:
+        """Choose a folder and write the snapshot there."""
+        start = Path.cwd() / "snapshot"
+        self.ask_new_file("Folder for snapshots (Ctrl+S)", start, self._export, folder=True)
+
+    def _export(self, path: str, force: bool) -> None:
+        self._start({"output_dir": path, "force": force})
+
+    def copy_text(self) -> str:
+        if self.has_class("-drilled"):
+            lines = [self.query_one("#layer-facts", TextRows).text()]
+            lines += [
+                "".join(t for t, _ in line) for line in self.query_one(HistogramChart).lines()
+            ]
+            return "\n".join(lines)
+        return self.record_text()
+
+    def command_line(self) -> list[str]:
+        words = command_for("accuracy", self.session)
+        for path in self._inputs or []:
+            words += ["--input", path]
+        return words

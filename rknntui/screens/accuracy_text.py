@@ -1,0 +1,156 @@
+"""The columns of the ranking, and what Accuracy says about one layer."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from engine import printable
+from rknntui.widgets.records import Field
+from rknntui.widgets.table import Column
+
+if TYPE_CHECKING:
+    from rknntui.widgets.paint import Line
+
+__all__ = ["clipped", "layer_lines", "rank_fields", "rank_record"]
+
+_LOW_DB = 20.0
+_LOW_COSINE = 0.99
+
+
+def _name(value: Any) -> str:
+    return printable(str(value), 200)
+
+
+def _cosine(value: float) -> str:
+    """A cosine below the limit has a mark, so that it is seen without colours."""
+    return f"{'!' if value < _LOW_COSINE else ''}{value:.5f}"
+
+
+def _decibel(value: float) -> str:
+    if value == float("inf"):
+        return "equal"
+    return f"{'!' if value < _LOW_DB else ''}{value:.2f}"
+
+
+def rank_fields() -> tuple[Field, ...]:
+    """Position, layer, operator, SQNR, cosine and distance, entire and single."""
+
+    def bad_decibel(value: float) -> str:
+        return "bad" if value < _LOW_DB else ""
+
+    def bad_cosine(value: float) -> str:
+        return "bad" if value < _LOW_COSINE else ""
+
+    def distance(value: float) -> str:
+        return f"{value:.4g}"
+
+    return (
+        Field("number", Column("#", 4, right=True)),
+        Field("name", Column("layer", 12, grow=1, text=_name)),
+        Field("op", Column("op", 10, text=_name)),
+        Field("sqnr", Column("SQNR dB", 8, right=True, text=_decibel, style=bad_decibel)),
+        Field("entire", Column("entire cos", 11, right=True, text=_cosine, style=bad_cosine)),
+        Field("entire_distance", Column("euclid", 9, right=True, text=distance), 100),
+        Field("single", Column("single cos", 11, right=True, text=_cosine, style=bad_cosine)),
+        Field("single_distance", Column("euclid", 9, right=True, text=distance), 100),
+    )
+
+
+def rank_record(index: int, layer: Mapping[str, Any]) -> dict[str, Any]:
+    """A layer of the job's answer as a record; a layer without noise has an infinite SQNR."""
+    entire, single = layer["entire"] or {}, layer["single"] or {}
+    sqnr = layer["sqnr"]
+    if sqnr is None and entire:
+        sqnr = float("inf")
+    return {
+        "number": index + 1,
+        "name": layer["name"],
+        "op": layer["op"],
+        "tensor": layer["tensor"],
+        "sqnr": sqnr,
+        "entire": entire.get("cosine"),
+        "entire_distance": entire.get("euclidean"),
+        "single": single.get("cosine"),
+        "single_distance": single.get("euclidean"),
+    }
+
+
+def clipped(layer: Mapping[str, Any]) -> float | None:
+    """Share of the golden values outside the range of the integers, from the histogram (0..1)."""
+    quant, counts = layer.get("quant"), layer["golden"]
+    if not quant or not quant.get("minimum") or not sum(counts):
+        return None
+    low, high = min(quant["minimum"]), max(quant["maximum"])
+    step = (layer["high"] - layer["low"]) / len(counts)
+    slack = step  # a bin that holds the limit counts as inside
+    outside = 0
+    for index, count in enumerate(counts):
+        left = layer["low"] + index * step
+        if left + step < low - slack or left > high + slack:
+            outside += count
+    return float(outside) / float(sum(counts))
+
+
+def layer_lines(
+    tensor: str,
+    record: Mapping[str, Any] | None,
+    layer: Mapping[str, Any] | None,
+    width: int,
+    drilled: bool,
+) -> list[Line]:
+    """What is known of a layer: from the ranking, and from its histograms once they are read."""
+    if not tensor:
+        return []
+    name = record["name"] if record else (layer or {}).get("layer", tensor)
+    op = record["op"] if record else (layer or {}).get("op", "")
+    lines: list[Line] = [[(printable(str(name), width - 12), "accent"), (f"  {op}", "dim")]]
+    if tensor != name:
+        lines.append([(f"tensor {printable(tensor, width - 8)}", "dim")])
+    if record:
+        lines += [[(row, "")] for row in textwrap.wrap(_ranked(record), width)]
+    if layer is None:
+        return lines
+    if "failed" in layer:
+        text = f"✗ {printable(str(layer['failed']))}"
+        return [*lines, *[[(row, "bad")] for row in textwrap.wrap(text, width)]]
+    lines += [[(row, "")] for row in textwrap.wrap(_measured(layer), width)]
+    if drilled:
+        lines.append([("m shows it in the graph, Esc goes back", "dim")])
+    return lines
+
+
+def _ranked(record: Mapping[str, Any]) -> str:
+    parts = []
+    if record["sqnr"] is not None:
+        parts.append(f"SQNR {_decibel(record['sqnr'])} dB")
+    parts += [
+        f"{kind} cosine {_cosine(record[kind])}"
+        for kind in ("entire", "single")
+        if record[kind] is not None
+    ]
+    return " · ".join(parts) or "fused into the next layer here"
+
+
+def _measured(layer: Mapping[str, Any]) -> str:
+    sqnr = "equal" if layer["sqnr_db"] is None else f"{layer['sqnr_db']:.2f} dB"
+    low, high = layer["range"]
+    parts = [
+        f"over {layer['samples']} samples: SQNR {sqnr}, cosine {layer['cosine']:.5f} (simulated)",
+        f"float values {low:.4g} to {high:.4g}",
+    ]
+    quant = layer.get("quant")
+    if quant:
+        scale = quant["scale"]
+        text = f"{quant['dtype']}, scale {scale[0]:.4g}" if len(scale) == 1 else quant["dtype"]
+        zero = f", zero point {quant['zero_point'][0]}" if len(scale) == 1 else ""
+        parts.append(text + zero)
+        if quant.get("minimum"):
+            parts.append(
+                f"integers hold {min(quant['minimum']):.4g} to {max(quant['maximum']):.4g}"
+            )
+    share = clipped(layer)
+    if share is not None:
+        parts.append(f"about {share:.2%} of them clipped" if share else "no clipping seen")
+    return " · ".join(parts)

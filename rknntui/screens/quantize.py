@@ -1,0 +1,386 @@
+"""Workspace Quantize: build with progress and log, then the summary, layers and ranges."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.widgets import Static
+
+from engine import printable, summary_text
+from rknntui.actions import Action
+from rknntui.commandline import command_for
+from rknntui.screens.quantize_tables import layer_fields, layer_records, range_fields
+from rknntui.screens.tables import TableWorkspace
+from rknntui.widgets.job_pane import JobPane
+from rknntui.widgets.record_view import RecordView, table_actions
+from rknntui.widgets.records import RecordTable
+from rknntui.widgets.rows import Rows
+from rknntui.widgets.summary import SummaryRows
+from rknntui.widgets.view_bar import ViewBar
+
+if TYPE_CHECKING:
+    from rknntui.jobview import JobView
+    from rknntui.messages import BuildFinished, JobChanged, JobEnded, RecipeChanged
+    from rknntui.widgets.paint import Line
+
+__all__ = ["Quantize"]
+
+VIEWS = ("Summary", "Layers", "Ranges", "Log")
+_PANES = {"Summary": "summary", "Layers": "layers-view", "Ranges": "ranges-view", "Log": "log"}
+
+
+class Quantize(TableWorkspace):
+    """What is built on top; below it the views of the running or the last build."""
+
+    NAME = "quantize"
+    TITLE = "Quantize"
+    HELP = (
+        "Builds the model: load, optimise, calibrate, quantize, compare, pack. Stages whose inputs "
+        "did not change come from the cache. Esc asks whether the build shall stop, a second Esc "
+        "stops it. In the summary, Enter on a layer shows its histograms."
+    )
+    FIRST_FOCUS = "#summary"
+    ACTIONS = (
+        Action("quantize.build", "Build", "Build the recipe as it is now.", ("b",), True),
+        Action("quantize.stop", "Stop…", "Stop the build; asks first.", ("escape",), True),
+        Action("quantize.next-view", "View", "Show the next view.", ("v",), True),
+        Action("quantize.previous-view", "View before", "Show the view before.", ("V",)),
+        Action("quantize.worst", "Worst layer", "Show the worst layer's error.", ("t",), True),
+        Action("quantize.accuracy", "Accuracy", "Rank the layers by their error.", ("a",), True),
+        Action("quantize.export", "Export…", "Write the build to a file.", ("x",), True),
+        Action("quantize.refresh", "Build anew", "Build without the cache.", ("B",)),
+        *table_actions("quantize"),
+    )
+    DEFAULT_CSS = """
+    Quantize {
+        & #build-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & #views { height: 1fr; }
+        & #layers-view, & #ranges-view, & #log { display: none; height: 1fr; }
+        & #summary { height: 1fr; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ranges_of: dict[str, Any] | None = None
+        self._shown_summary: dict[str, Any] | None = None
+        self._waiting = False
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="build-facts", markup=False)
+        yield ViewBar(VIEWS, id="view-bar")
+        with Vertical(id="views"):
+            yield SummaryRows(id="summary")
+            layers = RecordTable(layer_fields(), id="layers", what="layers", empty=_no_build())
+            yield RecordView(
+                "Quantized layers, how they run here (simulated)", layers, id="layers-view"
+            )
+            ranges = RecordTable(range_fields(), id="ranges", what="ranges", empty=_no_build())
+            yield RecordView("Ranges of tensors", ranges, id="ranges-view")
+            yield JobPane(id="log")
+
+    def on_mount(self) -> None:
+        self.set_interval(1, self._tick)
+
+    @property
+    def bar(self) -> ViewBar:
+        """The names of the views."""
+        return self.query_one(ViewBar)
+
+    @property
+    def job(self) -> JobView | None:
+        """The build that runs or ran last."""
+        builds = [job for job in self.session.jobs.values() if job.method == "build"]
+        return next((job for job in builds if job.running), builds[-1] if builds else None)
+
+    # -- the session -----------------------------------------------------------------------------
+
+    def activated(self) -> None:
+        self._draw()
+
+    def on_recipe_changed(self, message: RecipeChanged) -> None:
+        """The last build may be outdated."""
+        if self.shown:
+            self._draw()
+
+    def on_problems_changed(self) -> None:
+        """What stands in the way of a build changed."""
+        if self.shown:
+            self._tell()
+
+    def on_model_opened(self) -> None:
+        """Another model has another summary, or none."""
+        if self.shown:
+            self._draw()
+
+    def on_job_changed(self, message: JobChanged) -> None:
+        """Draw the running build."""
+        if self.shown:
+            self._tell()
+            if self.job is not None and self.job.id == message.job:
+                self.query_one(JobPane).set_job(self.job)
+
+    def on_job_ended(self, message: JobEnded) -> None:
+        """Back to the summary when a build is done; the log stays on screen when it is not."""
+        if message.method == "build" and self.shown:
+            self._draw()
+
+    def on_build_finished(self, message: BuildFinished) -> None:
+        """Show its summary."""
+        self._ranges_of = None
+        if self.shown:
+            self._draw()
+            if self.bar.current == "Log":
+                self._choose("Summary")
+
+    def _draw(self) -> None:
+        summary = self.session.summary
+        if summary is not self._shown_summary:
+            self._shown_summary = summary
+            self._ranges_of = None
+            self.query_one(SummaryRows).show(summary)
+            table = self.query_one("#layers", RecordTable)
+            table.set_records(layer_records(summary) if summary else [])
+        if summary is None:
+            self.query_one(SummaryRows).show(None)
+        self.query_one(SummaryRows).empty = self._empty()
+        self.query_one(SummaryRows).refresh()
+        self.query_one(JobPane).set_job(self.job)
+        self.query_one(JobPane).empty = self._empty()
+        self._tell()
+        if self.bar.current == "Ranges":
+            self._ask_ranges()
+
+    def _empty(self) -> list[Line]:
+        session = self.session
+        if not session.recipe.get("model"):
+            return [[], [("  No model is open.", "head")], [("  o", "key"), ("  opens one", "")]]
+        lines: list[Line] = [[], [("  Not built yet.", "head")]]
+        if not session.recipe.get("dataset") and session.recipe.get("do_quantization", True):
+            lines += [
+                [("  3", "key"), ("  chooses calibration samples, which quantization needs", "")]
+            ]
+        lines += [
+            [("  2", "key"), ("  sets mean and std, and everything else", "")],
+            [("  b", "key"), ("  builds", "")],
+        ]
+        return lines
+
+    def _tick(self) -> None:
+        if self.shown and self.job is not None and self.job.running:
+            self._tell()
+
+    def _tell(self) -> None:
+        """The line on top, and the stages while a build runs."""
+        session, job = self.session, self.job
+        facts = self.query_one("#build-facts", Static)
+        if job is not None and job.running:
+            stage = job.stage
+            where = f"{stage.title}, " if stage is not None else ""
+            elapsed = max(0, int(time.time() - job.started))
+            how = "stopping" if job.cancelling else f"{job.fraction:.0%}"
+            facts.update(f"▶ building: {where}{how}, {elapsed} s elapsed, Esc stops")
+            return
+        problems = len(session.all_problems)
+        if session.container is not None:
+            facts.update("a container, built already")
+        elif problems:
+            facts.update(f"✗ {problems} problems in the recipe: b shows the first")
+        elif job is not None and job.state in ("failed", "cancelled"):
+            facts.update(f"✗ the last build was {job.state}: {_why(job)}")
+        elif session.stale:
+            facts.update("! the recipe changed since this build: b builds again")
+        elif session.summary is not None:
+            facts.update("✓ built" + self._seconds())
+        else:
+            facts.update("not built yet")
+
+    def _seconds(self) -> str:
+        job = self.job
+        if job is None or job.seconds is None:
+            return ""
+        return f" in {job.seconds:.1f} s (measured)"
+
+    # -- views -----------------------------------------------------------------------------------
+
+    @on(ViewBar.Changed)
+    def _view_changed(self, event: ViewBar.Changed) -> None:
+        for name, selector in _PANES.items():
+            self.query_one(f"#{selector}").display = name == event.name
+        if event.name == "Ranges":
+            self._ask_ranges()
+        pane = self.query_one(f"#{_PANES[event.name]}")
+        (pane.table if isinstance(pane, RecordView) else pane).focus()
+        self.refresh_bindings()
+
+    def refresh_bindings(self) -> None:
+        """Keys depend on the view."""
+        self.screen.refresh_bindings()
+
+    def _choose(self, name: str) -> None:
+        self.bar.choose(name)
+
+    def _ask_ranges(self) -> None:
+        table = self.query_one("#ranges", RecordTable)
+        built = self.session.built
+        if self.session.summary is None or not self.session.summary["quantized"] or built is None:
+            table.set_records([])
+            said = (
+                "A container shows no ranges here; open its model and build."
+                if built is None
+                else ""
+            )
+            table.set_empty(said if self.session.summary is not None else _no_build())
+            return
+        if built is self._ranges_of:
+            return
+        self._ranges_of = built
+        table.set_empty("reading …")
+        self.ask("ranges", {"recipe": built}, lambda answer: table.set_records(answer["tensors"]))
+
+    # -- actions ---------------------------------------------------------------------------------
+
+    def unavailable(self, method: str) -> str:
+        if method in ("build", "refresh"):
+            if self.session.container is not None:
+                return "a container is built already; open its model to build."
+            if not self.session.recipe.get("model"):
+                return "no model is open (o opens one)."
+            if self.job is not None and self.job.running:
+                return "a build runs."
+            return ""
+        if method == "stop":
+            return "" if self.session.running is not None else "no job runs."
+        if method in ("worst", "accuracy", "export") and self.session.summary is None:
+            return "nothing is built yet (b builds)."
+        if method == "worst" and not (self.session.summary or {}).get("worst"):
+            return "the build is not quantized."
+        return super().unavailable(method)
+
+    def action_build(self) -> None:
+        """Check the recipe, then build; a problem is shown where it is mended."""
+        self._check_and_build(refresh=False)
+
+    def action_refresh(self) -> None:
+        """Build every stage again."""
+        self._check_and_build(refresh=True)
+
+    def _check_and_build(self, *, refresh: bool) -> None:
+        if reason := self.unavailable("build"):
+            self.notify(f"Not now: {reason}", severity="warning")
+            return
+        if self._waiting:
+            return
+        typed = set(self.session.all_problems) - set(self.session.problems)
+        if typed:
+            self.workbench.do(self.go_to_option(min(typed)))
+            return
+        self._waiting = True
+        recipe = dict(self.session.recipe)
+        self.ask(
+            "validate",
+            {"recipe": recipe},
+            partial(self._checked, recipe, refresh),
+            failed=self._not_checked,
+        )
+
+    def _not_checked(self, error: Exception) -> None:
+        self._waiting = False
+        self.workbench.show_error(error)
+
+    def _checked(self, recipe: dict[str, Any], refresh: bool, answer: dict[str, Any]) -> None:
+        self._waiting = False
+        problems = {p["option"]: p["message"] for p in answer["problems"]}
+        self.session.set_problems(problems, answer["findings"], answer["yaml"])
+        if problems:
+            name, message = next(iter(problems.items()))
+            self.notify(
+                f"{name}: {printable(message)}",
+                title="Cannot be built yet",
+                severity="warning",
+                markup=False,
+            )
+            self.workbench.do(self.go_to_option(name))
+            return
+        params: dict[str, Any] = {"recipe": recipe}
+        if refresh:
+            params["refresh"] = True
+        name = str(recipe["model"]).rsplit("/", 1)[-1]
+        self.start_job("build", params, f"build {printable(name, 80)}")
+        self._choose("Log")
+
+    def action_stop(self) -> None:
+        """Ask whether the running job shall stop; a second Esc stops it."""
+        self.workbench.action_cancel()
+
+    def action_next_view(self) -> None:
+        """Show the next view."""
+        self.bar.step(1)
+
+    def action_previous_view(self) -> None:
+        """Show the view before."""
+        self.bar.step(-1)
+
+    async def action_worst(self) -> None:
+        """Show the worst layer in Accuracy."""
+        await self.go_to_layer((self.session.summary or {})["worst"][0]["tensor"])
+
+    async def action_accuracy(self) -> None:
+        """Show the ranking."""
+        await self.workbench.show("accuracy")
+
+    async def action_export(self) -> None:
+        """Export in Run."""
+        await self.workbench.show("run")
+        target = self.workbench.workspace
+        if target is not None:
+            await self.app.run_action("export", target)
+
+    @on(Rows.Chosen, "#summary")
+    async def _summary_chosen(self) -> None:
+        kind, name = self.query_one(SummaryRows).target or ("", "")
+        if kind == "layer":
+            await self.go_to_layer(name)
+        elif kind == "option":
+            await self.go_to_option(name)
+        elif kind == "view":
+            self._choose(name)
+        elif kind == "command":
+            self.workbench.copy_out(name)
+
+    @on(Rows.Chosen, "#layers")
+    async def _layer_chosen(self) -> None:
+        record = self.query_one("#layers", RecordTable).record
+        if record is not None:
+            await self.go_to_node(record["layer"], "optimised")
+
+    @on(Rows.Chosen, "#ranges")
+    async def _range_chosen(self) -> None:
+        record = self.query_one("#ranges", RecordTable).record
+        if record is not None:
+            await self.go_to_layer(record["tensor"])
+
+    def copy_text(self) -> str:
+        view = self.bar.current
+        if view == "Log":
+            return self.query_one(JobPane).text()
+        if view == "Summary":
+            return summary_text(self.session.summary) if self.session.summary else ""
+        return self.record_text()
+
+    def command_line(self) -> list[str]:
+        return command_for("build", self.session)
+
+
+def _no_build() -> str:
+    return "Not built yet: b builds."
+
+
+def _why(job: JobView) -> str:
+    error = job.error or {}
+    return printable(str(error.get("what", "")), 200)

@@ -1,0 +1,100 @@
+"""The summary of a build as lines; those that name a layer or an option lead there."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from engine import OPTIONS, summary_sections
+from rknntui.widgets.paint import Line
+from rknntui.widgets.rows import TextRows
+
+__all__ = ["SummaryRows", "Target"]
+
+Target = tuple[str, str]
+"""(kind, name); the kind is ``layer`` (of a tensor), ``option``, ``view`` or ``command``."""
+
+
+class SummaryRows(TextRows):
+    """The sections of ``engine.summary_sections``, wrapped to the width."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self._summary: Mapping[str, Any] | None = None
+        self._targets: list[Target | None] = []
+        self._width = 0
+
+    def show(self, summary: Mapping[str, Any] | None) -> None:
+        """Show a build summary."""
+        self._summary = summary
+        self._lay_out()
+
+    def on_resize(self) -> None:
+        """Wrap anew."""
+        if self.size.width != self._width:
+            self._lay_out()
+
+    @property
+    def target(self) -> Target | None:
+        """Where Enter leads from the line under the cursor."""
+        return self._targets[self.cursor] if self.cursor < len(self._targets) else None
+
+    def _lay_out(self) -> None:
+        self._width = self.size.width
+        lines: list[Line] = []
+        self._targets = []
+        if self._summary is not None:
+            width = max(30, (self.scrollable_content_region.width or 80) - 4)
+            for section in summary_sections(self._summary):
+                if lines:
+                    lines.append([])
+                    self._targets.append(None)
+                lines.append([(f" {section.title}", "head")])
+                self._targets.append(None)
+                for index, (line, first) in enumerate(_section_lines(section, width)):
+                    lines.append(line)
+                    target = self._target_of(section.title, index, first)
+                    self._targets.append(target)
+        self.set_lines(lines, keep_cursor=True)
+
+    def _target_of(self, title: str, index: int, row: int) -> Target | None:
+        summary = self._summary or {}
+        if title.startswith("Worst"):
+            return ("layer", summary["worst"][row]["tensor"])
+        if title.startswith("Outputs"):
+            return ("layer", summary["outputs"][row]["name"])
+        if title.startswith("Layers"):
+            return ("view", "Layers")
+        if title.startswith("Findings") and summary["findings"]:
+            where = summary["findings"][row]["where"]
+            return ("option", where) if any(o.name == where for o in OPTIONS) else None
+        if title.startswith("Next"):
+            return ("command", summary["next_command"])
+        return None
+
+
+def _section_lines(section: Any, width: int) -> list[tuple[Line, int]]:
+    """(line, row that it belongs to) of a section; columns aligned, single texts wrapped."""
+    widths = [max((len(r[i]) for r in section.rows if i < len(r)), default=0) for i in range(9)]
+    out: list[tuple[Line, int]] = []
+    if "SQNR" in section.columns:
+        widths = [max(w, len(c)) for w, c in zip(widths, section.columns, strict=False)]
+        widths += [0] * 9
+    for index, row in enumerate(section.rows):
+        if len(row) == 1:
+            style = "accent" if section.title == "Next" else ""
+            out += [([(f"   {t}", style)], index) for t in textwrap.wrap(row[0], width) or [""]]
+            continue
+        spare = sum(widths[: len(row)]) + 2 * (len(row) - 1) - width
+        first = max(12, widths[0] - max(0, spare))
+        cells = [_cut(row[0], first).ljust(first)]
+        cells += [cell.ljust(widths[i]) for i, cell in enumerate(row) if i]
+        out.append(([("   " + "  ".join(cells).rstrip(), "")], index))
+    return out
+
+
+def _cut(text: str, width: int) -> str:
+    return (
+        text if len(text) <= width else text[: width // 3] + "…" + text[-(width - width // 3 - 1) :]
+    )
