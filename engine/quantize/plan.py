@@ -278,7 +278,9 @@ class _Planner:
             outputs = [v for v in node.outputs if v.name and _is_float(v) and _is_used(v)]
             for value in inputs:
                 if _is_constant(value):
-                    constants[_name(value)] = None
+                    # a float kernel takes float constants: a small divisor must not become 0
+                    if role is Role.INTEGER:
+                        constants[_name(value)] = None
                 elif value.name not in absorbed:
                     tensors[_name(value)] = None
             for value in outputs:
@@ -320,7 +322,9 @@ class _Planner:
 
     def _only_for(self, value: ir.Value, concat: ir.Node) -> bool:
         return not value.is_graph_output() and all(
-            use.node is concat or (self._role(use.node) is Role.SHARE and use.idx == 0)
+            use.node is concat
+            or use.node.op_type == "Shape"
+            or (self._role(use.node) is Role.SHARE and use.idx == 0)
             for use in value.uses()
         )
 

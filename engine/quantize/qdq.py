@@ -109,7 +109,8 @@ class _Writer:
             uses = [
                 use
                 for use in constant.uses()
-                if self._is_quantized(use.node) and _is_data(use.node, use.idx)
+                if self._plan.roles.get(use.node.name or "") is Role.INTEGER
+                and _is_data(use.node, use.idx)
             ]
             value = self._dequantized_constant(
                 name, params.quantize(_array(constant)), params, uses[0].node

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,7 +21,6 @@ __all__ = ["integer_coverage"]
 _PLUMBING = frozenset({"QuantizeLinear", "DequantizeLinear", "Constant", "Relu", "Clip"})
 # ONNX Runtime's layout pass renames the nodes that it replaces
 _TOKEN = re.compile(r"(_token_\d+)+$")
-_INTEGERS = frozenset({onnx.TensorProto.UINT8, onnx.TensorProto.INT8})
 
 
 def integer_coverage(graph: Graph) -> tuple[LayerCoverage, ...]:
@@ -49,29 +49,50 @@ def _layers(graph: Graph) -> Iterable[ir.Node]:
 
 
 def _kernels(optimised: onnx.ModelProto) -> dict[str, tuple[str, bool]]:
-    """Node name -> (operator, whether it takes 8-bit activations) in the optimised graph."""
-    types = {tensor.name: tensor.data_type for tensor in optimised.graph.initializer}
-    for value in (*optimised.graph.value_info, *optimised.graph.input):
-        types[value.name] = value.type.tensor_type.elem_type
+    """Node or output -> (operator, whether it takes 8-bit activations), optimised graph.
+
+    Integers spread from QuantizeLinear and the QLinear kernels through operators that take any
+    type (MaxPool, Transpose); the nodes of a saved graph are in no order to rely on.
+    """
+    readers: dict[str, list[onnx.NodeProto]] = defaultdict(list)
+    waiting: list[str] = []
+    integer: set[str] = set()
+    for node in optimised.graph.node:
+        for name in node.input:
+            readers[name].append(node)
+        if _is_linear(node):
+            integer.add(node.name)
+        if _is_linear(node) or node.op_type == "QuantizeLinear":
+            waiting.extend(node.output)
+    while waiting:
+        for node in readers.pop(waiting.pop(), ()):
+            if not _is_linear(node) and node.op_type not in _PLUMBING:
+                integer.add(node.name)
+                waiting.extend(node.output)
     found: dict[str, tuple[str, bool]] = {}
     for node in optimised.graph.node:
-        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
-            types.update((name, types.get(name, 0)) for name in node.output)
-            if node.op_type == "QuantizeLinear" and len(node.input) > 2:
-                types[node.output[0]] = types.get(node.input[2], 0)
-            continue
-        linear = node.op_type.startswith("QLinear") or node.op_type == "QGemm"
-        integer = linear or any(types.get(name) in _INTEGERS for name in node.input)
-        found[_TOKEN.sub("", node.name)] = (node.op_type, integer)
-        if integer:
-            types.update((name, onnx.TensorProto.UINT8) for name in node.output)
+        if node.op_type not in _PLUMBING:
+            kernel = (node.op_type, node.name in integer)
+            # Slices that become one Split lose their names, not those of their tensors
+            found.update((name, kernel) for name in node.output)
+            found[_TOKEN.sub("", node.name)] = kernel
     return found
+
+
+def _is_linear(node: onnx.NodeProto) -> bool:
+    return node.op_type.startswith("QLinear") or node.op_type == "QGemm"
 
 
 def _covered(node: ir.Node, kernels: dict[str, tuple[str, bool]]) -> LayerCoverage:
     name = node.name or ""
-    kernel, integer = kernels.get(name, (node.op_type, False))
-    reason = "" if integer else _reason(node, name in kernels)
+    written = [
+        use.node.outputs[0].name or ""
+        for use in node.outputs[0].uses()
+        if use.node.op_type == "QuantizeLinear"
+    ]
+    key = next((key for key in (name, *written) if key in kernels), "")
+    kernel, integer = kernels.get(key, (node.op_type, False))
+    reason = "" if integer else _reason(node, bool(key))
     return LayerCoverage(name, node.op_type, integer, kernel, reason)
 
 
