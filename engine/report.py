@@ -141,13 +141,12 @@ def summary_text(summary: Mapping[str, Any]) -> str:
 
 
 def table_lines(section: Section) -> list[str]:
-    """The rows of a section with aligned columns."""
-    widths = [
-        max((len(row[i]) for row in section.rows if i < len(row)), default=0) for i in range(9)
-    ]
+    """The rows of a section with aligned columns; headed where there are more than two."""
+    rows = section.rows
+    if len(section.columns) > 2 and any(section.columns[2:]):
+        rows = (section.columns, *rows)
+    tabular = [row for row in rows if len(row) > 1]
+    widths = [max(map(len, cells)) for cells in zip(*tabular, strict=True)]
     return [
-        "  ".join(
-            cell.ljust(widths[i]) if i < len(row) - 1 else cell for i, cell in enumerate(row)
-        ).rstrip()
-        for row in section.rows
+        row[0] if len(row) == 1 else "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows
     ]

@@ -43,7 +43,6 @@ JobFunction = Callable[[dict[str, Any], Reporter], dict[str, Any]]
 QUERIES: dict[str, str] = {
     "ping": "engine.jobs.queries:ping",
     "warm": "engine.jobs.queries:warm",
-    "doctor": "engine.jobs.health:doctor",
     "sniff": "engine.jobs.queries:sniff_file",
     "open": "engine.jobs.queries:open_model",
     "graph": "engine.jobs.queries:graph",
@@ -58,12 +57,14 @@ QUERIES: dict[str, str] = {
     "dataset.check": "engine.jobs.datasets:check",
     "dataset.preview": "engine.jobs.datasets:preview",
     "dataset.make": "engine.jobs.datasets:make",
+    "doctor": "engine.jobs.health:doctor",
 }
 TASKS: dict[str, str] = {
     "build": "engine.jobs.tasks:build",
     "accuracy": "engine.jobs.tasks:accuracy",
     "simulate": "engine.jobs.tasks:simulate",
     "export": "engine.jobs.tasks:export",
+    "score": "engine.jobs.scoring:score",
 }
 
 _LOG_LIMIT = 1 << 20

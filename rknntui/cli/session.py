@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine import Event, Job, UsageError, Worker
+from engine import ArtifactWritten, Event, Job, UsageError, Worker
 
 __all__ = ["WorkerSession", "resolve", "with_worker"]
 
@@ -29,6 +29,20 @@ class WorkerSession:
 
     async def run(self, method: str, **params: Any) -> dict[str, Any]:
         """Run a job to its end; Ctrl-C and SIGTERM cancel it, a second one kills it."""
+        return await self._run(method, params, self._on_event)
+
+    async def run_after(self, method: str, **params: Any) -> dict[str, Any]:
+        """As :meth:`run`, for a job whose stages were told already: only files are told."""
+
+        def tell(event: Event) -> None:
+            if isinstance(event, ArtifactWritten):
+                self._on_event(event)
+
+        return await self._run(method, params, tell)
+
+    async def _run(
+        self, method: str, params: dict[str, Any], tell: Callable[[Event], None]
+    ) -> dict[str, Any]:
         job = await self._worker.submit(method, params)
         loop = asyncio.get_running_loop()
         with contextlib.ExitStack() as stack:
@@ -36,7 +50,7 @@ class WorkerSession:
                 loop.add_signal_handler(number, lambda: _spawn(job))
                 stack.callback(loop.remove_signal_handler, number)
             async for event in job.events():
-                self._on_event(event)
+                tell(event)
             return await job.result()
 
 

@@ -59,7 +59,7 @@ def command(
             narrate.say(f"wrote {saved['path']}")
         summary = await session.run("build", recipe=recipe, refresh=refresh)
         if output is not None:
-            summary["exported"] = await session.run(
+            summary["exported"] = await session.run_after(
                 "export",
                 recipe=recipe,
                 path=str(output.absolute()),

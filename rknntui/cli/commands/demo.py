@@ -37,9 +37,9 @@ def command(headless: bool, output: Path | None, force: bool, as_json: bool, qui
     async def action(session: WorkerSession) -> dict[str, Any]:
         summary = await session.run("build", recipe=recipe)
         samples = demo_test_samples()
-        summary["score"] = await session.run("score", recipe=recipe, samples=str(samples))
+        summary["score"] = await session.run_after("score", recipe=recipe, samples=str(samples))
         if output is not None:
-            summary["exported"] = await session.run(
+            summary["exported"] = await session.run_after(
                 "export", recipe=recipe, path=str(output.absolute()), format="rknn", force=force
             )
         return summary
