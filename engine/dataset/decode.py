@@ -18,7 +18,15 @@ from PIL import Image, UnidentifiedImageError
 from engine.base.errors import DatasetError
 from engine.base.text import printable
 
-__all__ = ["file_kind", "open_array", "open_picture", "readable_picture", "rgb_or_grey"]
+__all__ = [
+    "file_kind",
+    "named",
+    "open_array",
+    "open_picture",
+    "orientation",
+    "readable_picture",
+    "rgb_or_grey",
+]
 
 PIXEL_LIMIT = 89_478_485
 """Pixels of the largest picture that is decoded: Pillow's own limit, 256 MiB as RGB."""
@@ -49,6 +57,11 @@ _ORIENTATION = 0x0112
 Kind = Literal["picture", "npy"]
 
 
+def named(path: Path) -> str:
+    """A path for a message: a list may name files with control characters, or that are no UTF-8."""
+    return printable(str(path), 300)
+
+
 def file_kind(path: Path) -> Kind:
     """Whether a file is an npy array or else has to be a picture.
 
@@ -60,23 +73,23 @@ def file_kind(path: Path) -> Kind:
             start = stream.read(8)
     except FileNotFoundError as error:
         raise DatasetError(
-            f"{path} does not exist.",
+            f"{named(path)} does not exist.",
             cause="The path is wrong, or the dataset list was moved: its relative paths start at "
             "its own folder. A path with a blank in it is read as two.",
             remedy="Correct or remove the line.",
         ) from error
     except OSError as error:
         raise DatasetError(
-            f"{path} could not be read: {error.strerror or error}.",
+            f"{named(path)} could not be read: {error.strerror or error}.",
             remedy="Check that it is a file and that you may read it.",
         ) from error
     if start.startswith(b"\x93NUMPY"):
         return "npy"
     if not start:
-        raise DatasetError(f"{path} is empty.", remedy="Replace or remove it.")
+        raise DatasetError(f"{named(path)} is empty.", remedy="Replace or remove it.")
     if start.startswith(b"PK\x03\x04") and path.suffix.lower() in (".npz", ".npy"):
         raise DatasetError(
-            f"{path} is an npz archive.",
+            f"{named(path)} is an npz archive.",
             remedy="Save its array alone with numpy.save; a dataset takes npy.",
         )
     return "picture"
@@ -95,7 +108,7 @@ def open_picture(path: Path) -> Image.Image:
         image = Image.open(path, formats=_FORMATS)
     except UnidentifiedImageError as error:
         raise DatasetError(
-            f"{path} is no jpg, png, bmp or npy file.",
+            f"{named(path)} is no jpg, png, bmp or npy file.",
             cause="It is damaged, or of another format under this name.",
             remedy="Convert it to jpg or png, or remove it.",
         ) from error
@@ -113,13 +126,13 @@ def _check_picture(path: Path, image: Image.Image) -> None:
     width, height = image.size
     if width * height > PIXEL_LIMIT:
         raise DatasetError(
-            f"{path} is {width}x{height}; pictures are decoded up to {PIXEL_LIMIT} pixels.",
+            f"{named(path)} is {width}x{height}; pictures are decoded up to {PIXEL_LIMIT} pixels.",
             cause="It is far larger than any input, or a decompression bomb.",
             remedy="Scale it down or remove it.",
         )
     if image.mode in _DEEP_MODES:
         raise DatasetError(
-            f"{path} has more than 8 bits a channel (mode {image.mode}).",
+            f"{named(path)} has more than 8 bits a channel (mode {image.mode}).",
             remedy="Convert it to 8 bits, or give the values as npy.",
         )
 
@@ -128,7 +141,7 @@ def unreadable(path: Path, error: BaseException) -> DatasetError:
     """The error for a picture whose decoder failed."""
     detail = printable(str(error), 160) or type(error).__name__
     return DatasetError(
-        f"{path} cannot be decoded: {detail}.",
+        f"{named(path)} cannot be decoded: {detail}.",
         cause="The picture is truncated or damaged.",
         remedy="Replace or remove it.",
     )
@@ -166,7 +179,7 @@ def readable_picture(path: Path) -> str:
             except _CORRUPT as error:
                 raise unreadable(path, error) from error
     except DatasetError as error:
-        return error.what.removeprefix(f"{path} ").rstrip(".")
+        return error.what.removeprefix(f"{named(path)} ").rstrip(".")
     return ""
 
 
@@ -182,18 +195,18 @@ def open_array(path: Path) -> np.ndarray:
     except _BAD_HEADS as error:
         if "object" in str(error).lower():
             raise DatasetError(
-                f"{path} holds Python objects, not numbers.",
+                f"{named(path)} holds Python objects, not numbers.",
                 cause="numpy.save stored it by pickle, which can run code when loaded.",
                 remedy="Save an array of numbers: numpy.save(path, array.astype('float32')).",
             ) from error
         raise DatasetError(
-            f"{path} is not a readable npy file: {printable(str(error), 160)}.",
+            f"{named(path)} is not a readable npy file: {printable(str(error), 160)}.",
             cause="It is truncated or damaged.",
             remedy="Save it again with numpy.save.",
         ) from error
     if array.dtype.kind not in "fiub":
         raise DatasetError(
-            f"{path} has the dtype {printable(str(array.dtype), 80)}; numbers are needed.",
+            f"{named(path)} has the dtype {printable(str(array.dtype), 80)}; numbers are needed.",
             remedy="Save an array of float32 or uint8.",
         )
     return array

@@ -11,7 +11,7 @@ from pathlib import Path
 from engine.base.errors import DatasetError, UsageError
 from engine.base.events import Progress, Reporter
 from engine.base.text import printable
-from engine.dataset.decode import readable_picture
+from engine.dataset.decode import named, readable_picture
 
 __all__ = ["PICTURE_SUFFIXES", "Chosen", "choose_pictures"]
 
@@ -61,7 +61,7 @@ def choose_pictures(
         )
     if not folder.is_dir():
         raise DatasetError(
-            f"{folder} is not a folder.",
+            f"{named(folder)} is not a folder.",
             remedy="Give a folder that holds jpg, png or bmp pictures.",
         )
     unreadable: list[tuple[Path, str]] = []
@@ -84,7 +84,7 @@ def choose_pictures(
     if not taken:
         reasons = "; ".join(f"{printable(str(p), 120)}: {why}" for p, why in unreadable[:_SHOWN])
         raise DatasetError(
-            f"{folder} has no readable picture.",
+            f"{named(folder)} has no readable picture.",
             cause=reasons or "It holds no file that ends in jpg, jpeg, png or bmp.",
             remedy="Give a folder of jpg, png or bmp pictures; npy files need a dataset.txt.",
         )

@@ -16,6 +16,7 @@ from pathlib import Path
 from engine.base.errors import DatasetError
 from engine.base.events import Reporter
 from engine.base.text import human_bytes, printable
+from engine.dataset.decode import named
 from engine.dataset.folder import choose_pictures
 
 __all__ = ["Dataset", "dataset_digest", "dataset_from_paths", "file_digest", "read_dataset"]
@@ -81,7 +82,7 @@ def read_dataset(
         size = path.stat().st_size
         if size > LIST_LIMIT:
             raise DatasetError(
-                f"{path} has {human_bytes(size)}; a dataset list is read up to 64 MiB.",
+                f"{named(path)} has {human_bytes(size)}; a dataset list is read up to 64 MiB.",
                 cause="It is probably not a list of files.",
                 remedy="Give a text file with one sample a line, or a folder of pictures.",
             )
@@ -95,17 +96,17 @@ def read_dataset(
                     lines.append(number)
     except FileNotFoundError as error:
         raise DatasetError(
-            f"The dataset {path} does not exist.",
+            f"The dataset {named(path)} does not exist.",
             remedy="Check the path; `rknntui dataset make FOLDER` writes one from a folder.",
         ) from error
     except OSError as error:
         raise DatasetError(
-            f"The dataset {path} could not be read: {error.strerror or error}.",
+            f"The dataset {named(path)} could not be read: {error.strerror or error}.",
             remedy="Check that it is a file and that you may read it.",
         ) from error
     if not entries:
         raise DatasetError(
-            f"The dataset {path} has no samples.",
+            f"The dataset {named(path)} has no samples.",
             cause="It is empty or has blank lines only.",
             remedy="Write one sample a line: the path of a picture or npy file per input.",
         )
@@ -114,7 +115,7 @@ def read_dataset(
 
 def _not_text(path: Path, line: int) -> DatasetError:
     return DatasetError(
-        f"{path} is not a text file (a zero byte in line {line}).",
+        f"{named(path)} is not a text file (a zero byte in line {line}).",
         cause="A picture, an array or a text in UTF-16 was given where a list of files belongs.",
         remedy="Give a text file in UTF-8 with one sample a line, or a folder of pictures.",
     )
@@ -144,7 +145,7 @@ def file_digest(path: Path) -> str:
                 digest.update(chunk)
     except OSError as error:
         raise DatasetError(
-            f"{path} could not be read: {error.strerror or error}.",
+            f"{named(path)} could not be read: {error.strerror or error}.",
             cause="The dataset names a file that is missing or unreadable.",
             remedy="Correct or remove its line.",
         ) from error

@@ -14,7 +14,7 @@ from engine.base.errors import DatasetError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import printable, shape_text
-from engine.dataset.decode import file_kind, open_array, open_picture, rgb_or_grey
+from engine.dataset.decode import file_kind, named, open_array, open_picture, rgb_or_grey
 from engine.dataset.listing import Dataset
 from engine.dataset.preprocess import InputPlan, Preprocess, shape_error
 
@@ -109,7 +109,7 @@ def require_picture_input(path: Path, plan: InputPlan) -> None:
     if plan.takes_pictures:
         return
     raise DatasetError(
-        f"{path} is a picture or unknown; input {printable(plan.name, 80)} of shape "
+        f"{named(path)} is a picture or unknown; input {printable(plan.name, 80)} of shape "
         f"{shape_text(plan.shape)} takes npy files only.",
         cause="Pictures fit inputs of four dimensions with 1 or 3 channels.",
         remedy="Save the values with numpy.save and name the npy file.",
@@ -159,7 +159,7 @@ def place_array(path: Path, plan: InputPlan, tally: Tally) -> np.ndarray:
     array = open_array(path)
     placed = plan.to_model_layout(array)
     if placed is None:
-        raise shape_error(str(path), array.shape, plan)
+        raise shape_error(named(path), array.shape, plan)
     if plan.ambiguous(array.shape):
         tally.ambiguous += 1
     return placed
@@ -179,7 +179,7 @@ def _load_array(path: Path, plan: InputPlan, tally: Tally) -> np.ndarray:
         return plan.normalise(np.asarray(placed))
     except DatasetError as error:
         raise DatasetError(
-            f"{path} {error.what}.", cause=error.cause, remedy=error.remedy
+            f"{named(path)} {error.what}.", cause=error.cause, remedy=error.remedy
         ) from error
 
 

@@ -86,7 +86,8 @@ def load_recipe(path: Path) -> Recipe:
         shown = "; ".join(str(p) for p in problems[:_SHOWN_PROBLEMS])
         more = len(problems) - _SHOWN_PROBLEMS
         raise RecipeError(
-            f"{path} cannot be used: {shown}" + (f"; and {more} more." if more > 0 else ""),
+            f"{printable(str(path), 300)} cannot be used: {shown}"
+            + (f"; and {more} more." if more > 0 else ""),
             remedy="Correct these lines; docs/recipe.md lists every option.",
         )
     return Recipe.from_values(values, path.parent)
