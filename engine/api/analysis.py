@@ -20,7 +20,7 @@ def analyse_inputs(pipeline: Pipeline, generation: int, given: Mapping[str, Any]
     Raises:
         EngineError: an input does not fit, or the folder cannot be written.
     """
-    from engine.jobs.analysis import analyse_build, table_text
+    from engine.jobs.analysis import analyse_build
 
     inputs = given["inputs"]
     if generation == 1:
@@ -33,7 +33,7 @@ def analyse_inputs(pipeline: Pipeline, generation: int, given: Mapping[str, Any]
     else:
         files = [Path(p) for p in inputs]
     result = analyse_build(pipeline, files, Path(given["output_dir"]), force=True)
-    return table_text(result) if given["calc_qnt_error"] else ""
+    return result.table(generation) if given["calc_qnt_error"] else ""
 
 
 def _files_of_list(path: Any) -> list[Path]:

@@ -136,8 +136,8 @@ def configure(generation: int, given: Mapping[str, Any]) -> Configuration:
                 cause="It changes results, and this version would not show it.",
                 remedy=f"Leave it at {default!r}.",
             )
-    for name, default in _NO_EFFECT.items():
-        if name in given and given[name] != default:
+    for name, neutral in _NO_EFFECT.items():
+        if name in given and given[name] != neutral:
             made.warnings.append(f"config {name} has no effect in the simulation.")
     made.values["optimization_level"] = given["optimization_level"]
     if generation == 1:
@@ -221,7 +221,7 @@ def _per_input(value: Any, name: str) -> list[list[float]]:
     """Numbers per input of a text with '#' between inputs, a list of such, or lists of numbers."""
     if value is None:
         return []
-    parts = value.split("#") if isinstance(value, str) else list(value)
+    parts: list[Any] = value.split("#") if isinstance(value, str) else list(value)
     if parts and all(isinstance(p, int | float) for p in parts):
         parts = [parts]
     try:

@@ -133,7 +133,9 @@ def _only_other(plan: InputPlan, shape: tuple[int, ...], layout: str) -> bool:
 
 
 def _reordered(plan: InputPlan, array: np.ndarray, layout: Any) -> np.ndarray:
-    """The channels of a picture turned around, as ``reorder_channel='2 1 0'`` keeps in the model."""
+    """The channels of a picture turned around, as ``reorder_channel='2 1 0'`` keeps in the
+    model.
+    """
     placed = plan.to_model_layout(array, layout)
     if placed is None or plan.channels != 3:
         return array

@@ -1,4 +1,6 @@
-"""``RKNN``: the vendor's class with both manuals' methods, arguments, defaults and return values."""
+"""``RKNN``: the vendor's class with both manuals' methods, arguments, defaults and return
+values.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,18 @@ __all__ = ["RKNN"]
 
 Result = TypeVar("Result")
 
-_LATER = dict.fromkeys(("load_caffe", "load_tensorflow", "load_tflite", "load_darknet", "load_pytorch", "load_mxnet", "load_keras"), "Other frameworks come later; convert the model to ONNX and use load_onnx.") | dict.fromkeys(
+_LATER = dict.fromkeys(
+    (
+        "load_caffe",
+        "load_tensorflow",
+        "load_tflite",
+        "load_darknet",
+        "load_pytorch",
+        "load_mxnet",
+        "load_keras",
+    ),
+    "Other frameworks come later; convert the model to ONNX and use load_onnx.",
+) | dict.fromkeys(
     (
         "eval_perf",
         "eval_memory",
@@ -282,7 +295,9 @@ class RKNN:
 
     @_answering(-1)
     def load_rknn(self, *args: Any, **keywords: Any) -> int:
-        """Load a container of ours to simulate it (our addition); a vendor's file is refused: -1."""
+        """Load a container of ours to simulate it (our addition); a vendor's file is refused:
+        -1.
+        """
         from engine.jobs.pack import opened
 
         given = bind("load_rknn", self.generation, args, keywords)

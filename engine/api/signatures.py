@@ -63,15 +63,40 @@ CONFIG_2: Parameters = {
     "auto_hybrid_euc_thresh": None,
 }
 _CONFIG_2_MANUAL = (
-    "mean_values std_values quant_img_RGB2BGR quantized_dtype quantized_algorithm "
-    "quantized_method float_dtype optimization_level target_platform custom_string remove_weight "
-    "compress_weight single_core_mode model_pruning op_target dynamic_input quantize_weight "
-    "remove_reshape sparse_infer enable_flash_attention"
-).split()
+    "mean_values",
+    "std_values",
+    "quant_img_RGB2BGR",
+    "quantized_dtype",
+    "quantized_algorithm",
+    "quantized_method",
+    "float_dtype",
+    "optimization_level",
+    "target_platform",
+    "custom_string",
+    "remove_weight",
+    "compress_weight",
+    "single_core_mode",
+    "model_pruning",
+    "op_target",
+    "dynamic_input",
+    "quantize_weight",
+    "remove_reshape",
+    "sparse_infer",
+    "enable_flash_attention",
+)
 _CONFIG_2_V110 = (
-    "batch_size mean_values std_values epochs quant_img_RGB2BGR quantized_dtype "
-    "quantized_algorithm quantized_method optimization_level target_platform custom_string"
-).split()
+    "batch_size",
+    "mean_values",
+    "std_values",
+    "epochs",
+    "quant_img_RGB2BGR",
+    "quantized_dtype",
+    "quantized_algorithm",
+    "quantized_method",
+    "optimization_level",
+    "target_platform",
+    "custom_string",
+)
 _RUNTIME: Parameters = {
     "target": None,
     "device_id": None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.accuracy.rows import layer_rows
 from engine.base.errors import UsageError
 from engine.base.events import Progress, Reporter
 from engine.base.text import did_you_mean, printable
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["evaluate", "tensor_histograms"]
 
 CHUNK_BYTES = 32 << 20
-"""Intermediate tensors of one graph that are held at the same time; a larger graph runs in parts."""
+"""Intermediate tensors of one graph that are held at the same time; a larger graph runs in
+parts.
+"""
 
 
 @dataclass
@@ -36,10 +39,10 @@ class _Sums:
 
     def add(self, reference: np.ndarray, simulated: np.ndarray, *, exact: bool) -> None:
         """Take one sample: in float64 as `bench/metrics.py`, or by float32 dot products."""
-        kind = np.float64 if exact else np.float32
-        r = np.ravel(reference).astype(kind, copy=False)
-        q = np.ravel(simulated).astype(kind, copy=False)
-        difference = r - q
+        kind: type[np.floating[Any]] = np.float64 if exact else np.float32
+        r: np.ndarray = np.ravel(reference).astype(kind, copy=False)
+        q: np.ndarray = np.ravel(simulated).astype(kind, copy=False)
+        difference: np.ndarray = r - q
         self.signal += float(r @ r)
         self.noise += float(difference @ difference)
         self.product += float(r @ q)
@@ -71,21 +74,16 @@ class _Layer:
 
 
 def _layers(float_graph: Graph, qdq_graph: Graph) -> list[_Layer]:
-    """The float tensors that nodes compute and that both graphs have, in the float graph's order."""
-    there = qdq_graph.values
-    layers = []
-    for node in float_graph.nodes:
-        if node.op_type == "Constant":
-            continue
-        for value in node.outputs:
-            name = value.name
-            if not name or name not in there:
-                continue
-            spec = float_graph.spec(name)
-            if spec.dtype == "float32":
-                size = 4 * math.prod(max(d, 1) for d in spec.shape)
-                layers.append(_Layer(node.name or "", node.op_type, name, size))
-    return layers
+    """What nodes compute and both graphs have, in the float graph's order.
+
+    Tensors inside a fused integer kernel (a convolution before its Relu) are left out: they exist
+    nowhere, and asking for one would take the kernel apart.
+    """
+    return [
+        _Layer(row.layer, row.op, row.golden, row.size)
+        for row in layer_rows(float_graph, qdq_graph)
+        if row.simulated == row.golden and row.op != "Input"
+    ]
 
 
 def _chunks(layers: Sequence[_Layer]) -> list[list[_Layer]]:

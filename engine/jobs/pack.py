@@ -46,7 +46,9 @@ class PackedContainer:
 
 
 def pack(pipeline: Pipeline) -> bytes:
-    """The container of a pipeline whose other stages are done: no time, host, user or path in it."""
+    """The container of a pipeline whose other stages are done: no time, host, user or path in
+    it.
+    """
     recipe = pipeline.recipe
     quantized = pipeline.quantized if pipeline.quantized_build else None
     summary: dict[str, Any] = portable_summary(summarise(pipeline, 0))

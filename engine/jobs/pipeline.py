@@ -8,32 +8,31 @@ and the versions of this program and of the libraries that decide numbers.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from engine.base.errors import EngineError, RecipeError, UsageError
-from engine.base.events import LogLine, NullReporter, Reporter, StageFinished, StageStarted
+from engine.base.events import LogLine, NullReporter, Reporter
 from engine.base.findings import Finding
-from engine.build import Provenance, StageTime
+from engine.build import Provenance
 from engine.jobs.cache import Memory, StageCache
 from engine.jobs.digests import digest_of, digest_of_dataset
 from engine.jobs.results import (
     Calibration,
     Evaluation,
-    Files,
     GraphData,
     LoadedModel,
     OptimisedGraph,
     PassNote,
     QuantizedGraph,
 )
-from engine.jobs.versions import STAGE_VERSIONS, libraries
+from engine.jobs.stages import StageRunner, extra_of
+from engine.jobs.versions import libraries
 from engine.recipe import Recipe, portable, stage_key
 
 if TYPE_CHECKING:
@@ -47,26 +46,8 @@ BUILD_STAGES = ("load", "optimise", "calibrate", "quantize", "evaluate", "contai
 FLOAT_STAGES = ("load", "optimise", "container")
 """Stages of a build with ``do_quantization=False``: the others have nothing to do."""
 
-TITLES = {
-    "load": "Load the model",
-    "optimise": "Optimise the graph",
-    "calibrate": "Calibrate",
-    "quantize": "Quantize",
-    "evaluate": "Compare simulated with float",
-    "container": "Pack the container",
-}
 
-
-class _Result(Protocol):
-    key: str
-
-    def to_files(self) -> Files: ...
-
-
-R = TypeVar("R", bound=_Result)
-
-
-class Pipeline:
+class Pipeline(StageRunner):
     """The stages of one recipe; a stage runs when its result is first asked for.
 
     Args:
@@ -93,14 +74,15 @@ class Pipeline:
         initial_values: Sequence[np.ndarray | None] | None = None,
     ) -> None:
         self.recipe = recipe
-        self.reporter: Reporter = reporter or NullReporter()
         self.generation = generation
-        self.times: list[StageTime] = []
-        self._cache = cache
-        self._memory = memory if memory is not None else Memory()
-        self._refresh = refresh
-        self._stages = tuple(stages) if stages is not None else self.all_stages
         self._initial_values = initial_values
+        super().__init__(
+            tuple(stages) if stages is not None else self.all_stages,
+            reporter or NullReporter(),
+            cache,
+            memory if memory is not None else Memory(),
+            refresh=refresh,
+        )
 
     @property
     def quantized_build(self) -> bool:
@@ -111,51 +93,6 @@ class Pipeline:
     def all_stages(self) -> tuple[str, ...]:
         """The stages of a whole build of this recipe."""
         return BUILD_STAGES if self.quantized_build else FLOAT_STAGES
-
-    def _run(
-        self,
-        stage: str,
-        key: str,
-        compute: Callable[[str], R],
-        restore: Callable[[str, Mapping[str, bytes]], R],
-        valid: Callable[[R], bool] = lambda _: True,
-    ) -> R:
-        self.reporter.check_cancelled()
-        place = self._stages.index(stage) if stage in self._stages else 0
-        self.reporter.emit(StageStarted(stage, TITLES[stage], place, len(self._stages)))
-        begun = time.perf_counter()
-        result = None if self._refresh else self._kept(stage, key, restore, valid)
-        cached = result is not None
-        if result is None:
-            result = compute(key)
-            self.reporter.check_cancelled()
-            if self._cache is not None:
-                self._cache.put(stage, key, result.to_files())
-        self._memory.put(key, result)
-        seconds = time.perf_counter() - begun
-        self.times.append(StageTime(stage, round(seconds, 4), cached))
-        self.reporter.emit(StageFinished(stage, round(seconds, 4), cached))
-        return result
-
-    def _kept(
-        self,
-        stage: str,
-        key: str,
-        restore: Callable[[str, Mapping[str, bytes]], R],
-        valid: Callable[[R], bool],
-    ) -> R | None:
-        result: R | None = self._memory.get(key)
-        if result is None and self._cache is not None:
-            files = self._cache.get(stage, key)
-            if files is not None:
-                try:
-                    result = restore(key, files)
-                except (EngineError, ValueError, KeyError, TypeError):
-                    result = None  # of another version, or damaged before it was written
-        return result if result is not None and valid(result) else None
-
-    def _extra(self, stage: str) -> dict[str, Any]:
-        return {"version": STAGE_VERSIONS[stage], "libraries": dict(libraries())}
 
     # -- load ----------------------------------------------------------------------------------
 
@@ -180,9 +117,9 @@ class Pipeline:
             self.recipe,
             "load",
             contents={"model": digest_of(self.model_path), "input_initial_val": hashes},
-            extra=self._extra("load") | {"given": hashes, "name": self.model_path.name},
+            extra=extra_of("load") | {"given": hashes, "name": self.model_path.name},
         )
-        return self._run("load", key, self._load, LoadedModel.from_files, self._still_there)
+        return self.run_stage("load", key, self._load, LoadedModel.from_files, self._still_there)
 
     def _load(self, key: str) -> LoadedModel:
         from engine.frontends.onnx import load_onnx
@@ -214,9 +151,9 @@ class Pipeline:
     def optimised(self) -> OptimisedGraph:
         """The float graph after the passes of its optimization level."""
         key = stage_key(
-            self.recipe, "optimise", previous=self.loaded.key, extra=self._extra("optimise")
+            self.recipe, "optimise", previous=self.loaded.key, extra=extra_of("optimise")
         )
-        return self._run("optimise", key, self._optimise, OptimisedGraph.from_files)
+        return self.run_stage("optimise", key, self._optimise, OptimisedGraph.from_files)
 
     def _optimise(self, key: str) -> OptimisedGraph:
         from engine.graph.passes import optimise
@@ -275,9 +212,9 @@ class Pipeline:
             "calibrate",
             contents={"dataset": self.dataset_digest},
             previous=previous,
-            extra=self._extra("calibrate") | {"generation": self.generation},
+            extra=extra_of("calibrate") | {"generation": self.generation},
         )
-        return self._run("calibrate", key, self._calibrate, Calibration.from_files)
+        return self.run_stage("calibrate", key, self._calibrate, Calibration.from_files)
 
     def _calibrate(self, key: str) -> Calibration:
         from engine.quantize import calibrate
@@ -305,9 +242,9 @@ class Pipeline:
     def quantized(self) -> QuantizedGraph:
         """The QDQ graph and its quant table."""
         key = stage_key(
-            self.recipe, "quantize", previous=self.calibration.key, extra=self._extra("quantize")
+            self.recipe, "quantize", previous=self.calibration.key, extra=extra_of("quantize")
         )
-        return self._run("quantize", key, self._quantize, QuantizedGraph.from_files)
+        return self.run_stage("quantize", key, self._quantize, QuantizedGraph.from_files)
 
     def _quantize(self, key: str) -> QuantizedGraph:
         from engine.quantize import quantize
@@ -332,9 +269,9 @@ class Pipeline:
     def evaluation(self) -> Evaluation:
         """How far the simulated results are from the float ones."""
         key = stage_key(
-            self.recipe, "evaluate", previous=self.quantized.key, extra=self._extra("evaluate")
+            self.recipe, "evaluate", previous=self.quantized.key, extra=extra_of("evaluate")
         )
-        return self._run("evaluate", key, self._evaluate, Evaluation.from_files)
+        return self.run_stage("evaluate", key, self._evaluate, Evaluation.from_files)
 
     def _evaluate(self, key: str) -> Evaluation:
         from engine.jobs.evaluate import evaluate
@@ -353,7 +290,7 @@ class Pipeline:
     def build_key(self) -> str:
         """The key of the whole build: the same for the same inputs everywhere."""
         last = self.evaluation.key if self.quantized_build else self.optimised.key
-        return stage_key(self.recipe, "container", previous=last, extra=self._extra("container"))
+        return stage_key(self.recipe, "container", previous=last, extra=extra_of("container"))
 
     @cached_property
     def provenance(self) -> Provenance:
@@ -391,7 +328,7 @@ class Pipeline:
         """The ``.rknn`` file."""
         from engine.jobs.pack import PackedContainer, pack
 
-        packed = self._run(
+        packed = self.run_stage(
             "container",
             self.build_key,
             lambda key: PackedContainer(key, pack(self)),
@@ -411,8 +348,8 @@ class Pipeline:
             found += Simulator(float_graph, self.quantized.graph.graph).findings
         else:
             found += Simulator(float_graph).findings
-        if self._cache is not None and self._cache.finding is not None:
-            found.append(self._cache.finding)
+        if self.cache is not None and self.cache.finding is not None:
+            found.append(self.cache.finding)
         return tuple(found)
 
 

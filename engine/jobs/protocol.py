@@ -18,12 +18,9 @@ from typing import Any
 
 from engine.base.errors import WorkerError
 
-__all__ = ["JOBS", "LINE_LIMIT", "Message", "decode", "encode"]
+__all__ = ["LINE_LIMIT", "Message", "decode", "encode"]
 
 Message = dict[str, Any]
-
-JOBS = ("build", "accuracy", "simulate", "export")
-"""Methods that run as jobs, one at a time; every other method is a query."""
 
 LINE_LIMIT = 256 << 20
 """Longest line that is read, in bytes."""

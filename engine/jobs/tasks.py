@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from engine.jobs.warm import KEPT, pipeline_of, recipe_of
 from engine.report import CONTAINER_NOTE
 
 if TYPE_CHECKING:
-    from engine.dataset import Dataset, Preprocess
+    from engine.dataset import Preprocess
     from engine.jobs.pipeline import Pipeline
     from engine.jobs.runner import Runnable
 
@@ -180,7 +180,7 @@ def accuracy(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
     pipeline = pipeline_of(recipe, reporter, stages=(*_stages(recipe), "accuracy"))
     inputs = None if params.get("inputs") is None else _paths(params, "inputs")
     folder = None if params.get("output_dir") is None else Path(text_of(params, "output_dir"))
-    return analyse_build(pipeline, inputs, folder, force=bool(params.get("force")))
+    return analyse_build(pipeline, inputs, folder, force=bool(params.get("force"))).to_json()
 
 
 def export(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
@@ -216,9 +216,5 @@ def vendor_onnx(pipeline: Pipeline) -> bytes:
     from engine.quantize import lower_for_vendor
 
     graph = pipeline.quantized.graph if pipeline.quantized_build else pipeline.optimised.graph
-    return lower_for_vendor(graph.graph).SerializeToString(deterministic=True)
-
-
-def first_sample(dataset: Dataset) -> Sequence[Path]:
-    """The files of the first sample."""
-    return dataset.entries[0]
+    data: bytes = lower_for_vendor(graph.graph).SerializeToString(deterministic=True)
+    return data

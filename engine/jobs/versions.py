@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import engine
 
-__all__ = ["STAGE_VERSIONS", "libraries"]
+__all__ = ["STAGE_VERSIONS", "code_digest", "libraries"]
 
 STAGES = ("load", "optimise", "calibrate", "quantize", "evaluate", "container")
 
@@ -25,3 +27,15 @@ def libraries() -> tuple[tuple[str, str], ...]:
         except PackageNotFoundError:
             found.append((name, "unknown"))
     return tuple(found)
+
+
+@cache
+def code_digest() -> str:
+    """Hexadecimal SHA-256 of the engine's own code (its files take some milliseconds to read)."""
+    root = Path(engine.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.suffix in (".py", ".csv", ".yaml") and path.is_file():
+            digest.update(path.relative_to(root).as_posix().encode("utf-8"))
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

@@ -1,0 +1,374 @@
+"""What the class decides, refuses and computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from engine.api import RKNN
+from engine.api.configuration import configure, decide_generation
+from engine.api.signatures import bind
+from engine.base.errors import EngineError, OutputError, UsageError
+from engine.graph.execute import Session
+from engine.graph.ir import Graph
+from tests.api.conftest import built
+
+pytestmark = pytest.mark.usefixtures("place")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "generation"),
+    [
+        ({}, 2),
+        ({"target_platform": "rk3588"}, 2),
+        ({"target_platform": "RK3588S"}, 2),
+        ({"target_platform": "rk1808"}, 1),
+        ({"target_platform": ["rv1109", "rv1126"]}, 1),
+        ({"target_platform": "rk3566", "batch_size": 10}, 2),
+        ({"channel_mean_value": "0 0 0 1"}, 1),
+        ({"reorder_channel": "2 1 0"}, 1),
+        ({"batch_size": 10}, 1),
+        ({"epochs": 1}, 1),
+        ({"need_horizontal_merge": True}, 1),
+        ({"quantized_dtype": "asymmetric_quantized-u8"}, 1),
+        ({"quantized_dtype": "dynamic_fixed_point-8"}, 1),
+        ({"quantized_dtype": "asymmetric_quantized-8"}, 2),
+        ({"quantized_dtype": "w8a8"}, 2),
+        ({"mean_values": [[0, 0, 0]]}, 2),
+        ({"mean_values": [[0, 0, 0]], "batch_size": 10}, 2),
+        ({"channel_mean_value": "0 0 0 1", "batch_size": 10}, 1),
+        ({"optimization_level": 3}, 2),
+    ],
+    ids=str,
+)
+def test_the_first_config_decides_the_generation(
+    keywords: dict[str, object], generation: int
+) -> None:
+    assert decide_generation((), keywords) == generation
+
+
+def test_what_does_not_decide_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    rknn = RKNN()
+    assert rknn.config(100) == -1
+    assert "RKNN(generation=1)" in capsys.readouterr().err
+    assert rknn.config(channel_mean_value="0 0 0 1", quant_img_RGB2BGR=True) == -1
+    assert "both generations" in capsys.readouterr().err
+    assert rknn.config(target_platform=["rk1808", "rk3588"]) == -1
+    assert "both generations" in capsys.readouterr().err
+    assert rknn.config(target_platform="rk9999") == -1
+    assert "not known" in capsys.readouterr().err
+    with pytest.raises(UsageError):
+        RKNN(generation=3)
+
+
+@pytest.mark.parametrize(
+    ("value", "mean", "scale"),
+    [
+        ("128 128 128 128", [[128, 128, 128]], [[128]]),
+        ("103.94 116.78 123.68 58.82", [[103.94, 116.78, 123.68]], [[58.82]]),
+        ("0 0 0 255#128 128 128 64", [[0, 0, 0], [128, 128, 128]], [[255], [64]]),
+        ("127 2", [[127]], [[2]]),
+        ("1 2 3 4 5", [[1, 2, 3, 4]], [[5]]),
+        ([128, 128, 128, 128], [[128, 128, 128]], [[128]]),
+        (["0 0 0 1", "1 1 1 2"], [[0, 0, 0], [1, 1, 1]], [[1], [2]]),
+    ],
+    ids=str,
+)
+def test_channel_mean_value(value: object, mean: object, scale: object) -> None:
+    made = configure(1, bind("config", 1, (), {"channel_mean_value": value}))
+    assert made.values["mean_values"] == mean
+    assert made.values["std_values"] == scale
+    assert made.values["quantized_method"] == "layer"
+    assert made.values["target_platform"] == "rk1808"
+
+
+@pytest.mark.parametrize(
+    ("generation", "keywords", "text"),
+    [
+        (1, {"channel_mean_value": "1 2 x 4"}, "not numbers"),
+        (1, {"channel_mean_value": "128"}, "1 numbers"),
+        (1, {"channel_mean_value": "0 0 0 0"}, "scale 0"),
+        (1, {"reorder_channel": "1 0 2"}, "not supported"),
+        (1, {"reorder_channel": "0 0 0"}, "not supported"),
+        (1, {"quantized_dtype": "dynamic_fixed_point-16"}, "not supported yet"),
+        (1, {"quantized_dtype": "float8"}, "not known"),
+        (1, {"target_platform": ["rk1808", "rv1109"]}, "do not run the same model"),
+        (1, {"target_platform": "rk3588"}, "generation 2"),
+        (1, {"quantized_algorithm": "mmse"}, "not supported yet"),
+        (2, {"target_platform": "rk1808"}, "does not fit generation 2"),
+        (2, {"model_pruning": True}, "not supported yet"),
+        (2, {"dynamic_input": [[[1, 3, 8, 8]]]}, "not supported yet"),
+        (2, {"quantized_hybrid_level": 1}, "not supported yet"),
+        (2, {"float_dtype": "bfloat16"}, "not supported yet"),
+    ],
+    ids=str,
+)
+def test_what_is_not_there_is_refused_with_the_reason(
+    generation: int, keywords: dict[str, object], text: str
+) -> None:
+    with pytest.raises(EngineError, match=text) as caught:
+        configure(generation, bind("config", generation, (), keywords))
+    assert caught.value.remedy
+
+
+def test_a_refused_config_refuses_the_build(capsys: pytest.CaptureFixture[str]) -> None:
+    rknn = RKNN()
+    assert rknn.config(quantized_algorithm="kl_divergence") == -1
+    assert "must be one of normal" in capsys.readouterr().err
+    assert rknn.load_onnx("arcface.onnx") == 0
+    assert rknn.build(dataset="dataset.txt") == -1
+    assert "config was refused" in capsys.readouterr().err
+
+
+def test_arguments_without_effect_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    rknn = RKNN(generation=2)
+    assert rknn.config(remove_weight=True, single_core_mode=True) is None
+    told = capsys.readouterr().err
+    assert "W config remove_weight has no effect in the simulation." in told
+    assert "W config single_core_mode has no effect in the simulation." in told
+
+
+def test_what_comes_later_answers_minus_one(capsys: pytest.CaptureFixture[str]) -> None:
+    rknn = RKNN()
+    for method in ("load_tflite", "eval_memory", "codegen", "register_op"):
+        assert getattr(rknn, method)("x", y=1) == -1
+        assert f"E {method}: This version does not have it." in capsys.readouterr().err
+    with pytest.raises(AttributeError):
+        rknn.load_onyx  # noqa: B018
+
+
+def test_order_of_calls(capsys: pytest.CaptureFixture[str]) -> None:
+    rknn = RKNN()
+    for call, text in (
+        (rknn.build, "Call load_onnx first"),
+        (lambda: rknn.export_rknn("x.rknn"), "Call build first"),
+        (rknn.init_runtime, "Call build or load_rknn"),
+        (lambda: rknn.accuracy_analysis([]), "Call build first"),
+    ):
+        assert call() == -1
+        assert text in capsys.readouterr().err
+    assert rknn.inference([]) is None
+    assert "Call init_runtime first" in capsys.readouterr().err
+
+
+def test_bad_files(place: Path, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "text.onnx").write_text("this is no model")
+    (place / "cut.rknn").write_bytes(b"RKNN")
+    rknn = RKNN()
+    assert rknn.load_onnx("text.onnx") == -1
+    assert rknn.load_onnx(None) == -1
+    assert rknn.load_onnx("arcface.onnx", outputs=["scorse"]) == -1
+    assert "scores" in capsys.readouterr().err
+    assert rknn.load_rknn("cut.rknn") == -1
+    assert rknn.load_rknn("none.rknn") == -1
+    vendor = next((shared / "zoo" / "rknn_vendor").rglob("*.rknn"))
+    capsys.readouterr()
+    assert rknn.load_rknn(str(vendor)) == -1
+    assert "vendor" in capsys.readouterr().err
+    assert rknn.load_rknn("x.rknn", load_model_in_npu=True) == -1
+    assert rknn.load_onnx("arcface.onnx") == 0
+    assert rknn.build(True) == -1
+    assert "dataset" in capsys.readouterr().err
+    assert rknn.build(True, "missing.txt") == -1
+    assert rknn.build(True, "dataset.txt", 4) == -1
+    assert rknn.build(True, "dataset.txt") == 0
+    assert rknn.export_rknn("no/such/folder/x.rknn") == -1
+    assert "does not exist" in capsys.readouterr().err
+    with pytest.raises(OutputError):
+        RKNN(verbose=True, verbose_file="no/such/folder/log")
+
+
+def test_inference_is_the_simulator_on_prepared_inputs(dog: np.ndarray) -> None:
+    rknn = built(mean_values=[[120, 121, 122]], std_values=[[60, 61, 62]])
+    assert rknn.init_runtime() == 0
+    pixels = (dog.astype(np.float32) - np.float32([120, 121, 122])) / np.float32([60, 61, 62])
+    feed = np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
+    pipeline = rknn._build
+    assert pipeline is not None
+    expected = Session(pipeline.quantized.graph.graph).run({"image": feed})["scores"]
+    nchw = dog.transpose(2, 0, 1)[None]
+    for inputs, keywords in (
+        ([dog], {}),
+        ([dog[None]], {}),
+        (dog, {}),
+        ([nchw], {"data_format": "nchw"}),
+        ([nchw], {"data_format": ["nchw"]}),
+        ([nchw], {}),  # the shape leaves no doubt
+        ([dog.astype(np.float32)], {}),
+        ([feed], {"inputs_pass_through": [1]}),
+    ):
+        outputs = rknn.inference(inputs, **keywords)
+        assert outputs is not None
+        assert outputs[0].dtype == np.float32
+        np.testing.assert_array_equal(outputs[0], expected)
+
+
+def test_whole_numbers_pass_through_as_the_quantized_input(dog: np.ndarray) -> None:
+    rknn = built(mean_values=[[0, 0, 0]], std_values=[[255, 255, 255]])
+    assert rknn.init_runtime() == 0
+    pipeline = rknn._build
+    assert pipeline is not None
+    params = pipeline.quantized.table["image"]
+    pixels = dog.transpose(2, 0, 1)[None].astype(np.float32) / np.float32(255)
+    integers = np.round(pixels / np.float32(params.scale[0])) + params.zero_point[0]
+    signed = np.clip(integers, -128, 127).astype(np.int8)
+    plain = rknn.inference([dog])
+    for array in (signed, (signed.astype(np.int16) + 128).astype(np.uint8)):
+        outputs = rknn.inference([array], data_format="nchw", inputs_pass_through=[1])
+        assert outputs is not None
+        assert plain is not None
+        np.testing.assert_array_equal(outputs[0], plain[0])
+
+
+def test_inputs_that_do_not_fit(dog: np.ndarray, capsys: pytest.CaptureFixture[str]) -> None:
+    rknn = built()
+    assert rknn.init_runtime() == 0
+    for inputs, keywords, text in (
+        ([dog, dog], {}, "2 arrays"),
+        ([dog.tolist()], {}, "not an ndarray"),
+        ([dog[:8]], {}, "takes"),
+        ([dog], {"data_format": "nhcw"}, "data_format"),
+        ([dog], {"data_format": ["nhwc", "nhwc"]}, "data_format"),
+        ([dog], {"inputs_pass_through": [1, 0]}, "2 entries"),
+        ("dog.jpg", {}, "no list"),
+        ([np.full((16, 16, 3), np.nan, np.float32)], {}, "not finite"),
+    ):
+        capsys.readouterr()
+        assert rknn.inference(inputs, **keywords) is None
+        assert text in capsys.readouterr().err
+
+
+def test_generation_1_data_type(dog: np.ndarray, capsys: pytest.CaptureFixture[str]) -> None:
+    rknn = built(1, channel_mean_value="0 0 0 255")
+    assert rknn.init_runtime() == 0
+    plain = rknn.inference([dog])
+    assert plain is not None
+    same = rknn.inference([dog.astype(np.float32)], "float32")
+    assert same is not None
+    np.testing.assert_array_equal(same[0], plain[0])
+    assert rknn.inference([dog.astype(np.float32) / 255]) is None
+    assert "data_type='float32'" in capsys.readouterr().err
+    assert rknn.inference([dog], "ing16") is None
+
+
+def test_generation_1_keeps_the_channel_order_in_the_model(dog: np.ndarray) -> None:
+    turned = built(1, channel_mean_value="1 2 3 200", reorder_channel="2 1 0")
+    assert turned.init_runtime() == 0
+    assert turned.export_rknn("turned.rknn") == 0
+    plain = built(1, channel_mean_value="1 2 3 200")
+    pipeline = turned._build
+    assert pipeline is not None
+    pixels = (dog[..., ::-1].astype(np.float32) - np.float32([1, 2, 3])) / np.float32(200)
+    feed = np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
+    expected = Session(pipeline.quantized.graph.graph).run({"image": feed})["scores"]
+    outputs = turned.inference([dog])
+    assert outputs is not None
+    np.testing.assert_array_equal(outputs[0], expected)
+    loaded = RKNN(generation=1)
+    assert loaded.load_rknn("turned.rknn") == 0
+    assert loaded.init_runtime() == 0
+    again = loaded.inference([dog])
+    assert again is not None
+    np.testing.assert_array_equal(again[0], expected)
+    assert plain.init_runtime() == 0
+    other = plain.inference([dog])
+    assert other is not None
+    assert not np.array_equal(other[0], expected)
+
+
+def test_generation_1_refuses_arrays_with_reordered_channels(place: Path) -> None:
+    np.save(place / "a.npy", np.zeros((1, 16, 16, 3), np.float32))
+    (place / "arrays.txt").write_text("a.npy\n")
+    rknn = RKNN(generation=1)
+    rknn.config(reorder_channel="2 1 0")
+    assert rknn.load_onnx("arcface.onnx") == 0
+    assert rknn.build(True, "arrays.txt") == -1
+
+
+def test_without_quantization(dog: np.ndarray, capsys: pytest.CaptureFixture[str]) -> None:
+    rknn = RKNN(generation=2)
+    assert rknn.config(std_values=[[255, 255, 255]]) is None
+    assert rknn.load_onnx("arcface.onnx") == 0
+    assert rknn.build(do_quantization=False) == 0
+    assert rknn.init_runtime() == 0
+    outputs = rknn.inference([dog])
+    feed = (dog.astype(np.float32) / np.float32(255)).transpose(2, 0, 1)[None]
+    model = Graph.from_proto(onnx.load("arcface.onnx"))
+    expected = Session(model).run({"image": np.ascontiguousarray(feed)})["scores"]
+    assert outputs is not None
+    np.testing.assert_allclose(outputs[0], expected, rtol=1e-5, atol=1e-5)
+    assert rknn.accuracy_analysis(["dog_224x224.jpg"]) == -1
+    assert "not quantized" in capsys.readouterr().err
+    assert rknn.export_rknn("float.rknn") == 0
+    assert "runs on no NPU" in capsys.readouterr().err
+    assert rknn.load_rknn("float.rknn") == 0
+    assert rknn.init_runtime() == 0
+    again = rknn.inference([dog])
+    assert again is not None
+    np.testing.assert_array_equal(again[0], outputs[0])
+
+
+def test_initial_values_become_constants(place: Path) -> None:
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["a", "b"], ["c"])],
+        "two",
+        [info("a", TensorProto.FLOAT, [1, 4]), info("b", TensorProto.FLOAT, [1, 4])],
+        [info("c", TensorProto.FLOAT, [1, 4])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.save(model, place / "two.onnx")
+    rknn = RKNN(generation=2)
+    fixed = np.float32([[1, 2, 3, 4]])
+    for values in (fixed, fixed * 2):
+        assert rknn.load_onnx("two.onnx", ["a", "b"], None, [None, values], ["c"]) == 0
+        assert rknn.build(False) == 0
+        assert rknn.init_runtime() == 0
+        outputs = rknn.inference([np.ones((1, 4), np.float32)])
+        assert outputs is not None
+        np.testing.assert_allclose(outputs[0], values + 1)
+
+
+def test_init_runtime_says_what_has_no_effect(capsys: pytest.CaptureFixture[str]) -> None:
+    rknn = built()
+    assert rknn.init_runtime(perf_debug=True, core_mask=RKNN.NPU_CORE_0_1) == 0
+    told = capsys.readouterr().err
+    assert "perf_debug has no effect" in told
+    assert "core_mask has no effect" in told
+    assert rknn.accuracy_analysis(["dog_224x224.jpg"], target="rk3566") == -1
+    assert "needs a board" in capsys.readouterr().err
+
+
+def test_accuracy_analysis_replaces_only_its_own_parts(place: Path) -> None:
+    rknn = built()
+    (place / "snapshot").mkdir()
+    (place / "snapshot" / "mine.txt").write_text("keep")
+    for _ in range(2):
+        assert rknn.accuracy_analysis(["dog_224x224.jpg"]) == 0
+    assert (place / "snapshot" / "mine.txt").read_text() == "keep"
+    assert rknn.accuracy_analysis("dog_224x224.jpg") == -1  # a list is needed
+    one = built(1)
+    assert one.accuracy_analysis(["dog_224x224.jpg"], "out") == -1
+    assert one.accuracy_analysis("dataset.txt", "out") == -1  # more than one line
+    assert one.accuracy_analysis("one.txt", "out") == 0
+
+
+def test_a_mistake_of_ours_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rknn = built()
+
+    def broken(*_args: object, **_keywords: object) -> None:
+        raise ZeroDivisionError("a mistake")
+
+    monkeypatch.setattr("engine.api.model.RunningModel.of_build", broken)
+    assert rknn.init_runtime() == -1
+    told = capsys.readouterr().err
+    assert "This program made a mistake: ZeroDivisionError" in told
+    assert "Traceback" not in told
+    log = Path(told.split("log file ")[1].split(".log")[0] + ".log")
+    assert "ZeroDivisionError" in log.read_text()
