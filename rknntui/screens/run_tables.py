@@ -1,0 +1,67 @@
+"""The columns of Run's tables: inputs, outputs, largest values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine import printable, shape_text
+from rknntui.widgets.records import Field, number
+from rknntui.widgets.table import Column
+
+__all__ = ["input_fields", "output_fields", "top_fields", "top_records"]
+
+_BAR = 12
+
+
+def _name(value: Any) -> str:
+    return printable(str(value), 300)
+
+
+def input_fields() -> tuple[Field, ...]:
+    """Name, shape, type, file."""
+    return (
+        Field("name", Column("input", 14, grow=1, text=_name)),
+        Field("shape", Column("shape", 13, text=shape_text)),
+        Field("dtype", Column("type", 8)),
+        Field("file", Column("file", 20, grow=3, text=_name)),
+    )
+
+
+def output_fields() -> tuple[Field, ...]:
+    """Name, shape, type, statistics, and where the numbers come from."""
+    return (
+        Field("name", Column("output", 10, grow=1, text=_name)),
+        Field("shape", Column("shape", 9, text=shape_text)),
+        Field("dtype", Column("type", 8), 60),
+        Field("minimum", Column("min", 9, right=True, text=number(4))),
+        Field("maximum", Column("max", 9, right=True, text=number(4))),
+        Field("mean", Column("mean", 9, right=True, text=number(4)), 56),
+        Field("label", Column("from", 10), 70),
+    )
+
+
+def top_fields() -> tuple[Field, ...]:
+    """Rank, index in the flattened output, value, bar."""
+    return (
+        Field("rank", Column("#", 3, right=True)),
+        Field("index", Column("index", 7, right=True)),
+        Field("value", Column("value", 10, right=True, text=number(6))),
+        Field("bar", Column("", 4, grow=1, style=lambda _: "accent")),
+    )
+
+
+def top_records(top: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The largest values with a bar between the smallest and the largest of them."""
+    values = [item["value"] for item in top]
+    low = min([*values, 0.0])
+    span = max([*values, 0.0]) - low
+    return [
+        {
+            "rank": rank,
+            "index": item["index"],
+            "value": item["value"],
+            "bar": "█" * round((item["value"] - low) / span * _BAR) if span > 0 else "",
+        }
+        for rank, item in enumerate(top, 1)
+    ]
