@@ -10,6 +10,7 @@ import onnx.inliner
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import printable
 from engine.graph.ir.constants import STANDARD_DOMAINS
+from engine.graph.ir.naming import UniqueNames
 
 __all__ = ["clean", "refuse_unsupported", "unsupported"]
 
@@ -17,7 +18,7 @@ _SHOWN = 5
 
 
 def clean(proto: onnx.ModelProto) -> None:
-    """Inline functions, drop texts and training parts, take initializers out of the inputs.
+    """Inline functions, name nodes, drop texts, take initializers out of the inputs.
 
     In place. Doc strings and metadata go because exporters write paths of the machine that trained
     the model there, and a container must be the same wherever it is built.
@@ -43,8 +44,19 @@ def clean(proto: onnx.ModelProto) -> None:
     for item in (*graph.initializer, *graph.input, *graph.output):
         if item.doc_string:
             item.ClearField("doc_string")
+    _name_nodes(graph)
     constants = {tensor.name for tensor in graph.initializer}
     _keep(graph.input, lambda value: value.name not in constants)
+
+
+def _name_nodes(graph: onnx.GraphProto) -> None:
+    """Name nodes here already, so that the quick view and the loaded graph call them alike."""
+    names = UniqueNames({node.name for node in graph.node if node.name})
+    seen: set[str] = set()
+    for node in graph.node:
+        if not node.name or node.name in seen:
+            node.name = names.claim(node.name or node.op_type)
+        seen.add(node.name)
 
 
 def _keep(items: object, wanted: Callable[[onnx.ValueInfoProto], bool]) -> None:
@@ -89,12 +101,18 @@ _CUSTOM = "it is no operator of ONNX's own; custom operators come with a later v
 _CONTROL = "it holds a graph of its own; control flow is not supported"
 
 
+# marked as deprecated, with a meaning that conversion to the pinned opset knows
+_STILL_READ = frozenset({"GroupNormalization"})
+
+
 def _known(op: str, opset: int) -> str:
     try:
         schema = onnx.defs.get_schema(op, opset, "")
     except onnx.defs.SchemaError:
         return f"ONNX has no such operator in opset {opset}"
-    return f"ONNX has removed it in opset {schema.since_version}" if schema.deprecated else ""
+    if schema.deprecated and op not in _STILL_READ:
+        return f"ONNX has removed it in opset {schema.since_version}"
+    return ""
 
 
 def refuse_unsupported(proto: onnx.ModelProto, opset: int, source: str) -> None:

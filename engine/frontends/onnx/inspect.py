@@ -9,15 +9,44 @@ from typing import Any
 import numpy as np
 import onnx
 
+from engine.base.errors import GraphError, SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import printable, shape_text
 from engine.frontends.onnx.axes import input_dims
 from engine.frontends.onnx.clean import clean, unsupported
 from engine.frontends.onnx.read import SourceFile, read_onnx
+from engine.graph.ir.graph import Graph
 from engine.graph.ir.skeleton import strip_weights
 from engine.graph.ir.views import Groups, operator_name
 
-__all__ = ["inspect_onnx"]
+__all__ = ["inspect_onnx", "source_graph"]
+
+
+_INFERENCE_ERRORS = (onnx.shape_inference.InferenceError, RuntimeError, ValueError)
+
+
+def source_graph(path: str | os.PathLike[str]) -> Graph:
+    """The graph of a file as it is, for looking at nodes and tensors; it need not be loadable.
+
+    Its nodes have the names that :func:`inspect_onnx` shows. It does not keep the rules of the
+    engine's graphs (opset, sizes, operators), so no stage takes it.
+
+    Raises:
+        SourceModelError: missing, unreadable, no ONNX model, truncated, or malformed.
+    """
+    file = read_onnx(path)
+    clean(file.proto)
+    weights = strip_weights(file.proto.graph)
+    try:
+        proto = onnx.shape_inference.infer_shapes(file.proto, data_prop=True)
+    except _INFERENCE_ERRORS:
+        proto = file.proto
+    try:
+        return Graph.from_proto(proto, weights)
+    except GraphError as error:
+        raise SourceModelError(
+            f"{file.path.name}: {error.what}", cause=error.cause, remedy=error.remedy
+        ) from error
 
 
 def inspect_onnx(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -142,7 +171,7 @@ def _shapes(proto: onnx.ModelProto) -> dict[str, tuple[str, str]]:
         try:
             inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
             known.update((v.name, v) for v in (*inferred.value_info, *inferred.output))
-        except (RuntimeError, ValueError):
+        except _INFERENCE_ERRORS:
             pass  # a look at a faulty model shows what there is; loading it says what is wrong
     texts = {}
     for name, value in known.items():
@@ -155,10 +184,9 @@ def _nodes(proto: onnx.ModelProto) -> dict[str, Any]:
     groups = Groups()
     shapes = _shapes(proto)
     rows: list[list[Any]] = []
-    for index, node in enumerate(proto.graph.node):
+    for node in proto.graph.node:
         output = node.output[0] if node.output else ""
         shape, dtype = shapes.get(output, ("?", "unknown"))
-        name = node.name or f"{node.op_type}_{index}"
         op = operator_name(node.domain, node.op_type)
-        rows.append([name, op, output, shape, dtype, groups.number(name)])
+        rows.append([node.name, op, output, shape, dtype, groups.number(node.name)])
     return {"nodes": rows, "groups": groups.names()}

@@ -15,13 +15,13 @@ from engine.base.text import printable
 from engine.frontends.onnx.axes import fix_inputs
 from engine.frontends.onnx.clean import clean, refuse_unsupported
 from engine.frontends.onnx.cut import cut, sort_nodes
-from engine.frontends.onnx.opset import to_pinned_opset
+from engine.frontends.onnx.opset import rewrite_old_operators, to_pinned_opset
 from engine.frontends.onnx.read import SourceFile, read_onnx
-from engine.graph.ir.constants import OPSET
+from engine.graph.ir.constants import IR_VERSION, OPSET
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_proto
 from engine.graph.ir.skeleton import strip_weights
-from engine.graph.ir.verify import check_proto
+from engine.graph.ir.verify import check_channels, check_proto
 
 __all__ = ["Loaded", "SourceInfo", "load_onnx"]
 
@@ -106,8 +106,10 @@ def load_onnx(
 
 def _finish(file: SourceFile) -> Graph:
     proto = file.proto
+    proto.ir_version = IR_VERSION
     weights = strip_weights(proto.graph)
     declared = _forget_shapes(proto.graph)
+    rewrite_old_operators(proto.graph, file.opset)
     check_proto(proto)
     if file.opset != OPSET:
         # adapters of old operators need the ranks of their inputs
@@ -121,7 +123,9 @@ def _finish(file: SourceFile) -> Graph:
     proto.ClearField("producer_name")
     proto.ClearField("producer_version")
     proto.ClearField("model_version")
-    return Graph.from_proto(proto, weights)
+    graph = Graph.from_proto(proto, weights)
+    check_channels(graph.model)
+    return graph
 
 
 def _forget_shapes(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:

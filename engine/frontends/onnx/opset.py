@@ -14,7 +14,7 @@ from engine.base.text import printable
 from engine.graph.ir.constants import IR_VERSION, OPSET, STANDARD_DOMAINS
 from engine.graph.ir.naming import UniqueNames
 
-__all__ = ["changed_operators", "to_pinned_opset"]
+__all__ = ["changed_operators", "rewrite_old_operators", "to_pinned_opset"]
 
 _NO_ADAPTER = re.compile(r"No Adapter (?:From|For).*? for (\w+)")
 
@@ -24,16 +24,18 @@ def to_pinned_opset(proto: onnx.ModelProto, opset: int, source: str) -> onnx.Mod
 
     Where no operator of the model changed in between, only the version is rewritten. Else ONNX's
     converter does it, and what it gets wrong (onnx 1.23: Upsample and Resize of opset 10, Hardmax,
-    GroupNormalization of opset 18) is put right here.
+    GroupNormalization of opset 18) is put right: after it here, before it by
+    :func:`rewrite_old_operators`.
 
     Args:
-        proto: cleaned, checked, without large weights; may be changed.
+        proto: cleaned, rewritten, checked, without large weights; may be changed.
         opset: its version of ONNX's operators.
         source: how messages call the model.
 
     Raises:
         UnsupportedOperatorError: an operator that has no equal in opset 21; names it.
     """
+    _refuse_ancient(proto.graph, opset, source)
     newer = _first_in_newer(proto.graph, opset)
     if newer:
         op, node, since = newer
@@ -45,7 +47,6 @@ def to_pinned_opset(proto: onnx.ModelProto, opset: int, source: str) -> onnx.Mod
         )
     if changed_operators(proto.graph, opset):
         proto.ir_version = IR_VERSION
-        _before(proto.graph, opset)
         resized = _resize_outputs(proto.graph, opset)
         proto = _convert(proto, opset, source)
         _after(proto.graph, opset, resized, source)
@@ -53,6 +54,24 @@ def to_pinned_opset(proto: onnx.ModelProto, opset: int, source: str) -> onnx.Mod
     proto.opset_import.add(domain="", version=OPSET)
     proto.ir_version = IR_VERSION
     return proto
+
+
+# below opset 7: operators that the converter takes and gets wrong, and what they did there
+_ANCIENT = {
+    "PRelu": "its slope is meant per channel there",
+    "Upsample": "its scales are attributes of other names there",
+}
+
+
+def _refuse_ancient(graph: onnx.GraphProto, opset: int, source: str) -> None:
+    for node in graph.node if opset < 7 else ():
+        if node.op_type in _ANCIENT:
+            raise UnsupportedOperatorError(
+                f"{source}: {node.op_type} of opset {opset} (node {printable(node.name, 100)!r}) "
+                f"cannot be brought to opset {OPSET}: {_ANCIENT[node.op_type]}.",
+                cause="The model was exported by a very old tool.",
+                remedy=f"Export the model with a newer opset, {OPSET} at best.",
+            )
 
 
 def _since(op: str, opset: int) -> int:
@@ -96,7 +115,7 @@ def _convert(proto: onnx.ModelProto, opset: int, source: str) -> onnx.ModelProto
         names = ", ".join(printable(op, 60) for op in changed)
         raise UnsupportedOperatorError(
             f"{source}: {names} of opset {opset} cannot be brought to opset {OPSET}: "
-            f"{printable(text.splitlines()[-1] if text else 'no reason given', 200)}",
+            f"{printable(text.rsplit('failed: ', 1)[-1] or 'no reason given', 200)}",
             cause="The operator changed its meaning between the two versions.",
             remedy=f"Export the model with a newer opset, {OPSET} at best.",
         ) from error
@@ -127,7 +146,11 @@ def _culprits(proto: onnx.ModelProto, opset: int) -> list[str]:
             onnx.version_converter.convert_version(
                 helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION), OPSET
             )
-        except (RuntimeError, ValueError, IndexError):  # any failure marks the operator
+        except (
+            onnx.version_converter.ConvertError,
+            RuntimeError,
+            ValueError,
+        ):  # any failure marks the operator
             failing.append(node.op_type)
     return failing or changed
 
@@ -135,8 +158,8 @@ def _culprits(proto: onnx.ModelProto, opset: int) -> list[str]:
 # -- what the converter gets wrong, put right before it runs ----------------------------------
 
 
-def _before(graph: onnx.GraphProto, opset: int) -> None:
-    """Rewrite, within the source opset, operators that the converter would spoil."""
+def rewrite_old_operators(graph: onnx.GraphProto, opset: int) -> None:
+    """Rewrite, in place and within the source opset, what checker or converter would spoil."""
     rewrites: dict[str, Callable[[onnx.NodeProto, _Names], list[onnx.NodeProto]]] = {}
     if opset < 13:
         rewrites["Hardmax"] = _hardmax_on_rows

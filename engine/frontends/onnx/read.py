@@ -62,6 +62,7 @@ def read_onnx(path: str | os.PathLike[str], *, weights: bool = True) -> SourceFi
     except GraphError as error:
         raise _damaged(place, len(data)) from error
     del data
+    _check_texts(place, proto)
     opset = _opset(place, proto)
     files = [(place.name, digest)]
     if weights:
@@ -105,6 +106,28 @@ def _damaged(place: Path, size: int) -> SourceModelError:
         else "The file was changed or is no ONNX model after all.",
         remedy="Copy, download or export it again.",
     )
+
+
+def _check_texts(place: Path, proto: onnx.ModelProto) -> None:
+    """Names that are no UTF-8 come out of protobuf as bytes, which nothing here expects."""
+    graph = proto.graph
+    texts: list[object] = [entry.domain for entry in proto.opset_import]
+    texts += [proto.producer_name, proto.producer_version]
+    for node in graph.node:
+        texts += (node.name, node.op_type, node.domain, *node.input, *node.output)
+        texts.extend(attribute.name for attribute in node.attribute)
+    for value in (*graph.input, *graph.output):
+        texts.append(value.name)
+        texts.extend(dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    for tensor in graph.initializer:
+        texts.append(tensor.name)
+        texts.extend(text for entry in tensor.external_data for text in (entry.key, entry.value))
+    if not all(isinstance(text, str) for text in texts):
+        raise SourceModelError(
+            f"{place} is a damaged ONNX model: a name in it is no text.",
+            cause="The file was changed after it was written.",
+            remedy="Copy, download or export it again.",
+        )
 
 
 def _opset(place: Path, proto: onnx.ModelProto) -> int:

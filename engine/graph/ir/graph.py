@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -20,6 +21,10 @@ from engine.graph.ir.naming import name_everything
 from engine.graph.ir.spec import TensorSpec, spec_of
 
 __all__ = ["Graph", "parse_proto"]
+
+# onnx_ir logs what it finds odd in a graph, to the screen where nobody has set logging up; what
+# matters of it is found by ``verify`` and told as an error.
+logging.getLogger("onnx_ir").setLevel(logging.ERROR)
 
 
 def parse_proto(data: bytes) -> onnx.ModelProto:

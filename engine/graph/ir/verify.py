@@ -14,8 +14,9 @@ from engine.graph.ir.constants import IR_VERSION, OPSET, STANDARD_DOMAINS
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_proto
 from engine.graph.ir.skeleton import skeleton
+from engine.graph.ir.spec import spec_of
 
-__all__ = ["check_proto", "verify"]
+__all__ = ["check_channels", "check_proto", "verify"]
 
 
 def verify(graph: Graph) -> None:
@@ -146,7 +147,44 @@ def _ends(model: ir.Model) -> None:
             raise _broken(f"Input or output {_name(value.name)} has no type.")
 
 
-_RULES: tuple[Callable[[ir.Model], None], ...] = (_versions, _nodes, _values, _ends)
+def check_channels(model: ir.Model) -> None:
+    """Channels of convolutions, which ONNX's inference does not compare with their weights.
+
+    Raises:
+        GraphError: names the node.
+    """
+    for node in model.graph:
+        if node.op_type not in ("Conv", "ConvTranspose") or len(node.inputs) < 2:
+            continue
+        x, weight = node.inputs[0], node.inputs[1]
+        have, size = _shape(x), _shape(weight)
+        if have is None or size is None or len(have) < 2 or len(size) < 2:
+            continue
+        group = node.attributes["group"].as_int() if "group" in node.attributes else 1
+        wanted = size[1] * group if node.op_type == "Conv" else size[0]
+        if have[1] >= 0 and wanted >= 0 and have[1] != wanted:
+            raise GraphError(
+                f"Node {_name(node.name)} ({node.op_type}) gets {have[1]} channels; its weights "
+                f"are for {wanted}.",
+                cause="An input has another size than the model was made for, or another layout.",
+                remedy="Check 'input_size_list': the layout is batch, channels, height, width.",
+            )
+
+
+def _shape(value: ir.Value | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    spec = spec_of(value)
+    return spec.shape if spec.rank_known else None
+
+
+_RULES: tuple[Callable[[ir.Model], None], ...] = (
+    _versions,
+    _nodes,
+    _values,
+    _ends,
+    check_channels,
+)
 
 _CONTEXT = re.compile(r"Name:\s*(?P<name>.*?)\s+OpType:\s*(?P<op>\S+)")
 

@@ -1,0 +1,459 @@
+"""Loading ONNX files: cut, sizes, constants, findings, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
+from engine.frontends.onnx import inspect_onnx, load_onnx, source_graph
+from engine.graph.execute import Session
+from engine.graph.ir import Graph, graph_view, node_detail, verify
+from tests.graph.models import finish, float_net, qdq_net, tensor
+
+Save = Callable[..., Path]
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Save:
+    """Write a model and give its path."""
+
+    def write(model: onnx.ModelProto, name: str = "m.onnx", **options: Any) -> Path:
+        onnx.save(model, tmp_path / name, **options)
+        return tmp_path / name
+
+    return write
+
+
+def _x(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(1, 3, 8, 8)).astype(np.float32)
+
+
+def test_a_plain_model_loads_verified_with_its_source(save: Save) -> None:
+    path = save(float_net(opset=13))
+    loaded = load_onnx(path)
+    verify(loaded.graph)
+    assert [s.name for s in loaded.graph.inputs] == ["x"]
+    assert loaded.graph.outputs[0].shape == (1, 5)
+    assert loaded.source.framework == "onnx"
+    assert loaded.source.opset == 13
+    assert loaded.source.files[0][0] == "m.onnx"
+    assert len(loaded.source.files[0][1]) == 64
+    assert all(value.shape is not None for value in loaded.graph.values.values())
+
+
+def test_loading_twice_gives_the_same_bytes(save: Save) -> None:
+    path = save(float_net(opset=11))
+    assert load_onnx(path).graph.to_bytes() == load_onnx(path).graph.to_bytes()
+
+
+def test_initializers_leave_the_inputs(save: Save) -> None:
+    model = float_net(opset=13)
+    model.ir_version = 3
+    for constant in model.graph.initializer:
+        model.graph.input.append(tensor(constant.name, *constant.dims))
+    assert [s.name for s in load_onnx(save(model)).graph.inputs] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "nodes"),
+    [
+        (None, ["h"], ["/body/conv1", "/body/relu1"]),
+        (["h"], ["s"], ["/body/conv2", "/body/add"]),
+        (["h", "a"], ["s"], ["/body/add"]),
+        (["s"], None, ["/head/pool", "/head/flatten", "/head/gemm"]),
+        (["x"], ["a", "h"], ["/body/conv1", "/body/relu1", "/body/conv2"]),
+    ],
+)
+def test_cutting_at_any_tensor_gives_that_part(
+    save: Save, inputs: list[str] | None, outputs: list[str] | None, nodes: list[str]
+) -> None:
+    path = save(float_net())
+    whole = Graph.from_proto(float_net())
+    loaded = load_onnx(path, inputs=inputs, outputs=outputs)
+    verify(loaded.graph)
+    assert [node.name for node in loaded.graph.nodes] == nodes
+    names = inputs or ["x"]
+    wanted = outputs or ["y"]
+    assert [s.name for s in loaded.graph.inputs] == names
+    assert [s.name for s in loaded.graph.outputs] == wanted
+    everything = Session(whole).run({"x": _x()}, [*names, *wanted])
+    got = Session(loaded.graph).run({name: everything[name] for name in names})
+    for name in wanted:
+        np.testing.assert_allclose(got[name], everything[name], rtol=1e-5, atol=1e-5)
+    constants = {"w1", "b1", "w2", "w3"} & set(loaded.graph.values)
+    assert constants == {i.name for n in loaded.graph.nodes for i in n.inputs if i} & {
+        "w1", "b1", "w2", "w3",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "what", "remedy"),
+    [
+        ({"outputs": ["hh"]}, "no tensor 'hh'", "Did you mean 'h'"),
+        ({"inputs": ["X"]}, "no tensor 'X'", ""),
+        ({"inputs": ["w1"]}, "'w1' in inputs is a constant", "computed"),
+        ({"inputs": ["a"], "outputs": ["s"]}, "need 'x'", "input_initial_val"),
+        ({"outputs": ["y", "y"]}, "listed twice", ""),
+        ({"input_size_list": [[1, 3, 8]] * 2}, "has 2 entries", ""),
+        ({"input_size_list": [[1, 3, 8, 8, 8]]}, "5 dimensions", "batch"),
+        ({"input_size_list": [[1, 3, 0, 8]]}, "at least 1", ""),
+        ({"input_size_list": [[1, 3, 8.5, 8]]}, "whole number", ""),
+        ({"input_size_list": [[1, 4, 8, 8]]}, "/body/conv1", ""),
+        ({"input_initial_val": [np.zeros((1, 3, 8, 8))]}, "no input left", ""),
+        ({"input_initial_val": ["nowhere.npy"]}, "cannot be used", ""),
+        ({"input_initial_val": [None, None]}, "has 2 entries", ""),
+    ],
+)
+def test_options_that_do_not_fit(
+    save: Save, options: dict[str, Any], what: str, remedy: str
+) -> None:
+    path = save(float_net())
+    with pytest.raises(SourceModelError, match=what) as caught:
+        load_onnx(path, **options)
+    assert remedy in caught.value.remedy
+
+
+def test_an_unused_input_stays_with_a_finding(save: Save) -> None:
+    loaded = load_onnx(save(float_net()), inputs=["x", "h"], outputs=["a"])
+    assert [s.name for s in loaded.graph.inputs] == ["x", "h"]
+    assert [(f.code, f.where) for f in loaded.findings] == [("unused-input", "x")]
+
+
+def test_a_dynamic_batch_becomes_one(save: Save) -> None:
+    loaded = load_onnx(save(float_net(batch="N")))
+    assert loaded.graph.inputs[0].shape == (1, 3, 8, 8)
+    assert loaded.graph.outputs[0].shape == (1, 5)
+    assert [f.code for f in loaded.findings] == ["dynamic-batch-fixed"]
+
+
+def test_sizes_change_the_whole_graph(save: Save) -> None:
+    path = save(float_net(batch="N"))
+    loaded = load_onnx(path, input_size_list=[[2, 3, 16, 12]])
+    verify(loaded.graph)
+    assert loaded.graph.spec("c1").shape == (2, 6, 16, 12)
+    assert loaded.graph.outputs[0].shape == (2, 5)
+    assert loaded.findings == ()
+    # without the batch, as the older toolkit writes it
+    assert load_onnx(path, input_size_list=[[3, 8, 8]]).graph.inputs[0].shape == (1, 3, 8, 8)
+
+
+def _two_inputs() -> onnx.ModelProto:
+    nodes = [helper.make_node("Add", ["a", "b"], ["y"], name="add")]
+    return finish(nodes, [tensor("a", "N", 3, "H"), tensor("b", "N", 3, "H")], [tensor("y", "N")])
+
+
+def test_other_dynamic_axes_are_named_with_the_remedy(save: Save) -> None:
+    path = save(_two_inputs())
+    with pytest.raises(SourceModelError, match=r"'a' \(1x3xH\)") as caught:
+        load_onnx(path)
+    assert "input_size_list: [[1, 3, 224], [1, 3, 224]]" in caught.value.remedy
+    loaded = load_onnx(path, input_size_list=[[1, 3, 7], None])  # type: ignore[list-item]
+    assert loaded.graph.inputs[1].shape == (1, 3, 7)
+    with pytest.raises(SourceModelError, match="at the same time"):
+        load_onnx(path, input_size_list=[[1, 3, 7], [1, 3, 8]])
+
+
+def test_an_input_without_a_rank_needs_its_size(save: Save) -> None:
+    model = float_net()
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    path = save(model)
+    with pytest.raises(SourceModelError, match="no shape at all"):
+        load_onnx(path)
+    assert load_onnx(path, input_size_list=[[1, 3, 8, 8]]).graph.outputs[0].shape == (1, 5)
+
+
+@pytest.mark.parametrize("as_file", [False, True])
+def test_an_initial_value_makes_an_input_a_constant(
+    save: Save, tmp_path: Path, as_file: bool
+) -> None:
+    path = save(_two_inputs())
+    value = np.arange(21, dtype=np.float32).reshape(1, 3, 7)
+    given: Any = value
+    if as_file:
+        given = tmp_path / "b.npy"
+        np.save(given, value)
+    loaded = load_onnx(path, input_initial_val=[None, given])
+    verify(loaded.graph)
+    assert [s.name for s in loaded.graph.inputs] == ["a"]
+    x = np.ones((1, 3, 7), np.float32)
+    np.testing.assert_array_equal(Session(loaded.graph).run({"a": x})["y"], value + 1)
+
+
+def test_an_initial_value_keeps_the_input_type(save: Save) -> None:
+    nodes = [helper.make_node("Gather", ["x", "i"], ["y"], name="g")]
+    model = finish(
+        nodes, [tensor("x", 4), tensor("i", 2, dtype=TensorProto.INT64)], [tensor("y", 2)]
+    )
+    loaded = load_onnx(save(model), input_initial_val=[None, [1, 2]])
+    assert loaded.graph.spec("i").dtype == "int64"
+    with pytest.raises(SourceModelError, match="does not fit its type int64"):
+        load_onnx(save(model), input_initial_val=[None, [1.5, 2]])
+
+
+def test_custom_operators_are_refused_by_name_and_can_be_cut_off(save: Save) -> None:
+    model = float_net()
+    model.graph.node.append(
+        helper.make_node("Magic", ["s"], ["z"], name="the_magic", domain="my.own")
+    )
+    model.graph.output.append(tensor("z", 1))
+    model.opset_import.append(helper.make_opsetid("my.own", 1))
+    path = save(model)
+    with pytest.raises(
+        UnsupportedOperatorError, match=r"my\.own:Magic at node 'the_magic'"
+    ) as error:
+        load_onnx(path)
+    assert error.value.exit_code == 5
+    assert "'outputs'" in error.value.remedy
+    verify(load_onnx(path, outputs=["y"]).graph)
+
+
+def test_control_flow_and_unknown_operators_are_refused_by_node(save: Save) -> None:
+    branch = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["o"])], "b", [], [tensor("o", 1)]
+    )
+    nodes = [helper.make_node("If", ["c"], ["y"], "choice", then_branch=branch, else_branch=branch)]
+    inputs = [tensor("c", dtype=TensorProto.BOOL), tensor("x", 1)]
+    with pytest.raises(UnsupportedOperatorError, match="If at node 'choice'"):
+        load_onnx(save(finish(nodes, inputs, [tensor("y", 1)])))
+    nodes = [helper.make_node("ATen", ["x"], ["y"], "exported_badly")]
+    with pytest.raises(UnsupportedOperatorError, match="ATen at node 'exported_badly'"):
+        load_onnx(save(finish(nodes, [tensor("x", 1)], [tensor("y", 1)])))
+
+
+def test_functions_of_the_model_are_inlined(save: Save) -> None:
+    function = helper.make_function(
+        "local",
+        "Twice",
+        ["v"],
+        ["w"],
+        [helper.make_node("Add", ["v", "v"], ["w"])],
+        [helper.make_opsetid("", 21)],
+    )
+    nodes = [helper.make_node("Twice", ["x"], ["y"], name="call", domain="local")]
+    model = finish(nodes, [tensor("x", 3)], [tensor("y", 3)])
+    model.functions.append(function)
+    model.opset_import.append(helper.make_opsetid("local", 1))
+    loaded = load_onnx(save(model))
+    verify(loaded.graph)
+    assert [node.op_type for node in loaded.graph.nodes] == ["Add"]
+
+
+def test_nodes_out_of_order_are_sorted_and_circles_refused(save: Save) -> None:
+    model = float_net()
+    nodes = list(model.graph.node)[::-1]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    loaded = load_onnx(save(model))
+    verify(loaded.graph)
+    model.graph.node[-1].input[0] = "a"
+    with pytest.raises(SourceModelError, match="circle"):
+        load_onnx(save(model))
+
+
+def test_names_are_given_once(save: Save) -> None:
+    model = float_net()
+    for node in model.graph.node:
+        node.name = "same" if node.op_type == "Conv" else ""
+    path = save(model)
+    names = [node.name for node in load_onnx(path).graph.nodes]
+    assert names == ["same", "Relu", "same_1", "Add", "GlobalAveragePool", "Flatten", "Gemm"]
+    assert [row[0] for row in inspect_onnx(path)[1]["nodes"]] == names
+
+
+def test_texts_and_metadata_of_the_exporter_do_not_come_along(save: Save) -> None:
+    model = float_net()
+    own_path = "/home/somebody/train.py"
+    model.doc_string = model.graph.doc_string = own_path
+    model.metadata_props.add(key="path", value=own_path)
+    for node in model.graph.node:
+        node.doc_string = own_path
+        node.metadata_props.add(key="pkg.torch.onnx.stack_trace", value=own_path)
+    for item in (*model.graph.initializer, *model.graph.input, *model.graph.output):
+        item.doc_string = own_path
+    assert own_path.encode() not in load_onnx(save(model)).graph.to_bytes()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("opset", [13, 19, 21])
+def test_quantized_models_load_unharmed(save: Save, dtype: str, opset: int) -> None:
+    model = qdq_net(dtype)
+    model.opset_import[0].version = opset
+    model.ir_version = 8
+    loaded = load_onnx(save(model))
+    verify(loaded.graph)
+    x = {"x": np.random.default_rng(1).normal(size=(1, 4, 12, 12)).astype(np.float32)}
+    a = Session(Graph.from_proto(qdq_net(dtype))).run(x)["y"]
+    np.testing.assert_array_equal(a, Session(loaded.graph).run(x)["y"])
+
+
+def test_external_weights_beside_the_model(save: Save, tmp_path: Path) -> None:
+    path = save(
+        float_net(), "e.onnx", save_as_external_data=True, location="e.data", size_threshold=0
+    )
+    loaded = load_onnx(path)
+    assert [name for name, _ in loaded.source.files] == ["e.onnx", "e.data"]
+    np.testing.assert_array_equal(
+        loaded.graph.constant("w1"), Graph.from_proto(float_net()).constant("w1")
+    )
+    data = (tmp_path / "e.data").read_bytes()
+    (tmp_path / "e.data").write_bytes(data[:-1])
+    with pytest.raises(SourceModelError, match="too short"):
+        load_onnx(path)
+    (tmp_path / "e.data").unlink()
+    with pytest.raises(SourceModelError, match="not there") as caught:
+        load_onnx(path)
+    assert "e.data" in caught.value.remedy
+
+
+@pytest.mark.parametrize("location", ["../out.data", "/etc/passwd", "link.data", "", "a\0b"])
+def test_external_weights_outside_the_folder_are_refused(tmp_path: Path, location: str) -> None:
+    (tmp_path / "out.data").write_bytes(bytes(4096))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "link.data").symlink_to(tmp_path / "out.data")
+    model = float_net()
+    weight = model.graph.initializer[0]
+    size = len(weight.raw_data)
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value=location)
+    weight.external_data.add(key="length", value=str(size))
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(SourceModelError, match=r"outside its own folder|without a name"):
+        load_onnx(folder / "m.onnx")
+
+
+@pytest.mark.parametrize("number", ["-1", "9" * 30, "x", "²"])
+def test_external_offsets_that_are_no_numbers(tmp_path: Path, number: str) -> None:
+    model = float_net()
+    weight = model.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="d")
+    weight.external_data.add(key="offset", value=number)
+    (tmp_path / "d").write_bytes(bytes(100))
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(SourceModelError, match="offset or length"):
+        load_onnx(tmp_path / "m.onnx")
+
+
+def test_the_quick_view_says_what_loading_says(save: Save) -> None:
+    path = save(float_net(opset=21))
+    model, graph = inspect_onnx(path)
+    loaded = load_onnx(path).graph
+    assert graph == graph_view(loaded)
+    assert model["nodes"] == 7
+    assert model["operators"]["Conv"] == 2
+    assert model["parameters"] == 6 * 27 + 6 + 36 + 30
+    assert model["weights_bytes"] == 4 * model["parameters"]
+    assert model["findings"] == []
+    detail = node_detail(source_graph(path), "/body/conv1")
+    assert detail == node_detail(loaded, "/body/conv1")
+
+
+def test_the_quick_view_shows_what_cannot_be_loaded(save: Save) -> None:
+    model = _two_inputs()
+    model.graph.node[0].domain = "my.own"
+    model.opset_import.append(helper.make_opsetid("my.own", 1))
+    view, graph = inspect_onnx(save(model))
+    assert [f["code"] for f in view["findings"]] == [
+        "unsupported-operator", "dynamic-size", "dynamic-size",
+    ]  # fmt: skip
+    assert graph["nodes"][0][:2] == ["add", "my.own:Add"]
+    assert view["inputs"][0] == {"name": "a", "shape": [-1, 3, -1], "dtype": "float32"}
+
+
+# -- damaged and foreign files -----------------------------------------------------------------
+
+
+def test_a_model_cut_anywhere_gives_an_engine_error(save: Save, tmp_path: Path) -> None:
+    data = save(float_net(opset=13)).read_bytes()
+    rng = np.random.default_rng(11)
+    path = tmp_path / "cut.onnx"
+    for cut in [0, 1, 2, 3, *sorted(rng.integers(4, len(data) - 1, 60).tolist())]:
+        path.write_bytes(data[:cut])
+        for action in (load_onnx, inspect_onnx):
+            start = time.perf_counter()
+            with pytest.raises(EngineError) as caught:
+                action(path)
+            assert caught.value.what
+            assert caught.value.remedy
+            assert time.perf_counter() - start < 2
+
+
+def test_a_model_with_changed_bytes_never_raises_anything_else(save: Save, tmp_path: Path) -> None:
+    data = bytearray(save(float_net(opset=13)).read_bytes())
+    rng = np.random.default_rng(12)
+    path = tmp_path / "changed.onnx"
+    for _ in range(80):
+        changed = bytearray(data)
+        for place in rng.integers(0, len(data), 3):
+            changed[place] = int(rng.integers(0, 256))
+        path.write_bytes(bytes(changed))
+        for action in (load_onnx, inspect_onnx):
+            with contextlib.suppress(EngineError):
+                action(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"", "empty file"),
+        (b"hello world\n", "a text file"),
+        (b"PK\x03\x04" + bytes(30) + b"archive/data.pkl" + bytes(50), "PyTorch zip archive"),
+        (b"\x80\x02}q\x00X\x04\x00\x00\x00", "Python pickle"),
+        (b"\x1c\x00\x00\x00TFL3" + bytes(50), "TensorFlow Lite"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "Git LFS pointer"),
+        (b"<!DOCTYPE html><html>", "web page"),
+        (bytes(range(256)) * 4, "unknown binary file"),
+    ],
+)
+def test_what_is_no_onnx_file_is_named(tmp_path: Path, content: bytes, what: str) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    with pytest.raises(SourceModelError, match=what) as caught:
+        load_onnx(path)
+    assert "no ONNX model" in caught.value.what
+    assert caught.value.remedy
+
+
+def test_missing_files_folders_and_files_without_permission(tmp_path: Path) -> None:
+    with pytest.raises(SourceModelError, match="does not exist"):
+        load_onnx(tmp_path / "no.onnx")
+    with pytest.raises(SourceModelError, match="a folder"):
+        load_onnx(tmp_path)
+    with pytest.raises(SourceModelError, match="device, pipe or socket"):
+        load_onnx("/dev/zero")
+
+
+def test_models_without_a_graph_or_opset(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    model = float_net()
+    del model.opset_import[:]
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(SourceModelError, match="names no opset"):
+        load_onnx(path)
+    model = float_net()
+    del model.graph.node[:]
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(SourceModelError, match="no node"):
+        load_onnx(path)
+    model = float_net()
+    model.opset_import[0].version = 999
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(SourceModelError, match="opset 999"):
+        load_onnx(path)
+    model = float_net()
+    model.ir_version = 99
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(SourceModelError, match="IR version 99"):
+        load_onnx(path)
