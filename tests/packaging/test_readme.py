@@ -1,0 +1,95 @@
+"""The README's first command as a new user runs it, and the figures the README gives for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def clone(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's files as they are now, without any environment."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=repository,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    place = tmp_path_factory.mktemp("new") / "clone"
+    for name in filter(None, listed.split("\0")):
+        if (repository / name).exists():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(repository / name, place / name, follow_symlinks=False)
+    return place
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("empty-home")
+
+
+def environment(home: Path) -> dict[str, str]:
+    """A login's variables: nothing of ours, of the tests' or of an active environment."""
+    drop = ("RKNNTUI_", "XDG_", "PYTHON", "VIRTUAL_ENV", "PYTEST", "ORT_")
+    return {k: v for k, v in os.environ.items() if not k.startswith(drop)} | {"HOME": str(home)}
+
+
+@pytest.fixture(scope="module")
+def report(clone: Path, home: Path) -> dict[str, object]:
+    """What ``./demo --headless --json`` prints in a fresh clone with an empty home."""
+    done = subprocess.run(
+        ["./demo", "--headless", "--json"],
+        cwd=clone,
+        env=environment(home),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    parsed = json.loads(done.stdout)
+    assert isinstance(parsed, dict)
+    return parsed
+
+
+def test_the_figures_of_the_readme_are_real(report: dict[str, object], repository: Path) -> None:
+    table = (repository / "README.md").read_text(encoding="utf-8").partition("demo figures")[2]
+    shown = [int(right) for right in re.findall(r"\| (\d+) of 500 \|", table)]
+    score = report["score"]
+    assert isinstance(score, dict)
+    assert score["samples"] == 500
+    real = [round(score[name] * 500) for name in ("float_top1", "simulated_top1")]
+    # One sample may turn with the last bits of another CPU's kernels.
+    assert all(abs(a - b) <= 1 for a, b in zip(shown, real, strict=True)), (shown, real)
+
+
+def test_the_home_holds_only_our_folders(report: dict[str, object], home: Path) -> None:
+    assert report
+    left = {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
+    ours = (".local/state/rknntui/", ".cache/rknntui/", ".config/rknntui/")
+    assert left, "the build left neither history nor cache"
+    assert not [name for name in left if not name.startswith(ours)]
+
+
+def test_a_second_run_sets_nothing_up(report: dict[str, object], clone: Path, home: Path) -> None:
+    assert report
+    done = subprocess.run(
+        [str(clone / "demo"), "--help"],
+        cwd=home,
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "--headless" in done.stdout
