@@ -24,7 +24,7 @@ GENERATOR = "RKNN TUI open container (for simulation and inspection; runs on no 
 # what Netron's reader takes as vx_type; it fails on any other name but ""
 _VX_TYPES = frozenset({"uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"})
 _FOLDED = frozenset({"QuantizeLinear", "DequantizeLinear"})
-_MOST_ITEMS = 64
+_MOST_ITEMS = 16
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,11 @@ def _mark(entry: dict[str, Any], quant: _Quant) -> None:
         "qnt_type": quant.dtype,
         "vx_type": quant.dtype if quant.dtype in _VX_TYPES else "",
     }
-    entry["quant"] = {"scale": quant.scale, "zero_point": quant.zero_point, "axis": quant.axis}
+    entry["quant"] = {
+        "axis": quant.axis,
+        "scale": _shown(quant.scale),
+        "zero_point": _shown(quant.zero_point),
+    }
 
 
 def _node(node: ir.Node, number: int, inputs: int, tensors: _Tensors) -> dict[str, Any]:
@@ -259,7 +263,9 @@ def _quant_attributes(node: ir.Node, tensors: _Tensors) -> dict[str, Any]:
     for index, value in enumerate(node.inputs):
         root = None if value is None else tensors.root(value)
         quant = None if root is None else tensors.quants.get(root.name or "")
-        if root is not None and quant is not None and root.const_value is not None:
+        if root is None or quant is None or root.const_value is None:
+            continue
+        if quant.dtype != "int32":  # a bias has the product of the others' scales
             found[f"input{index}_dtype"] = quant.dtype
             found[f"input{index}_scale"] = _shown(quant.scale)
             found[f"input{index}_zero_point"] = _shown(quant.zero_point)

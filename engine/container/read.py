@@ -16,6 +16,7 @@ from engine.container.blob import HEAD_SIZE, corrupt, unpack
 from engine.container.content import Container
 from engine.container.foreign import refuse_foreign
 from engine.container.graphs import join_graph
+from engine.container.tables import join_table
 from engine.container.write import SIZE_LIMIT
 from engine.graph.ir import Graph, QuantTable
 
@@ -104,10 +105,10 @@ class _Parts:
     def table(self) -> QuantTable | None:
         if "quant_table" not in self._sections:
             return None
-        pairs = self.json("quant_table")
+        values = self._sections.get("quant_values", memoryview(b""))
         try:
-            return QuantTable.from_json({str(tensor): params for tensor, params in pairs})
-        except (QuantizationError, TypeError, ValueError) as error:
+            return join_table(self.json("quant_table"), values)
+        except QuantizationError as error:
             raise corrupt(self._name, "section quant_table") from error
 
     def graph(self, section: str, weights: str) -> Graph:

@@ -10,6 +10,7 @@ from engine.container.blob import pack, section_offsets
 from engine.container.content import ContainerContent
 from engine.container.graphs import split_graph
 from engine.container.layers import layer_list
+from engine.container.tables import split_table
 from engine.recipe import canonical_json
 
 __all__ = ["write_container"]
@@ -36,8 +37,9 @@ def write_container(content: ContainerContent) -> bytes:
     if content.custom_string is not None:
         sections["custom_string"] = _json("custom_string", content.custom_string)
     if content.table is not None:
-        # pairs: the order of a JSON object with sorted keys would not be the graph's
-        sections["quant_table"] = _json("quant_table", list(content.table.to_json().items()))
+        table, values = split_table(content.table)
+        sections["quant_table"] = _json("quant_table", table)
+        sections["quant_values"] = values
     sections["graph"] = structure
     sections["weights"] = weights
     if content.float_graph is not None:

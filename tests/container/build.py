@@ -133,13 +133,29 @@ def graphs(draw: st.DrawFn) -> Graph:
 
 
 @st.composite
-def contents(draw: st.DrawFn) -> ContainerContent:
-    params = st.builds(
-        QuantParams,
-        st.just("int8"),
-        st.floats(1e-20, 1e20).map(lambda x: (x,)),
-        st.integers(-128, 127).map(lambda x: (x,)),
+def quant_params(draw: st.DrawFn) -> QuantParams:
+    count = draw(st.integers(1, 9))
+    width = draw(st.sampled_from((32, 64)))
+    scales = st.floats(2.0**-60, 2.0**60, width=width)  # type: ignore[arg-type]
+    dtype, zeros = draw(st.sampled_from((("int8", 127), ("int32", 2**31 - 1))))
+
+    def several(numbers: st.SearchStrategy[Any]) -> tuple[Any, ...]:
+        return tuple(draw(st.lists(numbers, min_size=count, max_size=count)))
+
+    return QuantParams(
+        dtype,
+        several(scales),
+        several(st.integers(-zeros, zeros)),
+        None if count == 1 else 0,
+        several(st.floats(allow_nan=False, allow_infinity=False)) if draw(st.booleans()) else None,
+        None,
+        draw(st.none() | st.floats(allow_nan=False, allow_infinity=False)),
     )
+
+
+@st.composite
+def contents(draw: st.DrawFn) -> ContainerContent:
+    params = quant_params()
     mapping = st.dictionaries(names, json_values, max_size=4)
     return ContainerContent(
         name=draw(names),

@@ -29,7 +29,7 @@ from engine.container import (
     write_container,
 )
 from engine.container.blob import pack, unpack
-from engine.graph.ir import Graph
+from engine.graph.ir import Graph, QuantParams, QuantTable
 from tests.container.build import content, contents, qdq_graph
 
 GOOD = write_container(content())
@@ -324,12 +324,31 @@ def test_needed_sections(section: str) -> None:
         ("custom_string", b"3"),
         ("quant_table", b'[["x", {"dtype": "int8", "scale": [0], "zero_point": [0]}]]'),
         ("quant_table", b"3"),
+        ("quant_table", b"[[3, {}]]"),
+        ("quant_table", b'[["x", 3]]'),
+        ("quant_table", b'[["x", {"dtype": "int8", "scale": {"at": 0}, "zero_point": [0]}]]'),
+        ("quant_values", b"x"),
         ("graph", b"\xff\xff"),
         ("weights", b""),
     ],
 )
 def test_sections_that_make_no_sense(section: str, text: bytes) -> None:
     refused(repacked(**{section: text}), "damaged")
+
+
+def test_lists_of_the_quant_table_cannot_share_or_leave_their_section() -> None:
+    wide = QuantParams("int8", tuple(0.5 + i for i in range(6)), (0,) * 6, 0)
+    data = write_container(content(table=QuantTable({"a": wide, "b": wide})))
+    frame = unpack(data, "good")
+    parts = {name: bytes(part) for name, part in frame.sections.items()}
+    table = json.loads(parts["quant_table"])
+    assert table[1][1]["scale"] == {"at": 30, "count": 6, "type": "f4"}
+    assert read_container(data).table == QuantTable({"a": wide, "b": wide})
+    for field, value in (("at", 0), ("count", 7), ("count", 2**60), ("type", "f8"), ("type", "O")):
+        changed = json.loads(parts["quant_table"])
+        changed[1][1]["scale"][field] = value
+        hostile = parts | {"quant_table": json.dumps(changed).encode()}
+        refused(pack(hostile, bytes(frame.layers)), "quant_table")
 
 
 def test_a_tensor_cannot_name_a_file_of_the_reader(tmp_path: Path) -> None:
