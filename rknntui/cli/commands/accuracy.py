@@ -21,7 +21,7 @@ SORTS = ("sqnr", "entire", "single", "graph")
 @click.option(
     "-i",
     "--input",
-    "inputs",
+    "files",
     multiple=True,
     type=click.Path(path_type=Path),
     help="A picture or npy file; once per input. Default: the first calibration sample.",
@@ -41,7 +41,7 @@ SORTS = ("sqnr", "entire", "single", "graph")
 @quiet_flag
 def command(
     target: Path,
-    inputs: tuple[Path, ...],
+    files: tuple[Path, ...],
     output_dir: Path | None,
     sort: str,
     count: int | None,
@@ -60,7 +60,7 @@ def command(
         return await session.run(
             "accuracy",
             recipe=recipe,
-            inputs=[str(p.absolute()) for p in inputs] or None,
+            inputs=[str(p.absolute()) for p in files] or None,
             output_dir=None if output_dir is None else str(output_dir.absolute()),
             force=force,
         )

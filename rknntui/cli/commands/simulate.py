@@ -21,7 +21,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 @click.option(
     "-i",
     "--input",
-    "inputs",
+    "files",
     multiple=True,
     required=True,
     type=click.Path(path_type=Path),
@@ -41,7 +41,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 @quiet_flag
 def command(
     target: Path,
-    inputs: tuple[Path, ...],
+    files: tuple[Path, ...],
     save: Path | None,
     top: int,
     force: bool,
@@ -56,7 +56,7 @@ def command(
         return await session.run(
             "simulate",
             **where,
-            inputs=[str(p.absolute()) for p in inputs],
+            inputs=[str(p.absolute()) for p in files],
             save=None if save is None else str(save.absolute()),
             top=top,
             force=force,
