@@ -70,6 +70,11 @@ def test_the_figures_of_the_readme_are_real(report: dict[str, object], repositor
     real = [round(score[name] * 500) for name in ("float_top1", "simulated_top1")]
     # One sample may turn with the last bits of another CPU's kernels.
     assert all(abs(a - b) <= 1 for a, b in zip(shown, real, strict=True)), (shown, real)
+    decibels = re.search(r"(\d+\.\d) dB", table)
+    outputs = report["outputs"]
+    assert decibels is not None
+    assert isinstance(outputs, list)
+    assert abs(float(decibels[1]) - outputs[0]["sqnr_db"]) < 0.1
 
 
 def test_the_home_holds_only_our_folders(report: dict[str, object], home: Path) -> None:
