@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from rich.markup import escape
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from rknntui.actions import REGISTRY, Action
@@ -39,8 +40,8 @@ class ActionProvider(Provider):
         for action in sorted(listed, key=lambda a: a.noun != current):
             reason = self.workbench.why_not(action)
             keys = ", ".join(self.workbench.keys_of(action))
-            text = f"{action.help} [{keys}]" if keys else action.help
-            yield action, f"Not now: {reason}" if reason else text
+            text = f"{action.help} Key: {keys}" if keys else action.help
+            yield action, escape(f"Not now: {reason}" if reason else text)
 
     async def discover(self) -> Hits:
         for action, text in self._actions():

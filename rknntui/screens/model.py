@@ -34,9 +34,9 @@ GRAPHS = ("source", "optimised", "quantized")
 EMPTY: list[Line] = [
     [("No model is open.", "head")],
     [],
-    [(" o ", "key"), ("opens a model, a recipe or a .rknn file", "")],
-    [(" ctrl+p ", "key"), ("lists everything that can be done", "")],
-    [(" ? ", "key"), ("says which keys work here", "")],
+    [(" o ", "key"), (" open a model, recipe or .rknn", "")],
+    [(" ctrl+p ", "key"), (" all that can be done", "")],
+    [(" ? ", "key"), (" the keys that work here", "")],
 ]
 
 

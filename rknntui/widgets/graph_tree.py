@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual.binding import Binding
 
+from engine import printable
 from rknntui.widgets.paint import Line, cells, fit
 from rknntui.widgets.rows import Rows
 
@@ -157,7 +158,7 @@ class GraphTree(Rows):
         if entry.kind == "group":
             group = self._groups[entry.at]
             sign = "▾" if entry.at in self._open else "▸"
-            return [(f"{indent}{sign} ", "key"), (group.name, ""), (f"  {group.count}", "dim")]
+            return [(f"{indent}{sign} ", "key"), (printable(group.name, 200), ""), (f"  {group.count}", "dim")]
         if entry.kind == "node":
             name, op, _, shape, *_ = self.view["nodes"][entry.at]
             return self._leaf(indent, op, self._short(entry.at, name), shape, width)
@@ -168,6 +169,7 @@ class GraphTree(Rows):
     def _leaf(self, indent: str, op: str, name: str, shape: str, width: int) -> Line:
         """Operator, name, shape; a name that begins with its operator says it once."""
         style = "good" if op in ("input", "output") else "accent"
+        op, name = printable(op, 60), printable(name, 300)
         rest = name[len(op) :] if name.startswith(op) else f" {name}"
         room = width - len(indent) - len(op) - len(shape) - 2
         if room < 6:

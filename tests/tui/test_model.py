@@ -1,0 +1,160 @@
+"""Workspace Model, by keys alone at 80x24."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rknntui.app import Workbench
+from rknntui.screens.model import ModelWorkspace
+from rknntui.widgets.graph_tree import GraphTree
+from tests.tui.conftest import residual_model, screen_text, settle, until
+
+SIZE = (80, 24)
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+
+
+async def test_open_by_argument_find_a_node_and_read_its_weights(model: Path, opened) -> None:
+    app = Workbench(str(model))
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        text = screen_text(app)
+        assert "source · 120 nodes" in text
+        assert "stage0" in text
+        assert "1x4x8x8 float32" in text
+        await pilot.press("slash", *"stage2 conv", "enter")
+        await until(pilot, lambda: "operator    Conv" in screen_text(app), "the detail of a Conv")
+        await until(pilot, lambda: "Weights" in screen_text(app), "its weights")
+        entry = app.workspace.graph.entry
+        assert app.workspace.graph.view["nodes"][entry.at][0] == "/stage2/block0/Conv"
+        await pilot.press("n")
+        await settle(pilot)
+        assert app.workspace.graph.view["nodes"][app.workspace.graph.entry.at][0] == (
+            "/stage2/block1/Conv"
+        )
+        await pilot.press("N", "N")
+        await settle(pilot)
+        assert app.workspace.graph.view["nodes"][app.workspace.graph.entry.at][0] == (
+            "/stage2/block9/Conv"
+        )
+        await pilot.press("tab", "G")
+        await until(pilot, lambda: "-1" in screen_text(app) and "█" in screen_text(app), "bars")
+        detail = app.workspace.detail.text()
+        assert "kernel_shape" in detail or "pads" in detail
+        assert "range       -1 .. 1" in detail
+        assert "144, 0 of them 0" in detail
+
+
+async def test_groups_open_and_close_by_arrows(model: Path, opened) -> None:
+    app = Workbench(str(model))
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        tree = app.workspace.graph
+        assert [entry.kind for entry in tree._rows] == [
+            "root",
+            "input",
+            *["group"] * 4,
+            "output",
+        ]
+        await pilot.press("down", "down", "right")
+        assert "block0" in screen_text(app)
+        await pilot.press("right", "right", "right")
+        assert tree.entry.kind == "node"
+        assert tree.view["nodes"][tree.entry.at][1] == "Conv"
+        await pilot.press("left")
+        assert tree.row_text().startswith("▾ block0")
+        await pilot.press("left", "left", "left")
+        assert tree.row_text().startswith("▸ stage0")
+        await pilot.press("E")
+        assert tree.row_count == 1 + 1 + 4 + 40 + 120 + 1
+        await pilot.press("G")
+        assert tree.entry.kind == "output"
+        await pilot.press("E", "g")
+        assert tree.entry.kind == "root"
+
+
+async def test_the_table_sorts_and_is_written(
+    model: Path, opened, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = Workbench(str(model))
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await pilot.press("t", "s", "s")
+        table = app.workspace.table
+        assert table.has_focus
+        assert [table.rows[i][1] for i in table._order[:2]] == ["Add", "Add"]
+        await pilot.press("S")
+        assert table.rows[table.row][1] == "Conv"
+        await pilot.press("e")
+        target = tmp_path / "nodes.csv"
+        await pilot.press("enter")
+        await until(pilot, target.exists, "the table is written")
+        lines = target.read_text().splitlines()
+        assert lines[0] == "#,operator,name,shape,type"
+        assert len(lines) == 121
+        await pilot.press("e", "enter")
+        await until(pilot, lambda: "exists already" in screen_text(app), "it asks to replace")
+        await pilot.press("n")
+        await pilot.press("t")
+        assert app.workspace.graph.has_focus
+
+
+async def test_a_picker_opens_a_model(tmp_path: Path, monkeypatch) -> None:
+    residual_model(1, tmp_path / "tiny.onnx")
+    monkeypatch.chdir(tmp_path)
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        assert "o  open a model" in screen_text(app)
+        await pilot.press("o", *"tin")
+        await settle(pilot)
+        assert "tiny.onnx" in screen_text(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.session.model is not None, "the model is open")
+        await until(pilot, lambda: "3 nodes" in screen_text(app), "its nodes are shown")
+
+
+async def test_ten_thousand_nodes_are_walked(tmp_path: Path) -> None:
+    path = residual_model(3334, tmp_path / "flat.onnx", "n{}_{}")
+    app = Workbench(str(path))
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "the model is open")
+        tree = app.workspace.query_one(GraphTree)
+        await until(pilot, lambda: tree.row_count > 3_000, "its nodes are shown")
+        await pilot.press("E", "G", "k")
+        assert tree.entry.at == 10_001
+        assert tree.row_count == 1 + 1 + 3_334 + 10_002 + 1
+        await pilot.press("slash", *"n333_3", "enter")
+        await settle(pilot)
+        assert tree.view["nodes"][tree.entry.at][0].startswith("n333_3")
+
+
+async def test_text_from_a_model_is_harmless(tmp_path: Path) -> None:
+    path = residual_model(1, tmp_path / "x.onnx", "\x1b[2J[red]{}\u202e{}")
+    app = Workbench(str(path))
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "the model is open")
+        await until(pilot, lambda: "3 nodes" in screen_text(app), "its nodes are shown")
+        await pilot.press("E", "down", "down", "down", "down", "down")
+        await settle(pilot)
+        text = screen_text(app)
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "[red]" in text
+
+
+async def test_what_is_no_model_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "notes.onnx"
+    path.write_text("just text")
+    app = Workbench(str(path))
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: len(app.screen_stack) > 1, "a dialog")
+        await settle(pilot)
+        text = screen_text(app)
+        assert "Remedy" in text
+        assert "notes.onnx" in text
+        await pilot.press("escape")
+        assert len(app.screen_stack) == 1
+        assert isinstance(app.workspace, ModelWorkspace)

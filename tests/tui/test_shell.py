@@ -1,0 +1,251 @@
+"""The shell of the workbench, by keys alone at 80x24."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from rknntui.actions import REGISTRY
+from rknntui.app import Workbench
+from rknntui.keymap import conflicts, indistinct
+from rknntui.workspaces import WORKSPACES, load, load_all
+from tests.tui.conftest import residual_model, screen_text, settle, until
+
+SIZE = (80, 24)
+
+
+def test_every_action_has_a_method_and_help() -> None:
+    load_all()
+    for action in REGISTRY:
+        owner = load(action.noun) if action.noun in WORKSPACES else Workbench
+        found = hasattr(owner, f"action_{action.method}")
+        assert found, f"{action.id}: {owner.__name__} has no action_{action.method}"
+        assert action.help.endswith("."), action.id
+
+
+def test_keys_have_one_meaning_and_reach_every_terminal() -> None:
+    load_all()
+    assert conflicts(REGISTRY, {}) == []
+    for action in REGISTRY:
+        assert [key for key in action.keys if indistinct(key)] == [], action.id
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_number_keys_reach_every_workspace_and_the_footer_holds_eight_keys() -> None:
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        for number, name in enumerate(WORKSPACES, 1):
+            await pilot.press(str(number))
+            await until(pilot, lambda name=name: app.current == name, name)
+            await settle(pilot)
+            assert app.focused is not None
+            assert app.workspace in app.focused.ancestors_with_self
+            footer = screen_text(app).splitlines()[-1]
+            assert "? Help" in footer
+            assert "^p Palette" in footer
+            bar = app.screen.query_one("KeyBar")
+            assert 2 <= len(bar._places) <= 8
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_the_palette_lists_every_action_and_runs_one() -> None:
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        await pilot.press("ctrl+p")
+        await settle(pilot)
+        from textual.command import CommandPalette
+
+        palette = app.screen
+        assert isinstance(palette, CommandPalette)
+        from rknntui.commands import ActionProvider
+
+        provider = ActionProvider(palette)
+        await provider.startup()
+        titles = [hit.text async for hit in provider.discover()]
+        assert sorted(titles) == sorted(a.title for a in REGISTRY if a.palette)
+        await pilot.press(*"go: jobs")
+        await settle(pilot)
+        await pilot.press("enter", "enter")
+        await until(pilot, lambda: app.current == "jobs", "the workspace Jobs")
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_help_names_the_keys_of_the_focus() -> None:
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        await pilot.press("question_mark")
+        await settle(pilot)
+        text = screen_text(app)
+        assert "Help: Model" in text
+        assert "In this list" in text
+        assert "Find nodes by name" in app.screen.query_one("TextRows").text()
+        assert "Show the workspace Jobs." in app.screen.query_one("TextRows").text()
+        await pilot.press("escape", "7", "f1")
+        await settle(pilot)
+        assert "Help: Jobs" in screen_text(app)
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_jump_reaches_a_pane_and_survives_a_resize() -> None:
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        assert app.focused.id == "tree"
+        await pilot.press("ctrl+o")
+        await pilot.resize_terminal(120, 40)
+        await settle(pilot)
+        await pilot.press("s")
+        await settle(pilot)
+        assert app.focused.id == "detail"
+        await pilot.press("ctrl+o", "7")
+        await until(pilot, lambda: app.current == "jobs", "the workspace Jobs")
+
+
+@pytest.mark.parametrize("size", [(60, 18), (80, 24), (81, 25), (120, 40), (200, 60)])
+@pytest.mark.usefixtures("no_engine")
+async def test_sizes(size: tuple[int, int]) -> None:
+    app = Workbench()
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        lines = screen_text(app).splitlines()
+        assert len(lines) == size[1]
+        assert "No model is open" in "".join(lines)
+        assert "Palette" in lines[-1]
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_too_small_is_said_politely_and_passes() -> None:
+    app = Workbench()
+    async with app.run_test(size=(50, 15)) as pilot:
+        await settle(pilot)
+        assert "needs 60x18; this is 50x15" in screen_text(app)
+        await pilot.resize_terminal(80, 24)
+        await settle(pilot)
+        assert "No model is open" in screen_text(app)
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_themes_are_looked_at_and_kept(own_home: Path) -> None:
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        app.action_theme()
+        await settle(pilot)
+        for name in ("ansi", "dark", "high-contrast", "light"):
+            assert name in screen_text(app)
+        await pilot.press("G", "enter")
+        await settle(pilot)
+        assert app.theme == "light"
+        await pilot.press("q")
+    again = Workbench()
+    assert again.theme == "light"
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_a_bad_theme_falls_back_with_a_notice(own_home: Path) -> None:
+    folder = own_home / ".config" / "rknntui" / "themes"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text('primary = "no colour"\n')
+    state = own_home / ".local" / "state" / "rknntui"
+    state.mkdir(parents=True)
+    (state / "interface.json").write_text(json.dumps({"version": 1, "theme": "mine"}))
+    app = Workbench()
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        await settle(pilot)
+        assert app.theme == "dark"
+        assert "primary is no colour" in " ".join(screen_text(app).split())
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_the_users_keys_count_and_wrong_ones_are_reported(own_home: Path) -> None:
+    folder = own_home / ".config" / "rknntui"
+    folder.mkdir(parents=True)
+    (folder / "keymap.toml").write_text(
+        '[keys]\n"go.jobs" = "f9"\n"app.jump" = "ctrl+i"\n"model.serch" = "x"\n'
+        '"model.table" = "f9"\n"model.graph" = "slash"\n'
+    )
+    app = Workbench()
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        await settle(pilot)
+        said = " ".join(n.message for n in app._notifications)
+        assert "terminals send tab for ctrl+i" in said
+        assert "Did you mean 'model.search'" in said
+        assert "slash means both model.search and model.graph." in said
+        await pilot.press("7")
+        await settle(pilot)
+        assert app.current == "model"
+        app.screen.query_one("#detail").focus()
+        await pilot.press("f9")
+        await settle(pilot)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_the_last_state_is_restored(model: Path, opened) -> None:
+    app = Workbench(str(model))
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        app.session.set_value("mean_values", [[127.0, 127.0, 127.0, 127.0]])
+        await pilot.press("7")
+        await settle(pilot)
+        await pilot.press("q")
+    again = Workbench()
+    async with again.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        assert again.current == "jobs"
+        await until(pilot, lambda: again.session.model is not None, "the model is open again")
+        assert again.session.recipe["mean_values"] == [[127.0, 127.0, 127.0, 127.0]]
+        assert again.session.dirty
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_an_unreadable_state_is_ignored(own_home: Path) -> None:
+    folder = own_home / ".local" / "state" / "rknntui"
+    folder.mkdir(parents=True)
+    (folder / "interface.json").write_text("{")
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        assert "No model is open" in screen_text(app)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_a_change_on_disk_is_offered(model: Path, opened) -> None:
+    app = Workbench(str(model))
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        await opened(pilot)
+        residual_model(2, model)
+        await until(pilot, lambda: "changed on disk" in screen_text(app), "the notice")
+        await pilot.press("f5")
+        await until(pilot, lambda: "6 nodes" in screen_text(app), "the new model")
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_copying_uses_the_terminals_clipboard(model: Path, opened) -> None:
+    app = Workbench(str(model))
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await pilot.press("down", "y")
+        assert app.clipboard == "input input 1x4x8x8" or "input" in app.clipboard
+        await pilot.press("Y")
+        assert app.clipboard == f"rknntui inspect {model}"
+
+
+async def test_a_killed_worker_is_replaced(model: Path, opened) -> None:
+    app = Workbench(str(model))
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        pid = app.bridge._worker.pid
+        os.kill(pid, 9)
+        await settle(pilot)
+        await pilot.press("slash", *"conv", "enter")
+        await until(pilot, lambda: "operator" in screen_text(app), "a new worker answers")
+        assert app.bridge._worker.pid != pid
