@@ -9,6 +9,7 @@ from engine.base.errors import GraphError
 from engine.base.text import printable
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
+from engine.graph.ir.spec import constant_of
 
 __all__ = ["OFFSET", "is_quantized", "lower_for_runtime"]
 
@@ -52,7 +53,7 @@ def lower_for_runtime(graph: Graph) -> Graph:
 
 
 def _constant(value: ir.Value | None) -> np.ndarray | None:
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
+    tensor = constant_of(value)
     return None if tensor is None else tensor.numpy()
 
 
@@ -80,7 +81,7 @@ def _gives_int8(node: ir.Node) -> bool:
 def _reads_int8_constant(node: ir.Node) -> bool:
     if node.op_type != "DequantizeLinear":
         return False
-    tensor = None if node.inputs[0] is None else ir.convenience.get_const_tensor(node.inputs[0])
+    tensor = constant_of(node.inputs[0])
     if tensor is None or tensor.dtype != ir.DataType.INT8 or node.outputs[0].is_graph_output():
         return False
     scale = _constant(node.inputs[1])

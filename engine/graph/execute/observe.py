@@ -11,6 +11,7 @@ import onnx_ir as ir
 from engine.graph.execute.lower import OFFSET
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
+from engine.graph.ir.spec import constant_of
 
 __all__ = ["Fetch", "expose"]
 
@@ -84,7 +85,7 @@ class _Exposure:
 
     def fetch(self, name: str) -> Fetch:
         original = self._source.value(name)
-        constant = ir.convenience.get_const_tensor(original)
+        constant = constant_of(original)
         if constant is not None:
             return Fetch("", constant=constant.numpy())
         if original.is_graph_output() or original.is_graph_input():
@@ -240,5 +241,5 @@ def _parameters(
 
 
 def _const(value: ir.Value) -> np.ndarray | None:
-    tensor = ir.convenience.get_const_tensor(value)
+    tensor = constant_of(value)
     return None if tensor is None else tensor.numpy()

@@ -7,7 +7,7 @@ from engine.graph.ir.naming import UniqueNames, name_everything
 from engine.graph.ir.quant import QUANT_DTYPES, QuantParams, QuantTable
 from engine.graph.ir.shapes import infer_model, infer_shapes
 from engine.graph.ir.skeleton import skeleton
-from engine.graph.ir.spec import TensorSpec, dtype_name, spec_of
+from engine.graph.ir.spec import TensorSpec, constant_of, dtype_name, spec_of
 from engine.graph.ir.statistics import tensor_statistics
 from engine.graph.ir.verify import verify
 from engine.graph.ir.views import describe, graph_view, node_detail
@@ -26,6 +26,7 @@ __all__ = [
     "TensorSpec",
     "UniqueNames",
     "ValueChange",
+    "constant_of",
     "describe",
     "diff",
     "dtype_name",

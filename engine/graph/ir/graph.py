@@ -18,7 +18,7 @@ from google.protobuf.message import (  # type: ignore[import-untyped]
 from engine.base.errors import GraphError
 from engine.base.text import did_you_mean, printable
 from engine.graph.ir.naming import name_everything
-from engine.graph.ir.spec import TensorSpec, spec_of
+from engine.graph.ir.spec import TensorSpec, constant_of, spec_of
 
 __all__ = ["Graph", "parse_proto"]
 
@@ -216,7 +216,7 @@ class Graph:
 
     def constant(self, tensor: str) -> np.ndarray | None:
         """The array of a constant (initializer or output of ``Constant``); None for activations."""
-        tensor_value = ir.convenience.get_const_tensor(self.value(tensor))
+        tensor_value = constant_of(self.value(tensor))
         return None if tensor_value is None else tensor_value.numpy()
 
 

@@ -10,6 +10,8 @@ from onnx_ir import serde
 
 from engine.base.errors import GraphError
 from engine.base.text import printable
+from engine.graph.ir.constants import OPSET
+from engine.graph.ir.dataflow import complete_shapes, has_open_shapes
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.skeleton import skeleton
 
@@ -59,7 +61,7 @@ def infer_proto(proto: onnx.ModelProto) -> onnx.ModelProto:
         GraphError: an operator does not accept the types or shapes of its inputs; names the node.
     """
     try:
-        return onnx.shape_inference.infer_shapes(
+        inferred = onnx.shape_inference.infer_shapes(
             proto, check_type=True, strict_mode=True, data_prop=True
         )
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
@@ -68,6 +70,10 @@ def infer_proto(proto: onnx.ModelProto) -> onnx.ModelProto:
             cause="A tensor has a shape or type that its operator does not take.",
             remedy="Check the sizes given for the inputs, then how the model was exported.",
         ) from error
+    pinned = all(entry.version == OPSET for entry in inferred.opset_import)
+    if pinned and has_open_shapes(inferred.graph):
+        complete_shapes(inferred)
+    return inferred
 
 
 _NODE = re.compile(r"\(op_type:\s*(\S+?)(?:,\s*node name:\s*(.*?))?\):\s*(.*)", re.DOTALL)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from engine.base.text import shape_text
 
-__all__ = ["TensorSpec", "dtype_name", "shape_of", "spec_of"]
+__all__ = ["TensorSpec", "constant_of", "dtype_name", "shape_of", "spec_of"]
 
 
 @dataclass(frozen=True)
@@ -75,3 +76,25 @@ def spec_of(value: ir.Value) -> TensorSpec:
         shape = shape if shape is not None else value.const_value.shape
         dtype = dtype if dtype is not None else value.const_value.dtype
     return TensorSpec(value.name or "", shape_of(shape), dtype_name(dtype), shape is not None)
+
+
+def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """The tensor of a constant: an initializer, or numbers from a ``Constant`` node; else None.
+
+    (``onnx_ir.convenience.get_const_tensor`` raises for texts that are not ASCII.)
+    """
+    if value is None:
+        return None
+    if value.const_value is not None:
+        return value.const_value
+    node = value.producer()
+    if node is None or node.op_type != "Constant" or node.domain != "":
+        return None
+    for name, attribute in node.attributes.items():
+        if name == "value" and attribute.type == ir.AttributeType.TENSOR:
+            return attribute.as_tensor()
+        if name in ("value_float", "value_floats"):
+            return ir.tensor(np.array(attribute.value, dtype=np.float32), name=value.name)
+        if name in ("value_int", "value_ints"):
+            return ir.tensor(np.array(attribute.value, dtype=np.int64), name=value.name)
+    return None

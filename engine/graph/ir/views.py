@@ -11,7 +11,7 @@ import onnx_ir as ir
 from engine.base.text import printable, shape_text
 from engine.graph.ir.constants import ORIGIN, STANDARD_DOMAINS
 from engine.graph.ir.graph import Graph
-from engine.graph.ir.spec import shape_of, spec_of
+from engine.graph.ir.spec import constant_of, shape_of, spec_of
 
 __all__ = ["Groups", "describe", "graph_view", "node_detail", "operator_name", "tensor_kind"]
 
@@ -90,7 +90,8 @@ def graph_view(graph: Graph) -> dict[str, Any]:
 
 def tensor_kind(value: ir.Value) -> str:
     """``constant``, ``input`` or ``activation``."""
-    if ir.convenience.get_const_tensor(value) is not None:
+    maker = value.producer()
+    if value.const_value is not None or (maker is not None and maker.op_type == "Constant"):
         return "constant"
     return "input" if value.is_graph_input() else "activation"
 
@@ -132,9 +133,9 @@ def _quant(value: ir.Value) -> dict[str, Any] | None:
         node = readers[0] if readers else None
     if node is None or len(node.inputs) < 2 or node.inputs[1] is None:
         return None
-    scale = ir.convenience.get_const_tensor(node.inputs[1])
+    scale = constant_of(node.inputs[1])
     zero_value = node.inputs[2] if len(node.inputs) > 2 else None
-    zero = None if zero_value is None else ir.convenience.get_const_tensor(zero_value)
+    zero = None if zero_value is None else constant_of(zero_value)
     if scale is None:
         return None
     scales = np.asarray(scale.numpy(), dtype=np.float64).ravel()
