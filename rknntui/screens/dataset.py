@@ -95,8 +95,9 @@ class DatasetWorkspace(TableWorkspace):
         fields = (
             Field("number", Column("#", 5, right=True)),
             Field("line", Column("line", 5, right=True), 60),
-            Field("name", Column("file", 12, grow=3)),
-            Field("state", Column("state", 9, grow=2, style=_state_style)),
+            Field("name", Column("file", 12, grow=1)),
+            Field("state", Column("state", 9, style=_state_style)),
+            Field("problem", Column("problem", 20, grow=1), 90),
         )
         table = RecordTable(fields, id="samples", what="samples", empty=EMPTY)
         with Horizontal(id="dataset-body"):
@@ -185,7 +186,8 @@ class DatasetWorkspace(TableWorkspace):
                     "line": line or None,
                     "name": " ".join(names),
                     "files": files,
-                    "state": f"✗ {printable(problem, 200)}" if problem else "✓",
+                    "state": "✗ problem" if problem else "✓",
+                    "problem": printable(problem, 300) if problem else None,
                 }
             )
         self.table.set_records(records, keep="number")

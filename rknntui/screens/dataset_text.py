@@ -16,10 +16,10 @@ _SLACK = 1e-3
 
 
 def facts_text(path: str | None, facts: Mapping[str, Any] | None) -> str:
-    """One line: where, how much, which sizes, whether a build would stop."""
+    """One line: how much, which sizes, whether a build would stop, where."""
     if not path:
         return "no dataset"
-    parts = [printable(path, 200)]
+    parts = []
     if facts is not None:
         parts.append(f"{facts['samples']} samples")
         if facts["files"] != facts["samples"]:
@@ -30,6 +30,7 @@ def facts_text(path: str | None, facts: Mapping[str, Any] | None) -> str:
         parts += sizes
         bad = len(facts["problems"])
         parts.append(f"✗ {bad} problems" if bad else "✓ no problems")
+    parts.append(printable(path, 300))
     return " · ".join(parts)
 
 

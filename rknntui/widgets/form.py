@@ -83,6 +83,9 @@ class FormRows(Rows):
     def row_count(self) -> int:
         return len(self.rows)
 
+    def on_mount(self) -> None:
+        self.rows_changed()
+
     @property
     def option(self) -> Option | None:
         """The option under the cursor."""

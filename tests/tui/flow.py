@@ -1,0 +1,74 @@
+"""What the tests of the workspaces share: typing, a folder of pictures, the demo's recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from textual.pilot import Pilot
+
+from rknntui.app import Workbench
+from tests.tui.conftest import until
+
+__all__ = ["choose_path", "pictures", "press_text", "shown", "write_recipe"]
+
+NAMES = {
+    " ": "space",
+    "/": "slash",
+    ".": "full_stop",
+    "-": "minus",
+    "_": "underscore",
+    ",": "comma",
+    "~": "tilde",
+}
+
+
+async def press_text(pilot: Pilot[None], text: str) -> None:
+    """Type a text, key by key."""
+    await pilot.press(*(NAMES.get(character, character) for character in text))
+
+
+async def choose_path(pilot: Pilot[None], path: Path, key: str = "enter") -> None:
+    """Type a path into the picker that is open; ``ctrl+s`` takes a folder.
+
+    A path below the current folder is typed relative to it: keys take time.
+    """
+    if path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    await until(pilot, lambda: type(pilot.app.screen).__name__ == "PathPicker", "a picker")
+    await pilot.press("end", "ctrl+u")
+    await press_text(pilot, str(path))
+    await pilot.press(key)
+
+
+def pictures(folder: Path, count: int, size: tuple[int, int] = (8, 8)) -> Path:
+    """A folder of grey pictures with strokes, different every time the number is."""
+    folder.mkdir(parents=True)
+    for index in range(count):
+        seen = np.random.default_rng(index).integers(0, 256, size[::-1], dtype=np.uint8)
+        seen[:, index % size[0]] = 255
+        Image.fromarray(seen).save(folder / f"stroke{index:03}.png")
+    return folder
+
+
+def write_recipe(folder: Path, demo: Path, count: int = 12) -> Path:
+    """A recipe for the demo model with pictures of its own."""
+    lines = sorted(str(p) for p in (demo / "calibration").glob("*.png"))[:count]
+    (folder / "dataset.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    recipe = folder / "demo.yaml"
+    recipe.write_text(
+        "version: 1\n"
+        f"source: {{model: {demo / 'digits_demo.onnx'}}}\n"
+        "preprocess: {mean_values: [[127.5]], std_values: [[127.5]]}\n"
+        "dataset: {dataset: dataset.txt}\n",
+        encoding="utf-8",
+    )
+    return recipe
+
+
+def shown(pilot: Pilot[None]) -> Workbench:
+    """The workbench that the pilot drives."""
+    app = pilot.app
+    assert isinstance(app, Workbench)
+    return app

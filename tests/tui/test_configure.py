@@ -1,0 +1,155 @@
+"""Workspace Configure, by keys alone at 80x24."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine import OPTIONS
+from rknntui.app import Workbench
+from rknntui.screens.configure import Configure
+from rknntui.widgets.form import FormRows, OptionForm
+from tests.tui.conftest import screen_text, settle, until
+from tests.tui.flow import choose_path, press_text, shown, write_recipe
+
+SIZE = (80, 24)
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+
+
+async def configured(pilot, path: Path) -> Configure:
+    app = shown(pilot)
+    await until(pilot, lambda: app.session.model is not None, "a model is open")
+    await pilot.press("2")
+    await until(pilot, lambda: isinstance(app.workspace, Configure), "Configure")
+    assert isinstance(app.workspace, Configure)
+    return app.workspace
+
+
+async def test_every_option_has_a_line_with_its_default_and_its_help(demo: Path) -> None:
+    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await configured(pilot, demo)
+        rows = workspace.query_one(FormRows)
+        assert [row.name for row in rows.rows if not isinstance(row, str)] == [
+            o.name for o in OPTIONS
+        ]
+        seen: set[str] = set()
+        for _ in OPTIONS:
+            option = rows.option
+            assert option is not None
+            seen.add(option.name)
+            await pilot.press("down")
+            assert rows.option is not None
+            await pilot.pause()
+            help_text = workspace.query_one("#option-help").text().replace("\n", " ")
+            assert rows.option.help.split(".")[0] in help_text
+            assert "our own addition" in help_text or not rows.option.ours
+        assert seen == {o.name for o in OPTIONS}
+        assert "dataset_seed +" in screen_text(app)
+
+
+async def test_a_value_is_checked_as_it_is_typed_by_the_option_and_by_the_model(demo) -> None:
+    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await configured(pilot, demo)
+        workspace.focus_option("mean_values")
+        await pilot.press("enter")
+        await press_text(pilot, "1,x")
+        await until(pilot, lambda: "it must be numbers" in screen_text(app), "the option's word")
+        await pilot.press("enter")
+        assert workspace.query_one(OptionForm).editing, "a text that is no value is not taken"
+        await pilot.press("backspace", "2")
+        await until(pilot, lambda: "which has 1 channels" in screen_text(app), "the model's word")
+        await pilot.press("escape")
+        assert "mean_values" not in app.session.recipe
+        assert "mean_values" not in app.session.all_problems
+
+        await pilot.press("enter")
+        await press_text(pilot, "127.5")
+        await pilot.press("enter")
+        assert app.session.recipe["mean_values"] == [[127.5]]
+        await until(pilot, lambda: "changed" in screen_text(app), "its mark")
+        await pilot.press("u")
+        assert "mean_values" not in app.session.recipe
+
+
+async def test_choices_turn_numbers_count_and_delete_gives_the_default(demo: Path) -> None:
+    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await configured(pilot, demo)
+        workspace.focus_option("resize_fit")
+        await pilot.press("right")
+        assert app.session.recipe["resize_fit"] == "crop"
+        await pilot.press("left")
+        assert "resize_fit" not in app.session.recipe
+        workspace.focus_option("do_quantization")
+        await pilot.press("space")
+        assert app.session.recipe["do_quantization"] is False
+        workspace.focus_option("optimization_level")
+        await pilot.press("left", "left", "right", "right", "right")
+        assert "optimization_level" not in app.session.recipe, "3 is the default and the largest"
+        await pilot.press("left")
+        assert app.session.recipe["optimization_level"] == 2
+        await pilot.press("delete")
+        assert "optimization_level" not in app.session.recipe
+
+
+async def test_problems_are_counted_on_the_tab_and_reached_by_a_key(demo: Path) -> None:
+    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await configured(pilot, demo)
+        await until(pilot, lambda: "dataset" in app.session.all_problems, "a problem")
+        assert "Configure!" in screen_text(app)
+        await pilot.press("n")
+        assert workspace.form.rows.option is not None
+        assert workspace.form.rows.option.name == "dataset"
+        await until(pilot, lambda: "No calibration dataset is set" in screen_text(app), "why")
+
+
+async def test_saved_changed_compared_and_never_replaced_without_a_yes(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = write_recipe(tmp_path, demo)
+    app = Workbench(str(recipe), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await configured(pilot, demo)
+        assert app.session.recipe["mean_values"] == [[127.5]]
+        assert not app.session.dirty
+        workspace.focus_option("std_values")
+        await pilot.press("enter")
+        await press_text(pilot, "64")
+        await pilot.press("enter", "d")
+        await until(pilot, lambda: "- [[127.5]]" in screen_text(app), "the old value")
+        assert "+ [[64.0]]" in screen_text(app)
+        await pilot.press("d")
+
+        before = recipe.read_bytes()
+        await pilot.press("w")
+        await choose_path(pilot, recipe)
+        await until(pilot, lambda: type(app.screen).__name__ == "ConfirmDialog", "a question")
+        await pilot.press("n")
+        await settle(pilot)
+        assert recipe.read_bytes() == before
+        await pilot.press("w")
+        await choose_path(pilot, recipe)
+        await until(pilot, lambda: type(app.screen).__name__ == "ConfirmDialog", "a question")
+        await pilot.press("y")
+        await until(pilot, lambda: not app.session.dirty, "it is saved")
+        assert "64" in recipe.read_text(encoding="utf-8")
+
+
+async def test_copies_its_yaml_and_its_command_line(demo: Path, tmp_path: Path) -> None:
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await configured(pilot, demo)
+        await until(pilot, lambda: bool(app.session.yaml), "the checked recipe")
+        await pilot.press("ctrl+y")
+        assert "mean_values" in app.clipboard
+        await pilot.press("Y")
+        assert app.clipboard == f"rknntui build {tmp_path / 'demo.yaml'}"
+        app.session.set_value("quantized_method", "layer")
+        await pilot.press("Y")
+        assert "--quantized-method layer" in app.clipboard
+        assert f"--dataset {tmp_path / 'dataset.txt'}" in app.clipboard

@@ -1,0 +1,136 @@
+"""Workspace Dataset, by keys alone at 80x24."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rknntui.app import Workbench
+from rknntui.screens.dataset import DatasetWorkspace
+from rknntui.widgets.thumbnail import Thumbnail
+from tests.tui.conftest import screen_text, until
+from tests.tui.flow import choose_path, pictures, press_text, shown, write_recipe
+
+SIZE = (80, 24)
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+
+
+async def visited(pilot) -> DatasetWorkspace:
+    app = shown(pilot)
+    await until(pilot, lambda: app.session.model is not None, "a model is open")
+    await pilot.press("3")
+    await until(pilot, lambda: isinstance(app.workspace, DatasetWorkspace), "Dataset")
+    assert isinstance(app.workspace, DatasetWorkspace)
+    return app.workspace
+
+
+async def test_an_empty_workspace_says_which_keys_fill_it(demo: Path) -> None:
+    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await visited(pilot)
+        assert "p chooses a folder of pictures" in screen_text(app)
+        assert "m writes a dataset.txt" in screen_text(app)
+
+
+async def test_a_sample_as_the_network_sees_it_beside_what_mean_and_std_promise(
+    demo: Path, tmp_path: Path
+) -> None:
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await visited(pilot)
+        await until(pilot, lambda: "12 samples" in screen_text(app), "the facts")
+        await until(pilot, lambda: bool(workspace.query_one(Thumbnail).rows), "a picture")
+        await until(pilot, lambda: "✓ -1..1" in screen_text(app), "what mean and std promise")
+        first = workspace.query_one(Thumbnail).rows
+        await pilot.press("down")
+        await until(pilot, lambda: workspace.query_one(Thumbnail).rows != first, "the next one")
+        assert "001.png → image 1x1x8x8" in screen_text(app)
+        await pilot.press("y")
+        assert app.clipboard == str(demo / "calibration" / "001.png")
+        await pilot.press("Y")
+        assert app.clipboard == (
+            f"rknntui dataset check {tmp_path / 'dataset.txt'} --model {demo / 'digits_demo.onnx'}"
+        )
+
+
+async def test_the_terminals_own_colours_get_characters_instead_of_colours(
+    demo: Path, tmp_path: Path
+) -> None:
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        app.use_theme("ansi")
+        workspace = await visited(pilot)
+        picture = workspace.query_one(Thumbnail)
+        await until(pilot, lambda: bool(picture.rows), "a picture")
+        await pilot.pause()
+        assert "▀" not in screen_text(app)
+        assert "@@" in screen_text(app) or "##" in screen_text(app) or "%%" in screen_text(app)
+
+
+async def test_problems_name_line_and_file_and_are_reached_by_a_key(
+    demo: Path, tmp_path: Path
+) -> None:
+    recipe = write_recipe(tmp_path, demo, 3)
+    np.save(tmp_path / "wrong.npy", np.zeros((2, 3), np.float32))
+    with (tmp_path / "dataset.txt").open("a", encoding="utf-8") as stream:
+        stream.write("gone.png\nwrong.npy\n")
+    app = Workbench(str(recipe), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await visited(pilot)
+        await until(pilot, lambda: "✗ 2 problems" in screen_text(app), "two problems")
+        await pilot.press("n")
+        record = workspace.table.record
+        assert record is not None
+        assert record["line"] == 4
+        assert "gone.png" in record["problem"]
+        await until(pilot, lambda: "does not exist" in screen_text(app), "what is wrong")
+        await pilot.press("n")
+        record = workspace.table.record
+        assert record is not None
+        assert "wrong.npy" in record["name"]
+
+
+async def test_the_table_sorts_filters_and_is_written_to_a_file(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await visited(pilot)
+        await until(pilot, lambda: "12 samples" in screen_text(app), "the facts")
+        await pilot.press("slash")
+        await press_text(pilot, "00")
+        await until(pilot, lambda: workspace.table.row_count == 10, "ten of them")
+        assert "10 of 12" in screen_text(app)
+        await pilot.press("enter", "s", "S")
+        numbers = [record["number"] for record in workspace.table.records]
+        assert numbers == sorted(numbers, reverse=True)
+        await pilot.press("E")
+        await choose_path(pilot, tmp_path / "samples.csv")
+        await until(pilot, (tmp_path / "samples.csv").is_file, "a file")
+        lines = (tmp_path / "samples.csv").read_text(encoding="utf-8").splitlines()
+        assert lines[0].startswith("#,line,file,state")
+        assert len(lines) == 11
+
+
+async def test_a_folder_is_used_as_it_is_or_written_as_a_list(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = pictures(tmp_path / "photos", 4)
+    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await visited(pilot)
+        await pilot.press("p")
+        await choose_path(pilot, folder, "ctrl+s")
+        await until(pilot, lambda: type(app.screen).__name__ == "ConfirmDialog", "a question")
+        await pilot.press("u")
+        await until(pilot, lambda: "4 samples" in screen_text(app), "the folder's pictures")
+        assert app.session.recipe["dataset"] == str(folder)
+        await pilot.press("m")
+        await choose_path(pilot, folder, "ctrl+s")
+        await choose_path(pilot, tmp_path / "list.txt")
+        await until(pilot, lambda: app.session.recipe["dataset"].endswith("list.txt"), "a list")
+        assert len((tmp_path / "list.txt").read_text(encoding="utf-8").splitlines()) == 4

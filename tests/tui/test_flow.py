@@ -1,0 +1,102 @@
+"""The main job by keys alone at 80x24, ending with a file that loads."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from engine import RKNN
+from rknntui.app import Workbench
+from rknntui.screens.accuracy import Accuracy
+from rknntui.screens.run import Run
+from tests.tui.conftest import screen_text, until
+from tests.tui.flow import choose_path, pictures, press_text, shown
+
+
+async def test_the_main_job_from_a_model_to_a_container_that_loads(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = pictures(tmp_path / "photos", 10)
+    model = tmp_path / "digits.onnx"
+    shutil.copyfile(demo / "digits_demo.onnx", model)
+    out, listed = tmp_path / "digits.rknn", tmp_path / "dataset.txt"
+    async with Workbench(state_kept=False).run_test(size=(80, 24)) as pilot:
+        app = shown(pilot)
+        # open
+        await pilot.press("o")
+        await choose_path(pilot, model)
+        await until(pilot, lambda: app.session.model is not None, "a model is open")
+
+        # dataset from a folder
+        await pilot.press("3", "p")
+        await choose_path(pilot, folder, "ctrl+s")
+        await until(pilot, lambda: type(app.screen).__name__ == "ConfirmDialog", "asked")
+        await pilot.press("w")
+        await choose_path(pilot, listed)
+        await until(pilot, lambda: app.session.recipe.get("dataset") == str(listed), "a list")
+        await until(pilot, lambda: "10 samples" in screen_text(app), "its samples are counted")
+        await until(pilot, lambda: "no problems" in screen_text(app), "they are good")
+
+        # configure
+        await pilot.press("e")
+        await until(pilot, lambda: app.current == "configure", "Configure")
+        for _ in range(2):
+            await pilot.press("enter")
+            await press_text(pilot, "127.5")
+            await pilot.press("down")
+        assert app.session.recipe["mean_values"] == [[127.5]]
+        assert app.session.recipe["std_values"] == [[127.5]]
+
+        # build
+        await pilot.press("b")
+        await until(pilot, lambda: app.session.summary is not None, "a build")
+        await until(pilot, lambda: "quantized layers run in integers" in screen_text(app))
+
+        # worst layer
+        await pilot.press("t")
+        await until(pilot, lambda: app.current == "accuracy", "Accuracy")
+        worst = app.session.summary["worst"][0]["layer"]
+        await until(pilot, lambda: "golden (float)" in screen_text(app), "histograms")
+        assert worst in screen_text(app)
+        assert isinstance(app.workspace, Accuracy)
+
+        # run
+        await pilot.press("6", "n")
+        await until(pilot, lambda: "stroke" in screen_text(app), "a calibration sample")
+        await pilot.press("r")
+        await until(pilot, lambda: "Top 5 of" in screen_text(app), "outputs")
+        assert isinstance(app.workspace, Run)
+        before = app.workspace.outputs.records[0]
+        sample = Path(app.workspace.inputs.records[0]["file"])
+        assert sample.parent == folder
+
+        # export
+        await pilot.press("x", "r")
+        await choose_path(pilot, out)
+        await until(pilot, out.is_file, "the container")
+        await until(pilot, lambda: "runs on no NPU" in screen_text(app), "what it is good for")
+        await pilot.press("escape")
+
+        # load it again, and run it
+        await pilot.press("o")
+        await choose_path(pilot, out)
+        await until(pilot, lambda: app.session.container == str(out), "the container is open")
+        await pilot.press("6", "e")
+        await choose_path(pilot, sample)
+        await pilot.press("r")
+        await until(pilot, lambda: "Top 5 of" in screen_text(app), "outputs of the container")
+        assert isinstance(app.workspace, Run)
+        assert app.workspace.outputs.records[0]["top"] == before["top"]
+
+    rknn = RKNN()
+    assert rknn.load_rknn(str(out)) == 0
+    assert rknn.init_runtime() == 0
+    pixels = np.asarray(Image.open(sample))
+    outputs = rknn.inference(inputs=[pixels.reshape(1, 8, 8, 1)], data_format="nhwc")
+    assert float(np.max(outputs[0])) == pytest.approx(before["top"][0]["value"], abs=1e-6)
+    rknn.release()
