@@ -240,13 +240,20 @@ _OPTION_NAMES = frozenset(o.name for o in OPTIONS)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes lists on one line, as people write them."""
+    """Writes lists, and text with line breaks, on one line."""
 
     def represent_list_inline(self, data: list[Any]) -> yaml.Node:
         return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True)
 
+    def represent_text(self, data: str) -> yaml.Node:
+        # YAML has five line breaks, and folds them in every style but this one
+        style = '"' if _BREAKS.intersection(data) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
+
+_BREAKS = frozenset("\n\r\x85\u2028\u2029")
 _Dumper.add_representer(list, _Dumper.represent_list_inline)
+_Dumper.add_representer(str, _Dumper.represent_text)
 
 
 def dump_recipe(

@@ -372,3 +372,13 @@ def test_schema_describes_every_option() -> None:
     assert "rk3588" in text
     assert schema["required"] == ["version"]
     assert schema["additionalProperties"] is False
+
+
+def test_the_docs_list_every_option(repository: Path) -> None:
+    text = (repository / "docs" / "recipe.md").read_text(encoding="utf-8")
+    for o in OPTIONS:
+        default = o.default if isinstance(o.default, str) else json.dumps(o.default)
+        shown = "unset" if o.default is None else f"`{default}`"
+        assert f"| `{o.name}` | {o.section} | {shown} | {o.help} |" in text
+    ours = ", ".join(f"`{o.name}`" for o in OPTIONS if o.ours)
+    assert f"are our own: {ours}." in text
