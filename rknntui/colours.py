@@ -89,4 +89,7 @@ def _theme(name: str, path: Path, data: dict[str, Any]) -> Theme:
         except (ColorParseError, TypeError, AttributeError) as error:
             raise ThemeError(f"{path}: {key} is no colour: {value!r}.") from error
     texts = {key: str(value) for key, value in variables.items()}
+    if ansi:  # Textual's own style sheets use them, but its ansi colour system does not make them
+        back, fore = ("ansi_black", "ansi_white") if dark else ("ansi_white", "ansi_black")
+        texts = {"ansi-background": back, "ansi-foreground": fore, **texts}
     return Theme(name, **data, dark=dark, ansi=ansi, variables=texts)

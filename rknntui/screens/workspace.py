@@ -166,13 +166,20 @@ class Workspace(Container):
         try:
             answer = await self.bridge.call(method, params)
         except EngineError as error:
+            if not self._alive:
+                return
             if failed is not None:
                 failed(error)
             else:
                 self.workbench.show_error(error)
             return
-        if self.is_attached:
+        if self._alive:
             then(answer)
+
+    @property
+    def _alive(self) -> bool:
+        """Whether there are still widgets to show an answer in; the workbench may be ending."""
+        return self.is_attached and self.is_running and self.app.is_running
 
     def start_job(self, method: str, params: dict[str, Any], title: str) -> None:
         """Start a long action.
