@@ -119,29 +119,12 @@ def layer_list(
         quantized, target_platform, custom_string: shown as they are.
     """
     tensors = _Tensors(places, base)
-    nodes: list[dict[str, Any]] = []
-    connections: list[dict[str, Any]] = []
     for node in graph.nodes:
         if node.op_type in _FOLDED:
             tensors.fold(node)
-    ends = _numbered(tensors, graph.model.graph.inputs)
-    for node in graph.nodes:
-        if node.op_type in _FOLDED:
-            continue
-        number = len(nodes)
-        inputs, outputs = _without_tail(node.inputs), node.outputs
-        for side, values in (("input", inputs), ("output", outputs)):
-            connections += [
-                {
-                    "left": side,
-                    "left_tensor_id": index,
-                    "node_id": number,
-                    "right_tensor": tensors.reference(value),
-                }
-                for index, value in enumerate(values)
-            ]
-        nodes.append(_node(node, number, len(inputs), tensors))
-    out = _numbered(tensors, graph.model.graph.outputs)
+    inputs = _numbered(tensors, graph.model.graph.inputs)
+    nodes, connections = _connected(graph, tensors)
+    outputs = _numbered(tensors, graph.model.graph.outputs)
     _name_outputs(graph, tensors)
     return {
         "connection": connections,
@@ -149,12 +132,8 @@ def layer_list(
         "const_tensor_num": len(tensors.const),
         "custom_string": custom_string or "",
         "generator": GENERATOR,
-        "graph": [
-            {"left": left, "left_tensor_id": index, "right": kind, "right_tensor_id": number}
-            for left, side in (("input", ends), ("output", out))
-            for index, (kind, number) in enumerate(side)
-        ],
-        "input_num": len(ends),
+        "graph": _ends("input", inputs) + _ends("output", outputs),
+        "input_num": len(inputs),
         "io": {
             "inputs": [spec.to_json() for spec in graph.inputs],
             "outputs": [spec.to_json() for spec in graph.outputs],
@@ -166,12 +145,44 @@ def layer_list(
         "norm_tensor": tensors.norm,
         "norm_tensor_num": len(tensors.norm),
         "ori_network_platform": "ONNX",
-        "output_num": len(out),
+        "output_num": len(outputs),
         "quantized": quantized,
         "target_platform": [target_platform] if target_platform else [],
         "version": f"{_numeric(tool)}-open",
         "virtual_tensor": [],
     }
+
+
+def _connected(
+    graph: Graph, tensors: _Tensors
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The layers, and the connections of their inputs and outputs to tensors."""
+    nodes: list[dict[str, Any]] = []
+    connections: list[dict[str, Any]] = []
+    for node in graph.nodes:
+        if node.op_type in _FOLDED:
+            continue
+        number, inputs = len(nodes), _without_tail(node.inputs)
+        for side, values in (("input", inputs), ("output", node.outputs)):
+            connections += [
+                {
+                    "left": side,
+                    "left_tensor_id": index,
+                    "node_id": number,
+                    "right_tensor": tensors.reference(value),
+                }
+                for index, value in enumerate(values)
+            ]
+        nodes.append(_node(node, number, len(inputs), tensors))
+    return nodes, connections
+
+
+def _ends(side: str, tensors: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+    """The graph's inputs or outputs."""
+    return [
+        {"left": side, "left_tensor_id": index, "right": kind, "right_tensor_id": number}
+        for index, (kind, number) in enumerate(tensors)
+    ]
 
 
 def _numeric(tool: str) -> str:

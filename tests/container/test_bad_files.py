@@ -1,0 +1,259 @@
+"""Containers that are damaged, hostile, foreign or newer: each is told, nothing else is read."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import struct
+import time
+from pathlib import Path
+
+import onnx
+import pytest
+
+from engine.base.errors import ContainerError
+from engine.container import (
+    ContainerContent,
+    foreign_kind,
+    read_container,
+    write_container,
+)
+from engine.container.blob import pack, unpack
+from engine.graph.ir import QuantParams, QuantTable
+from tests.container.build import content
+
+GOOD = write_container(content())
+
+
+def same(a: ContainerContent, b: ContainerContent) -> bool:
+    return write_container(a) == write_container(b)
+
+
+def refused(data: bytes, says: str) -> ContainerError:
+    with pytest.raises(ContainerError, match=says) as caught:
+        read_container(data)
+    assert caught.value.cause
+    assert caught.value.remedy
+    return caught.value
+
+
+def test_every_truncation_is_refused() -> None:
+    for size in [0, 1, 3, 8, 24, 40, 63, 64, 100, 700, len(GOOD) // 2, len(GOOD) - 1]:
+        with pytest.raises(ContainerError):
+            read_container(GOOD[:size])
+    refused(GOOD[:-1], "cut short")
+    refused(GOOD[:80], "cut short")
+    refused(GOOD + b"x", "damaged")
+
+
+def mutants(count: int, seed: int) -> None:
+    """Each mutant is refused or, where nothing changed, loads equal; in bounded time and memory."""
+    rng = random.Random(seed)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.process_time()
+    for _ in range(count):
+        data = bytearray(GOOD)
+        kind = rng.randrange(5)
+        if kind == 0:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            at = rng.randrange(0, 1024, 8)
+            struct.pack_into("<Q", data, at, rng.choice([0, 1, 2**31, 2**63, 2**64 - 1, len(data)]))
+        elif kind == 2:
+            del data[rng.randrange(len(data)) :]
+        elif kind == 3:
+            at = rng.randrange(len(data))
+            data[at:at] = rng.randbytes(rng.randrange(1, 100))
+        else:
+            at = rng.randrange(len(data))
+            data[at : at + rng.randrange(1, 200)] = bytes(rng.randrange(1, 200))
+        if bytes(data) == GOOD:
+            continue
+        with pytest.raises(ContainerError):
+            read_container(bytes(data))
+    assert time.process_time() - start < 0.02 * count + 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
+
+
+def resealed(count: int, seed: int) -> None:
+    """Damage with right checksums, as a hostile writer makes: loads, or the container's error."""
+    rng = random.Random(seed)
+    frame = unpack(GOOD, "good")
+    parts = {name: bytes(part) for name, part in frame.sections.items()}
+    refusals = 0
+    for _ in range(count):
+        changed = dict(parts)
+        name = rng.choice(list(parts))
+        data = bytearray(changed[name])
+        for _ in range(rng.randrange(1, 4)):
+            if not data:
+                break
+            at = rng.randrange(len(data))
+            choice = rng.randrange(3)
+            if choice == 0:
+                data[at] = rng.randrange(256)
+            elif choice == 1:
+                del data[at : at + rng.randrange(1, 20)]
+            else:
+                data[at:at] = rng.randbytes(rng.randrange(1, 20))
+        changed[name] = bytes(data)
+        failed = False
+        try:
+            read_container(pack(changed, bytes(frame.layers)))
+        except ContainerError:
+            failed = True
+        refusals += failed
+    assert refusals > count // 4
+
+
+def test_mutants() -> None:
+    mutants(300, seed=0)
+    resealed(150, seed=0)
+
+
+@pytest.mark.long
+def test_many_mutants() -> None:
+    mutants(2000, seed=1)
+    resealed(2000, seed=1)
+
+
+def repacked(**changes: bytes | None) -> bytes:
+    frame = unpack(GOOD, "good")
+    parts = {name: bytes(part) for name, part in frame.sections.items()}
+    for name, part in changes.items():
+        if part is None:
+            del parts[name]
+        else:
+            parts[name] = part
+    return pack(parts, bytes(frame.layers))
+
+
+@pytest.mark.parametrize("section", ["about", "recipe", "provenance", "graph", "weights"])
+def test_needed_sections(section: str) -> None:
+    refused(repacked(**{section: None}), section)
+
+
+@pytest.mark.parametrize(
+    ("section", "text"),
+    [
+        ("recipe", b"[]"),
+        ("recipe", b"{"),
+        ("recipe", b"NaN"),
+        ("recipe", b"[" * 100_000),
+        ("about", b'{"name": 3, "quantized": true}'),
+        ("about", b'{"name": "n", "quantized": 1}'),
+        ("provenance", b'{"tool": "x"}'),
+        ("custom_string", b"3"),
+        ("quant_table", b'[["x", {"dtype": "int8", "scale": [0], "zero_point": [0]}]]'),
+        ("quant_table", b"3"),
+        ("quant_table", b"[[3, {}]]"),
+        ("quant_table", b'[["x", 3]]'),
+        ("quant_table", b'[["x", {"dtype": "int8", "scale": {"at": 0}, "zero_point": [0]}]]'),
+        ("quant_values", b"x"),
+        ("graph", b"\xff\xff"),
+        ("weights", b""),
+    ],
+)
+def test_sections_that_make_no_sense(section: str, text: bytes) -> None:
+    refused(repacked(**{section: text}), "damaged")
+
+
+def test_lists_of_the_quant_table_cannot_share_or_leave_their_section() -> None:
+    wide = QuantParams("int8", tuple(0.5 + i for i in range(6)), (0,) * 6, 0)
+    data = write_container(content(table=QuantTable({"a": wide, "b": wide})))
+    frame = unpack(data, "good")
+    parts = {name: bytes(part) for name, part in frame.sections.items()}
+    table = json.loads(parts["quant_table"])
+    assert table[1][1]["scale"] == {"at": 30, "count": 6, "type": "f4"}
+    assert read_container(data).table == QuantTable({"a": wide, "b": wide})
+    for field, value in (("at", 0), ("count", 7), ("count", 2**60), ("type", "f8"), ("type", "O")):
+        changed = json.loads(parts["quant_table"])
+        changed[1][1]["scale"][field] = value
+        hostile = parts | {"quant_table": json.dumps(changed).encode()}
+        refused(pack(hostile, bytes(frame.layers)), "quant_table")
+
+
+def test_a_tensor_cannot_name_a_file_of_the_reader(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(1000))
+    proto = onnx.ModelProto.FromString(bytes(unpack(GOOD, "good").sections["graph"]))
+
+    def external(tensor: onnx.TensorProto, location: str) -> None:
+        tensor.ClearField("raw_data")
+        tensor.ClearField("external_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value=location)
+
+    for location in (str(secret), "../secret", "weights"):
+        hostile = onnx.ModelProto()
+        hostile.CopyFrom(proto)
+        external(hostile.graph.initializer[0], location)
+        refused(repacked(graph=hostile.SerializeToString()), "tensor")
+        hostile.CopyFrom(proto)
+        attribute = hostile.graph.node[-1].attribute.add(name="value", type=4)
+        attribute.t.data_type, attribute.t.dims[:] = 1, [250]
+        external(attribute.t, location)
+        refused(repacked(graph=hostile.SerializeToString()), "names a file")
+
+
+def test_tensors_cannot_share_or_leave_the_weights() -> None:
+    sections = unpack(GOOD, "good").sections
+    for key, value in (("offset", "64"), ("length", "1"), ("offset", "-1"), ("length", "9" * 30)):
+        proto = onnx.ModelProto.FromString(bytes(sections["graph"]))
+        (tensor,) = [t for t in proto.graph.initializer if t.name == "w"]
+        (entry,) = [e for e in tensor.external_data if e.key == key]
+        entry.value = value
+        refused(repacked(graph=proto.SerializeToString()), "place of a tensor")
+    proto = onnx.ModelProto.FromString(bytes(sections["graph"]))
+    proto.graph.initializer[0].dims[0] = 2**62
+    refused(repacked(graph=proto.SerializeToString()), "place of a tensor")
+    refused(repacked(weights=bytes(sections["weights"]) + b"x"), "size of the weights")
+
+
+def test_newer_versions_say_so() -> None:
+    newer = bytearray(GOOD)
+    struct.pack_into("<I", newer, 32, 2)
+    assert "Update" in refused(bytes(newer), "container version 2").remedy
+
+
+@pytest.mark.parametrize(
+    ("head", "says"),
+    [
+        (b"", "empty"),
+        (b"CYPTRKNN" + struct.pack("<QQ", 1, 3), "encrypted model of the vendor .level 3"),
+        (b"CYPTRKNN", "encrypted"),
+        (b"VPMN" + bytes(60), "VPMN"),
+        (b"RKNX" + bytes(60), "RKNX"),
+        (b"\x18\x00\x00\x00RKNN" + bytes(60), "FlatBuffer"),
+        (b"RKNN" + bytes(20) + b"SHDR" + bytes(40), "rknnop"),
+        (b"RKNN" + bytes(60), "compiled model of the vendor"),
+        (b"RKNN", "compiled model of the vendor"),
+        (b"\x08\x0a\x12\x07pytorch" + bytes(60), "no .rknn file"),
+    ],
+)
+def test_foreign_files_are_named(head: bytes, says: str) -> None:
+    refused(head, says)
+    refused(head + bytes(5000), says if head else "no .rknn")
+
+
+def test_vendor_files_of_the_zoo_are_named_without_reading_them(zoo: Path) -> None:
+    files = sorted((zoo / "rknn_vendor").iterdir())
+    kinds = {path.name: foreign_kind(path.read_bytes()[:64]) for path in files}
+    assert {name.rpartition(".")[2] for name, kind in kinds.items() if "operator" in kind} == {
+        "rknnop"
+    }
+    for path in files:
+        with pytest.raises(ContainerError, match="vendor") as caught:
+            read_container(path)
+        assert path.name in caught.value.what
+
+
+def test_paths_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ContainerError, match="does not exist"):
+        read_container(tmp_path / "none.rknn")
+    with pytest.raises(ContainerError, match="could not be read"):
+        read_container(tmp_path)
+    path = tmp_path / "a.rknn"
+    path.write_bytes(GOOD)
+    assert same(read_container(path), content())
