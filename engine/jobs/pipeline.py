@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.base.errors import EngineError, RecipeError, UsageError
+from engine.base.errors import EngineError, RecipeError, SimulationError, UsageError
 from engine.base.events import LogLine, NullReporter, Reporter
 from engine.base.findings import Finding
 from engine.build import Provenance
@@ -259,9 +259,15 @@ class Pipeline(StageRunner):
             granularity=options.quantized_method,
             reporter=self.reporter,
         )
-        coverage = tuple(integer_coverage(done.graph))
-        found = tuple(getattr(done, "findings", ()))
-        return QuantizedGraph(key, GraphData(done.graph), done.table, coverage, found)
+        found = list(done.findings)
+        try:
+            coverage = integer_coverage(done.graph)
+        except SimulationError as error:
+            # a graph that does not run fails in the next stage; without room for ONNX Runtime's
+            # temporary file the build is as good as ever
+            coverage = ()
+            found.append(_uncovered(error))
+        return QuantizedGraph(key, GraphData(done.graph), done.table, coverage, tuple(found))
 
     # -- evaluate ------------------------------------------------------------------------------
 
@@ -351,6 +357,17 @@ class Pipeline(StageRunner):
         if self.cache is not None and self.cache.finding is not None:
             found.append(self.cache.finding)
         return tuple(found)
+
+
+def _uncovered(error: SimulationError) -> Finding:
+    return Finding(
+        "coverage-unknown",
+        "warning",
+        "simulator",
+        f"Which layers run in integers could not be read: {error.what}",
+        cause="The folder for temporary files is full or read-only.",
+        remedy="Free space, or set TMPDIR, and build again with --refresh.",
+    )
 
 
 def _array_digest(array: np.ndarray) -> str:

@@ -53,7 +53,8 @@ class GraphData:
 
 
 def _dump(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True).encode("ascii")
+    # not sorted: the order of a quant table is its graph's
+    return json.dumps(value).encode("ascii")
 
 
 def _findings(data: Any) -> tuple[Finding, ...]:
