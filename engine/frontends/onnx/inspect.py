@@ -173,10 +173,16 @@ def _shapes(proto: onnx.ModelProto) -> dict[str, tuple[str, str]]:
             known.update((v.name, v) for v in (*inferred.value_info, *inferred.output))
         except _INFERENCE_ERRORS:
             pass  # a look at a faulty model shows what there is; loading it says what is wrong
-    texts = {}
+    # big graphs have few different types: as bytes they are looked up faster than they are read
+    texts: dict[str, tuple[str, str]] = {}
+    seen: dict[bytes, tuple[str, str]] = {}
     for name, value in known.items():
-        shape, dtype = _type(value)
-        texts[name] = ("?" if shape is None else shape_text(shape), dtype)
+        key = value.type.SerializeToString()
+        found = seen.get(key)
+        if found is None:
+            shape, dtype = _type(value)
+            found = seen[key] = ("?" if shape is None else shape_text(shape), dtype)
+        texts[name] = found
     return texts
 
 

@@ -115,7 +115,7 @@ def _check_texts(place: Path, proto: onnx.ModelProto) -> None:
     texts += [proto.producer_name, proto.producer_version]
     for node in graph.node:
         texts += (node.name, node.op_type, node.domain, *node.input, *node.output)
-        texts.extend(attribute.name for attribute in node.attribute)
+        texts += [attribute.name for attribute in node.attribute]
     for value in (*graph.input, *graph.output):
         texts.append(value.name)
         texts.extend(dim.dim_param for dim in value.type.tensor_type.shape.dim)
