@@ -72,6 +72,7 @@ class Workbench(Shell):
         self._recipe = recipe
         self._state_kept = state_kept
         self._state: dict[str, Any] = uistate.load() if state_kept else {}
+        self._guard = Guard(self.leave, self.save_state)
         self._switching = asyncio.Lock()
         self._changed: set[str] = set()
         self._watch: Watch | None = None
@@ -94,7 +95,7 @@ class Workbench(Shell):
 
     async def on_mount(self) -> None:
         if not self.is_headless:
-            Guard(self.leave, self.save_state).watch(asyncio.get_running_loop())
+            self._guard.watch(asyncio.get_running_loop())
         wanted = "model" if self._argument or self._recipe else str(self._state.get("workspace"))
         await self.show(wanted if wanted in WORKSPACES else "model")
         self.call_after_refresh(self._painted)

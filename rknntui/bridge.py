@@ -27,6 +27,9 @@ __all__ = ["Bridge"]
 TELL_SECONDS = 0.12
 """At most so often a running job is drawn, so that a burst of events leaves time for keys."""
 
+GOODBYE_SECONDS = 0.3
+"""Leaving waits so long for an idle worker to end; it ends anyway, as its pipe is closed."""
+
 
 class Bridge:
     """Queries and jobs for the screens.
@@ -209,5 +212,6 @@ class Bridge:
             with contextlib.suppress(Exception):
                 self._worker = await self._starting
         if self._worker is not None:
-            await self._worker.close()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._worker.close(), GOODBYE_SECONDS)
             self._worker = None

@@ -41,6 +41,8 @@ class Guard:
     Args:
         leave: ends the interface in an orderly way with an exit code; called in its loop.
         last_words: saves what must not be lost; called before the process is ended the hard way.
+
+    Make it before the interface runs: it keeps the terminal's modes to give them back.
     """
 
     def __init__(self, leave: Callable[[int], None], last_words: Callable[[], None]) -> None:

@@ -151,8 +151,7 @@ class JobsWorkspace(Workspace):
     def _fill(self) -> None:
         rows = []
         for record in self._records:
-            ended = record.finished or (time.time() if record.state == "running" else None)
-            seconds = ended - record.started if ended else None
+            seconds = record.finished - record.started if record.finished else None
             mark = "●" if record.id == self._marked else ""
             rows.append((mark, record.started, record.method, record.title, record.state, seconds))
         self.history.set_rows(rows)
