@@ -86,6 +86,10 @@ class FormRows(Rows):
     def on_mount(self) -> None:
         self.rows_changed()
 
+    def on_resize(self) -> None:
+        """The line under the cursor stays in view, also when the first layout comes after it."""
+        self.reveal(self.cursor)
+
     @property
     def option(self) -> Option | None:
         """The option under the cursor."""
