@@ -206,7 +206,9 @@ install() {
     while kill -0 "$pid" 2>/dev/null; do
         if [ -t 2 ]; then
             found=$(grep -c '^Collecting' "$log") || :
-            printf '\rrknntui: %s packages, %s s ' "$found of $total" "$seconds" >&2
+            what="$found of $total packages, "
+            [ "$found" != 0 ] || what=''
+            printf '\rrknntui: %s%s s ' "$what" "$seconds" >&2
         fi
         sleep 1
         seconds=$((seconds + 1))
