@@ -37,6 +37,7 @@ from engine.recipe import Recipe, portable, stage_key
 
 if TYPE_CHECKING:
     from engine.dataset import Dataset, SampleStream
+    from engine.frontends.onnx import Loaded
 
 __all__ = ["BUILD_STAGES", "FLOAT_STAGES", "BuildResult", "Pipeline", "build"]
 
@@ -119,23 +120,32 @@ class Pipeline(StageRunner):
             contents={"model": digest_of(self.model_path), "input_initial_val": hashes},
             extra=extra_of("load") | {"given": hashes, "name": self.model_path.name},
         )
-        return self.run_stage("load", key, self._load, LoadedModel.from_files, self._still_there)
+        return self.run_stage(
+            "load",
+            key,
+            self._load,
+            lambda key, files: LoadedModel.from_files(key, files, lambda: self._read().graph),
+            self._still_there,
+        )
 
     def _load(self, key: str) -> LoadedModel:
+        loaded = self._read()
+        return LoadedModel(key, GraphData(loaded.graph), loaded.source, loaded.findings)
+
+    def _read(self) -> Loaded:
         from engine.frontends.onnx import load_onnx
 
         source = self.recipe.source
         initial: Any = self._initial_values
         if initial is None and source.input_initial_val is not None:
             initial = [None if p is None else Path(p) for p in source.input_initial_val]
-        loaded = load_onnx(
+        return load_onnx(
             self.model_path,
             inputs=source.inputs,
             input_size_list=source.input_size_list,
             input_initial_val=initial,
             outputs=source.outputs,
         )
-        return LoadedModel(key, GraphData(loaded.graph), loaded.source, loaded.findings)
 
     def _still_there(self, loaded: LoadedModel) -> bool:
         """Whether external data of the model is what it was; the model itself is in the key."""

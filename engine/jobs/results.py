@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -31,17 +31,31 @@ Files = dict[str, bytes]
 
 
 class GraphData:
-    """A graph as object and as bytes; the form that is missing is made when it is asked for."""
+    """A graph as object and as bytes; the form that is missing is made when it is asked for.
 
-    def __init__(self, graph: Graph | None = None, data: bytes | None = None) -> None:
+    Args:
+        graph: the object.
+        data: its bytes.
+        again: makes the object anew, where neither of the others was kept.
+    """
+
+    def __init__(
+        self,
+        graph: Graph | None = None,
+        data: bytes | None = None,
+        again: Callable[[], Graph] | None = None,
+    ) -> None:
         self._graph = graph
         self._data = data
+        self._again = again
 
     @cached_property
     def graph(self) -> Graph:
         """The graph."""
         if self._graph is not None:
             return self._graph
+        if self._again is not None:
+            return self._again()
         from engine.graph.ir import Graph
 
         return Graph.from_bytes(self._data or b"")
@@ -63,7 +77,11 @@ def _findings(data: Any) -> tuple[Finding, ...]:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A source model as graph. ``key`` here and below: the hash of what the stage depends on."""
+    """A source model as graph. ``key`` here and below: the hash of what the stage depends on.
+
+    The cache keeps what was noticed and not the graph: the source file is still there, and the
+    optimised graph, which is what later stages need, is kept by its own stage.
+    """
 
     key: str
     graph: GraphData
@@ -73,11 +91,13 @@ class LoadedModel:
     def to_files(self) -> Files:
         """For the cache."""
         facts = {"source": asdict(self.source), "findings": [f.to_dict() for f in self.findings]}
-        return {"graph.onnx": self.graph.data, "facts.json": _dump(facts)}
+        return {"facts.json": _dump(facts)}
 
     @classmethod
-    def from_files(cls, key: str, files: Mapping[str, bytes]) -> LoadedModel:
-        """From the cache."""
+    def from_files(
+        cls, key: str, files: Mapping[str, bytes], again: Callable[[], Graph]
+    ) -> LoadedModel:
+        """From the cache; ``again`` loads the graph, should anybody ask for it."""
         from engine.frontends.onnx import SourceInfo
 
         facts = json.loads(files["facts.json"])
@@ -85,7 +105,7 @@ class LoadedModel:
         source["files"] = tuple((name, digest) for name, digest in source["files"])
         return cls(
             key,
-            GraphData(data=files["graph.onnx"]),
+            GraphData(again=again),
             SourceInfo(**source),
             _findings(facts["findings"]),
         )
