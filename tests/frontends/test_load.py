@@ -457,3 +457,35 @@ def test_models_without_a_graph_or_opset(tmp_path: Path) -> None:
     path.write_bytes(model.SerializeToString())
     with pytest.raises(SourceModelError, match="IR version 99"):
         load_onnx(path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (lambda t: t.dims.append(1 << 40), "instead of"),
+        (lambda t: t.dims.__setitem__(0, -6), "dimension -6"),
+        (lambda t: setattr(t, "raw_data", t.raw_data[:-4]), "holds 644 bytes instead of 648"),
+        (lambda t: setattr(t, "data_type", 77), "unknown type 77"),
+        (lambda t: t.ClearField("raw_data"), "holds 0 numbers instead of 162"),
+    ],
+)
+def test_constants_that_do_not_hold_what_they_say(
+    save: Save, damage: Callable[[onnx.TensorProto], object], what: str
+) -> None:
+    model = float_net()
+    damage(model.graph.initializer[0])
+    with pytest.raises(SourceModelError, match=f"'w1'.*{what}"):
+        load_onnx(save(model))
+
+
+def test_a_file_above_two_gibibytes_is_refused_without_reading_it(tmp_path: Path) -> None:
+    path = tmp_path / "huge.onnx"
+    size = 3 << 30
+    head = b"\x08\x08\x3a" + b"".join(
+        bytes([(size >> shift & 0x7F) | (0x80 if shift < 28 else 0)]) for shift in range(0, 35, 7)
+    )
+    with path.open("wb") as stream:
+        stream.write(head)
+        stream.truncate(len(head) + size)  # sparse: takes no room
+    with pytest.raises(SourceModelError, match="is read up to 2147483647"):
+        load_onnx(path)

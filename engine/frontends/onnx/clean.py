@@ -41,9 +41,12 @@ def clean(proto: onnx.ModelProto) -> None:
             del node.metadata_props[:]
         if node.domain in STANDARD_DOMAINS:
             node.domain = ""
-    for item in (*graph.initializer, *graph.input, *graph.output):
-        if item.doc_string:
-            item.ClearField("doc_string")
+    for tensor in graph.initializer:
+        if tensor.doc_string:
+            tensor.ClearField("doc_string")
+    for value in (*graph.input, *graph.output):
+        if value.doc_string:
+            value.ClearField("doc_string")
     _name_nodes(graph)
     constants = {tensor.name for tensor in graph.initializer}
     _keep(graph.input, lambda value: value.name not in constants)

@@ -183,7 +183,8 @@ class _Names:
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         taken = {name for node in graph.node for name in (*node.input, *node.output)}
-        taken.update(value.name for value in (*graph.input, *graph.initializer))
+        taken.update(value.name for value in graph.input)
+        taken.update(tensor.name for tensor in graph.initializer)
         self._names = UniqueNames(taken)
         self.constants: list[onnx.TensorProto] = []
 

@@ -13,6 +13,7 @@ from engine.base.errors import GraphError, SourceModelError
 from engine.base.files import read_bounded
 from engine.base.text import printable
 from engine.frontends.onnx.external import load_external
+from engine.frontends.onnx.tensors import check_tensor_sizes
 from engine.frontends.sniff import sniff
 from engine.frontends.wire import TruncatedError, model_fields
 from engine.graph.ir.constants import MAX_PROTO_BYTES, STANDARD_DOMAINS
@@ -67,6 +68,7 @@ def read_onnx(path: str | os.PathLike[str], *, weights: bool = True) -> SourceFi
     files = [(place.name, digest)]
     if weights:
         files += load_external(place, proto.graph)
+        check_tensor_sizes(place, proto.graph)
     return SourceFile(place, proto, opset, digest, tuple(files))
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import onnx
 import onnx_ir as ir
-from google.protobuf.message import (  # type: ignore[import-untyped]
+from google.protobuf.message import (  # type: ignore[import-untyped, unused-ignore]
     DecodeError,
     EncodeError,
 )
