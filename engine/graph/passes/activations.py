@@ -39,7 +39,9 @@ def bounds_of(node: ir.Node) -> tuple[float, float] | None:
         number = float(default) if given is None else same_everywhere(given)
         if number is None:
             return None
-        found.append(float(default) if abs(number) >= _INFINITE and number * default > 0 else number)
+        found.append(
+            float(default) if abs(number) >= _INFINITE and number * default > 0 else number
+        )
     return (found[0], found[1]) if found[0] <= found[1] else None
 
 
@@ -237,7 +239,7 @@ def _number_and_other(node: ir.Node) -> tuple[float | None, ir.Value | None]:
 
 
 def _shifted(clipped: ir.Value) -> tuple[ir.Value, list[ir.Node]] | None:
-    """x and the nodes of ``clip(x + 3, 0, 6)``, where the sum is read nowhere else."""
+    """The source and the nodes of ``clip(x + 3, 0, 6)``, where the sum is read nowhere else."""
     clip = clipped.producer()
     if clip is None or clip.op_type != "Clip" or bounds_of(clip) != (0.0, 6.0):
         return None
@@ -279,7 +281,8 @@ class ActivationsFirst(NodePass):
         inputs = list(passed.inputs)
         for index in range(count):
             value = inputs[index]
-            assert value is not None
+            if value is None:
+                continue
             clamp = edit.insert(
                 node.op_type,
                 [value, *node.inputs[1:]],
@@ -298,20 +301,17 @@ class ActivationsFirst(NodePass):
         edit.absorb(passed, node, credit=False)
         return self.did(f"clamp moved before {name}")
 
-    def _leads_to_fusion(self, value: ir.Value) -> bool:
+    def _leads_to_fusion(self, value: ir.Value, depth: int = 8) -> bool:
         """Whether the value comes, over nodes that a clamp may pass, from one that fuses it."""
-        for _ in range(8):
-            producer = value.producer()
-            if producer is None or not _read_by_one(value):
-                return False
-            if producer.op_type in self._FUSES:
-                return True
-            step = producer.inputs[0]
-            if producer.op_type not in self._PASSED - {"Concat"} or step is None:
-                return False
-            value = step
-        return False
-
-
-def _read_by_one(value: ir.Value) -> bool:
-    return only_reader(value) is not None
+        producer = value.producer()
+        if producer is None or only_reader(value) is None or depth == 0:
+            return False
+        if producer.op_type in self._FUSES:
+            return True
+        if producer.op_type not in self._PASSED:
+            return False
+        count = len(producer.inputs) if producer.op_type == "Concat" else 1
+        return all(
+            step is not None and self._leads_to_fusion(step, depth - 1)
+            for step in producer.inputs[:count]
+        )

@@ -88,7 +88,7 @@ def _normalization(node: ir.Node) -> Affine | None:
     """BatchNormalization of inference: scale / sqrt(var + epsilon) * (x - mean) + bias."""
     source = input_at(node, 0)
     found = [constant_input(node, index) for index in range(1, 5)]
-    if source is None or node.attributes.get_int("training_mode", 0):
+    if source is None or node.attributes.get_int("training_mode", 0) != 0:
         return None
     if any(numbers is None for numbers in found):
         return None

@@ -12,7 +12,14 @@ import onnx_ir as ir
 
 from engine.graph.passes.base import NodePass, Pass
 from engine.graph.passes.editor import Editor, is_dead
-from engine.graph.passes.match import constant_input, input_at, integers, same_everywhere, shape
+from engine.graph.passes.match import (
+    constant_input,
+    input_at,
+    integers,
+    operators,
+    same_everywhere,
+    shape,
+)
 
 __all__ = ["DeadCode", "NoOps", "UnusedConstants"]
 
@@ -58,10 +65,10 @@ class NoOps(NodePass):
     name = "no-ops"
     level = 1
     summary = "Nodes that give their input back are removed."
-    roots = frozenset(
-        "Identity Dropout Cast Transpose Reshape Squeeze Unsqueeze Flatten Expand Tile Resize Slice "
-        "Split Pad Concat Sum MaxPool AveragePool GlobalAveragePool GlobalMaxPool Mul Div Add Sub "
-        "Pow Clip ReduceMean ReduceMax ReduceMin ReduceSum".split()
+    roots = operators(
+        "Identity Dropout Cast Transpose Reshape Squeeze Unsqueeze Flatten Expand Tile Resize "
+        "Slice Split Pad Concat Sum MaxPool AveragePool GlobalAveragePool GlobalMaxPool Mul Div "
+        "Add Sub Pow Clip ReduceMean ReduceMax ReduceMin ReduceSum"
     )
 
     def rewrite(self, node: ir.Node, edit: Editor) -> bool:
@@ -97,9 +104,8 @@ def _kept_input(node: ir.Node) -> int | None:
         training = input_at(node, 2)
         return 0 if training is None or same_everywhere(training) == 0 else None
     if op == "Cast":
-        assert source is not None
-        same = source.dtype is not None and int(source.dtype) == node.attributes.get_int("to", 0)
-        return 0 if same else None
+        known = None if source is None else source.dtype
+        return 0 if known is not None and int(known) == node.attributes.get_int("to", 0) else None
     if op in ("Concat", "Sum"):
         return 0 if len(node.inputs) == 1 else None
     before, after = shape(source), shape(out)
@@ -147,9 +153,9 @@ def _unpadded(node: ir.Node, _: tuple[int, ...]) -> bool:
 def _window_of_one(node: ir.Node, _: tuple[int, ...]) -> bool:
     ints = node.attributes.get_ints
     return (
-        all(k == 1 for k in ints("kernel_shape", None) or [0])
-        and not any(ints("pads", None) or [])
-        and all(s == 1 for s in ints("strides", None) or [])
+        all(k == 1 for k in ints("kernel_shape", (0,)))
+        and not any(ints("pads", ()))
+        and all(s == 1 for s in ints("strides", ()))
     )
 
 

@@ -14,11 +14,12 @@ import onnx_ir as ir
 
 from engine.graph.passes.base import Pass
 from engine.graph.passes.editor import Editor
+from engine.graph.passes.match import operators
 
 __all__ = ["CommonSubexpressions", "DuplicateConstants"]
 
-_RANDOM = frozenset(
-    "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli Dropout".split()
+_RANDOM = operators(
+    "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli Dropout"
 )
 
 # Constants up to this size count as the same input when their contents are equal.
@@ -108,8 +109,10 @@ class DuplicateConstants(Pass):
     def _merge(self, group: list[ir.Value], edit: Editor) -> None:
         known: dict[bytes, ir.Value] = {}
         for value in group:
-            assert value.const_value is not None
-            digest = hashlib.sha256(value.const_value.tobytes()).digest()
+            tensor = value.const_value
+            if tensor is None:
+                continue
+            digest = hashlib.sha256(tensor.tobytes()).digest()
             first = known.setdefault(digest, value)
             if first is not value and value.uses():
                 edit.redirect(value, first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 import onnx_ir as ir
@@ -86,7 +87,7 @@ class Editor:
         With ``inherits`` it is ``wish`` itself: the name of a tensor that gave it up.
         """
         name = wish if inherits else self._value_names.claim(wish)
-        tensor = ir.tensor(np.asarray(array, order="C"), name=name)
+        tensor = ir.Tensor(np.asarray(array, order="C"), name=name)
         value = ir.Value(
             name=name,
             shape=ir.Shape(array.shape),
@@ -109,7 +110,7 @@ class Editor:
             and old not in self._shared
             and not old.is_graph_output()
         ):
-            tensor = ir.tensor(np.asarray(array, order="C"), name=old.name)
+            tensor = ir.Tensor(np.asarray(array, order="C"), name=old.name)
             old.const_value = tensor
             old.shape = ir.Shape(array.shape)
             old.type = ir.TensorType(tensor.dtype)
@@ -135,7 +136,7 @@ class Editor:
             self.touched.extend(use.node for use in uses)
 
     def redirect(self, old: ir.Value, new: ir.Value) -> bool:
-        """Let everything read ``new`` in the place of ``old``; the graph's outputs keep their names.
+        """Let everything read ``new`` in the place of ``old``; the graph's outputs keep names.
 
         Returns:
             False, with nothing done, where both are ends of the graph whose names must stay.
@@ -150,7 +151,7 @@ class Editor:
         old.replace_all_uses_with(new, replace_graph_outputs=True)
         if new.is_initializer():
             self._shared.add(new)
-            self.touched.extend(use.node for use in new.uses()[:_WAKE])
+            self.touched.extend(use.node for use in islice(new.uses(), _WAKE))
         else:
             self.wake(new)
         return True

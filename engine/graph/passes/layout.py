@@ -6,17 +6,17 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.passes.editor import Editor
-from engine.graph.passes.match import array, input_at, integers, shape
+from engine.graph.passes.match import array, input_at, integers, operators, shape
 
 __all__ = ["Region", "inverse", "permutation", "takes_layout"]
 
-_UNARY = frozenset(
-    "Relu Clip Sigmoid Tanh LeakyRelu HardSigmoid HardSwish Elu Selu Celu Softplus Softsign Exp Log "
-    "Sqrt Abs Neg Erf Gelu Mish Reciprocal Floor Ceil Round Sign Cast ThresholdedRelu Identity".split()
+_UNARY = operators(
+    "Relu Clip Sigmoid Tanh LeakyRelu HardSigmoid HardSwish Elu Selu Celu Softplus Softsign Exp "
+    "Log Sqrt Abs Neg Erf Gelu Mish Reciprocal Floor Ceil Round Sign Cast ThresholdedRelu Identity"
 )
-_ELEMENTWISE = frozenset("Add Sub Mul Div Pow Min Max Sum Mean PRelu".split())
+_ELEMENTWISE = operators("Add Sub Mul Div Pow Min Max Sum Mean PRelu")
 _AXIS = {"Concat": 0, "Softmax": -1, "LogSoftmax": -1, "Split": 0}
-_REDUCE = frozenset("ReduceMean ReduceSum ReduceMax ReduceMin".split())
+_REDUCE = operators("ReduceMean ReduceSum ReduceMax ReduceMin")
 
 
 def permutation(node: ir.Node) -> tuple[int, ...] | None:
@@ -160,9 +160,10 @@ class Region:
             and all(use.node in self.nodes for use in entry.outputs[0].uses())
             for entry in self.entries
         )
-        kept = sum(node.outputs[0].is_graph_output() for node in self.removed_exits)
-        exits = len(self.removed_exits) - kept
-        return gone + exits - len(self.exits) - len(self.foreign)
+        # a tensor can take the name of one output of the graph; more need an Identity each
+        ends = [n.inputs[0] for n in self.removed_exits if n.outputs[0].is_graph_output()]
+        kept = len(ends) - len(set(ends))
+        return gone + len(self.removed_exits) - kept - len(self.exits) - len(self.foreign)
 
     def rewrite(self, edit: Editor, order: dict[ir.Node, int]) -> None:
         """Change the layout; tensors that are read outside keep name and layout."""
@@ -214,8 +215,7 @@ class Region:
             return edit.constant(full.transpose(self.back), f"{value.name}_transposed")
         if maker is not None and maker in self.entries and maker.inputs[0] is not None:
             return maker.inputs[0]
-        dims = shape(value)
-        assert dims is not None
+        dims = shape(value) or ()
         brought = edit.insert(
             "Transpose",
             [value],
@@ -226,9 +226,7 @@ class Region:
         )
         return brought.outputs[0]
 
-    def _adapt_parameters(
-        self, node: ir.Node, inputs: list[ir.Value | None], edit: Editor
-    ) -> None:
+    def _adapt_parameters(self, node: ir.Node, inputs: list[ir.Value | None], edit: Editor) -> None:
         rank, op = len(self.perm), node.op_type
         if op in _AXIS:
             axis = node.attributes.get_int("axis", _AXIS[op]) % rank
@@ -241,8 +239,8 @@ class Region:
             inputs[3] = edit.constant(np.array(axes, np.int64), f"{node.name}_axes")
         elif op == "Pad":
             given = input_at(node, 3)
-            axes = integers(node, 3) if given is not None else list(range(rank))
-            moved = [self.perm[axis % rank] for axis in axes or []]
+            chosen = list(range(rank)) if given is None else integers(node, 3)
+            moved = [self.perm[axis % rank] for axis in chosen or []]
             inputs.extend([None] * (4 - len(inputs)))
             inputs[3] = edit.constant(np.array(moved, np.int64), f"{node.name}_axes")
 

@@ -29,7 +29,9 @@ class FoldAfter(NodePass):
 
     name = "fold-into-weights"
     level = 2
-    summary = "BatchNormalization, Mul, Add, Sub, Div after Conv, ConvTranspose, Gemm go into its weights."
+    summary = (
+        "Scales and offsets (BatchNormalization, Mul, Add...) after Conv or Gemm become weights."
+    )
     keeps_bits = False
     roots = AFFINE_OPS
 
@@ -65,7 +67,9 @@ class FoldBefore(NodePass):
 
     name = "fold-ahead-into-weights"
     level = 2
-    summary = "BatchNormalization, Mul, Add, Sub, Div before Conv or Gemm go into its weights."
+    summary = (
+        "Scales and offsets (BatchNormalization, Mul, Add...) before Conv or Gemm become weights."
+    )
     keeps_bits = False
     roots = AFFINE_OPS
 
@@ -146,8 +150,11 @@ def _times(node: ir.Node, weight: np.ndarray, scale: np.ndarray) -> np.ndarray:
         scaled: np.ndarray = split * scale.reshape(groups, 1, -1, 1)
         return scaled.reshape(weight.shape)
     if node.op_type == "Gemm" and not node.attributes.get_int("transB", 0):
-        return weight * scale
-    return weight * scale.reshape(-1, *(1,) * (weight.ndim - 1))
+        wide = scale
+    else:
+        wide = scale.reshape(-1, *(1,) * (weight.ndim - 1))
+    product: np.ndarray = weight * wide
+    return product
 
 
 def _scale_matmul(node: ir.Node, weight: np.ndarray, affine: Affine, edit: Editor) -> str:
@@ -173,7 +180,7 @@ def _scale_inputs(node: ir.Node, affine: Affine, edit: Editor) -> str:
         return f"the bias of {node.name} is computed"
     groups = 1
     if node.op_type == "Gemm":
-        if not _plain_gemm(node) or node.attributes.get_int("transA", 0):
+        if not _plain_gemm(node) or node.attributes.get_int("transA", 0) != 0:
             return f"{node.name} scales or transposes its operands itself"
         if not node.attributes.get_int("transB", 0):
             return f"{node.name} is not in canonical form"

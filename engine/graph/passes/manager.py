@@ -154,10 +154,10 @@ def run_pipeline(graph: Graph, pipeline: Pipeline, reporter: Reporter | None = N
             cause=f"One of the passes that changed it made a mistake: {changed}.",
             remedy="Build with a lower optimization level, and report this.",
         ) from error
-    for one in done:
-        if one.modified:
-            what = ", ".join(f"{count} x {text}" for text, count in one.counts.items())
-            told.emit(LogLine(f"{one.name}: {what}", "debug"))
+    for record in done:
+        if record.modified:
+            what = ", ".join(f"{count} x {text}" for text, count in record.counts.items())
+            told.emit(LogLine(f"{record.name}: {what}", "debug"))
     return Optimised(result, tuple(done))
 
 

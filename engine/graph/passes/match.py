@@ -11,14 +11,16 @@ __all__ = [
     "input_at",
     "integers",
     "is_constant",
-    "is_float",
     "only_reader",
-    "read_once",
+    "operators",
     "same_everywhere",
     "shape",
 ]
 
-FLOATS = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE})
+
+def operators(names: str) -> frozenset[str]:
+    """The names of operators in a text, separated by blanks."""
+    return frozenset(names.split())
 
 
 def is_constant(value: ir.Value | None) -> bool:
@@ -58,22 +60,12 @@ def shape(value: ir.Value | None) -> tuple[int, ...] | None:
     return dims if all(isinstance(dim, int) for dim in dims) else None  # type: ignore[return-value]
 
 
-def is_float(value: ir.Value | None) -> bool:
-    """Whether the value is known to hold floats of 16, 32 or 64 bits."""
-    return value is not None and value.dtype in FLOATS
-
-
-def read_once(value: ir.Value) -> bool:
-    """Whether exactly one input of one node reads the value, and it is no output of the graph."""
-    return not value.is_graph_output() and len(value.uses()) == 1
-
-
 def only_reader(value: ir.Value) -> ir.Node | None:
     """The node that alone reads the value, once."""
     if value.is_graph_output():
         return None
     uses = value.uses()
-    return uses[0].node if len(uses) == 1 else None
+    return next(iter(uses)).node if len(uses) == 1 else None
 
 
 def same_everywhere(value: ir.Value | None) -> float | None:

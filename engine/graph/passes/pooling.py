@@ -35,7 +35,7 @@ class CanonicalPooling(NodePass):
     roots = frozenset({"ReduceMean", "AveragePool"})
 
     def rewrite(self, node: ir.Node, edit: Editor) -> bool:
-        """One ReduceMean or AveragePool of a float tensor (N, C, ...) with at least one more axis."""
+        """One ReduceMean or AveragePool of a float tensor (N, C, ...) of rank 3 or more."""
         dims = shape(node.inputs[0])
         source = node.inputs[0]
         if dims is None or source is None or len(dims) < 3 or source.dtype != ir.DataType.FLOAT:
@@ -65,9 +65,9 @@ class CanonicalPooling(NodePass):
         self, node: ir.Node, source: ir.Value, dims: tuple[int, ...], edit: Editor
     ) -> bool:
         get = node.attributes.get_ints
-        if tuple(get("kernel_shape", None) or ()) != dims[2:]:
+        if tuple(get("kernel_shape", ())) != dims[2:]:
             return False
-        if any(get("pads", None) or []) or any(d != 1 for d in get("dilations", None) or []):
+        if any(get("pads", ())) or any(d != 1 for d in get("dilations", ())):
             return self.near(node, "it is padded or dilated")
         after = shape(node.outputs[0])
         if after is None or any(dim != 1 for dim in after[2:]):
@@ -156,7 +156,9 @@ def _window_pads(node: ir.Node, value: float | None) -> tuple[list[int] | None, 
     elif value != 0:
         return None, "it does not pad with zeros"
     if node.op_type == "Conv":
-        return (pads, "") if constant_input(node, 1) is not None else (None, "the weight is computed")
+        return (
+            (pads, "") if constant_input(node, 1) is not None else (None, "the weight is computed")
+        )
     if node.attributes.get_int("ceil_mode", 0):
         return None, f"{node.name} rounds its size up"
     counted = node.attributes.get_int("count_include_pad", 0)

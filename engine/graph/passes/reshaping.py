@@ -17,7 +17,15 @@ import onnx_ir as ir
 
 from engine.graph.passes.base import NodePass
 from engine.graph.passes.editor import Editor
-from engine.graph.passes.match import constant_input, input_at, integers, is_constant, only_reader, shape
+from engine.graph.passes.match import (
+    constant_input,
+    input_at,
+    integers,
+    is_constant,
+    only_reader,
+    operators,
+    shape,
+)
 
 __all__ = ["CanonicalReshape", "CanonicalSlice", "ReshapePairs"]
 
@@ -71,9 +79,9 @@ class ReshapePairs(NodePass):
     keeps_bits = False  # the bits stay, but the neighbours of Q/DQ nodes would change
     roots = frozenset({"Reshape"})
 
-    _INNER = frozenset(
+    _INNER = operators(
         "Relu LeakyRelu Sigmoid Tanh HardSigmoid HardSwish Elu Softplus Erf Exp Sqrt Abs Neg Gelu "
-        "Softmax LogSoftmax".split()
+        "Softmax LogSoftmax"
     )
 
     def rewrite(self, node: ir.Node, edit: Editor) -> bool:
