@@ -37,11 +37,11 @@ def _decibel(value: float) -> str:
 def rank_fields() -> tuple[Field, ...]:
     """Position, layer, operator, SQNR, cosine and distance, entire and single."""
 
-    def bad_decibel(value: float) -> str:
-        return "bad" if value < _LOW_DB else ""
+    def bad_decibel(value: float | None) -> str:
+        return "bad" if value is not None and value < _LOW_DB else ""
 
-    def bad_cosine(value: float) -> str:
-        return "bad" if value < _LOW_COSINE else ""
+    def bad_cosine(value: float | None) -> str:
+        return "bad" if value is not None and value < _LOW_COSINE else ""
 
     def distance(value: float) -> str:
         return f"{value:.4g}"

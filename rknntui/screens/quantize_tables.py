@@ -21,7 +21,7 @@ def layer_fields() -> tuple[Field, ...]:
     return (
         Field("layer", Column("layer", 16, grow=3, text=_name)),
         Field("op", Column("op", 14)),
-        Field("how", Column("runs in", 9, style=lambda v: "good" if "✓" in v else "warn")),
+        Field("how", Column("runs in", 9, style=lambda v: "good" if v and "✓" in v else "warn")),
         Field("kernel", Column("kernel", 18), 90),
         Field("reason", Column("why not in integers", 10, grow=2, text=_name)),
     )

@@ -111,7 +111,10 @@ class Table(Rows):
         ]
         if self.sort_column is not None:
             column = self.sort_column
-            order.sort(key=lambda index: _key(self.rows[index][column]), reverse=self.descending)
+            known = [index for index in order if self.rows[index][column] is not None]
+            missing = [index for index in order if self.rows[index][column] is None]
+            known.sort(key=lambda index: _key(self.rows[index][column]), reverse=self.descending)
+            order = known + missing
         self._order = order
         if keep is not None and keep in order:
             self.set_reactive(Rows.cursor, order.index(keep))
@@ -179,9 +182,7 @@ class Table(Rows):
 
 
 def _key(value: Any) -> tuple[int, Any]:
-    """Numbers before texts, nothing last."""
-    if value is None:
-        return (2, "")
+    """Numbers before texts."""
     if isinstance(value, int | float):
         return (0, value)
     return (1, str(value).lower())

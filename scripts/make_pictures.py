@@ -1,0 +1,165 @@
+"""Make the pictures of every workspace in ``docs/pictures``: the demo, at 80x24 and 120x40.
+
+Runs the workbench headless over a real worker with a home of its own, drives it by keys and saves
+what is on the screen as SVG. Usage: ``python scripts/make_pictures.py [FOLDER]``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+    from rknntui.app import Workbench
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SIZES = ((80, 24), (120, 40))
+PATIENCE = 60.0
+
+
+def main() -> None:
+    """Make all pictures, or tell which screen never came."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else REPOSITORY / "docs" / "pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as home:
+        for name in ("CONFIG", "STATE", "CACHE", "DATA"):
+            os.environ[f"XDG_{name}_HOME"] = str(Path(home) / name.lower())
+        os.environ["HOME"] = home
+        os.environ["TERM"], os.environ["COLORTERM"] = "xterm-256color", "truecolor"
+        os.environ.pop("NO_COLOR", None)
+        os.chdir(home)
+        recipe = _demo(Path(home))
+        for size in SIZES:
+            asyncio.run(_pictures(folder, recipe, size))
+
+
+def _demo(home: Path) -> Path:
+    """The demo's files under a short path, as a user would have them."""
+    import shutil
+
+    from rknntui.demo import demo_folder
+
+    place = home / "digits"
+    shutil.copytree(demo_folder(), place, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    recipe = place / "digits.yaml"
+    recipe.write_text(
+        "version: 1\n"
+        "source: {model: digits_demo.onnx}\n"
+        "preprocess: {mean_values: [[127.5]], std_values: [[127.5]]}\n"
+        "dataset: {dataset: dataset.txt}\n",
+        encoding="utf-8",
+    )
+    return recipe
+
+
+class Camera:
+    """Drives one workbench and takes its pictures."""
+
+    def __init__(self, pilot: Pilot[None], folder: Path, size: tuple[int, int]) -> None:
+        self.pilot, self.folder, self.size = pilot, folder, size
+
+    async def until(self, true: Callable[[], object], what: str) -> None:
+        """Wait for something to become true."""
+        for _ in range(int(PATIENCE / 0.05)):
+            await self.pilot.pause(0.05)
+            if true():
+                await self.pilot.pause(0.4)
+                return
+        raise SystemExit(f"{self.size}: never: {what}\n{_text(self.pilot.app)}")
+
+    async def sees(self, text: str) -> None:
+        """Wait for a text on the screen."""
+        await self.until(lambda: text in _text(self.pilot.app), text)
+
+    async def press(self, *keys: str) -> None:
+        """Press keys."""
+        await self.pilot.press(*keys)
+
+    def take(self, name: str) -> None:
+        """Save what is on the screen."""
+        self.pilot.app.clear_notifications()
+        svg = _smaller(self.pilot.app.export_screenshot(title="RKNN TUI"))
+        width, height = self.size
+        (self.folder / f"{name}-{width}x{height}.svg").write_text(svg, encoding="utf-8")
+
+
+async def _pictures(folder: Path, recipe: Path, size: tuple[int, int]) -> None:
+    from rknntui.app import Workbench
+
+    app = Workbench(str(recipe), state_kept=False)
+    os.chdir(recipe.parent)
+    async with app.run_test(size=size) as pilot:
+        camera = Camera(pilot, folder, size)
+        await camera.until(lambda: app.session.model is not None, "the model")
+        await _before_the_build(camera, app)
+        await _after_the_build(camera, size)
+
+
+async def _before_the_build(camera: Camera, app: Workbench) -> None:
+    await camera.press("down", "down", "down", "down")
+    await camera.sees("Weights")
+    camera.take("model")
+    await camera.press("2")
+    await camera.until(lambda: app.session.yaml, "the checked recipe")
+    await camera.press(*["down"] * 5)
+    await camera.sees("Subtracted from every pixel")
+    camera.take("configure")
+    await camera.press("3")
+    await camera.sees("✓ -1..1")
+    await camera.press("down", "down", "down")
+    await camera.sees("003.png →")
+    camera.take("dataset")
+    await camera.press("4", "b")
+    await camera.sees("✓ built")
+    camera.take("quantize")
+
+
+async def _after_the_build(camera: Camera, size: tuple[int, int]) -> None:
+    await camera.press("5", "r")
+    await camera.sees("by SQNR")
+    await camera.press("enter")
+    await camera.sees("range of the integers")
+    camera.take("histograms")
+    await camera.press("escape")
+    await camera.sees("by SQNR")
+    camera.take("accuracy")
+    await camera.press("6", "n")
+    await camera.sees("000.png")
+    await camera.press("r")
+    await camera.sees("Top 5")
+    camera.take("run")
+    await camera.press("7")
+    await camera.sees("accuracy")
+    camera.take("jobs")
+    await camera.press("question_mark")
+    await camera.sees("Everywhere" if size[1] > 30 else "Esc close")
+    camera.take("help")
+    await camera.press("escape", "ctrl+p")
+    await camera.pilot.pause(1.5)
+    camera.take("palette")
+
+
+def _text(app: object) -> str:
+    strips = app.screen._compositor.render_strips()  # type: ignore[attr-defined]
+    return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+def _smaller(svg: str) -> str:
+    """Without the fonts that a viewer would fetch from elsewhere, and with one name for all."""
+    svg = re.sub(r"@font-face\s*\{[^}]*\}", "", svg)
+    svg = re.sub(r"terminal-\d+", "t", svg)
+    svg = svg.replace("Fira Code", "monospace")
+    return re.sub(r"\n\s+", "\n", svg)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(REPOSITORY))
+    main()
