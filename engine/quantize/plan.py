@@ -9,36 +9,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph, infer_shapes
+from engine.quantize.forms import (
+    WeightPlan,
+    clamp_bounds,
+    data_inputs,
+    has_constant_matrix,
+    is_constant,
+    is_float,
+    name_of,
+    pads_with_zero,
+    pools_beyond,
+    weight_plan,
+)
 from engine.quantize.operators import ARITHMETIC, LAYOUT, WEIGHTED, Role, reason_for, role_of
 
-__all__ = ["Clamp", "ConcatPlan", "Plan", "WeightPlan", "is_quantized_source", "plan"]
+__all__ = [
+    "Clamp",
+    "ConcatPlan",
+    "Plan",
+    "is_quantized_source",
+    "layout_outputs",
+    "plan",
+    "root_of",
+]
 
 QDQ_OPS = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
 
-# Operators whose activations are all of their inputs; the others have one, input 0.
-_VARIADIC = frozenset({"Concat", "MatMul", "Add", "Mul", "Sub", "Div", "Min", "Max"})
-
 _ACTIVE = frozenset({Role.INTEGER, Role.SHARE, Role.CLAMP, Role.EMULATED})
-
-
-@dataclass(frozen=True)
-class WeightPlan:
-    """The constants of one weighted node.
-
-    Attributes:
-        weight, bias: names of constants; ``bias`` is None without one.
-        axis: the axis of output channels in the weight; None where the operator's form (a grouped
-            transposed convolution, a stack of matrices) has no scale per output channel.
-    """
-
-    node: str
-    weight: str
-    bias: str | None
-    axis: int | None
 
 
 @dataclass(frozen=True)
@@ -109,33 +109,6 @@ def plan(graph: Graph) -> Plan:
     return _Planner(graph).run()
 
 
-def _name(value: ir.Value) -> str:
-    return value.name or ""
-
-
-def _is_float(value: ir.Value) -> bool:
-    return value.dtype == ir.DataType.FLOAT
-
-
-def _array(value: ir.Value | None) -> np.ndarray | None:
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
-    return None if tensor is None else tensor.numpy()
-
-
-def _is_constant(value: ir.Value) -> bool:
-    return ir.convenience.get_const_tensor(value) is not None
-
-
-def _input(node: ir.Node, index: int) -> ir.Value | None:
-    return node.inputs[index] if index < len(node.inputs) else None
-
-
-def data_inputs(node: ir.Node) -> list[ir.Value]:
-    """The inputs of a node that carry activations or constants in their place."""
-    chosen = node.inputs if node.op_type in _VARIADIC else node.inputs[:1]
-    return [value for value in chosen if value is not None]
-
-
 class _Planner:
     """One run of :func:`plan`: roles from nodes, then from their neighbours, then tensors."""
 
@@ -168,17 +141,17 @@ class _Planner:
     def _first_role(self, node: ir.Node) -> str:
         """Set the role that the node has by itself; the reason where it must stay in float."""
         name = node.name or ""
-        if not node.outputs or not _is_float(node.outputs[0]):
-            if any(value is not None and _is_float(value) for value in node.inputs):
+        if not node.outputs or not is_float(node.outputs[0]):
+            if any(value is not None and is_float(value) for value in node.inputs):
                 self._roles[name] = Role.FLOAT
                 self._reasons[name] = f"{node.op_type} gives no float tensor"
             return ""  # shapes and indices are no layers
         if node.domain not in ("", "ai.onnx"):
             return f"{node.domain}.{node.op_type} is no ONNX operator"
         data = data_inputs(node)
-        if not data or all(_is_constant(value) for value in data):
+        if not data or all(is_constant(value) for value in data):
             return "it only has constants"
-        if not all(_is_float(value) for value in data):
+        if not all(is_float(value) for value in data):
             return f"its input is {data[0].dtype}, not float32"
         role = role_of(node.op_type)
         self._roles[name] = role
@@ -189,21 +162,21 @@ class _Planner:
     def _special(self, node: ir.Node) -> str:
         """Conditions of single operators; the reason where they are not met."""
         name, op = node.name or "", node.op_type
-        if op in WEIGHTED and not (op == "MatMul" and not _has_constant_matrix(node)):
-            weight, reason = _weight_plan(node)
+        if op in WEIGHTED and not (op == "MatMul" and not has_constant_matrix(node)):
+            weight, reason = weight_plan(node)
             if weight is None:
                 return reason
             self._weights[name] = weight
         if op == "Resize" and node.attributes.get_string("mode", "nearest") != "nearest":
             self._roles[name] = Role.EMULATED
-        if op == "Pad" and not _pads_with_finite_constant(node):
-            return "its padding value is no finite constant"
-        if op == "AveragePool" and _pools_beyond(node):
+        if op == "Pad" and not pads_with_zero(node):
+            return "its padding value is not 0"
+        if op == "AveragePool" and pools_beyond(node):
             self._guarded.add(name)
             self._roles[name] = Role.EMULATED
             self._reasons[name] = "ONNX Runtime's integer AveragePool is wrong with these windows"
             return ""
-        if op == "Clip" and _bounds(node) is None:
+        if op == "Clip" and clamp_bounds(node) is None:
             self._roles[name] = Role.EMULATED
         if self._roles[name] is Role.EMULATED:
             self._reasons[name] = reason_for(op)
@@ -230,7 +203,7 @@ class _Planner:
             )
             if not passive or self._role(node) not in _ACTIVE:
                 continue
-            producers = [v.producer() for v in data_inputs(node) if not _is_constant(v)]
+            producers = [v.producer() for v in data_inputs(node) if not is_constant(v)]
             if all(p is not None and (p.name or "") in fed for p in producers):
                 fed.add(node.name or "")
                 candidates.append(node)
@@ -249,15 +222,15 @@ class _Planner:
         for node in self._nodes:
             if self._role(node) is not Role.CLAMP:
                 continue
-            value, bounds = node.inputs[0], _bounds(node)
+            value, bounds = node.inputs[0], clamp_bounds(node)
             if value is None or bounds is None:
                 continue
-            chain = chains.get(_name(value), ())
+            chain = chains.get(name_of(value), ())
             writer = self._role(value.producer())
             before = bool(chain) or writer in (Role.INTEGER, Role.EMULATED)
             if before and len(value.uses()) == 1 and not value.is_graph_output():
-                absorbed.add(_name(value))
-                output = _name(node.outputs[0])
+                absorbed.add(name_of(value))
+                output = name_of(node.outputs[0])
                 chains[output] = (*chain, Clamp(node.name or "", *bounds))
             else:
                 self._reasons[node.name or ""] = reason_for(node.op_type)
@@ -275,19 +248,19 @@ class _Planner:
                 continue
             weight = self._weights.get(node.name or "")
             inputs = [v for v in data_inputs(node) if weight is None or v.name != weight.weight]
-            outputs = [v for v in node.outputs if v.name and _is_float(v) and _is_used(v)]
+            outputs = [v for v in node.outputs if v.name and is_float(v) and _is_used(v)]
             for value in inputs:
-                if _is_constant(value):
+                if is_constant(value):
                     # a float kernel takes float constants: a small divisor must not become 0
                     if role is Role.INTEGER:
-                        constants[_name(value)] = None
+                        constants[name_of(value)] = None
                 elif value.name not in absorbed:
-                    tensors[_name(value)] = None
+                    tensors[name_of(value)] = None
             for value in outputs:
                 if value.name not in absorbed:
-                    tensors[_name(value)] = None
+                    tensors[name_of(value)] = None
                 if role is Role.SHARE:
-                    sources[_name(value)] = _name(inputs[0])
+                    sources[name_of(value)] = name_of(inputs[0])
             if node.op_type == "Concat":
                 concats.append(node)
         return Plan(
@@ -304,20 +277,20 @@ class _Planner:
 
     def _concats(self, nodes: list[ir.Node], sources: Mapping[str, str]) -> tuple[ConcatPlan, ...]:
         groups: dict[str, list[ir.Value]] = {}
-        values = {_name(v): v for node in self._nodes for v in (*node.inputs, *node.outputs) if v}
+        values = {name_of(v): v for node in self._nodes for v in (*node.inputs, *node.outputs) if v}
         for name in sources:
             groups.setdefault(root_of(name, sources), []).append(values[name])
         found = []
         for node in nodes:
             roots = dict.fromkeys(
-                root_of(_name(v), sources) for v in data_inputs(node) if not _is_constant(v)
+                root_of(name_of(v), sources) for v in data_inputs(node) if not is_constant(v)
             )
             sharing = tuple(
                 root
                 for root in roots
                 if all(self._only_for(v, node) for v in (values[root], *groups.get(root, ())))
             )
-            found.append(ConcatPlan(_name(node.outputs[0]), sharing))
+            found.append(ConcatPlan(name_of(node.outputs[0]), sharing))
         return tuple(found)
 
     def _only_for(self, value: ir.Value, concat: ir.Node) -> bool:
@@ -344,84 +317,10 @@ def _is_used(value: ir.Value) -> bool:
     return bool(value.uses()) or value.is_graph_output()
 
 
-def _bounds(node: ir.Node) -> tuple[float, float] | None:
-    """The constant bounds of Relu or Clip, None where they are computed."""
-    if node.op_type == "Relu":
-        return 0.0, float("inf")
-    bounds = [float("-inf"), float("inf")]
-    for index in (1, 2):
-        value = _input(node, index)
-        if value is None:
-            continue
-        array = _array(value)
-        if array is None or array.size != 1:
-            return None
-        bounds[index - 1] = float(array.reshape(-1)[0])
-    return bounds[0], bounds[1]
-
-
-def _pads_with_finite_constant(node: ir.Node) -> bool:
-    value = _input(node, 2)
-    if value is None:
-        return True
-    array = _array(value)
-    # another value than 0 could lie outside the input's range, whose scale the output takes
-    return array is not None and not array.any()
-
-
-def _pools_beyond(node: ir.Node) -> bool:
-    """Forms of AveragePool that ONNX Runtime 1.31 computes right in float only.
-
-    Dilations, which it refuses, and ``count_include_pad`` with ``ceil_mode``, where it counts what
-    lies behind the padding.
-    """
-    dilated = any(d != 1 for d in node.attributes.get_ints("dilations", ()))
-    flag = node.attributes.get_int
-    return dilated or bool(flag("ceil_mode", 0) and flag("count_include_pad", 0))
-
-
-def _has_constant_matrix(node: ir.Node) -> bool:
-    right = _input(node, 1)
-    return right is not None and _is_constant(right) and right.name != _name_of(node.inputs[0])
-
-
-def _name_of(value: ir.Value | None) -> str:
-    return "" if value is None else _name(value)
-
-
-def _weight_plan(node: ir.Node) -> tuple[WeightPlan | None, str]:
-    """The constants of Conv, ConvTranspose, Gemm or MatMul; None and a reason where unusable."""
-    op, weight = node.op_type, _array(_input(node, 1))
-    bias = _input(node, 2)
-    if weight is None:
-        return None, "its weights are computed at run time"
-    if weight.dtype != np.float32 or not np.isfinite(weight).all():
-        return None, "its weights are not finite float32 numbers"
-    bias_array = _array(bias)
-    if bias is not None and (bias_array is None or not np.isfinite(bias_array).all()):
-        return None, "its bias is computed at run time or not finite"
-    axis: int | None = 0
-    if op == "ConvTranspose":
-        group = node.attributes.get_int("group", 1)
-        axis = 1 if group == 1 else (0 if weight.shape[1] == 1 else None)
-    elif op == "MatMul":
-        axis = weight.ndim - 1 if weight.ndim == 2 else None
-    elif op == "Gemm":
-        axis = 0 if node.attributes.get_int("transB", 0) else 1
-        if node.attributes.get_float("alpha", 1.0) != 1.0 or (
-            bias is not None and node.attributes.get_float("beta", 1.0) != 1.0
-        ):
-            return None, "a Gemm with alpha or beta has no integer kernel"
-        if bias_array is not None and bias_array.size != weight.shape[axis]:
-            return None, "a Gemm whose bias is no vector has no integer kernel"
-    name = _name_of(node.inputs[1])
-    return WeightPlan(node.name or "", name, _name_of(bias) or None, axis), ""
-
-
 def layout_outputs(graph: Graph) -> dict[str, str]:
     """Output of a node that keeps every value -> its input (for ranges that need no watching)."""
     return {
-        _name(node.outputs[0]): _name_of(node.inputs[0])
+        name_of(node.outputs[0]): name_of(node.inputs[0])
         for node in graph.nodes
         if node.op_type in LAYOUT and node.inputs
     }

@@ -17,8 +17,9 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph, QuantParams, UniqueNames
+from engine.quantize.forms import WeightPlan, data_inputs
 from engine.quantize.operators import Role
-from engine.quantize.plan import Plan, WeightPlan, data_inputs
+from engine.quantize.plan import Plan
 from engine.quantize.scheme import bias_params, quantize_bias, weight_params
 
 __all__ = ["GUARD", "REASON", "insert_qdq", "table_of"]

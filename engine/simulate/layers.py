@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph, QuantParams
+from engine.quantize import GUARD
 
 __all__ = ["QuantizedLayer", "params_of", "quantized_layers"]
 
@@ -92,8 +93,11 @@ def _output(
 ) -> tuple[tuple[str, QuantParams] | None, tuple[ir.Node, ...]]:
     clamps: list[ir.Node] = []
     readers = [use.node for use in value.uses()]
-    while len(readers) == 1 and readers[0].op_type in ("Relu", "Clip"):
-        clamps.append(readers[0])
+    while len(readers) == 1 and (
+        readers[0].op_type in ("Relu", "Clip") or (readers[0].name or "").endswith(GUARD)
+    ):
+        if not (readers[0].name or "").endswith(GUARD):
+            clamps.append(readers[0])
         value = readers[0].outputs[0]
         readers = [use.node for use in value.uses()]
     if len(readers) != 1 or readers[0].op_type != "QuantizeLinear" or value.is_graph_output():

@@ -1,0 +1,147 @@
+"""What single nodes of a float graph look like to the quantizer: constants, bounds, forms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+__all__ = [
+    "WeightPlan",
+    "array_of",
+    "clamp_bounds",
+    "data_inputs",
+    "has_constant_matrix",
+    "input_of",
+    "is_constant",
+    "is_float",
+    "name_of",
+    "pads_with_zero",
+    "pools_beyond",
+    "weight_plan",
+]
+
+# Operators whose activations are all of their inputs; the others have one, input 0.
+_VARIADIC = frozenset({"Concat", "MatMul", "Add", "Mul", "Sub", "Div", "Min", "Max"})
+
+
+@dataclass(frozen=True)
+class WeightPlan:
+    """The constants of one weighted node.
+
+    Attributes:
+        weight, bias: names of constants; ``bias`` is None without one.
+        axis: the axis of output channels in the weight; None where the operator's form (a grouped
+            transposed convolution, a stack of matrices) has no scale per output channel.
+    """
+
+    node: str
+    weight: str
+    bias: str | None
+    axis: int | None
+
+
+def name_of(value: ir.Value | None) -> str:
+    """A value's name; empty for an input that is left out."""
+    return "" if value is None else value.name or ""
+
+
+def is_float(value: ir.Value) -> bool:
+    """Whether a value is float32."""
+    return value.dtype == ir.DataType.FLOAT
+
+
+def array_of(value: ir.Value | None) -> np.ndarray | None:
+    """The array of a constant; None for activations and inputs that are left out."""
+    tensor = None if value is None else ir.convenience.get_const_tensor(value)
+    return None if tensor is None else tensor.numpy()
+
+
+def is_constant(value: ir.Value) -> bool:
+    """Whether a value is an initializer or comes from a Constant node."""
+    return ir.convenience.get_const_tensor(value) is not None
+
+
+def input_of(node: ir.Node, index: int) -> ir.Value | None:
+    """An input by its index; None where it is left out."""
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
+def data_inputs(node: ir.Node) -> list[ir.Value]:
+    """The inputs of a node that carry activations or constants in their place."""
+    chosen = node.inputs if node.op_type in _VARIADIC else node.inputs[:1]
+    return [value for value in chosen if value is not None]
+
+
+def clamp_bounds(node: ir.Node) -> tuple[float, float] | None:
+    """The constant bounds of Relu or Clip, None where they are computed."""
+    if node.op_type == "Relu":
+        return 0.0, float("inf")
+    bounds = [float("-inf"), float("inf")]
+    for index in (1, 2):
+        value = input_of(node, index)
+        if value is None:
+            continue
+        array = array_of(value)
+        if array is None or array.size != 1:
+            return None
+        bounds[index - 1] = float(array.reshape(-1)[0])
+    return bounds[0], bounds[1]
+
+
+def pads_with_zero(node: ir.Node) -> bool:
+    """Whether a Pad node adds zeros, or copies of what is there."""
+    value = input_of(node, 2)
+    if value is None:
+        return True
+    array = array_of(value)
+    # another value than 0 could lie outside the input's range, whose scale the output takes
+    return array is not None and not array.any()
+
+
+def pools_beyond(node: ir.Node) -> bool:
+    """Forms of AveragePool that ONNX Runtime 1.31 computes right in float only.
+
+    Dilations, which it refuses, and ``count_include_pad`` with ``ceil_mode``, where it counts what
+    lies behind the padding.
+    """
+    dilated = any(d != 1 for d in node.attributes.get_ints("dilations", ()))
+    flag = node.attributes.get_int
+    return dilated or bool(flag("ceil_mode", 0) and flag("count_include_pad", 0))
+
+
+def has_constant_matrix(node: ir.Node) -> bool:
+    """Whether input 1 of a MatMul is a constant."""
+    right = input_of(node, 1)
+    return right is not None and is_constant(right) and right.name != name_of(node.inputs[0])
+
+
+def weight_plan(node: ir.Node) -> tuple[WeightPlan | None, str]:
+    """The constants of Conv, ConvTranspose, Gemm or MatMul; None and a reason where unusable."""
+    op, weight = node.op_type, array_of(input_of(node, 1))
+    bias = input_of(node, 2)
+    if weight is None:
+        return None, "its weights are computed at run time"
+    if weight.dtype != np.float32 or not np.isfinite(weight).all():
+        return None, "its weights are not finite float32 numbers"
+    bias_array = array_of(bias)
+    if bias is not None and (bias_array is None or not np.isfinite(bias_array).all()):
+        return None, "its bias is computed at run time or not finite"
+    axis: int | None = 0
+    if op == "ConvTranspose":
+        group = node.attributes.get_int("group", 1)
+        depthwise = group == weight.shape[0] and weight.shape[1] == 1
+        axis = 1 if group == 1 else (0 if depthwise else None)
+    elif op == "MatMul":
+        axis = weight.ndim - 1 if weight.ndim == 2 else None
+    elif op == "Gemm":
+        axis = 0 if node.attributes.get_int("transB", 0) else 1
+        if node.attributes.get_float("alpha", 1.0) != 1.0 or (
+            bias is not None and node.attributes.get_float("beta", 1.0) != 1.0
+        ):
+            return None, "a Gemm with alpha or beta has no integer kernel"
+        if bias_array is not None and bias_array.size != weight.shape[axis]:
+            return None, "a Gemm whose bias is no vector has no integer kernel"
+    name = name_of(node.inputs[1])
+    return WeightPlan(node.name or "", name, name_of(bias) or None, axis), ""

@@ -1,0 +1,148 @@
+"""The simulator against the numpy reference, layer by layer on the same inputs: within 1 LSB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.base.errors import GraphError
+from engine.graph.execute import Session
+from engine.graph.ir import Graph
+from engine.quantize import calibrate, quantize
+from engine.simulate import Simulator, quantized_layers, reference_layer
+from tests.quantize.models import Net, small_cnn
+from tests.simulate.forms import FORMS
+
+Feeds = Iterable[Mapping[str, np.ndarray]]
+
+
+def largest_difference(graph: Graph, calibration: Feeds, evaluation: Feeds) -> tuple[int, int]:
+    """The worst difference in LSB between the simulator and the reference, and the layers seen."""
+    qdq = quantize(graph, calibrate(graph, calibration)).graph
+    layers = quantized_layers(qdq)
+    names = {value.name for layer in layers for value in layer.node.inputs if value is not None}
+    names |= {output[0] for layer in layers for output in layer.outputs if output is not None}
+    wanted = sorted(name for name in names if name)
+    simulator = Simulator(graph, qdq, outputs=wanted)
+    worst = 0
+    for feed in evaluation:
+        values = simulator.run(feed, wanted)
+        for layer in layers:
+            expected = reference_layer(layer, values)
+            outputs = [output for output in layer.outputs if output is not None]
+            for (name, params), integers in zip(outputs, expected, strict=True):
+                found = params.quantize(values[name]).astype(np.int64)
+                worst = max(worst, int(np.abs(found - integers).max()))
+    return worst, len(layers)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([0.01, 1.0, 30.0]))
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+def test_single_operators(form: str, data: Any, seed: int, scale: float) -> None:
+    net = Net(seed)
+    graph = net.graph(FORMS[form](net, data.draw))
+    # samples of twice the calibrated range make values saturate
+    worst, layers = largest_difference(graph, net.feeds(2, scale), net.feeds(1, 2 * scale))
+    assert layers > 0
+    assert worst <= 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", FORMS)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([0.001, 1.0, 300.0]))
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+def test_many_single_operators(form: str, data: Any, seed: int, scale: float) -> None:
+    net = Net(seed)
+    graph = net.graph(FORMS[form](net, data.draw))
+    worst, _ = largest_difference(graph, net.feeds(2, scale), net.feeds(2, 2 * scale))
+    assert worst <= 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_generated_network_layer_by_layer(seed: int) -> None:
+    net, graph = small_cnn(seed)
+    worst, layers = largest_difference(graph, net.feeds(4), net.feeds(3))
+    assert layers > 15
+    assert worst <= 1
+
+
+def test_the_demo_model_layer_by_layer(demo: Path) -> None:
+    from engine.frontends.onnx import load_onnx
+    from engine.graph.passes import optimise
+
+    graph = optimise(load_onnx(demo / "digits_demo.onnx").graph).graph
+    (spec,) = graph.inputs
+    rng = np.random.default_rng(0)
+    feeds = [{spec.name: rng.uniform(-1, 1, spec.shape).astype(np.float32)} for _ in range(6)]
+    worst, layers = largest_difference(graph, feeds[:4], feeds[4:])
+    assert layers > 3
+    assert worst <= 1
+
+
+@pytest.mark.parametrize(
+    ("model", "scale"),
+    [
+        ("onnx/version-RFB-320_without_postprocessing.onnx", 1.0),
+        ("digits/digits.onnx", 1.0),
+    ],
+)
+def test_networks_of_the_zoo_layer_by_layer(zoo: Path, model: str, scale: float) -> None:
+    from engine.frontends.onnx import load_onnx
+    from engine.graph.passes import optimise
+
+    graph = optimise(load_onnx(zoo / model).graph).graph
+    (spec,) = graph.inputs
+    rng = np.random.default_rng(0)
+    feeds = [{spec.name: rng.uniform(-1, 1, spec.shape).astype(np.float32)} for _ in range(3)]
+    worst, layers = largest_difference(graph, feeds[:2], feeds[2:])
+    assert layers >= 14
+    assert worst <= 1
+
+
+def test_the_reference_finds_a_wrong_kernel() -> None:
+    """What would a difference look like: the same layer with another bias is not within 1 LSB."""
+    net, graph = small_cnn()
+    feeds = net.feeds(2)
+    qdq = quantize(graph, calibrate(graph, feeds)).graph
+    layer = quantized_layers(qdq)[0]
+    proto = qdq.to_proto()
+    for tensor in proto.graph.initializer:
+        if tensor.name == "constant1/quantized":
+            bias = np.frombuffer(tensor.raw_data, np.int32)
+            tensor.raw_data = (bias + np.abs(bias).max() + 1000).astype(np.int32).tobytes()
+    other = Graph.from_proto(proto)
+    assert layer.outputs[0] is not None
+    name, params = layer.outputs[0]
+    values = Session(other).run(feeds[0], ["image/dequantized", name])
+    found = params.quantize(values[name]).astype(np.int64)
+    assert np.abs(found - reference_layer(layer, values)[0]).max() > 1
+
+
+def test_dequantized_values_lie_on_the_grid() -> None:
+    net, graph = small_cnn()
+    feeds = net.feeds(2)
+    quantized = quantize(graph, calibrate(graph, feeds))
+    simulator = Simulator(graph, quantized.graph)
+    names = [name for name, params in quantized.table.items() if params.dtype == "int8"]
+    activations = [name for name in names if name in graph.values and graph.constant(name) is None]
+    values = simulator.run(feeds[0], activations)
+    for name in activations:
+        if name in net.inputs:
+            continue
+        params = quantized.table[name]
+        np.testing.assert_array_equal(
+            params.dequantize(params.quantize(values[name])), values[name]
+        )
+
+
+def test_an_unknown_tensor() -> None:
+    net, graph = small_cnn()
+    with pytest.raises(GraphError, match="no tensor"):
+        Simulator(graph).run(net.feeds(1)[0], ["nothing"])
