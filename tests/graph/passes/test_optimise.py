@@ -264,3 +264,13 @@ def test_an_unknown_shape_is_left_alone() -> None:
     assert operators(done.graph) == ["Flatten", "Shape"]
     log = {r.name: r for r in done.log}
     assert log["canonical-reshape"].reasons[0].node == "flatten"
+
+
+def test_the_documentation_lists_every_pass(repository) -> None:
+    rows = [
+        line.split("|")
+        for line in (repository / "docs" / "passes.md").read_text().splitlines()
+        if line.startswith("| `")
+    ]
+    listed = [(r[1].strip(" `"), int(r[2]), r[4].strip() == "yes") for r in rows]
+    assert listed == [(c.name, c.level, c.keeps_bits) for c in PASSES]
