@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.graph.execute import Session
 from engine.graph.ir import Graph, QuantParams, TensorSpec
 from engine.jobs.pack import opened
-from engine.simulate import Simulator
 
 if TYPE_CHECKING:
     from engine.jobs.pipeline import Pipeline
@@ -28,6 +28,7 @@ class Runnable:
         name: of the model.
         quantized: whether it runs in integers; else in float32.
         graph: that runs.
+        session: the simulator's, opened already, so that a run can be timed.
         table: quantization parameters, empty without quantization.
         recipe: of a container, as stored in it.
     """
@@ -36,7 +37,7 @@ class Runnable:
     name: str
     quantized: bool
     graph: Graph
-    simulator: Simulator
+    session: Session
     table: Mapping[str, QuantParams] = field(default_factory=dict)
     recipe: Mapping[str, Any] = field(default_factory=dict)
 
@@ -56,25 +57,19 @@ class Runnable:
         Raises:
             SimulationError: the graph does not run.
         """
-        found = self.simulator.run(feeds)
+        found = self.session.run(feeds)
         return {spec.name: found[spec.name] for spec in self.outputs}
 
     @classmethod
     def of_build(cls, pipeline: Pipeline) -> Runnable:
         """The quantized graph of a pipeline, the optimised one of a build without quantization."""
-        float_graph = pipeline.optimised.graph.graph
+        name = pipeline.model_path.name
         if not pipeline.quantized_build:
-            simulator = Simulator(float_graph, None)
-            return cls(pipeline.build_key, pipeline.model_path.name, False, float_graph, simulator)
+            graph = pipeline.optimised.graph.graph
+            return cls(pipeline.optimised.key, name, False, graph, Session(graph))
         done = pipeline.quantized
-        return cls(
-            done.key,
-            pipeline.model_path.name,
-            True,
-            done.graph.graph,
-            Simulator(float_graph, done.graph.graph),
-            done.table,
-        )
+        graph = done.graph.graph
+        return cls(done.key, name, True, graph, Session(graph), done.table)
 
     @classmethod
     def of_container(cls, path: Path) -> Runnable:
@@ -90,7 +85,7 @@ class Runnable:
             found.name,
             found.quantized,
             graph,
-            Simulator(graph, graph if found.quantized else None),
+            Session(graph),
             found.table or {},
             found.recipe,
         )

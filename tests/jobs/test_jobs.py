@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import resource
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,7 +39,7 @@ from engine.base.events import (
     StageFinished,
     StageStarted,
 )
-from engine.base.process import ProcessId
+from engine.base.process import ProcessId, child_environment
 from engine.jobs import history
 from engine.jobs.cache import StageCache
 from engine.jobs.client import Worker, run_job
@@ -294,6 +297,38 @@ async def test_a_worker_killed_at_a_stage_leaves_nothing_half_done(
     fresh = build(Pipeline(Recipe.from_values(recipe)))
     assert path.read_bytes() == fresh.container
     await worker.close()
+
+
+TWIN = """
+import json, sys
+from engine import EngineError, run_job
+from engine.base.events import Progress
+def tell(event):
+    if isinstance(event, Progress):
+        print("working", flush=True)
+try:
+    run_job("build", {"recipe": json.loads(sys.argv[1])}, tell)
+except EngineError as error:
+    print("ended", error.kind, flush=True)
+"""
+
+
+def test_ctrl_c_cancels_the_blocking_twin(
+    recipe: dict[str, Any], place: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "long.txt").write_text(f"{place}/0.png\n" * 20_000)
+    slow = json.dumps({**recipe, "dataset": str(tmp_path / "long.txt")})
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", TWIN, slow],
+        stdout=subprocess.PIPE,
+        env=child_environment(),
+        text=True,
+    ) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "working\n"
+        client.send_signal(signal.SIGINT)
+        assert client.stdout.read().splitlines()[-1] == "ended cancelled"
+    assert [r.state for r in history.list_jobs()] == ["cancelled"]
 
 
 @pytest.mark.parametrize("stage", BUILD_STAGES)

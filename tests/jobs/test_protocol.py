@@ -169,6 +169,18 @@ async def test_a_killed_worker_is_told_with_its_stage(toy: Worker) -> None:
     assert "Being stubborn" in record.error["what"]
 
 
+async def test_a_worker_told_to_end_writes_that_down(toy: Worker) -> None:
+    job = await toy.submit("stubborn", {})
+    events = job.events()
+    await anext(events)
+    assert toy.pid is not None
+    os.kill(toy.pid, signal.SIGTERM)
+    assert [e async for e in events][-1].state == "failed"  # type: ignore[union-attr]
+    with pytest.raises(WorkerError, match="SIGTERM"):
+        await job.result()
+    assert history.job_record(job.id).state == "failed"
+
+
 async def test_an_idle_worker_ends_with_its_client() -> None:
     worker = await Worker.start(module=TOY)
     pid = (await worker.call("echo", {})) == {} and worker.pid
@@ -291,6 +303,7 @@ async def test_nothing_of_the_current_folder_is_executed(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", ".", os.environ.get("PYTHONPATH", "")]))
     worker = await Worker.start()
     assert (await worker.call("ping"))["pid"] == worker.pid
+    await worker.call("warm")  # numpy, onnx and all that
     await worker.close()
     seen = await Worker.start(module=TOY)
     found = await seen.call("where")
