@@ -125,7 +125,7 @@ class GraphTree(Rows):
             self._groups[group.parent].children.append(("group", index))
 
     def _lay_out(self) -> None:
-        """The rows that are visible, from the groups that are open."""
+        """The rows that are visible; a group of one node is not worth a row of its own."""
         rows = [Entry("root", 0, 0)]
         rows += [Entry("input", i, 1) for i in range(len(self.view["inputs"]))]
         stack: list[tuple[int, int]] = [(0, 0)]
@@ -137,6 +137,8 @@ class GraphTree(Rows):
             while at < len(children):
                 kind, child = children[at]
                 at += 1
+                while kind == "group" and self._groups[child].count == 1:
+                    kind, child = self._groups[child].children[0]
                 rows.append(Entry(kind, child, depth))
                 if kind == "group" and child in self._open:
                     stack += [(index, at), (child, 0)]
@@ -158,7 +160,8 @@ class GraphTree(Rows):
         if entry.kind == "group":
             group = self._groups[entry.at]
             sign = "▾" if entry.at in self._open else "▸"
-            return [(f"{indent}{sign} ", "key"), (printable(group.name, 200), ""), (f"  {group.count}", "dim")]
+            name = printable(group.name, 200)
+            return [(f"{indent}{sign} ", "key"), (name, ""), (f"  {group.count}", "dim")]
         if entry.kind == "node":
             name, op, _, shape, *_ = self.view["nodes"][entry.at]
             return self._leaf(indent, op, self._short(entry.at, name), shape, width)
@@ -178,7 +181,10 @@ class GraphTree(Rows):
         return [*line, (f" {shape}", "dim")] if shape else line
 
     def _short(self, index: int, name: str) -> str:
-        path = self._groups[self._of_node[index]].path
+        group = self._of_node[index]
+        while group and self._groups[group].count == 1:
+            group = self._groups[group].parent
+        path = self._groups[group].path
         return name[len(path) :].lstrip("/") or name if path and name.startswith(path) else name
 
     # -- cursor, groups, search --------------------------------------------------------------------
