@@ -16,7 +16,7 @@ from engine.graph.ir.spec import constant_of
 __all__ = ["Fetch", "expose"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fetch:
     """How one wanted tensor comes out of a run.
 
@@ -32,6 +32,10 @@ class Fetch:
     scale: np.ndarray | None = None
     zero_point: np.ndarray | None = None
     constant: np.ndarray | None = None
+
+    def gives(self, tensor: str) -> bool:
+        """Whether the session's output of this name is the tensor, with nothing left to do."""
+        return self.source == tensor and not self.shift and self.scale is None
 
     def finish(self, array: np.ndarray) -> np.ndarray:
         """The wanted tensor from what the session gave."""
