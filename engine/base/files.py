@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import secrets
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,7 +55,10 @@ def _output_error(path: Path, error: OSError) -> OutputError:
 def atomic_write(
     path: Path, content: bytes | Callable[[BinaryIO], None], *, overwrite: bool = False
 ) -> int:
-    """Write ``content`` to a temporary name in the same folder, then rename it to ``path``.
+    """Write ``content`` to a file without a name in the same folder, then name it ``path``.
+
+    A process that is killed while it writes leaves nothing behind. Where the file system has no
+    files without names, a temporary name is used.
 
     Args:
         path: the file to make.
@@ -77,19 +82,7 @@ def atomic_write(
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "Is a directory")
         try:
-            handle, name = tempfile.mkstemp(
-                prefix=f".{path.name[:40]}.", suffix=".part", dir=path.parent
-            )
-            temporary = Path(name)
-            with os.fdopen(handle, "wb") as stream:
-                if callable(content):
-                    content(stream)
-                else:
-                    stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-                size = os.fstat(stream.fileno()).st_size
-            temporary.chmod(0o666 & ~_UMASK)
+            temporary, size = _written_apart(path, content)
             if overwrite:
                 temporary.replace(path)
             else:
@@ -100,6 +93,51 @@ def atomic_write(
             if temporary is not None:
                 temporary.unlink(missing_ok=True)
     return size
+
+
+def _fill(stream: BinaryIO, content: bytes | Callable[[BinaryIO], None]) -> int:
+    if callable(content):
+        content(stream)
+    else:
+        stream.write(content)
+    stream.flush()
+    os.fsync(stream.fileno())
+    return os.fstat(stream.fileno()).st_size
+
+
+def _written_apart(path: Path, content: bytes | Callable[[BinaryIO], None]) -> tuple[Path, int]:
+    """Write ``content`` whole under a temporary name beside ``path``; its name and size."""
+    try:
+        handle = os.open(path.parent, os.O_TMPFILE | os.O_RDWR, 0o666)
+    except OSError:  # not here, or nothing can be written at all, which the next line tells
+        return _written_named(path, content)
+    with os.fdopen(handle, "w+b") as stream:
+        size = _fill(stream, content)
+        name = path.with_name(f".{path.name[:40]}.{secrets.token_hex(6)}.part")
+        try:
+            # by its descriptor, as proc(5) and open(2) describe it
+            descriptors = os.open("/proc/self/fd", os.O_PATH | os.O_DIRECTORY)
+            try:
+                os.link(str(stream.fileno()), name, src_dir_fd=descriptors, follow_symlinks=True)
+            finally:
+                os.close(descriptors)
+        except OSError:  # no /proc, or a file system that cannot name it
+            stream.seek(0)
+            return _written_named(path, lambda copy: shutil.copyfileobj(stream, copy))
+    return name, size
+
+
+def _written_named(path: Path, content: bytes | Callable[[BinaryIO], None]) -> tuple[Path, int]:
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".part", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            size = _fill(stream, content)
+        temporary.chmod(0o666 & ~_UMASK)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return temporary, size
 
 
 def _rename_new(temporary: Path, path: Path) -> None:
