@@ -216,6 +216,22 @@ def test_custom_operators_are_refused_by_name_and_can_be_cut_off(save: Save) -> 
     verify(load_onnx(path, outputs=["y"]).graph)
 
 
+@pytest.mark.parametrize("opset", [13, 21])
+def test_other_spellings_and_unused_imports_of_domains(save: Save, opset: int) -> None:
+    model = float_net(opset=opset)
+    model.opset_import[0].domain = "ai.onnx"
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    for node in model.graph.node:
+        node.domain = "ai.onnx"
+    path = save(model)
+    loaded = load_onnx(path).graph
+    verify(loaded)
+    assert loaded.model.opset_imports == {"": 21}
+    assert Session(loaded).run({"x": _x()})["y"].shape == (1, 5)
+    assert inspect_onnx(path)[0]["findings"] == []
+    assert graph_view(source_graph(path))["nodes"] == inspect_onnx(path)[1]["nodes"]
+
+
 def test_control_flow_and_unknown_operators_are_refused_by_node(save: Save) -> None:
     branch = helper.make_graph(
         [helper.make_node("Identity", ["x"], ["o"])], "b", [], [tensor("o", 1)]

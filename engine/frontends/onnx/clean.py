@@ -34,6 +34,9 @@ def clean(proto: onnx.ModelProto) -> None:
     del proto.metadata_props[:], proto.training_info[:]
     graph.ClearField("doc_string")
     del graph.metadata_props[:], graph.quantization_annotation[:]
+    for entry in proto.opset_import:
+        if entry.domain in STANDARD_DOMAINS:
+            entry.domain = ""
     for node in graph.node:
         if node.doc_string:
             node.ClearField("doc_string")

@@ -52,8 +52,8 @@ def source_graph(path: str | os.PathLike[str]) -> Graph:
 def inspect_onnx(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Model view and graph view of a file as it is: nothing is converted, cut or sized.
 
-    Takes about 0.2 s for 10,000 nodes, a fifth of :func:`engine.frontends.onnx.load_onnx`; weights
-    in other files are not read. Models that cannot be loaded are shown too, with findings of
+    Takes about a quarter of the time of :func:`engine.frontends.onnx.load_onnx`; weights in other
+    files are not read. Models that cannot be loaded are shown too, with findings of
     severity ``error`` that say why not. Shapes come from ONNX's inference, -1 and ``?`` where it
     does not know them.
 

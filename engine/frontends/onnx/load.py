@@ -107,6 +107,9 @@ def load_onnx(
 def _finish(file: SourceFile) -> Graph:
     proto = file.proto
     proto.ir_version = IR_VERSION
+    # every operator left is one of ONNX's own, so no other import is needed
+    del proto.opset_import[:]
+    proto.opset_import.add(domain="", version=file.opset)
     weights = strip_weights(proto.graph)
     declared = _forget_shapes(proto.graph)
     rewrite_old_operators(proto.graph, file.opset)
