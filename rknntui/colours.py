@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT", "ThemeError", "read_theme", "theme_files"]
 
 DEFAULT = "dark"
+MUTED = 0.62
+"""How far text that matters less is from the background towards the text."""
 LIMIT = 64 << 10
 
 _COLOURS = (
@@ -92,4 +94,8 @@ def _theme(name: str, path: Path, data: dict[str, Any]) -> Theme:
     if ansi:  # Textual's own style sheets use them, but its ansi colour system does not make them
         back, fore = ("ansi_black", "ansi_white") if dark else ("ansi_white", "ansi_black")
         texts = {"ansi-background": back, "ansi-foreground": fore, **texts}
+    elif {"foreground", "background"} <= set(data):
+        # Textual's own is "auto 60%", which a painted line would draw in plain black or white
+        muted = Color.parse(data["background"]).blend(Color.parse(data["foreground"]), MUTED)
+        texts = {"text-muted": muted.hex, **texts}
     return Theme(name, **data, dark=dark, ansi=ansi, variables=texts)

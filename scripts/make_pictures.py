@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parents[1]
 SIZES = ((80, 24), (120, 40))
 PATIENCE = 60.0
+CELL = 12.2
+"""Width of a character in the SVG that Rich writes."""
 
 
 def main() -> None:
@@ -157,7 +159,25 @@ def _smaller(svg: str) -> str:
     svg = re.sub(r"@font-face\s*\{[^}]*\}", "", svg)
     svg = re.sub(r"terminal-\d+", "t", svg)
     svg = svg.replace("Fira Code", "monospace")
-    return re.sub(r"\n\s+", "\n", svg)
+    svg = re.sub(r"\n[ \t]+", "\n", svg)
+    return _TEXT.sub(_trimmed, svg)
+
+
+_TEXT = re.compile(
+    r'<text class="([^"]*)" x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"([^>]*)>'
+    r"((?:&#160;)*)(.*?)((?:&#160;)*)</text>"
+)
+
+
+def _trimmed(found: re.Match[str]) -> str:
+    """Text moved to its first visible character: some viewers drop blanks at the start."""
+    style, x, y, length, rest, before, text, after = found.groups()
+    blank = len("&#160;")
+    if not text:
+        return ""
+    left, right = len(before) // blank * CELL, len(after) // blank * CELL
+    place = f'x="{float(x) + left:g}" y="{y}" textLength="{float(length) - left - right:g}"'
+    return f'<text class="{style}" {place}{rest}>{text}</text>'
 
 
 if __name__ == "__main__":

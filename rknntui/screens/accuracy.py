@@ -48,7 +48,7 @@ class Accuracy(TableWorkspace):
     FIRST_FOCUS = "#ranking"
     ACTIONS = (
         Action("accuracy.analyse", "Analyse", "Compare every layer, simulated.", ("r",), True),
-        Action("accuracy.drill", "Histograms", "Show the layer's values.", ("h",), True),
+        Action("accuracy.drill", "Histograms", "Show the layer's values.", ("d",), True),
         Action("accuracy.node", "Node", "Show the layer in the graph.", ("m",), True),
         Action("accuracy.worst", "Rank by", "Rank by another error, worst first.", ("t",), True),
         Action("accuracy.inputs", "Input…", "Analyse a sample of your own.", ("i",)),
@@ -67,11 +67,12 @@ class Accuracy(TableWorkspace):
         & #layer-facts { height: auto; max-height: 10; }
         &.-stacked #accuracy-body { layout: vertical; }
         &.-stacked RecordView { width: 1fr; height: 1fr; }
-        &.-stacked #layer { width: 1fr; height: 4; }
-        &.-stacked HistogramChart { display: none; }
+        &.-stacked #layer { width: 1fr; height: 16; }
+        &.-stacked.-low #layer { height: 4; }
+        &.-stacked.-low HistogramChart { display: none; }
         &.-drilled RecordView { display: none; }
-        &.-drilled #layer { width: 1fr; height: 1fr; }
-        &.-drilled HistogramChart { display: block; }
+        &.-drilled #layer, &.-stacked.-drilled #layer { width: 1fr; height: 1fr; }
+        &.-drilled HistogramChart, &.-stacked.-low.-drilled HistogramChart { display: block; }
     }
     """
 
@@ -106,7 +107,8 @@ class Accuracy(TableWorkspace):
 
     def on_resize(self) -> None:
         """Side by side where there is room for both."""
-        self.set_class(self.size.width < 120, "-stacked")
+        self.set_class(self.size.width < 140, "-stacked")
+        self.set_class(self.size.height < 30, "-low")
         self.call_after_refresh(self._draw_layer)
 
     # -- the session -----------------------------------------------------------------------------
@@ -232,7 +234,7 @@ class Accuracy(TableWorkspace):
             self.remove_class("-drilled")
             self.query_one("#layer-facts", TextRows).can_focus = False
             self.table.focus()
-            self._moved()
+            self.call_after_refresh(self._moved)
         elif self.session.running is not None:
             self.workbench.action_cancel()
 
@@ -256,7 +258,7 @@ class Accuracy(TableWorkspace):
         pane.set_lines(layer_lines(self._wanted, record, known, width, drilled))
         if known is None or "failed" in known:
             said = "reading the calibration samples …" if drilled and known is None else ""
-            chart.show((), said=said if drilled else "h or Enter shows the histograms")
+            chart.show((), said=said if drilled else "d or Enter shows the histograms")
             return
         low, high = known["low"], known["high"]
         quant = known.get("quant")

@@ -49,11 +49,11 @@ def rank_fields() -> tuple[Field, ...]:
     return (
         Field("number", Column("#", 4, right=True)),
         Field("name", Column("layer", 12, grow=1, text=_name)),
-        Field("op", Column("op", 10, text=_name)),
+        Field("op", Column("op", 9, text=_name)),
         Field("sqnr", Column("SQNR dB", 8, right=True, text=_decibel, style=bad_decibel)),
-        Field("entire", Column("entire cos", 11, right=True, text=_cosine, style=bad_cosine)),
+        Field("entire", Column("entire cos", 10, right=True, text=_cosine, style=bad_cosine)),
         Field("entire_distance", Column("euclid", 9, right=True, text=distance), 100),
-        Field("single", Column("single cos", 11, right=True, text=_cosine, style=bad_cosine)),
+        Field("single", Column("single cos", 10, right=True, text=_cosine, style=bad_cosine)),
         Field("single_distance", Column("euclid", 9, right=True, text=distance), 100),
     )
 

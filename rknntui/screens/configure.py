@@ -53,12 +53,14 @@ class Configure(TableWorkspace):
         & #configure-body { height: 1fr; }
         & #configure-side { width: 2fr; height: 1fr; }
         & OptionForm { width: 3fr; }
-        & #configure-side TextRows { padding: 0 1; }
+        & #configure-side TextRows {
+            padding: 0 1; border-top: solid $panel; border-title-color: $text-muted;
+        }
         & #option-help { height: 2fr; }
         & #issues { height: 1fr; }
         & #diff { height: 1fr; }
         &.-stacked #configure-body { layout: vertical; }
-        &.-stacked #configure-side { width: 1fr; height: 7; }
+        &.-stacked #configure-side { width: 1fr; height: 8; }
         &.-stacked OptionForm { width: 1fr; height: 1fr; }
         &.-stacked #issues, &.-stacked #diff { display: none; }
         &.-stacked.-show-diff #diff { display: block; }
@@ -81,8 +83,15 @@ class Configure(TableWorkspace):
                     yield TextRows(id=name)
 
     def on_mount(self) -> None:
+        for name, title in (
+            ("option-help", "Option"),
+            ("issues", "Problems and findings"),
+            ("diff", "Changes"),
+        ):
+            pane = self.query_one(f"#{name}", TextRows)
+            pane.border_title = title
+            pane.SHOW_CURSOR = name == "issues"
         self.query_one("#option-help", TextRows).can_focus = False
-        self.query_one("#diff", TextRows).SHOW_CURSOR = False
         self.form.rows.cursor = 1
 
     @property

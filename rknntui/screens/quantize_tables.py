@@ -20,7 +20,7 @@ def layer_fields() -> tuple[Field, ...]:
     """Layer, operator, whether and how it runs in integers, why not."""
     return (
         Field("layer", Column("layer", 16, grow=3, text=_name)),
-        Field("op", Column("op", 14)),
+        Field("op", Column("op", 10)),
         Field("how", Column("runs in", 9, style=lambda v: "good" if v and "✓" in v else "warn")),
         Field("kernel", Column("kernel", 18), 90),
         Field("reason", Column("why not in integers", 10, grow=2, text=_name)),

@@ -58,9 +58,8 @@ class Run(TableWorkspace):
         & #inputs-view { height: auto; max-height: 8; }
         & #inputs { height: auto; min-height: 2; max-height: 6; }
         & #run-body { height: 1fr; }
-        & #outputs-view { width: 3fr; }
-        & #top-view { width: 2fr; margin: 0 0 0 1; }
-        &.-stacked #outputs-view { width: 3fr; }
+        & #outputs-view { width: 5fr; }
+        & #top-view { width: 4fr; margin: 0 0 0 1; }
     }
     """
 

@@ -11,7 +11,7 @@ from rknntui.widgets.table import Column
 
 __all__ = ["input_fields", "output_fields", "top_fields", "top_records"]
 
-_BAR = 12
+_BAR = 8
 
 
 def _name(value: Any) -> str:

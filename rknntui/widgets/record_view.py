@@ -47,7 +47,7 @@ class RecordView(Vertical):
     RecordView {
         height: 1fr;
         & > .caption {
-            height: 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis;
+            height: 1; padding: 0 1; color: $text-muted; text-wrap: nowrap; text-overflow: ellipsis;
         }
         &:focus-within > .caption { color: $primary; text-style: bold; }
     }

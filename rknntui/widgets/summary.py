@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine import OPTIONS, summary_sections
@@ -76,22 +76,25 @@ class SummaryRows(TextRows):
 
 def _section_lines(section: Any, width: int) -> list[tuple[Line, int]]:
     """(line, row that it belongs to) of a section; columns aligned, single texts wrapped."""
-    widths = [max((len(r[i]) for r in section.rows if i < len(r)), default=0) for i in range(9)]
-    out: list[tuple[Line, int]] = []
-    if "SQNR" in section.columns:
-        widths = [max(w, len(c)) for w, c in zip(widths, section.columns, strict=False)]
-        widths += [0] * 9
+    rows = [row for row in section.rows if len(row) > 1]
+    headed = [section.columns] if "SQNR" in section.columns and rows else []
+    count = max((len(row) for row in rows), default=0)
+    widths = [max(len(r[i]) for r in [*headed, *rows] if i < len(r)) for i in range(count)]
+    if widths:
+        widths[0] = max(12, widths[0] - max(0, sum(widths) + 2 * (count - 1) - width))
+    out: list[tuple[Line, int]] = [(_cells(head, widths, "dim"), 0) for head in headed]
     for index, row in enumerate(section.rows):
-        if len(row) == 1:
+        if len(row) > 1:
+            out.append((_cells(row, widths, ""), index))
+        else:
             style = "accent" if section.title == "Next" else ""
             out += [([(f"   {t}", style)], index) for t in textwrap.wrap(row[0], width) or [""]]
-            continue
-        spare = sum(widths[: len(row)]) + 2 * (len(row) - 1) - width
-        first = max(12, widths[0] - max(0, spare))
-        cells = [_cut(row[0], first).ljust(first)]
-        cells += [cell.ljust(widths[i]) for i, cell in enumerate(row) if i]
-        out.append(([("   " + "  ".join(cells).rstrip(), "")], index))
     return out
+
+
+def _cells(row: Sequence[str], widths: Sequence[int], style: str) -> Line:
+    cells = [_cut(cell, widths[i]).ljust(widths[i]) for i, cell in enumerate(row)]
+    return [("   " + "  ".join(cells).rstrip(), style)]
 
 
 def _cut(text: str, width: int) -> str:

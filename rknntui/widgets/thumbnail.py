@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from rich.color import Color
 from rich.segment import Segment
@@ -35,9 +36,13 @@ def half_blocks(rows: Sequence[str]) -> list[list[Segment]]:
     for at in range(0, len(rows), 2):
         upper = _pixels(rows[at])
         lower = _pixels(rows[at + 1]) if at + 1 < len(rows) else upper
+        runs = groupby(zip(upper, lower, strict=False))  # fewer colour changes, less traffic
         line = [
-            Segment("▀", Style(color=Color.from_rgb(*top), bgcolor=Color.from_rgb(*bottom)))
-            for top, bottom in zip(upper, lower, strict=False)
+            Segment(
+                "▀" * sum(1 for _ in run),
+                Style(color=Color.from_rgb(*top), bgcolor=Color.from_rgb(*bottom)),
+            )
+            for (top, bottom), run in runs
         ]
         lines.append(line)
     return lines
