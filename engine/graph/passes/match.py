@@ -71,7 +71,7 @@ def only_reader(value: ir.Value) -> ir.Node | None:
 def same_everywhere(value: ir.Value | None) -> float | None:
     """The number that a constant holds in all its elements; None where they differ or are NaN."""
     found = array(value)
-    if found is None or found.size == 0 or found.dtype.kind not in "fiu":
+    if found is None or found.size == 0 or found.dtype.kind not in "fiub":
         return None
     first = found.flat[0]
     return float(first) if bool((found == first).all()) else None

@@ -93,6 +93,8 @@ class PadIntoWindow(NodePass):
             return False
         if reader.inputs[0] is not node.outputs[0]:
             return False
+        if any(v.uses() or v.is_graph_output() for v in reader.outputs[1:]):
+            return self.near(node, f"{reader.name} tells where it found its maxima")
         spatial, reason = _spatial_pads(node)
         if spatial is None:
             return self.near(node, reason)

@@ -126,8 +126,8 @@ def test_a_random_graph_with_qdq(seed) -> None:
 
 
 @pytest.mark.long
-def test_200_random_graphs_with_qdq() -> None:
-    for seed in range(2000, 2200):
+def test_100_random_graphs_with_qdq() -> None:
+    for seed in range(2000, 2100):
         check(seed)
 
 

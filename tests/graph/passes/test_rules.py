@@ -112,6 +112,31 @@ CASES = {
     "a no-op between ends becomes Identity": Case(
         [node("Transpose", "x", "y", perm=[0, 1, 2, 3])], "Identity", "no-ops", tolerance=0
     ),
+    "Dropout with training switched off goes": Case(
+        [node("Dropout", "x ratio training", "a"), node("Tanh", "a", "y")],
+        "Tanh",
+        "no-ops",
+        constants={"ratio": np.array(0.5, np.float32), "training": np.array(False)},
+        tolerance=0,
+    ),
+    "Pad before a MaxPool whose indices are read stays": Case(
+        [
+            node("Pad", "x pads low", "a"),
+            node("MaxPool", "a", "b i", kernel_shape=[3, 3]),
+            node("Cast", "i", "c", to=1),
+            node("Add", "b c", "y"),
+        ],
+        "Pad MaxPool Cast Add",
+        constants={"pads": i64(0, 0, 1, 1, 0, 0, 1, 1), "low": np.array(-np.inf, np.float32)},
+        tolerance=0,
+    ),
+    "Pad with minus infinity into MaxPool": Case(
+        [node("Pad", "x pads low", "a"), node("MaxPool", "a", "y", kernel_shape=[3, 3])],
+        "MaxPool",
+        "pad-into-window",
+        constants={"pads": i64(0, 0, 1, 1, 0, 0, 1, 1), "low": np.array(-np.inf, np.float32)},
+        tolerance=0,
+    ),
     "a mask that is read keeps its Dropout": Case(
         [
             node("Dropout", "x", "a mask"),
