@@ -48,7 +48,7 @@ def _row(model: str, r: dict[str, Any]) -> str:
 
 _HEAD = (
     f"{'model':8} {'SQNR ours':>12} {'ort':>12} {'vendor':>12} {'cpu s':>7} {'ort':>7} "
-    f"{'ratio':>6} {'sim ms':>7} {'/ort':>6} {'noise':>6} {'api':>6} {'/float':>6} {'MB':>6} integer"
+    f"{'ratio':>6} {'sim ms':>7} {'/ort':>6} {'noise':>6} {'api':>6} {'/float':>6} {'MB':>6} layers"
 )
 
 
