@@ -157,29 +157,41 @@ def _finding(folder: Path, error: OSError) -> Finding:
 
 
 class Memory:
-    """The last results of a warm process, by key; for several threads."""
+    """The last results of a warm process, by key; for several threads.
 
-    def __init__(self, count: int = 16) -> None:
+    Args:
+        count: how many values are kept at most.
+        limit: how many bytes they may weigh together; the last one is kept whatever it weighs.
+    """
+
+    def __init__(self, count: int = 24, limit: int = 256_000_000) -> None:
         self._count = count
-        self._kept: OrderedDict[str, Any] = OrderedDict()
+        self._limit = limit
+        self._total = 0
+        self._kept: OrderedDict[str, tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: str) -> Any | None:
         """What is kept under a key, or None."""
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
-
-    def put(self, key: str, value: Any) -> None:
-        """Keep a value, and forget the one not used for longest."""
-        with self._lock:
-            self._kept[key] = value
+            if key not in self._kept:
+                return None
             self._kept.move_to_end(key)
-            while len(self._kept) > self._count:
-                self._kept.popitem(last=False)
+            return self._kept[key][0]
+
+    def put(self, key: str, value: Any, weight: int = 0) -> None:
+        """Keep a value of about ``weight`` bytes, and forget those not used for longest."""
+        with self._lock:
+            self._total += weight - self._kept.pop(key, (None, 0))[1]
+            self._kept[key] = (value, weight)
+            while len(self._kept) > self._count or (
+                self._total > self._limit and len(self._kept) > 1
+            ):
+                _, (_, freed) = self._kept.popitem(last=False)
+                self._total -= freed
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._kept.clear()
+            self._total = 0

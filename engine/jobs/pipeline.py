@@ -126,6 +126,7 @@ class Pipeline(StageRunner):
             self._load,
             lambda key, files: LoadedModel.from_files(key, files, lambda: self._read().graph),
             self._still_there,
+            weight=self.model_path.stat().st_size,
         )
 
     def _load(self, key: str) -> LoadedModel:

@@ -80,6 +80,7 @@ class StageRunner:
         compute: Callable[[str], R],
         restore: Callable[[str, Mapping[str, bytes]], R],
         valid: Callable[[R], bool] = lambda _: True,
+        weight: int = 0,
     ) -> R:
         """The result of a stage: kept from before, or computed and kept.
 
@@ -89,19 +90,22 @@ class StageRunner:
             compute: makes the result.
             restore: the result from the files of the cache.
             valid: whether a kept result still holds.
+            weight: bytes that the result takes in memory beside what its files hold.
         """
         self.reporter.check_cancelled()
         place = self.stages.index(stage) if stage in self.stages else 0
         self.reporter.emit(StageStarted(stage, TITLES[stage], place, len(self.stages)))
         begun = time.perf_counter()
-        result = None if self.refresh else self._kept(stage, key, restore, valid)
+        result = None if self.refresh else self._kept(stage, key, restore, valid, weight)
         cached = result is not None
         if result is None:
             result = compute(key)
             self.reporter.check_cancelled()
             if self.cache is not None:
-                self.cache.put(stage, _place(key), result.to_files())
-        self.memory.put(key, result)
+                files = result.to_files()
+                self.cache.put(stage, _place(key), files)
+                weight += _weight(files)
+            self.memory.put(key, result, weight)
         seconds = time.perf_counter() - begun
         self.times.append(StageTime(stage, round(seconds, 4), cached))
         self.reporter.emit(StageFinished(stage, round(seconds, 4), cached))
@@ -113,13 +117,24 @@ class StageRunner:
         key: str,
         restore: Callable[[str, Mapping[str, bytes]], R],
         valid: Callable[[R], bool],
+        weight: int,
     ) -> R | None:
         result: R | None = self.memory.get(key)
-        if result is None and self.cache is not None:
-            files = self.cache.get(stage, _place(key))
-            if files is not None:
-                try:
-                    result = restore(key, files)
-                except (EngineError, ValueError, KeyError, TypeError):
-                    result = None  # of another version, or damaged before it was written
-        return result if result is not None and valid(result) else None
+        if result is not None:
+            return result if valid(result) else None
+        files = self.cache.get(stage, _place(key)) if self.cache is not None else None
+        if files is None:
+            return None
+        try:
+            result = restore(key, files)
+        except (EngineError, ValueError, KeyError, TypeError):
+            return None  # of another version, or damaged before it was written
+        if not valid(result):
+            return None
+        self.memory.put(key, result, weight + _weight(files))
+        return result
+
+
+def _weight(files: Files) -> int:
+    """Bytes in memory of a result: its graph is there as bytes and, once asked for, as object."""
+    return 2 * sum(len(data) for data in files.values())

@@ -138,3 +138,16 @@ def test_memory_forgets_what_was_not_used_for_longest() -> None:
     memory.put("c", 3)
     assert memory.get("b") is None
     assert (memory.get("a"), memory.get("c")) == (1, 3)
+
+
+def test_memory_keeps_within_its_bytes() -> None:
+    memory = Memory(10, limit=100)
+    memory.put("a", 1, 60)
+    memory.put("a", 1, 50)
+    memory.put("b", 2, 50)
+    assert (memory.get("a"), memory.get("b")) == (1, 2)
+    memory.put("c", 3, 1)
+    assert memory.get("a") is None
+    memory.put("large", 4, 1000)
+    assert memory.get("large") == 4
+    assert memory.get("b") is None

@@ -1,0 +1,34 @@
+"""``engine``'s own names: what front ends may import, and what that loads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import engine
+
+LIGHT = """
+import sys, engine
+for name in engine.__all__:
+    if name != "RKNN":
+        getattr(engine, name)
+heavy = "numpy onnx onnx_ir onnxruntime pydantic PIL platformdirs adbutils yaml google".split()
+print([m for m in heavy if m in sys.modules])
+"""
+
+
+def test_every_name_is_there() -> None:
+    assert sorted(engine.__all__) == sorted(set(engine.__all__))
+    for name in engine.__all__:
+        assert getattr(engine, name) is not None
+    with pytest.raises(AttributeError):
+        engine.nothing  # noqa: B018
+
+
+def test_front_ends_load_the_standard_library_only(repository: Path) -> None:
+    command = [sys.executable, "-c", LIGHT]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=repository, check=True)
+    assert done.stdout.strip() == "[]"
