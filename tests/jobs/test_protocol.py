@@ -241,6 +241,22 @@ async def test_a_reattached_job_can_be_cancelled(tmp_path: Path) -> None:
         await submitted.result()
 
 
+async def test_a_reattached_job_that_is_lost_is_told() -> None:
+    worker = await Worker.start(module=TOY)
+    submitted = await worker.submit("stubborn", {})
+    pid = worker.pid
+    assert pid
+    await worker.close()
+    job = history.attach(submitted.id)
+    events = job.events()
+    assert isinstance(await anext(events), StageStarted)
+    os.kill(pid, signal.SIGKILL)
+    assert [e async for e in events][-1].state == "failed"  # type: ignore[union-attr]
+    with pytest.raises(WorkerError, match="Being stubborn"):
+        await job.result()
+    assert history.job_record(job.id).state == "lost"
+
+
 async def test_two_clients_share_a_state_folder() -> None:
     workers = [await Worker.start(module=TOY) for _ in range(2)]
     jobs = [await w.submit("count", {"to": 5}) for w in workers for _ in range(10)]
