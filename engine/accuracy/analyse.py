@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from engine.accuracy.rows import Row, layer_rows
-from engine.accuracy.single import split_layers
+from engine.accuracy.single import CutGraph
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.graph.execute import Session
@@ -21,6 +21,8 @@ __all__ = ["AccuracyReport", "Distance", "LayerAccuracy", "Runner", "Sink", "ana
 CHUNK_BYTES = 192 << 20
 """Tensors of one side that are held at the same time; larger graphs are taken in parts."""
 _BLOCK = 8192
+# layers of one session that run alone: loading takes time by the square of inputs and outputs
+_LAYERS = 128
 
 
 class Runner(Protocol):
@@ -145,7 +147,8 @@ def analyse(
     if simulator is None:
         tensors = [row.simulated for row in compared if row.simulated is not None]
         simulator = Session(qdq_graph, outputs=tensors, threads=threads)
-    parts = [_Part(qdq_graph, rows, chunk, threads) for chunk in _chunks(rows)]
+    cut = CutGraph(qdq_graph, rows)
+    parts = [_Part(cut, chunk, threads) for chunk in _chunks(rows)]
     sums = {row: _Sums() for row in rows}
     count = 0
     total = len(samples) if isinstance(samples, Sized) else 0
@@ -196,19 +199,14 @@ def _chunks(rows: Sequence[Row]) -> list[list[Row]]:
 class _Part:
     """Some rows: what they need of the float graph, and their layers cut out."""
 
-    def __init__(
-        self, qdq_graph: Graph, rows: Sequence[Row], mine: Sequence[Row], threads: int
-    ) -> None:
-        self._rows = mine
-        self._compared = [row for row in mine if row.simulated is not None]
+    def __init__(self, cut: CutGraph, rows: Sequence[Row], threads: int) -> None:
+        self._rows = rows
         # an input alone has no error: nothing to run
-        self._computed = [row for row in self._compared if row.op != "Input"]
-        self._session: Session | None = None
-        self._feeds: dict[str, str] = {}
-        if self._computed:
-            split = split_layers(qdq_graph, rows, self._computed)
-            self._session = Session(split.graph, threads=threads)
-            self._feeds = split.inputs
+        self._computed = [row for row in rows if row.simulated is not None and row.op != "Input"]
+        self._layers: list[tuple[Session, dict[str, str]]] = []
+        for start in range(0, len(self._computed), _LAYERS):
+            part = cut.part(self._computed[start : start + _LAYERS])
+            self._layers.append((Session(part.graph, threads=threads), part.inputs))
 
     def run(
         self,
@@ -219,12 +217,13 @@ class _Part:
         sink: Sink | None,
     ) -> None:
         """Analyse one sample and add it to ``sums``."""
-        needed = [row.golden for row in self._rows] + list(self._feeds.values())
+        needed = [row.golden for row in self._rows]
+        needed += [tensor for _, inputs in self._layers for tensor in inputs.values()]
         expected = _run(golden, feeds, needed)
         found = _run(simulator, feeds, [row.simulated or "" for row in self._computed])
         alone: dict[str, np.ndarray] = {}
-        if self._session is not None:
-            alone = self._session.run({name: expected[t] for name, t in self._feeds.items()})
+        for session, inputs in self._layers:
+            alone |= session.run({name: expected[tensor] for name, tensor in inputs.items()})
         for row in self._rows:
             reference = expected[row.golden]
             simulated = None if row.simulated is None else found.get(row.simulated, reference)

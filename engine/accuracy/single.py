@@ -1,26 +1,27 @@
-"""Every layer alone on golden inputs, all in one run.
+"""Every layer alone on golden inputs, many in one run.
 
 The QDQ graph is cut at every row: whoever read a row's tensor reads a new input instead, through
 the tensor's own Q/DQ pair. Each row's tensor becomes an output. One session of ONNX Runtime then
-runs all layers side by side, each with the float graph's results as its inputs.
+runs many layers side by side, each with the float graph's results as its inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import onnx
 import onnx_ir as ir
 
 from engine.accuracy.rows import Row
 from engine.graph.ir import Graph, UniqueNames
 
-__all__ = ["SplitGraph", "split_layers"]
+__all__ = ["CutGraph", "LayerPart"]
 
 
 @dataclass(frozen=True)
-class SplitGraph:
-    """A cut graph.
+class LayerPart:
+    """Some layers, cut out.
 
     Attributes:
         graph: its outputs are the rows' simulated tensors.
@@ -32,23 +33,81 @@ class SplitGraph:
     inputs: dict[str, str]
 
 
-def split_layers(qdq_graph: Graph, rows: Sequence[Row], wanted: Sequence[Row]) -> SplitGraph:
-    """Cut a QDQ graph at every row, keeping what the rows of ``wanted`` need.
+class CutGraph:
+    """A QDQ graph cut at every row; parts of it are taken out in time linear in their size.
 
     Args:
         qdq_graph: read only.
         rows: all rows of the build.
-        wanted: rows to compute, each with a simulated tensor.
     """
+
+    def __init__(self, qdq_graph: Graph, rows: Sequence[Row]) -> None:
+        cut, self._feeds = _cut(qdq_graph, rows)
+        self._proto = cut.to_proto()
+        graph = self._proto.graph
+        self._producers = {
+            name: index for index, node in enumerate(graph.node) for name in node.output if name
+        }
+        self._constants = {tensor.name: tensor for tensor in graph.initializer}
+        self._inputs = {value.name: value for value in graph.input}
+        self._types = {value.name: value for value in (*graph.value_info, *graph.output)}
+
+    def part(self, wanted: Sequence[Row]) -> LayerPart:
+        """The layers of some rows, each with a simulated tensor that a node computes."""
+        outputs = [row.simulated for row in wanted if row.simulated is not None]
+        indices: set[int] = set()
+        sources: dict[str, None] = {}
+        waiting = list(outputs)
+        while waiting:
+            name = waiting.pop()
+            index = self._producers.get(name)
+            if index is None:
+                sources[name] = None
+            elif index not in indices:
+                indices.add(index)
+                waiting.extend(_read(self._proto.graph.node[index]))
+        model = onnx.ModelProto(ir_version=self._proto.ir_version)
+        model.opset_import.extend(self._proto.opset_import)
+        model.graph.name = "layers"
+        for index in sorted(indices):
+            model.graph.node.append(self._proto.graph.node[index])
+        model.graph.input.extend(v for name, v in self._inputs.items() if name in sources)
+        model.graph.initializer.extend(
+            self._constants[name] for name in sources if name in self._constants
+        )
+        model.graph.output.extend(self._types[name] for name in dict.fromkeys(outputs))
+        inner = {name for node in model.graph.node for name in node.output} - set(outputs)
+        model.graph.value_info.extend(
+            self._types[name] for name in sorted(inner) if name in self._types
+        )
+        feeds = {name: tensor for name, tensor in self._feeds.items() if name in sources}
+        return LayerPart(Graph.from_proto(model), feeds)
+
+
+def _read(node: onnx.NodeProto) -> Iterator[str]:
+    """Names that a node reads, those of graphs inside it too."""
+    yield from (name for name in node.input if name)
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                yield from _read(inner)
+
+
+def _cut(qdq_graph: Graph, rows: Sequence[Row]) -> tuple[Graph, dict[str, str]]:
+    """The cut graph, and input -> tensor of the float graph."""
     work = qdq_graph.copy()
     inner = work.model.graph
     values = work.values
     names = UniqueNames(set(values))
     feeds = {value.name or "": value.name or "" for value in inner.inputs}
     heads: list[ir.Node] = []
+    outputs: list[ir.Value] = []
     for row in rows:
         value = values.get(row.simulated or "")
-        if value is None or value.is_graph_input() or not value.uses():
+        if value is None or value.is_graph_input():
+            continue
+        outputs.append(value)
+        if not value.uses():
             continue
         source = _golden_input(inner, row, value, names)
         feeds[source.name or ""] = row.golden
@@ -60,10 +119,8 @@ def split_layers(qdq_graph: Graph, rows: Sequence[Row], wanted: Sequence[Row]) -
     if heads:
         inner.insert_before(inner[0], heads)
     inner.outputs.clear()
-    inner.outputs.extend(values[row.simulated] for row in wanted if row.simulated is not None)
-    _prune(inner)
-    kept = {value.name or "" for value in inner.inputs}
-    return SplitGraph(Graph(work.model), {k: v for k, v in feeds.items() if k in kept})
+    inner.outputs.extend(outputs)
+    return Graph(work.model), feeds
 
 
 def _golden_input(graph: ir.Graph, row: Row, value: ir.Value, names: UniqueNames) -> ir.Value:
@@ -109,16 +166,3 @@ def _through_pair(
 def _producer(node: ir.Node | None) -> ir.Node | None:
     first = None if node is None or not node.inputs else node.inputs[0]
     return None if first is None else first.producer()
-
-
-def _prune(graph: ir.Graph) -> None:
-    """Drop what no output needs."""
-    for node in reversed(list(graph)):
-        if not any(value.uses() or value.is_graph_output() for value in node.outputs):
-            graph.remove(node, safe=True)
-    unused = [value for value in graph.inputs if not value.uses() and not value.is_graph_output()]
-    for value in unused:
-        graph.inputs.remove(value)
-    for name, value in list(graph.initializers.items()):
-        if not value.uses() and not value.is_graph_output():
-            del graph.initializers[name]
