@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from textual.containers import Container
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.message import Message
 
-    from rknntui.messages import SourceChanged
+    from rknntui.messages import JobEnded, SourceChanged
     from rknntui.screens.workspace import Workspace
     from rknntui.watch import Watch
 
@@ -146,7 +146,7 @@ class Workbench(Shell):
                 before.hide()
             self.current = name
             workspace.show()
-            self.screen_stack[0].query_one(TopBar).refresh()
+            self.screen_stack[0].query_one(TopBar).update()
 
     # -- session and engine ------------------------------------------------------------------------
 
@@ -171,10 +171,21 @@ class Workbench(Shell):
 
     def _state_line(self) -> None:
         if self.is_running and self.screen_stack:
-            self.screen_stack[0].query_one(TopBar).refresh()
+            self.screen_stack[0].query_one(TopBar).update()
             self.screen_stack[0].refresh_bindings()
 
-    on_worker_changed = on_problems_changed = on_job_changed = on_job_ended = _state_line
+    on_worker_changed = on_problems_changed = on_job_changed = _state_line
+
+    def on_job_ended(self, message: JobEnded) -> None:
+        """Tell the end of a job; a failure has its dialog."""
+        self._state_line()
+        job = self.session.jobs.get(message.job)
+        if job is not None and message.state != "failed":
+            took = f" in {job.seconds:.1f} s" if job.seconds is not None else ""
+            level: Literal["information", "warning"] = "warning"
+            if message.state == "done":
+                level = "information"
+            self.notify(f"{job.title}: {message.state}{took}", severity=level, markup=False)
 
     def on_model_opened(self) -> None:
         self._changed.clear()

@@ -66,7 +66,7 @@ class Bridge:
         from engine import EngineError
 
         with contextlib.suppress(EngineError):  # told as state; the next request tries again
-            await self.call("ping", {})
+            await self.call("warm", {})
 
     async def _get_worker(self) -> Worker:
         if self._worker is not None:

@@ -52,6 +52,9 @@ class Watch:
             if isinstance(name, str) and name:
                 wanted[Path(name).absolute()] = role
         with self._lock:
+            if not session.dirty and session.recipe_path:  # just read or written by us: no news
+                own = Path(session.recipe_path).absolute()
+                self._known[own] = _signature(own)
             if wanted == self._files:
                 return
             self._files = wanted
@@ -60,13 +63,6 @@ class Watch:
         if folders != self._folders:
             self._folders = folders
             self._watch_folders()
-
-    def saved(self, path: str) -> None:
-        """The workbench itself wrote the file: that is no news."""
-        with self._lock:
-            known = Path(path).absolute()
-            if known in self._known:
-                self._known[known] = _signature(known)
 
     def _watch_folders(self) -> None:
         from watchdog.events import FileSystemEventHandler

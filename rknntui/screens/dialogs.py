@@ -133,7 +133,7 @@ class ErrorDialog(TextDialog):
 
 def _kind(error: Exception) -> str:
     kind = str(getattr(error, "kind", "internal"))
-    return f"Error: {kind}"
+    return "Error" if kind == "error" else f"Error: {kind}"
 
 
 class ConfirmDialog(Dialog):

@@ -5,12 +5,13 @@ The graph as a tree or a table, and everything about the node under the cursor.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from textual import on
 from textual.containers import Horizontal, Vertical
 
-from rknntui.actions import Action
+from rknntui.screens.model_actions import ACTIONS, EMPTY
 from rknntui.screens.model_detail import model_lines, node_lines, tensor_lines, value_lines
 from rknntui.screens.workspace import Workspace
 from rknntui.widgets.graph_tree import GraphTree
@@ -31,13 +32,6 @@ REST_SECONDS = 0.12
 
 BINS = 64
 GRAPHS = ("source", "optimised", "quantized")
-EMPTY: list[Line] = [
-    [("No model is open.", "head")],
-    [],
-    [(" o ", "key"), (" open a model, recipe or .rknn", "")],
-    [(" ctrl+p ", "key"), (" all that can be done", "")],
-    [(" ? ", "key"), (" the keys that work here", "")],
-]
 
 
 class ModelWorkspace(Workspace):
@@ -50,40 +44,14 @@ class ModelWorkspace(Workspace):
         "cursor stand on the right. After a build, v shows the optimised and the quantized graph."
     )
     FIRST_FOCUS = "GraphTree"
-    ACTIONS = (
-        Action(
-            "model.search",
-            "Search…",
-            "Find nodes by name, operator, tensor or shape.",
-            ("slash",),
-            True,
-        ),
-        Action("model.next", "Next", "Go to the next node found.", ("n",), True),
-        Action("model.previous", "Previous", "Go to the node found before.", ("N",)),
-        Action(
-            "model.graph", "Graph", "Show the source, optimised or quantized graph.", ("v",), True
-        ),
-        Action(
-            "model.table",
-            "Table",
-            "Show the nodes as a table that sorts, or as a tree.",
-            ("t",),
-            True,
-        ),
-        Action(
-            "model.findings", "Findings", "Read what the checks noticed about this model.", ("f",)
-        ),
-        Action("model.export", "Save table…", "Write the nodes as a CSV file.", ("e",)),
-        Action(
-            "model.copy-detail", "Copy detail", "Copy everything that the detail pane says.", ("d",)
-        ),
-    )
+    ACTIONS = ACTIONS
     DEFAULT_CSS = """
     ModelWorkspace Horizontal { height: 1fr; }
     ModelWorkspace #graph { width: 1fr; border-right: vkey $panel; }
     ModelWorkspace #detail { width: 1fr; padding: 0 0 0 1; }
     Screen.-normal ModelWorkspace #detail, Screen.-wide ModelWorkspace #detail { width: 60; }
     Screen.-wide ModelWorkspace #detail { width: 80; }
+    Screen.-narrow ModelWorkspace.-table #detail { display: none; }
     """
 
     def __init__(self) -> None:
@@ -171,7 +139,7 @@ class ModelWorkspace(Workspace):
         if self.session.model is None:
             return
         name = printable(str(self.session.path).rsplit("/", 1)[-1], 80)
-        title = f"{name} · {self.which} · {len(view['nodes']):,} nodes"
+        title = f"{self.which} · {len(view['nodes']):,} nodes · {name}"
         opened = self.workbench.memory.get(str(self.session.path)) or []
         self._found = []
         self.graph.set_graph(title, view, opened)
@@ -202,9 +170,14 @@ class ModelWorkspace(Workspace):
         self._wanted = ""
 
     def _show_model(self) -> None:
-        if self.session.model is not None:
-            self._constants = {}
-            self.detail.set_lines(model_lines(self.session.model, self.which, self._width))
+        model = self.session.model
+        if model is None:
+            return
+        if self.which != "source":
+            nodes = self.graph.view["nodes"]
+            model = {**model, "nodes": len(nodes), "operators": Counter(n[1] for n in nodes)}
+        self._constants = {}
+        self.detail.set_lines(model_lines(model, self.which, self._width))
 
     # -- details -----------------------------------------------------------------------------------
 
@@ -353,6 +326,7 @@ class ModelWorkspace(Workspace):
         if table is not None:
             table.display = not table.display
             self.graph.display = not table.display
+            self.set_class(table.display, "-table")
             (table if table.display else self.graph).focus()
 
     def _fill_table(self) -> None:

@@ -26,8 +26,10 @@ def model_lines(model: dict[str, Any], which: str, width: int) -> list[Line]:
         _pair("format", str(model["format"])),
         _pair("graph", which),
         _pair("nodes", f"{model['nodes']:,}"),
-        _pair("parameters", f"{model['parameters']:,} ({human_bytes(model['weights_bytes'])})"),
     ]
+    if which == "source":
+        size = human_bytes(model["weights_bytes"])
+        lines.append(_pair("parameters", f"{model['parameters']:,} ({size})"))
     for role in ("inputs", "outputs"):
         lines += [[], [(role.capitalize(), "head")]]
         lines += [_tensor(value) for value in model[role]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from textual.geometry import Region
 from textual.strip import Strip
 
 from rknntui.widgets.paint import Line, Painted, cells, fit
@@ -30,6 +31,14 @@ class TopBar(Painted):
     def __init__(self) -> None:
         super().__init__()
         self._tabs: list[tuple[int, int, str]] = []
+        self._drawn: list[Line] = [[], []]
+
+    def update(self) -> None:
+        """Repaint the lines that say something else now."""
+        width = self.size.width
+        for y, line in enumerate((self._status(width), self._tab_line(width))):
+            if line != self._drawn[y]:
+                self.refresh(Region(0, y, width, 1))
 
     @property
     def workbench(self) -> Workbench:
@@ -38,7 +47,9 @@ class TopBar(Painted):
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        return self.paint(self._status(width) if y == 0 else self._tab_line(width), width)
+        line = self._status(width) if y == 0 else self._tab_line(width)
+        self._drawn[y] = line
+        return self.paint(line, width)
 
     def _status(self, width: int) -> Line:
         from engine import printable
@@ -82,7 +93,7 @@ class TopBar(Painted):
         for number, (name, title, mark) in enumerate(names, 1):
             shown = title if wide else title[:4]
             text = f" {number} {shown}{mark} "
-            style = "cursor" if name == self.workbench.current else ""
+            style = "tab" if name == self.workbench.current else ""
             line += [(f" {number} ", style or "key"), (f"{shown}{mark} ", style)]
             self._tabs.append((x, x + len(text), name))
             x += len(text)

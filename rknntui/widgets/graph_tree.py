@@ -170,10 +170,10 @@ class GraphTree(Rows):
         return self._leaf(indent, entry.kind, value["name"], shape, width)
 
     def _leaf(self, indent: str, op: str, name: str, shape: str, width: int) -> Line:
-        """Operator, name, shape; a name that begins with its operator says it once."""
+        """Operator, name, shape; a name that begins or ends with its operator says it once."""
         style = "good" if op in ("input", "output") else "accent"
         op, name = printable(op, 60), printable(name, 300)
-        rest = name[len(op) :] if name.startswith(op) else f" {name}"
+        rest = name[len(op) :] if name.startswith(op) else f" {name.removesuffix(f'/{op}')}"
         room = width - len(indent) - len(op) - len(shape) - 2
         if room < 6:
             shape, room = "", width - len(indent) - len(op) - 1

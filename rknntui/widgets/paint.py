@@ -53,6 +53,7 @@ class Painted(Widget):
         "paint--head",
         "paint--cursor",
         "paint--mark",
+        "paint--tab",
     }
 
     DEFAULT_CSS = """
@@ -65,6 +66,8 @@ class Painted(Widget):
         & > .paint--bad { color: $error; text-style: bold; }
         & > .paint--head { text-style: bold; }
         & > .paint--mark { text-style: underline; }
+        & > .paint--tab { background: $primary; color: $background; text-style: bold; }
+        &:ansi > .paint--tab { background: ansi_blue; color: ansi_bright_white; }
         & > .paint--cursor { background: $panel; }
         &:focus > .paint--cursor { background: $primary; color: $background; text-style: bold; }
         &:ansi > .paint--cursor { text-style: bold; }

@@ -249,3 +249,48 @@ async def test_a_killed_worker_is_replaced(model: Path, opened) -> None:
         await pilot.press("slash", *"conv", "enter")
         await until(pilot, lambda: "operator" in screen_text(app), "a new worker answers")
         assert app.bridge._worker.pid != pid
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_the_mouse_reaches_tabs_and_keys() -> None:
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        await pilot.click("TopBar", offset=(70, 1))
+        await until(pilot, lambda: app.current == "jobs", "the workspace Jobs")
+        await pilot.click("KeyBar", offset=(62, 0))
+        await settle(pilot)
+        assert "Help: Jobs" in screen_text(app)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_our_own_saving_is_no_news(model: Path, opened) -> None:
+    app = Workbench(str(model))
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        await opened(pilot)
+        path = model.with_name("recipe.yaml")
+        for level in (1, 2):
+            app.session.set_value("optimization_level", level)
+            params = {"path": str(path), "recipe": app.session.recipe, "force": True}
+            await app.bridge.call("recipe.save", params)
+            app.session.recipe_saved(str(path))
+            await pilot.pause(0.8)
+        assert not app.session.dirty
+        assert "changed on disk" not in screen_text(app)
+        path.write_text(path.read_text() + "# touched\n")
+        await until(pilot, lambda: "recipe changed on disk" in screen_text(app), "the notice")
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_no_colour_is_asked_for_and_nothing_depends_on_it(monkeypatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        for strip in app.screen._compositor.render_strips():
+            for segment in strip.apply_filter(app._filters[-1], app.screen.background_colors[1]):
+                style = segment.style
+                for colour in (style.color, style.bgcolor) if style else ():
+                    if colour is not None and colour.triplet is not None:
+                        assert len(set(colour.triplet)) == 1, segment

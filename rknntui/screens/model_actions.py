@@ -1,0 +1,45 @@
+"""What can be done in the workspace Model, and what it says while nothing is open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rknntui.actions import Action
+
+if TYPE_CHECKING:
+    from rknntui.widgets.paint import Line
+
+__all__ = ["ACTIONS", "EMPTY"]
+
+ACTIONS: tuple[Action, ...] = (
+    Action(
+        "model.search",
+        "Search…",
+        "Find nodes by name, operator, tensor or shape.",
+        ("slash",),
+        True,
+    ),
+    Action("model.next", "Next", "Go to the next node found.", ("n",), True),
+    Action("model.previous", "Previous", "Go to the node found before.", ("N",)),
+    Action("model.graph", "Graph", "Show the source, optimised or quantized graph.", ("v",), True),
+    Action(
+        "model.table",
+        "Table",
+        "Show the nodes as a table that sorts, or as a tree.",
+        ("t",),
+        True,
+    ),
+    Action("model.findings", "Findings", "Read what the checks noticed about this model.", ("f",)),
+    Action("model.export", "Save table…", "Write the nodes as a CSV file.", ("e",)),
+    Action(
+        "model.copy-detail", "Copy detail", "Copy everything that the detail pane says.", ("d",)
+    ),
+)
+
+EMPTY: list[Line] = [
+    [("No model is open.", "head")],
+    [],
+    [(" o ", "key"), (" open a model, recipe or .rknn", "")],
+    [(" ctrl+p ", "key"), (" all that can be done", "")],
+    [(" ? ", "key"), (" the keys that work here", "")],
+]
