@@ -18,6 +18,7 @@ from engine.graph.execute.feeds import check_feeds
 from engine.graph.execute.lower import lower_for_runtime
 from engine.graph.execute.observe import Fetch, expose
 from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
+from engine.graph.execute.separate import separate_weights
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_shapes
 from engine.graph.ir.spec import TensorSpec
@@ -84,7 +85,7 @@ class Session:
         if threads < 1:
             raise UsageError(f"A session runs on at least one thread, not {threads}.")
         self._graph = _typed(Graph.from_bytes(model) if isinstance(model, bytes) else model)
-        self._lowered = lower_for_runtime(self._graph) if lower else self._graph
+        self._lowered = separate_weights(lower_for_runtime(self._graph) if lower else self._graph)
         self._threads = threads
         self._level = level
         self._plans: OrderedDict[frozenset[str], _Plan] = OrderedDict()
