@@ -160,7 +160,8 @@ def _mul(_layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.nda
 
 
 def _sigmoid(_layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
-    return [1.0 / (1.0 + np.exp(-_given(operands, 0).real))]
+    with np.errstate(over="ignore"):  # exp gives infinity, the quotient the right 0
+        return [1.0 / (1.0 + np.exp(-_given(operands, 0).real))]
 
 
 def _leaky_relu(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
