@@ -119,7 +119,7 @@ async def _before_the_build(camera: Camera, app: Workbench) -> None:
     await camera.press("down", "down", "down")
     await camera.sees("003.png →")
     camera.take("dataset")
-    await camera.press("4", "b")
+    await camera.press("4", "B")
     await camera.sees("✓ built")
     camera.take("quantize")
 

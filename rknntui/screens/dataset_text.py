@@ -43,18 +43,18 @@ def channel_lines(
     if not channels:
         return [[("more than 16 channels: no statistics", "dim")]]
     wide = width >= 46
-    head = f"{'ch':>2} {'min':>8} {'max':>8}" + (f" {'mean':>8} {'std':>8}" if wide else "")
+    head = f"{'ch':>2} {'min':>7} {'max':>7}" + (f" {'mean':>7} {'std':>7}" if wide else "")
     lines: list[Line] = [[(head + "  promised", "head")]]
     for index, channel in enumerate(channels):
-        text = f"{index:>2} {channel['minimum']:>8.4g} {channel['maximum']:>8.4g}"
+        text = f"{index:>2} {channel['minimum']:>7.3g} {channel['maximum']:>7.3g}"
         if wide:
-            text += f" {channel['mean']:>8.4g} {channel['std']:>8.4g}"
+            text += f" {channel['mean']:>7.3g} {channel['std']:>7.3g}"
         line: Line = [(text, "")]
         if index < len(expected):
             low, high = expected[index]
             slack = _SLACK * max(1.0, high - low)
             inside = low - slack <= channel["minimum"] and channel["maximum"] <= high + slack
             sign = ("  ✓ ", "good") if inside else ("  ✗ ", "bad")
-            line += [sign, (f"{low:.4g}..{high:.4g}", "")]
+            line += [sign, (f"{low:.3g}..{high:.3g}", "")]
         lines.append(line)
     return lines
