@@ -8,7 +8,12 @@ import sys
 
 import click
 
+from engine import printable
+
 __all__ = ["failed"]
+
+LIMIT = 2000
+"""Characters of one part of an error; names in it come from files."""
 
 
 def failed(error: BaseException, *, as_json: bool) -> int:
@@ -20,11 +25,11 @@ def failed(error: BaseException, *, as_json: bool) -> int:
     data = _as_data(error)
     if as_json:
         sys.stdout.write(json.dumps({"error": data}, indent=2) + "\n")
-    lines = [f"error: {data['what']}"]
+    lines = [f"error: {printable(str(data['what']), LIMIT)}"]
     if data["cause"]:
-        lines.append(f"  likely cause: {data['cause']}")
+        lines.append(f"  likely cause: {printable(str(data['cause']), LIMIT)}")
     if data["remedy"]:
-        lines.append(f"  remedy: {data['remedy']}")
+        lines.append(f"  remedy: {printable(str(data['remedy']), LIMIT)}")
     sys.stderr.write("\n".join(lines) + "\n")
     return int(data["exit_code"])
 
