@@ -214,6 +214,9 @@ class Accuracy(TableWorkspace):
 
     def show_layer(self, tensor: str) -> None:
         """Show the histograms of a tensor; other workspaces lead here."""
+        if self.session.container is not None:
+            self.notify("A container has no calibration samples; open its model.")
+            return
         self.table.select_record("tensor", tensor)
         self._wanted = tensor
         self.add_class("-drilled")

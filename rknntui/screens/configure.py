@@ -166,7 +166,7 @@ class Configure(TableWorkspace):
 
     def _check(self, recipe: dict[str, Any] | None = None) -> None:
         """Let the worker check the recipe, a moment after the last change."""
-        if not self.session.recipe:
+        if not self.session.recipe or self.session.container is not None:
             return
         candidate = dict(self.session.recipe if recipe is None else recipe)
         then = self._checked if recipe is None else self._checked_typed
@@ -233,6 +233,9 @@ class Configure(TableWorkspace):
         self._change({event.option.name: event.value})
 
     def _change(self, changes: dict[str, Any]) -> None:
+        if reason := self.unavailable("edit"):
+            self.notify(f"Not now: {reason}", severity="warning", markup=False)
+            return
         before = dict(self.session.recipe)
         self.session.set_values(changes)
         if self.session.recipe != before:
@@ -270,6 +273,9 @@ class Configure(TableWorkspace):
         """Edit in place; a file or folder is chosen in the picker."""
         option = self.form.rows.option
         if option is None:
+            return
+        if reason := self.unavailable("edit"):
+            self.notify(f"Not now: {reason}", severity="warning", markup=False)
             return
         if option.kind == "path":
             self._pick(option)

@@ -33,6 +33,10 @@ EMPTY = (
     "p chooses a folder of pictures or a dataset.txt.\n"
     "m writes a dataset.txt from a folder."
 )
+CONTAINER = (
+    "A container holds no samples, only the name and the hash of the list that it was calibrated "
+    "with.\n\no opens its model."
+)
 NO_MODEL = "No model is open.\n\no opens one; then p chooses the samples."
 _PREVIEW_SECONDS = 0.06
 _DEFAULTS = {option.name: option.default for option in OPTIONS}
@@ -138,15 +142,17 @@ class DatasetWorkspace(TableWorkspace):
 
     def _refresh(self, *, force: bool = False) -> None:
         recipe = self.session.recipe
-        seen = tuple(str(recipe.get(name)) for name in _DEPENDS)
+        seen = (self.session.container, *(str(recipe.get(name)) for name in _DEPENDS))
         if seen == self._seen and not force:
             return
         self._seen = seen
         self._shown = None
         self._input = 0
-        if not recipe.get("dataset"):
+        container = self.session.container is not None
+        if not recipe.get("dataset") or container:
             self.table.set_records([])
-            self.table.set_empty(EMPTY if recipe.get("model") else NO_MODEL)
+            said = CONTAINER if container else EMPTY if recipe.get("model") else NO_MODEL
+            self.table.set_empty(said)
             self._tell(None)
             self._preview_failed("")
             return
@@ -279,6 +285,8 @@ class DatasetWorkspace(TableWorkspace):
             return "a container is built already; open its model to calibrate it."
         if method in ("pick", "make", "build") and not self.session.recipe.get("model"):
             return "no model is open (o opens one)."
+        if method == "check" and self.session.container is not None:
+            return "a container holds no samples."
         if method in ("check", "build") and not self.session.recipe.get("dataset"):
             return "no dataset is chosen (p chooses one)."
         if method == "next_problem":

@@ -150,8 +150,12 @@ class Workspace(Container):
                 empty.
         """
         name = f"{self.NAME}:{group or method}"
+        # not a coroutine: one that is replaced before it starts would never be awaited
         self.run_worker(
-            self._ask(method, params, then, failed), group=name, exclusive=True, exit_on_error=True
+            lambda: self._ask(method, params, then, failed),
+            group=name,
+            exclusive=True,
+            exit_on_error=True,
         )
 
     async def _ask(
