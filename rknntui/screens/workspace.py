@@ -150,13 +150,12 @@ class Workspace(Container):
                 empty.
         """
         name = f"{self.NAME}:{group or method}"
+
+        async def question() -> None:
+            await self._ask(method, params, then, failed)
+
         # not a coroutine: one that is replaced before it starts would never be awaited
-        self.run_worker(
-            lambda: self._ask(method, params, then, failed),
-            group=name,
-            exclusive=True,
-            exit_on_error=True,
-        )
+        self.run_worker(question, group=name, exclusive=True, exit_on_error=True)
 
     async def _ask(
         self,
