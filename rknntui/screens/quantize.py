@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Quantize"]
 
 VIEWS = ("Summary", "Layers", "Ranges", "Log")
+_FLOAT = "The build is not quantized: it runs in float32."
+_CONTAINER = "The ranges of a container are not shown here; open its model and build."
 _PANES = {"Summary": "summary", "Layers": "layers-view", "Ranges": "ranges-view", "Log": "log"}
 
 
@@ -145,6 +147,7 @@ class Quantize(TableWorkspace):
             self._ranges_of = None
             self.query_one(SummaryRows).show(summary)
             table = self.query_one("#layers", RecordTable)
+            table.set_empty(_FLOAT if summary and not summary["quantized"] else _no_build())
             table.set_records(layer_records(summary) if summary else [])
         if summary is None:
             self.query_one(SummaryRows).show(None)
@@ -228,14 +231,11 @@ class Quantize(TableWorkspace):
     def _ask_ranges(self) -> None:
         table = self.query_one("#ranges", RecordTable)
         built = self.session.built
-        if self.session.summary is None or not self.session.summary["quantized"] or built is None:
+        summary = self.session.summary
+        if summary is None or not summary["quantized"] or built is None:
             table.set_records([])
-            said = (
-                "A container shows no ranges here; open its model and build."
-                if built is None
-                else ""
-            )
-            table.set_empty(said if self.session.summary is not None else _no_build())
+            said = _CONTAINER if summary and summary["quantized"] else _FLOAT
+            table.set_empty(said if summary is not None else _no_build())
             return
         if built is self._ranges_of:
             return

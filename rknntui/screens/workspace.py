@@ -12,6 +12,8 @@ from textual.widget import Widget
 from rknntui.actions import REGISTRY, Action, bindings
 
 if TYPE_CHECKING:
+    from textual.worker import WorkType
+
     from rknntui.app import Workbench
     from rknntui.bridge import Bridge
     from rknntui.state import Session
@@ -155,7 +157,8 @@ class Workspace(Container):
             await self._ask(method, params, then, failed)
 
         # not a coroutine: one that is replaced before it starts would never be awaited
-        self.run_worker(question, group=name, exclusive=True, exit_on_error=True)
+        work: WorkType[None] = question
+        self.run_worker(work, group=name, exclusive=True, exit_on_error=True)
 
     async def _ask(
         self,
