@@ -48,7 +48,7 @@ def half_blocks(rows: Sequence[str]) -> list[list[Segment]]:
     return lines
 
 
-def shades(rows: Sequence[str]) -> list[list[Segment]]:
+def shades(rows: Sequence[str], style: Style) -> list[list[Segment]]:
     """Lines of characters from dark to light, a cell for two pixels: needs no colours."""
     lines = []
     for at in range(0, len(rows), 2):
@@ -58,7 +58,7 @@ def shades(rows: Sequence[str]) -> list[list[Segment]]:
             _RAMP[min(9, (sum(top) + sum(bottom)) * 10 // (6 * 256))]
             for top, bottom in zip(upper, lower, strict=False)
         )
-        lines.append([Segment(text)])
+        lines.append([Segment(text, style)])
     return lines
 
 
@@ -89,7 +89,7 @@ class Thumbnail(Widget):
         """Show a picture; ``said`` is written where there is none."""
         self._rows, self._said = tuple(rows), said
         plain = self.app.no_color or self.app.native_ansi_color
-        lines = shades(rows) if plain else half_blocks(rows)
+        lines = shades(rows, self.rich_style) if plain else half_blocks(rows)
         self._lines = [Strip(line) for line in lines]
         self.refresh()
 

@@ -55,12 +55,16 @@ async def test_a_sample_as_the_network_sees_it_beside_what_mean_and_std_promise(
         )
 
 
-async def test_the_terminals_own_colours_get_characters_instead_of_colours(
-    demo: Path, tmp_path: Path
+@pytest.mark.parametrize("colours", ["ansi", "none"])
+async def test_a_terminal_without_colours_of_its_own_gets_characters(
+    demo: Path, tmp_path: Path, colours: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if colours == "none":
+        monkeypatch.setenv("NO_COLOR", "1")
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        app.use_theme("ansi")
+        if colours == "ansi":
+            app.use_theme("ansi")
         workspace = await visited(pilot)
         picture = workspace.query_one(Thumbnail)
         await until(pilot, lambda: bool(picture.rows), "a picture")
