@@ -8,7 +8,7 @@ where both have them (API reference 002:478-693); our own additions have no gene
 from __future__ import annotations
 
 from engine.chips import chips
-from engine.options.option import Kind, Option, Section, Value
+from engine.options.declare import Kind, Option, Section, Value
 
 __all__ = [
     "ALGORITHMS",

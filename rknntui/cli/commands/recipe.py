@@ -105,7 +105,7 @@ def diff(first: Path, second: Path, as_json: bool) -> None:
         for o in OPTIONS
         if one.get(o.name, o.default) != two.get(o.name, o.default)
     ]
-    rows = [(c["option"], str(c["first"]), str(c["second"])) for c in changed]
+    rows = [(str(c["option"]), str(c["first"]), str(c["second"])) for c in changed]
     emit(
         changed,
         table(("option", first.name, second.name), rows) or ["no difference"],
