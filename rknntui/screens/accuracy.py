@@ -203,6 +203,7 @@ class Accuracy(TableWorkspace):
         if record is not None and not self.has_class("-drilled"):
             self._wanted = record["tensor"]
             self._draw_layer()
+            self.screen.refresh_bindings()
 
     @on(Rows.Chosen, "#ranking")
     def action_drill(self) -> None:

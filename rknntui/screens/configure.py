@@ -118,6 +118,7 @@ class Configure(TableWorkspace):
         return option.render(option.default if value is None else value)
 
     def activated(self) -> None:
+        self._disk = None  # the file may have changed meanwhile
         self._check()
         self._read_disk()
         self._draw()

@@ -133,12 +133,11 @@ class DatasetWorkspace(TableWorkspace):
         if self.shown:
             self._refresh()
 
-    on_model_opened = on_recipe_changed
-    on_dataset_checked = on_recipe_changed
-
-    def on_source_changed(self) -> None:
-        """A file changed on disk: what was read is outdated."""
+    def on_model_opened(self) -> None:
+        """Another model, or files that changed on disk were read again."""
         self._seen = None
+        if self.shown:
+            self._refresh()
 
     def _refresh(self, *, force: bool = False) -> None:
         recipe = self.session.recipe

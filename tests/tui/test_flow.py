@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from rknntui.app import Workbench
 from rknntui.screens.accuracy import Accuracy
 from rknntui.screens.run import Run
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import choose_path, pictures, press_text, shown
+from tests.tui.flow import choose_path, pictures, press_text, shown, write_recipe
 
 
 async def test_the_main_job_from_a_model_to_a_container_that_loads(
@@ -100,3 +102,28 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
     outputs = rknn.inference(inputs=[pixels.reshape(1, 8, 8, 1)], data_format="nhwc")
     assert float(np.max(outputs[0])) == pytest.approx(before["top"][0]["value"], abs=1e-6)
     rknn.release()
+
+
+def test_no_workspace_brings_numbers_or_models_into_the_interface() -> None:
+    heavy = "numpy onnx onnx_ir onnxruntime pydantic yaml PIL adbutils sympy"
+    code = (
+        "import sys; from rknntui.workspaces import load_all; load_all(); "
+        f"print(*sorted(set('{heavy}'.split()) & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+async def test_a_dataset_that_changed_on_disk_is_read_again(demo: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, demo, 3)
+    listed = tmp_path / "dataset.txt"
+    app = Workbench(str(recipe), state_kept=False)
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "a model is open")
+        await pilot.press("3")
+        await until(pilot, lambda: "3 samples" in screen_text(app), "three samples")
+        lines = listed.read_text(encoding="utf-8").splitlines()
+        listed.write_text("\n".join(lines[:2]) + "\n", encoding="utf-8")
+        await until(pilot, lambda: "dataset changed on disk" in screen_text(app), "a notice")
+        await pilot.press("f5")
+        await until(pilot, lambda: "2 samples" in screen_text(app), "two samples")
