@@ -253,8 +253,13 @@ class Workbench(Shell):
     def show_error(self, error: Exception) -> None:
         """Tell an error in a dialog; a mistake of this program is logged too."""
         from rknntui.report import told
+        from rknntui.screens.dialogs import ErrorDialog
 
-        self.push_screen(told(error))
+        if not self.is_running:
+            return
+        shown = self.screen
+        if not (isinstance(shown, ErrorDialog) and str(shown.error) == str(error)):
+            self.push_screen(told(error))
 
     # -- end ---------------------------------------------------------------------------------------
 

@@ -1,5 +1,4 @@
-"""The way to the engine: one warm worker process, its queries and its jobs, as messages of the
-session.
+"""The way to the engine: one warm worker process, its queries and its jobs.
 
 The worker is started after the first paint, starts anew by itself after a crash, and outlives the
 interface while a job runs in it.
@@ -92,8 +91,8 @@ class Bridge:
         """Ask a query.
 
         Raises:
-            EngineError: as the worker raised it; ``WorkerError`` when it ended, which the next call
-                mends.
+            EngineError: as the worker raised it; ``WorkerError`` when it ended. The next call
+                starts another one.
         """
         from engine import WorkerError
 

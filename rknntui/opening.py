@@ -79,8 +79,7 @@ async def find_build(session: Session) -> None:
 
 
 async def reload_changed(session: Session, bridge: Bridge, roles: set[str]) -> None:
-    """Read again what changed on disk: the recipe replaces the edited one, the model is opened
-    anew.
+    """Read again what changed on disk: the recipe replaces the edited one.
 
     Raises:
         EngineError: a file is gone or broken now.

@@ -1,7 +1,6 @@
 """How the workbench feels: start-up, keys, opening graphs and ``--help``, beside the limit app.
 
-    python benchmarks/terminal/feel.py [--repeats 5] [--only startup,keys,graphs,help,idle] [--json
-    FILE]
+    python benchmarks/terminal/feel.py [--repeats 5] [--only startup,keys,...] [--json FILE]
 
 Every figure is measured on a pty of 120x40 by ``ttybench.py`` (which answers the terminal's queries
 and sees what a person would), in turn with ``textual_limit_app.py``, the lightest Textual program

@@ -18,8 +18,9 @@ LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 
 
 class JumpOverlay(ModalScreen[str | None]):
-    """Dismissed with the name of a workspace; focusing a pane happens here. Any other key closes
-    it.
+    """Dismissed with the name of a workspace; focusing a pane happens here.
+
+    Any other key closes it.
 
     Args:
         targets: widgets that can have the focus, in the order of the letters.

@@ -148,7 +148,7 @@ def histogram(
     counts: list[int], low: float, high: float, width: int, height: int = 4
 ) -> list[Line]:
     """Bars of block characters, ``height`` lines high, over a line with the two ends."""
-    width = max(8, min(width, len(counts)))
+    width = max(1, min(width, len(counts)))
     shown = _rebin(counts, width)
     most = max(shown) or 1
     lines: list[Line] = []

@@ -146,10 +146,9 @@ class Workspace(Container):
         Args:
             method: a query of the worker protocol.
             params: its parameters, plain data.
-            then: called with the answer in the interface's own thread, if the workspace still
-                exists. failed: called with the ``EngineError``; without it the error is shown in a
-                dialog. group: questions of one group replace each other; the method's name when
-                empty.
+            then: called with the answer, if the workspace still exists.
+            failed: called with the ``EngineError``; without it the error is shown in a dialog.
+            group: questions of one group replace each other; the method's name when empty.
         """
         name = f"{self.NAME}:{group or method}"
 

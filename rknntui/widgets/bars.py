@@ -131,6 +131,7 @@ class KeyBar(Painted):
 
     def on_resize(self) -> None:
         self._line = self._compose_line()
+        self.refresh()
 
     def _compose_line(self) -> Line:
         """As many keys as fit, at most eight up to 80 columns; an action shows its first key."""

@@ -107,27 +107,20 @@ async def test_jump_reaches_a_pane_and_survives_a_resize() -> None:
         await until(pilot, lambda: app.current == "jobs", "the workspace Jobs")
 
 
-@pytest.mark.parametrize("size", [(60, 18), (80, 24), (81, 25), (120, 40), (200, 60)])
 @pytest.mark.usefixtures("no_engine")
-async def test_sizes(size: tuple[int, int]) -> None:
-    app = Workbench()
-    async with app.run_test(size=size) as pilot:
-        await settle(pilot)
-        lines = screen_text(app).splitlines()
-        assert len(lines) == size[1]
-        assert "No model is open" in "".join(lines)
-        assert "Palette" in lines[-1]
-
-
-@pytest.mark.usefixtures("no_engine")
-async def test_too_small_is_said_politely_and_passes() -> None:
+async def test_any_size_from_60x18_to_200x60_and_a_polite_word_below() -> None:
     app = Workbench()
     async with app.run_test(size=(50, 15)) as pilot:
         await settle(pilot)
         assert "needs 60x18; this is 50x15" in screen_text(app)
-        await pilot.resize_terminal(80, 24)
-        await settle(pilot)
-        assert "No model is open" in screen_text(app)
+        for size in ((60, 18), (80, 24), (81, 25), (120, 40), (200, 60), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await settle(pilot)
+            lines = screen_text(app).splitlines()
+            assert len(lines) == size[1]
+            assert "No model is open" in "".join(lines)
+            assert "Palette" in lines[-1]
+            assert "7 Jobs" in lines[1]
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -294,3 +287,21 @@ async def test_no_colour_is_asked_for_and_nothing_depends_on_it(monkeypatch) -> 
                 for colour in (style.color, style.bgcolor) if style else ():
                     if colour is not None and colour.triplet is not None:
                         assert len(set(colour.triplet)) == 1, segment
+
+
+async def test_two_tellings_of_one_error_are_one_dialog(no_engine) -> None:
+    from engine import UsageError
+
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        for _ in range(2):
+            app.show_error(UsageError("Odd.", remedy="Even."))
+            await settle(pilot)
+        await pilot.press("y")
+        assert app.clipboard == "Odd.\n\nRemedy\nEven."
+        await pilot.press("escape")
+        assert len(app.screen_stack) == 1
+        app.show_error(ValueError("a mistake"))
+        await settle(pilot)
+        assert "The workbench made a mistake: ValueError: a mistake" in screen_text(app)

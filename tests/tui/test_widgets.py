@@ -1,0 +1,113 @@
+"""Widgets without a screen: texts in cells, tables, the tree of a graph."""
+
+from __future__ import annotations
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.widget import Widget
+
+from rknntui.screens.model_detail import histogram
+from rknntui.widgets.graph_tree import GraphTree
+from rknntui.widgets.paint import cells, fit
+from rknntui.widgets.table import Column, Table
+
+
+@pytest.mark.parametrize(
+    "text", ["", "name", "a/very/long/name/of/a", "日本語の名前です", "é" * 30]
+)
+@pytest.mark.parametrize("width", [0, 1, 2, 7, 8, 20, 21])
+def test_a_text_fills_exactly_its_cells(text: str, width: int) -> None:
+    assert cells([(fit(text, width), "")]) == width
+
+
+def test_a_long_name_keeps_both_ends() -> None:
+    assert fit("/stage1/block2/conv3/Conv", 13) == "/stage…3/Conv"
+
+
+class Host(App[None]):
+    """A screen for one widget."""
+
+    def __init__(self, widget: Widget) -> None:
+        super().__init__()
+        self._widget = widget
+
+    def compose(self) -> ComposeResult:
+        yield self._widget
+
+
+def table() -> Table:
+    return Table((Column("name", 6, grow=1), Column("value", 6, right=True)))
+
+
+ROWS = [("b", 2), ("a", None), ("C", 10.5)]
+
+
+async def test_a_table_sorts_numbers_as_numbers_and_nothing_last() -> None:
+    made = table()
+    async with Host(made).run_test():
+        made.set_rows(ROWS)
+        check_sorting(made)
+
+
+def check_sorting(made: Table) -> None:
+    made.sort_by(1)
+    assert [made.rows[i][0] for i in made._order] == ["b", "C", "a"]
+    made.sort_by(0)
+    assert [made.rows[i][0] for i in made._order] == ["a", "b", "C"]
+    made.set_filter("c 10")
+    assert [made.rows[i][0] for i in made._order] == ["C"]
+    assert made.to_csv().splitlines() == ["name,value", "C,10.5"]
+    assert made.row_text() == "C\t10.5"
+
+
+async def test_a_row_and_its_head_have_the_same_width() -> None:
+    made = table()
+    async with Host(made).run_test():
+        made.set_rows(ROWS)
+        assert cells(made.row_line(0, 40)) == cells(made.head_line(0, 40)) <= 40
+
+
+def view(*nodes: tuple[str, str, int], groups: tuple[str, ...] = ()) -> dict:
+    rows = [[name, op, f"{name}_out", "1x8", "float32", group] for name, op, group in nodes]
+    return {"nodes": rows, "groups": list(groups), "inputs": [], "outputs": []}
+
+
+NESTED = view(
+    ("start", "Relu", -1),
+    ("/a/b/x", "Conv", 0),
+    ("/a/b/y", "Conv", 0),
+    ("/a/z", "Add", 1),
+    ("/a/b/late", "Relu", 0),
+    ("/c/only", "Mul", 2),
+    groups=("/a/b", "/a", "/c"),
+)
+
+
+async def test_groups_nest_by_their_paths_in_the_order_of_the_graph() -> None:
+    tree = GraphTree()
+    async with Host(tree).run_test():
+        tree.set_graph("g", NESTED)
+        rows = [tree.row_line(i, 30) for i in range(tree.row_count)]
+        shown = ["".join(text for text, _ in row).split() for row in rows]
+        assert shown == [
+            ["g"],
+            ["Relu", "start", "1x8"],
+            ["▾", "a", "4"],
+            ["▾", "b", "3"],
+            ["Conv", "x", "1x8"],
+            ["Conv", "y", "1x8"],
+            ["Relu", "late", "1x8"],
+            ["Add", "z", "1x8"],
+            ["Mul", "/c/only", "1x8"],
+        ]
+        assert tree.matches("conv") == [1, 2]
+        assert tree.matches("conv y") == [2]
+
+
+def test_a_histogram_shows_every_bin_that_is_not_empty() -> None:
+    lines = histogram([1000, 0, 1, 500], -1.0, 1.0, 40, height=2)
+    bottom = lines[1][0][0]
+    assert len(bottom) == 4
+    assert bottom[0] == "█"
+    assert any(char == "▁" for char in bottom)
+    assert lines[2][0][0].startswith("-1")
