@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ import engine
 from engine.base.errors import GraphError, SourceModelError, UsageError
 
 if TYPE_CHECKING:
+    from engine.frontends.onnx import SourceLook
     from engine.graph.ir import Graph
     from engine.jobs.results import LoadedModel, OptimisedGraph, QuantizedGraph
 
@@ -32,9 +34,12 @@ def ping(_params: dict[str, Any]) -> dict[str, Any]:
 def warm(_params: dict[str, Any]) -> dict[str, Any]:
     """Import what opening and building need, so that the first request does not wait for it."""
     import engine.frontends.onnx
+    import engine.jobs.looks
     import engine.jobs.pipeline
     import engine.jobs.warm  # noqa: F401 - for the next request
 
+    gc.collect()
+    gc.freeze()  # the libraries stay for good: no collection has to look through them again
     return ping({})
 
 
@@ -96,9 +101,14 @@ def open_model(params: dict[str, Any]) -> dict[str, Any]:
 
 def _source_view(params: Mapping[str, Any]) -> dict[str, Any]:
     from engine.graph.ir import describe
+    from engine.jobs.looks import plain_model, source_view
     from engine.jobs.warm import KEPT, pipeline_of, recipe_of
 
-    pipeline = pipeline_of(recipe_of(params))
+    recipe = recipe_of(params)
+    plain = plain_model(params)
+    if plain is not None:
+        return source_view(recipe, plain)
+    pipeline = pipeline_of(recipe)
     loaded = pipeline.loaded
     facts: dict[str, Any] | None = KEPT.get(f"describe {loaded.key}")
     if facts is None:
@@ -154,28 +164,13 @@ def graph_of(params: Mapping[str, Any]) -> tuple[str, Graph]:
     Raises:
         UsageError: no such graph.
     """
-    which = params.get("which", "source")
-    if which not in WHICH:
-        raise UsageError(f"which is one of {', '.join(WHICH)}.")
-    if params.get("recipe") is None:
-        from engine.frontends.sniff import sniff
-
-        path = Path(text_of(params, "path"))
-        kind = sniff(path).kind
-        if kind == "rknn":
-            from engine.jobs.pack import opened
-
-            found = opened(path)
-            if which == "quantized" and not found.quantized:
-                raise UsageError(f"{path.name} is not quantized: it has no quantized graph.")
-            return found.sha256, found.graph
-        if kind == "recipe":
-            from engine.recipe import load_recipe
-
-            params = {"recipe": load_recipe(path).to_values()}
+    asked = _asked(params)
+    if isinstance(asked, tuple):
+        return asked
     from engine.jobs.warm import pipeline_of, recipe_of
 
-    pipeline = pipeline_of(recipe_of(params))
+    which = params.get("which", "source")
+    pipeline = pipeline_of(recipe_of(asked))
     result: LoadedModel | OptimisedGraph | QuantizedGraph
     if which == "source":
         result = pipeline.loaded
@@ -186,18 +181,60 @@ def graph_of(params: Mapping[str, Any]) -> tuple[str, Graph]:
     return result.key, result.graph.graph
 
 
+def _asked(params: Mapping[str, Any]) -> tuple[str, Graph] | Mapping[str, Any]:
+    """The graph of a container, or the request with the recipe that its path may be."""
+    which = params.get("which", "source")
+    if which not in WHICH:
+        raise UsageError(f"which is one of {', '.join(WHICH)}.")
+    if params.get("recipe") is not None:
+        return params
+    from engine.frontends.sniff import sniff
+
+    path = Path(text_of(params, "path"))
+    kind = sniff(path).kind
+    if kind == "rknn":
+        from engine.jobs.pack import opened
+
+        found = opened(path)
+        if which == "quantized" and not found.quantized:
+            raise UsageError(f"{path.name} is not quantized: it has no quantized graph.")
+        return found.sha256, found.graph
+    if kind == "recipe":
+        from engine.recipe import load_recipe
+
+        return {"recipe": load_recipe(path).to_values()}
+    return params
+
+
+def _seen(params: Mapping[str, Any]) -> SourceLook | Graph:
+    """What answers a request about a graph: a look at the file where that is enough."""
+    asked = _asked(params)
+    if isinstance(asked, tuple):
+        return asked[1]
+    if params.get("which", "source") == "source":
+        from engine.jobs.looks import look_of, plain_model
+
+        plain = plain_model(asked)
+        if plain is not None:
+            return look_of(plain)
+    return graph_of(params)[1]
+
+
 def graph(params: dict[str, Any]) -> dict[str, Any]:
     """The graph view: nodes in order, groups, inputs, outputs."""
-    from engine.graph.ir import graph_view
+    from engine.graph.ir import Graph, graph_view
 
-    return graph_view(graph_of(params)[1])
+    seen = _seen(params)
+    return graph_view(seen) if isinstance(seen, Graph) else seen.graph
 
 
 def node(params: dict[str, Any]) -> dict[str, Any]:
     """Everything about one node."""
-    from engine.graph.ir import node_detail
+    from engine.graph.ir import Graph, node_detail
 
-    return node_detail(graph_of(params)[1], text_of(params, "name"))
+    name = text_of(params, "name")
+    seen = _seen(params)
+    return node_detail(seen, name) if isinstance(seen, Graph) else seen.node(name)
 
 
 def tensor(params: dict[str, Any]) -> dict[str, Any]:
@@ -206,7 +243,7 @@ def tensor(params: dict[str, Any]) -> dict[str, Any]:
 
     name = text_of(params, "name")
     bins = whole_of(params, "bins", 64, 1, 4096)
-    array = graph_of(params)[1].constant(name)
+    array = _seen(params).constant(name)
     if array is None:
         raise GraphError(
             f"{name} is no constant.",

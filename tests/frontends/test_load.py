@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
-from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
-from engine.frontends.onnx import inspect_onnx, load_onnx, source_graph
+from engine.base.errors import EngineError, GraphError, SourceModelError, UnsupportedOperatorError
+from engine.frontends.onnx import inspect_onnx, load_onnx, look_at
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, graph_view, node_detail, verify
 from tests.graph.models import finish, float_net, qdq_net, tensor
@@ -228,8 +228,9 @@ def test_other_spellings_and_unused_imports_of_domains(save: Save, opset: int) -
     verify(loaded)
     assert loaded.model.opset_imports == {"": 21}
     assert Session(loaded).run({"x": _x()})["y"].shape == (1, 5)
-    assert inspect_onnx(path)[0]["findings"] == []
-    assert graph_view(source_graph(path))["nodes"] == inspect_onnx(path)[1]["nodes"]
+    view, graph = inspect_onnx(path)
+    assert {finding["severity"] for finding in view["findings"]} <= {"info"}
+    assert [row[:2] for row in graph["nodes"]] == [row[:2] for row in graph_view(loaded)["nodes"]]
 
 
 def test_control_flow_and_unknown_operators_are_refused_by_node(save: Save) -> None:
@@ -372,8 +373,74 @@ def test_the_quick_view_says_what_loading_says(save: Save) -> None:
     assert model["parameters"] == 6 * 27 + 6 + 36 + 30
     assert model["weights_bytes"] == 4 * model["parameters"]
     assert model["findings"] == []
-    detail = node_detail(source_graph(path), "/body/conv1")
-    assert detail == node_detail(loaded, "/body/conv1")
+    look = look_at(path)
+    for node in loaded.nodes:
+        assert look.node(node.name or "") == node_detail(loaded, node.name or "")
+    for name in loaded.model.graph.initializers:
+        np.testing.assert_array_equal(look.constant(name), loaded.constant(name))
+    assert look.constant("x") is look.constant("y") is None
+    for ask in (look.node, look.constant):
+        with pytest.raises(GraphError, match="has no"):
+            ask("nothing")
+
+
+def test_the_quick_view_of_a_quantized_model_has_its_parameters(save: Save) -> None:
+    scale, zero = (
+        numpy_helper.from_array(np.float32(0.5), "s"),
+        numpy_helper.from_array(np.uint8(128), "z"),
+    )
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], "quantize"),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], "dequantize"),
+        helper.make_node("Relu", ["d"], ["y"], "relu"),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 3]) for n in "xy"]
+    model = helper.make_graph(nodes, "g", ends[:1], ends[1:], [scale, zero])
+    path = save(
+        helper.make_model(model, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    )
+    loaded, look = load_onnx(path).graph, look_at(path)
+    details = {name: look.node(name) for name in ("quantize", "dequantize", "relu")}
+    assert details == {name: node_detail(loaded, name) for name in details}
+    assert details["relu"]["inputs"][0]["quant"]["scale"] == [0.5]
+
+
+def test_the_quick_view_fixes_batch_and_order_as_loading_does(save: Save) -> None:
+    model = float_net(opset=21)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    nodes = list(model.graph.node)[::-1]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    path = save(model)
+    view, graph = inspect_onnx(path)
+    loaded = load_onnx(path)
+    assert graph == graph_view(loaded.graph)
+    assert view["findings"] == [finding.to_dict() for finding in loaded.findings]
+    assert view["inputs"][0]["shape"][0] == 1
+
+
+def test_a_node_with_a_graph_of_its_own_is_shown(save: Save) -> None:
+    inner = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["t"], "neg")],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("t", TensorProto.FLOAT, [1])],
+    )
+    node = helper.make_node("If", ["c"], ["y"], "choose", then_branch=inner, else_branch=inner)
+    ends = [
+        helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [1]),
+    ]
+    graph = helper.make_graph([node], "g", ends[:2], ends[2:])
+    path = save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    )
+    look = look_at(path)
+    assert look.model["findings"][0]["severity"] == "error"
+    detail = look.node("choose")
+    assert [name for name, _ in detail["attributes"]] == ["else_branch", "then_branch"]
+    assert detail["inputs"][0]["kind"] == "input"
 
 
 def test_the_quick_view_shows_what_cannot_be_loaded(save: Save) -> None:
@@ -382,8 +449,11 @@ def test_the_quick_view_shows_what_cannot_be_loaded(save: Save) -> None:
     model.opset_import.append(helper.make_opsetid("my.own", 1))
     view, graph = inspect_onnx(save(model))
     assert [f["code"] for f in view["findings"]] == [
-        "unsupported-operator", "dynamic-size", "dynamic-size",
-    ]  # fmt: skip
+        "unsupported-operator",
+        "dynamic-size",
+    ]
+    assert {f["severity"] for f in view["findings"]} == {"error"}
+    assert "input_size_list" in view["findings"][1]["remedy"]
     assert graph["nodes"][0][:2] == ["add", "my.own:Add"]
     assert view["inputs"][0] == {"name": "a", "shape": [-1, 3, -1], "dtype": "float32"}
 
@@ -415,9 +485,16 @@ def test_a_model_with_changed_bytes_never_raises_anything_else(save: Save, tmp_p
         for place in rng.integers(0, len(data), 3):
             changed[place] = int(rng.integers(0, 256))
         path.write_bytes(bytes(changed))
-        for action in (load_onnx, inspect_onnx):
-            with contextlib.suppress(EngineError):
-                action(path)
+        with contextlib.suppress(EngineError):
+            load_onnx(path)
+        with contextlib.suppress(EngineError):
+            look = look_at(path)
+            for row in look.graph["nodes"]:
+                with contextlib.suppress(EngineError):
+                    look.node(row[0])
+            for name in ("conv1.weight", "fc.weight", "x"):
+                with contextlib.suppress(EngineError):
+                    look.constant(name)
 
 
 @pytest.mark.parametrize(

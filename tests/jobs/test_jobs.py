@@ -264,6 +264,43 @@ async def test_bad_input_is_told_and_the_worker_stays(
     assert not list(tmp_path.glob("**/*.part")), "half-written files"
 
 
+@in_module
+async def test_a_model_that_cannot_be_built_is_shown(worker: Worker, tmp_path: Path) -> None:
+    model = small_net()
+    model.graph.node[1].op_type, model.graph.node[1].domain = "Strange", "my.own"
+    model.opset_import.append(onnx.helper.make_opsetid("my.own", 1))
+    strange, wrong = str(tmp_path / "strange.onnx"), str(tmp_path / "wrong.onnx")
+    onnx.save(model, strange)
+    model = small_net()
+    model.graph.node[0].input[1] = "w2"
+    onnx.save(model, wrong)
+    for path, text in ((strange, "my.own:Strange"), (wrong, "channels")):
+        view = await worker.call("open", {"path": path})
+        first = view["findings"][0]
+        assert first["severity"] == "error"
+        assert text in first["what"] + first["where"]
+        graph = await worker.call("graph", {"path": path, "which": "source"})
+        assert len(graph["nodes"]) == view["nodes"] == 7
+        detail = await worker.call("node", {"path": path, "name": "conv2"})
+        assert [value["name"] for value in detail["inputs"]] == ["r1", "w2", "b2"]
+        found = await worker.call("tensor", {"recipe": {"model": path}, "name": "w2", "bins": 8})
+        assert found["count"] == 16 * 8 * 9
+        with pytest.raises(EngineError):
+            await finished(worker, "build", recipe={"model": path, "do_quantization": False})
+        with pytest.raises(EngineError):
+            await worker.call("graph", {"path": path, "which": "optimised"})
+
+
+@in_module
+async def test_a_cut_model_is_loaded_to_be_shown(worker: Worker, recipe: dict[str, Any]) -> None:
+    cut = {"path": recipe["model"], "outputs": ["p"]}
+    assert (await worker.call("open", cut))["nodes"] == 5
+    graph = await worker.call("graph", {**cut, "which": "source"})
+    assert [output["name"] for output in graph["outputs"]] == ["p"]
+    detail = await worker.call("node", {"recipe": {**recipe, "outputs": ["p"]}, "name": "pool"})
+    assert detail["outputs"][0]["shape"] == [1, 16, 1, 1]
+
+
 # -- faults ------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,14 @@
 """ONNX files to graphs, and a quick look at them."""
 
-from engine.frontends.onnx.inspect import inspect_onnx, source_graph
+from engine.frontends.onnx.inspect import inspect_onnx, look_at
 from engine.frontends.onnx.load import Loaded, SourceInfo, load_onnx
+from engine.frontends.onnx.look import SourceLook
 
-__all__ = ["Loaded", "SourceInfo", "inspect_onnx", "load_onnx", "source_graph"]
+__all__ = [
+    "Loaded",
+    "SourceInfo",
+    "SourceLook",
+    "inspect_onnx",
+    "load_onnx",
+    "look_at",
+]

@@ -9,44 +9,23 @@ from typing import Any
 import numpy as np
 import onnx
 
-from engine.base.errors import GraphError, SourceModelError
+from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import printable, shape_text
-from engine.frontends.onnx.axes import input_dims
+from engine.frontends.onnx.axes import fix_inputs, input_dims
 from engine.frontends.onnx.clean import clean, unsupported
+from engine.frontends.onnx.cut import sort_nodes
+from engine.frontends.onnx.look import SourceLook
 from engine.frontends.onnx.read import SourceFile, read_onnx
-from engine.graph.ir.graph import Graph
+from engine.graph.ir.constants import OPSET
+from engine.graph.ir.graph import no_collection
 from engine.graph.ir.skeleton import strip_weights
 from engine.graph.ir.views import Groups, operator_name
 
-__all__ = ["inspect_onnx", "source_graph"]
+__all__ = ["inspect_onnx", "look_at"]
 
 
 _INFERENCE_ERRORS = (onnx.shape_inference.InferenceError, RuntimeError, ValueError)
-
-
-def source_graph(path: str | os.PathLike[str]) -> Graph:
-    """The graph of a file as it is, for looking at nodes and tensors; it need not be loadable.
-
-    Its nodes have the names that :func:`inspect_onnx` shows. It does not keep the rules of the
-    engine's graphs (opset, sizes, operators), so no stage takes it.
-
-    Raises:
-        SourceModelError: missing, unreadable, no ONNX model, truncated, or malformed.
-    """
-    file = read_onnx(path)
-    clean(file.proto)
-    weights = strip_weights(file.proto.graph)
-    try:
-        proto = onnx.shape_inference.infer_shapes(file.proto, data_prop=True)
-    except _INFERENCE_ERRORS:
-        proto = file.proto
-    try:
-        return Graph.from_proto(proto, weights)
-    except GraphError as error:
-        raise SourceModelError(
-            f"{file.path.name}: {error.what}", cause=error.cause, remedy=error.remedy
-        ) from error
 
 
 def inspect_onnx(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -54,8 +33,8 @@ def inspect_onnx(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
 
     Takes about a quarter of the time of :func:`engine.frontends.onnx.load_onnx`; weights in other
     files are not read. Models that cannot be loaded are shown too, with findings of
-    severity ``error`` that say why not. Shapes come from ONNX's inference, -1 and ``?`` where it
-    does not know them.
+    severity ``error`` that say why not, as far as a look can tell. A dynamic batch is 1, as it will
+    be; other shapes come from ONNX's inference, -1 and ``?`` where it does not know them.
 
     Returns:
         The model view ``{kind, path, name, format, sha256, inputs, outputs, nodes, operators,
@@ -65,12 +44,33 @@ def inspect_onnx(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
     Raises:
         SourceModelError: missing, unreadable, no ONNX model, truncated, or without a graph.
     """
-    file = read_onnx(path, weights=False)
+    look = look_at(path)
+    return look.model, look.graph
+
+
+def look_at(path: str | os.PathLike[str]) -> SourceLook:
+    """:func:`inspect_onnx`, with the details of nodes and tensors on demand.
+
+    Raises:
+        SourceModelError: missing, unreadable, no ONNX model, truncated, or without a graph.
+    """
+    with no_collection():
+        return _look(read_onnx(path, weights=False))
+
+
+def _look(file: SourceFile) -> SourceLook:
     clean(file.proto)
     graph = file.proto.graph
+    findings = [*_unsupported(file), *_ordered(graph), *_sized(graph), *_old(file)]
     parameters, weights_bytes = _sizes(graph)
-    ends = {"inputs": [_spec(v) for v in graph.input], "outputs": [_spec(v) for v in graph.output]}
-    counts = Counter(operator_name(node.domain, node.op_type) for node in graph.node)
+    weights = strip_weights(graph)
+    types = _types(file.proto)
+    rows = _rows(graph, types)
+    ends = {
+        "inputs": [_spec(v) for v in graph.input if v.name not in weights],
+        "outputs": [_spec(types.get(v.name, v)) for v in graph.output],
+    }
+    counts = Counter(row[1] for row in rows["nodes"])
     model = {
         "kind": "onnx",
         "path": str(file.path),
@@ -82,11 +82,11 @@ def inspect_onnx(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
         "operators": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
         "parameters": parameters,
         "weights_bytes": weights_bytes,
-        "findings": [finding.to_dict() for finding in _findings(file)],
+        "findings": [finding.to_dict() for finding in findings],
         "recipe": None,
         "summary": None,
     }
-    return model, {**_nodes(file.proto), **ends}
+    return SourceLook(file.path, file.proto, weights, types, model, {**rows, **ends})
 
 
 def _spec(value: onnx.ValueInfoProto) -> dict[str, Any]:
@@ -135,9 +135,8 @@ def _item_bytes(element: int) -> int:
         return 0
 
 
-def _findings(file: SourceFile) -> list[Finding]:
-    graph = file.proto.graph
-    findings = [
+def _unsupported(file: SourceFile) -> list[Finding]:
+    return [
         Finding(
             code="unsupported-operator",
             severity="error",
@@ -145,54 +144,88 @@ def _findings(file: SourceFile) -> list[Finding]:
             what=f"Operator {printable(op, 100)} is not supported: {why}.",
             remedy="Replace it before exporting, or cut it off with 'inputs' or 'outputs'.",
         )
-        for op, node, why in unsupported(graph, file.opset)[:20]
+        for op, node, why in unsupported(file.proto.graph, file.opset)[:20]
     ]
-    for value in graph.input:
-        dims = input_dims(value)
-        if dims is None or any(isinstance(d, str) for d in dims[1:]):
-            findings.append(
-                Finding(
-                    code="dynamic-size",
-                    severity="warning",
-                    where=printable(value.name),
-                    what=f"The size of input {printable(value.name)!r} is dynamic.",
-                    cause="An NPU needs fixed sizes.",
-                    remedy="Give its size with 'input_size_list'.",
-                )
-            )
+
+
+def _ordered(graph: onnx.GraphProto) -> list[Finding]:
+    """Put the nodes in order, as loading does; a graph with a circle stays as it is."""
+    try:
+        sort_nodes(graph)
+    except SourceModelError as error:
+        return [_refused("no-order", "the graph", error)]
+    return []
+
+
+def _sized(graph: onnx.GraphProto) -> list[Finding]:
+    """Fix dynamic batches, as loading does; a model with other dynamic sizes stays as it is."""
+    try:
+        findings = fix_inputs(graph, None, None)
+    except SourceModelError as error:
+        names = [value.name for value in graph.input if not _static(value)]
+        return [_refused("dynamic-size", printable(", ".join(names), 200), error)]
+    if findings:
+        # what the file says of inner tensors was for the dynamic size
+        del graph.value_info[:]
+        for value in graph.output:
+            if not _static(value):
+                value.type.tensor_type.ClearField("shape")
     return findings
 
 
-def _shapes(proto: onnx.ModelProto) -> dict[str, tuple[str, str]]:
-    """Tensor -> shape as text and dtype, from inference; what it cannot tell from the file."""
-    known = {value.name: value for value in (*proto.graph.value_info, *proto.graph.output)}
-    if any(name and name not in known for node in proto.graph.node for name in node.output[:1]):
-        strip_weights(proto.graph)
+def _refused(code: str, where: str, error: SourceModelError) -> Finding:
+    return Finding(code, "error", where, error.what, cause=error.cause, remedy=error.remedy)
+
+
+def _static(value: onnx.ValueInfoProto) -> bool:
+    dims = input_dims(value)
+    return dims is not None and all(isinstance(dim, int) for dim in dims)
+
+
+def _old(file: SourceFile) -> list[Finding]:
+    if file.opset == OPSET:
+        return []
+    return [
+        Finding(
+            code="opset-converted",
+            severity="info",
+            where=file.path.name,
+            what=f"A build brings the model from opset {file.opset} to {OPSET}.",
+        )
+    ]
+
+
+def _types(proto: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
+    """Tensor -> what is known of it: from the file, or from inference where that lacks some."""
+    graph = proto.graph
+    known = {value.name: value for value in (*graph.value_info, *graph.output)}
+    whole = all(name in known for node in graph.node for name in node.output[:1] if name)
+    if not whole or not all(map(_static, graph.output)):
         try:
             inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
             known.update((v.name, v) for v in (*inferred.value_info, *inferred.output))
         except _INFERENCE_ERRORS:
             pass  # a look at a faulty model shows what there is; loading it says what is wrong
-    # big graphs have few different types: as bytes they are looked up faster than they are read
-    texts: dict[str, tuple[str, str]] = {}
-    seen: dict[bytes, tuple[str, str]] = {}
-    for name, value in known.items():
-        key = value.type.SerializeToString()
-        found = seen.get(key)
-        if found is None:
-            shape, dtype = _type(value)
-            found = seen[key] = ("?" if shape is None else shape_text(shape), dtype)
-        texts[name] = found
-    return texts
+    return known
 
 
-def _nodes(proto: onnx.ModelProto) -> dict[str, Any]:
+def _rows(graph: onnx.GraphProto, types: dict[str, onnx.ValueInfoProto]) -> dict[str, Any]:
     groups = Groups()
-    shapes = _shapes(proto)
     rows: list[list[Any]] = []
-    for node in proto.graph.node:
-        output = node.output[0] if node.output else ""
-        shape, dtype = shapes.get(output, ("?", "unknown"))
+    # big graphs have few different types: as bytes they are looked up faster than they are read
+    seen: dict[bytes, tuple[str, str]] = {}
+    for node in graph.node:
+        outputs, name = node.output, node.name
+        output = outputs[0] if outputs else ""
+        value = types.get(output)
+        found = ("?", "unknown")
+        if value is not None:
+            key = value.type.SerializeToString()
+            known = seen.get(key)
+            if known is None:
+                shape, dtype = _type(value)
+                known = seen[key] = ("?" if shape is None else shape_text(shape), dtype)
+            found = known
         op = operator_name(node.domain, node.op_type)
-        rows.append([node.name, op, output, shape, dtype, groups.number(node.name)])
+        rows.append([name, op, output, *found, groups.number(name)])
     return {"nodes": rows, "groups": groups.names()}

@@ -20,7 +20,7 @@ from engine.base.text import did_you_mean, printable
 from engine.graph.ir.naming import name_everything
 from engine.graph.ir.spec import TensorSpec, constant_of, spec_of
 
-__all__ = ["Graph", "parse_proto"]
+__all__ = ["Graph", "no_collection", "parse_proto"]
 
 # onnx_ir logs what it finds odd in a graph, to the screen where nobody has set logging up; what
 # matters of it is found by ``verify`` and told as an error.
@@ -39,7 +39,7 @@ def parse_proto(data: bytes) -> onnx.ModelProto:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Without Python's cyclic garbage collector: it takes half the time of making 10,000 nodes.
 
     Two threads may be inside at once; whoever found the collector running starts it again.
@@ -88,7 +88,7 @@ class Graph:
             GraphError: the protobuf is no graph (dangling or doubly defined values, bad tensors).
         """
         try:
-            with _no_collection():
+            with no_collection():
                 model = ir.from_proto(proto)
                 _attach(model.graph, weights or {})
                 return cls(model)
@@ -113,7 +113,7 @@ class Graph:
 
     def to_proto(self) -> onnx.ModelProto:
         """The graph as a protobuf message, with types and shapes of all values that have them."""
-        with _no_collection():
+        with no_collection():
             return ir.to_proto(self.model)
 
     def to_bytes(self) -> bytes:
@@ -134,7 +134,7 @@ class Graph:
 
     def copy(self) -> Graph:
         """A graph of its own that shares only the (immutable) tensors of constants."""
-        with _no_collection():
+        with no_collection():
             clone = self.model.clone()
             _own_types(clone.graph)
             return Graph(clone)

@@ -1,0 +1,184 @@
+"""The nodes and tensors of an ONNX file as it is, one at a time, straight from the protobuf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from engine.base.errors import EngineError, GraphError
+from engine.base.text import did_you_mean, printable
+from engine.frontends.onnx.external import load_external
+from engine.frontends.onnx.tensors import check_tensor_sizes
+from engine.graph.ir.constants import IR_VERSION
+from engine.graph.ir.graph import Graph
+from engine.graph.ir.views import node_detail
+
+__all__ = ["SourceLook"]
+
+_PARAMETRISED = ("DequantizeLinear", "QuantizeLinear")
+
+
+class SourceLook:
+    """A file as it is: its views, and details of single nodes and constants on demand.
+
+    A detail takes milliseconds whatever the size of the graph: a graph of the node and its
+    neighbours is made and asked. (The first one makes an index of the nodes.)
+
+    Args:
+        path: the file, whose folder external weights are read from.
+        proto: its message, cleaned, nodes in order; weights may be stripped.
+        weights: tensors that were stripped from it.
+        types: tensor -> what inference knows of it.
+        model: the model view.
+        graph: the graph view.
+
+    Attributes:
+        model: the model view of :func:`engine.frontends.onnx.inspect_onnx`.
+        graph: the graph view.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        proto: onnx.ModelProto,
+        weights: Mapping[str, onnx.TensorProto],
+        types: Mapping[str, onnx.ValueInfoProto],
+        model: dict[str, Any],
+        graph: dict[str, Any],
+    ) -> None:
+        self.model = model
+        self.graph = graph
+        self._path = path
+        self._opset = list(proto.opset_import)
+        self._nodes = proto.graph.node
+        self._inputs = {v.name: v for v in proto.graph.input if v.name not in weights}
+        self._constants = {tensor.name: tensor for tensor in proto.graph.initializer} | dict(
+            weights
+        )
+        self._types = types
+        self._index: dict[str, int] | None = None
+        self._makers: dict[str, int] = {}
+        self._quantizers: dict[str, int] = {}
+
+    def node(self, name: str) -> dict[str, Any]:
+        """Everything about one node, as :func:`engine.graph.ir.node_detail` tells it.
+
+        Raises:
+            GraphError: no node has this name, or what belongs to it is damaged.
+            SourceModelError: external quantization parameters cannot be read.
+        """
+        index = self._number_of(name)
+        try:
+            return node_detail(self._around(index), name)
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+            raise _damaged(name, error) from error
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """The array of a constant, read from its file where it is external; None for activations.
+
+        Raises:
+            GraphError: no tensor has this name, or its data do not fit its type.
+            SourceModelError: its file cannot be read.
+        """
+        self._number_of(None)
+        graph = onnx.GraphProto()
+        maker = self._makers.get(name)
+        if name in self._constants:
+            graph.initializer.append(self._constants[name])
+        elif maker is not None and self._nodes[maker].op_type == "Constant":
+            graph.node.append(self._nodes[maker])
+        elif maker is not None or name in self._inputs:
+            return None
+        else:
+            known = [*self._constants, *self._inputs, *self._makers]
+            raise GraphError(
+                f"The graph has no tensor {printable(name)!r}.",
+                remedy=did_you_mean(name, known) or "Look the name up in the graph view.",
+            )
+        try:
+            return self._graph(graph).constant(name)
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+            raise _damaged(name, error) from error
+
+    def _number_of(self, name: str | None) -> int:
+        if self._index is None:
+            index: dict[str, int] = {}
+            for number, node in enumerate(self._nodes):
+                index[node.name] = number
+                for output in node.output:
+                    self._makers[output] = number
+                if node.op_type == "QuantizeLinear" and node.input:
+                    self._quantizers.setdefault(node.input[0], number)
+            self._makers.pop("", None)
+            self._index = index
+        number_of = 0 if name is None else self._index.get(name)
+        if number_of is None:
+            raise GraphError(
+                f"The graph has no node {printable(name or '')!r}.",
+                remedy=did_you_mean(name or "", self._index)
+                or "Look the name up in the graph view.",
+            )
+        return number_of
+
+    def _around(self, index: int) -> Graph:
+        """A graph of one node, and of its neighbours what a node's detail tells of them."""
+        node = self._nodes[index]
+        near = {index}
+        for tensor in (*node.input, *node.output):
+            near.update((self._makers.get(tensor, index), self._quantizers.get(tensor, index)))
+        parameters = {
+            name
+            for number in near
+            if self._nodes[number].op_type in _PARAMETRISED
+            for name in self._nodes[number].input[1:]
+        }
+        near.update(self._makers.get(name, index) for name in parameters)
+        graph = onnx.GraphProto()
+        for number in sorted(near):
+            other = self._nodes[number]
+            whole = number == index or other.op_type in (*_PARAMETRISED, "Constant")
+            graph.node.append(other if whole else _bare(other))
+        made = {name for other in graph.node for name in other.output}
+        graph.value_info.extend(self._types[name] for name in made if name in self._types)
+        read = dict.fromkeys(name for other in graph.node for name in other.input if name)
+        for name in read:
+            if name in made or name in self._constants:
+                continue
+            known = self._inputs.get(name) or self._types.get(name)
+            graph.input.append(known or onnx.ValueInfoProto(name=name))
+        graph.initializer.extend(
+            self._constants[name] for name in read if name in parameters & self._constants.keys()
+        )
+        return self._graph(graph, read)
+
+    def _graph(self, graph: onnx.GraphProto, read: Iterable[str] = ()) -> Graph:
+        """A graph to ask; the constants in ``read`` that are not in it come without their data."""
+        load_external(self._path, graph)
+        check_tensor_sizes(self._path, graph)
+        have = {tensor.name for tensor in graph.initializer}
+        for name in dict.fromkeys(read):
+            if name in self._constants and name not in have:
+                tensor = self._constants[name]
+                graph.initializer.add(name=name, data_type=tensor.data_type, dims=tensor.dims)
+        proto = onnx.ModelProto(ir_version=IR_VERSION, opset_import=self._opset)
+        proto.graph.CopyFrom(graph)
+        return Graph.from_proto(proto)
+
+
+def _bare(node: onnx.NodeProto) -> onnx.NodeProto:
+    """A node of which only the outputs matter."""
+    return onnx.NodeProto(
+        name=node.name, op_type=node.op_type, domain=node.domain, output=node.output
+    )
+
+
+def _damaged(name: str, error: Exception) -> EngineError:
+    return GraphError(
+        f"What belongs to {printable(name)!r} is damaged: {printable(str(error), 200)}",
+        cause="The file was changed after it was written, or written by a faulty exporter.",
+        remedy="Export the model again.",
+    )
