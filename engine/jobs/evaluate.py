@@ -149,6 +149,8 @@ def evaluate(
             if index == 0:
                 for name, sums in exact.items():
                     sums.add_exactly(expected[name], found[name])
+            # not beside those of the next run: they are most of a build's memory
+            del expected, found
         reporter.emit(Progress("evaluate", done, total))
     return (
         tuple(OutputFidelity(name, sums.sqnr, sums.cosine) for name, sums in exact.items()),

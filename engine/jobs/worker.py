@@ -32,6 +32,7 @@ from engine.base.errors import (
 from engine.base.events import Reporter
 from engine.base.folders import state_folder
 from engine.base.text import did_you_mean, printable
+from engine.jobs.memory import give_back
 from engine.jobs.protocol import LINE_LIMIT, Message, decode, encode
 from engine.jobs.record import JobRecorder, log_traceback, new_record
 
@@ -247,6 +248,8 @@ class _Server:
             self._running = None
             self._logs.use(None)
             self._pipe.send({"id": message.get("id"), **answer})
+            del recorder, message, item, answer
+            give_back()
 
     def _run(self, recorder: JobRecorder, message: Message) -> Message:
         try:
