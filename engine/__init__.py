@@ -74,6 +74,7 @@ _HOME = {
     "read_log": "engine.jobs.history",
     "read_result": "engine.jobs.history",
     "run_job": "engine.jobs.client",
+    "refuse_existing": "engine.base.files",
     "sha256_of": "engine.base.files",
     "shape_text": "engine.base.text",
     "state_folder": "engine.base.folders",
@@ -143,6 +144,7 @@ __all__ = [
     "read_events",
     "read_log",
     "read_result",
+    "refuse_existing",
     "run_job",
     "sha256_of",
     "shape_text",
@@ -186,7 +188,7 @@ if TYPE_CHECKING:
         event_from_dict,
         event_to_dict,
     )
-    from engine.base.files import atomic_write, read_bounded, sha256_of
+    from engine.base.files import atomic_write, read_bounded, refuse_existing, sha256_of
     from engine.base.findings import Finding
     from engine.base.folders import cache_folder, config_folder, folders, log_crash, state_folder
     from engine.base.text import did_you_mean, human_bytes, printable, shape_text

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from engine.base.text import printable
+
 __all__ = [
     "ContainerError",
     "DatasetError",
@@ -29,8 +31,20 @@ __all__ = [
 ]
 
 
+PART_LIMIT = 2000
+"""Characters of one part of an error that are kept."""
+
+
+def _shown(text: str) -> str:
+    """``text`` as a screen may show it: line by line, as a remedy may have several."""
+    return "\n".join(printable(line, PART_LIMIT) for line in text[: 4 * PART_LIMIT].split("\n"))
+
+
 class EngineError(Exception):
     """Base of all errors of the engine.
+
+    Names in its texts come from files, models and other processes: control characters in them are
+    removed here, so that no front end can show them by mistake. Line breaks stay.
 
     Attributes:
         what: what happened, naming the file, node or line.
@@ -43,10 +57,10 @@ class EngineError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, what: str, *, cause: str = "", remedy: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.cause = cause
-        self.remedy = remedy
+        self.what = _shown(what)
+        self.cause = _shown(cause)
+        self.remedy = _shown(remedy)
+        super().__init__(self.what)
 
     def __str__(self) -> str:
         parts = [self.what]

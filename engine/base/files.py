@@ -7,6 +7,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,10 +15,19 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.base.errors import OutputError, OutputExistsError, SourceModelError
+from engine.base.text import printable
 
-__all__ = ["atomic_write", "output_errors", "read_bounded", "sha256_of"]
+__all__ = ["atomic_write", "output_errors", "read_bounded", "refuse_existing", "sha256_of"]
 
 _CHUNK = 1 << 20
+_READ_CAUSES = {
+    errno.EISDIR: "A folder was given where a file belongs.",
+    errno.EACCES: "It belongs to somebody else, or its permissions were taken away.",
+    errno.EPERM: "It belongs to somebody else, or its permissions were taken away.",
+    errno.ENAMETOOLONG: "Something else than a path was given.",
+    errno.ENOTDIR: "A part of the path is a file, not a folder.",
+    errno.ELOOP: "Links lead in a circle.",
+}
 
 
 @contextmanager
@@ -30,7 +40,7 @@ def output_errors(path: Path) -> Iterator[None]:
 
 
 def _output_error(path: Path, error: OSError) -> OutputError:
-    what = f"{path} could not be written: {error.strerror or error}."
+    what = f"{printable(str(path))} could not be written: {error.strerror or error}."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return OutputError(
             what,
@@ -49,7 +59,39 @@ def _output_error(path: Path, error: OSError) -> OutputError:
         )
     if error.errno == errno.EISDIR:
         return OutputError(what, cause="It is a folder.", remedy="Give the name of a file.")
-    return OutputError(what, remedy="Choose another place.")
+    if error.errno == errno.ENAMETOOLONG:
+        return OutputError(
+            what, cause="File systems allow 255 bytes a name.", remedy="Choose a shorter name."
+        )
+    return OutputError(what, cause="The disk refused it.", remedy="Choose another place.")
+
+
+def refuse_existing(path: Path, *, overwrite: bool) -> None:
+    """Tell before long work that its result could not be named ``path``.
+
+    Raises:
+        OutputExistsError: ``path`` exists and ``overwrite`` is false.
+        OutputError: it is a folder, its folder is missing or may not be written to, or the file
+            system takes no such name.
+    """
+    with output_errors(path):
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            path.parent.stat()
+            if not os.access(path.parent, os.W_OK | os.X_OK):
+                # a read-only file system, or somebody else's folder: making a file tells which
+                with tempfile.TemporaryFile(dir=path.parent):
+                    pass
+            return
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory")
+    if not overwrite:
+        raise OutputExistsError(
+            f"{printable(str(path))} exists already.",
+            cause="An earlier run wrote it, or it is another file.",
+            remedy="Allow overwriting (--force) or choose another name.",
+        )
 
 
 def atomic_write(
@@ -74,13 +116,7 @@ def atomic_write(
     """
     temporary: Path | None = None
     with output_errors(path):
-        if not overwrite and path.exists():
-            raise OutputExistsError(
-                f"{path} exists already.",
-                remedy="Allow overwriting (--force) or choose another name.",
-            )
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "Is a directory")
+        refuse_existing(path, overwrite=overwrite)
         try:
             temporary, size = _written_apart(path, content)
             if overwrite:
@@ -145,7 +181,9 @@ def _rename_new(temporary: Path, path: Path) -> None:
         path.hardlink_to(temporary)
     except FileExistsError as error:
         raise OutputExistsError(
-            f"{path} exists already.", remedy="Allow overwriting (--force) or choose another name."
+            f"{printable(str(path))} exists already.",
+            cause="Another process made it meanwhile.",
+            remedy="Allow overwriting (--force) or choose another name.",
         ) from error
     except OSError:  # a file system without hard links (FAT, some network shares)
         temporary.replace(path)
@@ -183,12 +221,15 @@ def read_bounded(path: Path, limit: int, what: str) -> bytes:
             return stream.read(limit + 1)[:limit]
     except FileNotFoundError as error:
         raise SourceModelError(
-            f"{path} does not exist.",
-            remedy="Check the path; relative paths start at the current folder.",
+            f"{printable(str(path))} does not exist.",
+            cause="The path is misspelled, or the file was moved or deleted.",
+            remedy="Check the path; relative paths start at the current folder, in a recipe at "
+            "the recipe's folder.",
         ) from error
     except OSError as error:
         raise SourceModelError(
-            f"{path} could not be read: {error.strerror or error}.",
+            f"{printable(str(path))} could not be read: {error.strerror or error}.",
+            cause=_READ_CAUSES.get(error.errno or 0, "The file or its disk is damaged."),
             remedy="Check that it is a file and that you may read it.",
         ) from error
 

@@ -48,18 +48,23 @@ def sniff(path: str | os.PathLike[str]) -> Recognised:
             return Recognised("folder", "folder", "it is a directory")
         if not stat.S_ISREG(mode):
             raise SourceModelError(
-                f"{place} is no file but a device, pipe or socket.", remedy="Give a file."
+                f"{place} is no file but a device, pipe or socket.",
+                cause="Files are read more than once, which these cannot.",
+                remedy="Give a file.",
             )
         with place.open("rb") as stream:
             return _recognise(stream, place.stat().st_size)
     except FileNotFoundError as error:
         raise SourceModelError(
             f"{place} does not exist.",
-            remedy="Check the path; relative paths start at the current folder.",
+            cause="The path is misspelled, or the file was moved or deleted.",
+            remedy="Check the path; relative paths start at the current folder, in a recipe at "
+            "the recipe's folder.",
         ) from error
     except (OSError, ValueError) as error:
         raise SourceModelError(
             f"{place} could not be read: {getattr(error, 'strerror', None) or error}.",
+            cause="You may not read it, or it is no path of a file.",
             remedy="Check that it is a file and that you may read it.",
         ) from error
 

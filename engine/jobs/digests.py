@@ -43,11 +43,14 @@ def digest_of(path: Path) -> str:
     except FileNotFoundError as error:
         raise SourceModelError(
             f"{path} does not exist.",
-            remedy="Check the path; relative paths start at the current folder.",
+            cause="The path is misspelled, or the file was moved or deleted.",
+            remedy="Check the path; relative paths start at the current folder, in a recipe at "
+            "the recipe's folder.",
         ) from error
     except OSError as error:
         raise SourceModelError(
             f"{path} could not be read: {error.strerror or error}.",
+            cause="You may not read it, or it is no path of a file.",
             remedy="Check that it is a file and that you may read it.",
         ) from error
     return known

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.base.errors import OutputExistsError, UsageError
 from engine.base.events import ArtifactWritten, Reporter, StageFinished, StageStarted
-from engine.base.files import atomic_write, output_errors
+from engine.base.files import atomic_write, output_errors, refuse_existing
 from engine.base.text import printable
 from engine.jobs.queries import text_of, whole_of
 from engine.jobs.warm import KEPT, pipeline_of, recipe_of
@@ -190,10 +190,7 @@ def export(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
     form = params.get("format", "rknn")
     if form not in ("rknn", "onnx"):
         raise UsageError(f"format is {printable(str(form), 40)}; it is rknn or onnx.")
-    if path.exists() and not params.get("force"):
-        raise OutputExistsError(
-            f"{path} exists already.", remedy="Allow overwriting (--force) or choose another name."
-        )
+    refuse_existing(path, overwrite=bool(params.get("force")))
     stages = None if form == "rknn" else _stages(recipe)
     pipeline = pipeline_of(recipe, reporter, stages=stages)
     content = pipeline.container if form == "rknn" else vendor_onnx(pipeline)

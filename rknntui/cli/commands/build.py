@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from engine import summary_text
+from engine import refuse_existing, summary_text
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
@@ -50,6 +50,9 @@ def command(
     export, simulate and accuracy.
     """
     narrate = Narrator(quiet=quiet)
+    for path in (output, save_recipe):
+        if path is not None:  # a build may take long: not only then is this told
+            refuse_existing(path.absolute(), overwrite=force)
 
     async def action(session: WorkerSession) -> dict[str, Any]:
         recipe = await resolve(session, target, values_of(flags))

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from engine import summary_text
+from engine import refuse_existing, summary_text
 from rknntui.cli.flags import json_flag, quiet_flag
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
@@ -32,6 +32,8 @@ def command(headless: bool, output: Path | None, force: bool, as_json: bool, qui
     Works offline: model and samples come with the program.
     """
     narrate = Narrator(quiet=quiet)
+    if output is not None:
+        refuse_existing(output.absolute(), overwrite=force)
     recipe = demo_recipe()
 
     async def action(session: WorkerSession) -> dict[str, Any]:
