@@ -25,7 +25,7 @@ def analyse_inputs(pipeline: Pipeline, generation: int, given: Mapping[str, Any]
     inputs = given["inputs"]
     if generation == 1:
         files = _files_of_list(inputs)
-    elif isinstance(inputs, str) or not all(isinstance(p, str | Path) for p in inputs):
+    elif not isinstance(inputs, list | tuple) or not all(isinstance(p, str | Path) for p in inputs):
         raise UsageError(
             "accuracy_analysis needs a list of paths as inputs.",
             remedy="Give one picture or npy per input, as inputs=['./dog.jpg'].",

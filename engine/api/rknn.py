@@ -4,6 +4,7 @@ values.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -58,6 +59,28 @@ _LATER = dict.fromkeys(
     "It comes in a later version.",
 )
 """Methods of the vendor's class that this version does not have, and what to do instead."""
+
+
+def _path_text(given: Any, name: str) -> str:
+    """A path argument as text.
+
+    Raises:
+        UsageError: it is something else, or empty.
+    """
+    if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str):
+        raise UsageError(
+            f"{name} is {printable(repr(given), 80)}; it must be the path of a file.",
+            cause="The argument was left out, or something else was given.",
+            remedy=f"Give text or a pathlib.Path as {name}.",
+        )
+    text = os.fspath(given)
+    if not text or "\0" in text:
+        raise UsageError(
+            f"{name} is {text!r}; it must be the path of a file.",
+            cause="A variable was empty, or the text is no path.",
+            remedy=f"Give the path of a file as {name}.",
+        )
+    return text
 
 
 def _answering(
@@ -150,7 +173,7 @@ class RKNN:
     def _on_event(self, event: Event) -> None:
         if isinstance(event, LogLine):
             levels = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-            self._log.log(levels[event.level], "%s", event.text)
+            self._log.log(levels[event.level], "%s", printable(event.text, 2000))
         elif isinstance(event, StageFinished):
             how = "from the cache" if event.cached else f"{event.seconds:.2f} s"
             self._log.info("%s: %s", event.stage, how)
@@ -192,7 +215,7 @@ class RKNN:
         """Load an ONNX file; ``input_initial_val`` holds arrays or None, one per input."""
         self._forget()
         values = {
-            "model": str(model),
+            "model": _path_text(model, "model"),
             "inputs": inputs,
             "input_size_list": input_size_list,
             "outputs": outputs,
@@ -262,7 +285,7 @@ class RKNN:
             dataset = "dataset.txt"
         changes: dict[str, Any] = {"do_quantization": quantize}
         if dataset is not None:
-            changes["dataset"] = str(dataset)
+            changes["dataset"] = _path_text(dataset, "dataset")
         self._build = self._container = self._running = None
         pipeline = self._pipeline(changes)
         self._refuse_swapped_arrays(pipeline)
@@ -289,7 +312,8 @@ class RKNN:
             self._log.warning("export_rknn: %s has no effect.", ", ".join(keywords))
         if self._container is None:
             raise UsageError("There is nothing to export.", remedy="Call build first.")
-        atomic_write(Path(export_path), self._container, overwrite=True)
+        path = Path(_path_text(export_path, "export_path"))
+        atomic_write(path, self._container, overwrite=True)
         self._log.warning("export_rknn: %s", CONTAINER_NOTE)
         return 0
 
@@ -305,7 +329,7 @@ class RKNN:
             raise UsageError(
                 "load_model_in_npu needs a board.", remedy="Devices come in a later version."
             )
-        path = Path(given["path"])
+        path = Path(_path_text(given["path"], "path"))
         opened(path)
         self._forget()
         self._loaded = path

@@ -372,3 +372,18 @@ def test_a_mistake_of_ours_is_no_traceback(
     assert "Traceback" not in told
     log = Path(told.split("log file ")[1].split(".log")[0] + ".log")
     assert "ZeroDivisionError" in log.read_text()
+
+
+@pytest.mark.parametrize("given", [None, 5, "", "a\0b", ["model.onnx"], b"model.onnx"])
+def test_arguments_that_are_no_path_are_told(
+    given: object, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rknn = built()
+    assert rknn.export_rknn(given) == -1
+    assert rknn.accuracy_analysis(given) == -1
+    assert rknn.load_rknn(given) == -1
+    assert rknn.load_onnx(given) == -1
+    rknn.release()
+    told = capfd.readouterr().err
+    assert "mistake" not in told
+    assert told.count("Remedy:") >= 4
