@@ -266,6 +266,9 @@ def dump_recipe(
         base: the folder of the file; paths below it are written relative to it.
         everything: also options that have their default; otherwise only what differs.
         comments: the help of every option before it.
+
+    Raises:
+        RecipeError: a path has bytes that are not UTF-8.
     """
     lines = [f"version: {VERSION}"]
     for section, title in SECTIONS.items():
@@ -284,12 +287,24 @@ def dump_recipe(
 
 def _entry(declared: Option, value: Value, base: Path | None) -> list[str]:
     plain = _whole_numbers(thawed(value))
+    _refuse_bytes(declared.name, plain)
     if base is not None and declared.kind in PATH_KINDS:
         plain = _relative(plain, base.absolute())
     text: str = yaml.dump(
         {declared.name: plain}, Dumper=_Dumper, allow_unicode=True, width=float("inf")
     )
     return text.rstrip("\n").split("\n")
+
+
+def _refuse_bytes(name: str, value: Value) -> None:
+    """YAML is UTF-8: a path with other bytes could not be read back."""
+    for text in value if isinstance(value, list) else [value]:
+        if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
+            raise RecipeError(
+                f"{name} {printable(text, 300)} cannot be written in a recipe: it is not UTF-8.",
+                cause="The file was named on a system with another character set.",
+                remedy="Rename the file.",
+            )
 
 
 def _whole_numbers(value: Value) -> Value:
