@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 # ``python -m`` puts the folder where the user stands first: nothing in it may be imported instead
 # of ours.
@@ -15,6 +14,10 @@ sys.path[:] = [
     if os.path.isabs(entry) and (entry == _HOME or entry != os.getcwd())  # noqa: PTH109, PTH117
 ]
 
+import signal  # noqa: E402 - a signal.py where the user stands is not it
+from collections.abc import Callable  # noqa: E402
+from typing import Any  # noqa: E402
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run the program; returns the exit code.
@@ -23,16 +26,34 @@ def main(argv: list[str] | None = None) -> int:
     for the interface, which never loads the command line library.
     """
     arguments = sys.argv[1:] if argv is None else argv
+    restore = _quiet_ctrl_c()
     if _is_command(arguments):
-        from rknntui.cli import main as run
+        from rknntui.cli.root import run
 
+        restore()
         return run(arguments)
-    if not sys.stdin.isatty() or not sys.stdout.isatty():
+    restore()
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         sys.stderr.write(
             "The workbench needs a terminal. Without one, use a verb: rknntui --help\n"
         )
         return 2
     return open_workbench(arguments[0] if arguments else None)
+
+
+def _quiet_ctrl_c() -> Callable[[], None]:
+    """Let Ctrl-C end the process without a traceback while modules are loading; how to undo it."""
+    try:
+        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            return lambda: None  # ignored (nohup, a shell's background), or a program's own
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    except ValueError:  # not the main thread
+        return lambda: None
+
+    def restore() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    return restore
 
 
 def _is_command(arguments: list[str]) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
+import contextlib
+import errno
 import sys
 
 import click
 
-from engine import printable
+from engine import EngineError, printable
+from rknntui.cli.output import abandon_stdout, emit
 
 __all__ = ["failed"]
 
@@ -18,25 +19,25 @@ LIMIT = 2000
 
 def failed(error: BaseException, *, as_json: bool) -> int:
     """Tell the error and return its exit code."""
-    if isinstance(error, BrokenPipeError):
-        # the reader (head, a closed pager) went away; python would complain again at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):  # the reader (head, a closed pager) went away
+        abandon_stdout()
         return 0
     data = _as_data(error)
     if as_json:
-        sys.stdout.write(json.dumps({"error": data}, indent=2) + "\n")
+        with contextlib.suppress(EngineError):  # standard error tells it too
+            emit({"error": data}, "", as_json=True)
     lines = [f"error: {printable(str(data['what']), LIMIT)}"]
     if data["cause"]:
         lines.append(f"  likely cause: {printable(str(data['cause']), LIMIT)}")
     if data["remedy"]:
         lines.append(f"  remedy: {printable(str(data['remedy']), LIMIT)}")
-    sys.stderr.write("\n".join(lines) + "\n")
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or None
+        sys.stderr.write("\n".join(lines) + "\n")
+        sys.stderr.flush()
     return int(data["exit_code"])
 
 
 def _as_data(error: BaseException) -> dict[str, str | int]:
-    from engine import EngineError
-
     if isinstance(error, EngineError):
         return error.to_dict()
     if isinstance(error, click.Abort | KeyboardInterrupt):
@@ -47,6 +48,9 @@ def _as_data(error: BaseException) -> dict[str, str | int]:
         return _data("usage", error.format_message(), "", remedy, 2)
     if isinstance(error, click.ClickException):
         return _data("usage", error.format_message(), "", "", error.exit_code)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        what = f"Something could not be written: {error.strerror}."
+        return _data("output", what, "The disk or the quota is full.", "Free space.", 10)
     from engine import log_crash
 
     path = log_crash(error)

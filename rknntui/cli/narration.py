@@ -15,9 +15,10 @@ class Narrator:
     """Turns events into lines; on a terminal the progress of a stage rewrites one line."""
 
     def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-        self._quiet = quiet
-        self._live = not quiet and self._stream.isatty()
+        # a process may be started without standard error
+        self._stream: TextIO | None = stream or sys.stderr
+        self._quiet = quiet or self._stream is None
+        self._live = not self._quiet and self._stream is not None and self._stream.isatty()
         self._titles: dict[str, str] = {}
         self._open = False
         self._painted = 0.0
@@ -51,14 +52,22 @@ class Narrator:
     def say(self, text: str) -> None:
         """One line of narration."""
         if not self._quiet:
-            self._line(text)
+            self._line(printable(text, 2000))
 
     def _paint(self, text: str) -> None:
-        self._stream.write(f"\r\x1b[K{printable(text, 200)}")
-        self._stream.flush()
+        self._write(f"\r\x1b[K{printable(text, 200)}")
         self._open = True
 
     def _line(self, text: str) -> None:
-        self._stream.write(f"\r\x1b[K{text}\n" if self._open else f"{text}\n")
-        self._stream.flush()
+        self._write(f"\r\x1b[K{text}\n" if self._open else f"{text}\n")
         self._open = False
+
+    def _write(self, text: str) -> None:
+        """What cannot be told (a closed pipe, a full disk) must not end the work itself."""
+        if self._stream is None:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._quiet = True

@@ -2,22 +2,77 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["emit", "table"]
+from engine import OutputError, printable
+
+__all__ = ["abandon_stdout", "emit", "table"]
+
+LINE_LIMIT = 20_000
+"""Characters of one line for people; longer ones are names that somebody made to hurt."""
 
 
 def emit(data: Any, text: str | Iterable[str], *, as_json: bool) -> None:
-    """Write ``data`` as JSON, or the text (a string or lines) for people."""
+    """Write ``data`` as JSON, or the text (a string or lines) for people.
+
+    A reader that goes away (head, a closed pager) has what it wanted: that is no failure.
+
+    Raises:
+        OutputError: standard output is closed or full.
+    """
     if as_json:
-        sys.stdout.write(json.dumps(_finite(data), indent=2, ensure_ascii=False) + "\n")
-    else:
-        body = text if isinstance(text, str) else "\n".join(text)
-        sys.stdout.write(body + "\n")
-    sys.stdout.flush()
+        _write(_json(data))
+        return
+    body = text if isinstance(text, str) else "\n".join(text)
+    # whatever name got into it: a control character must not reach a terminal
+    _write("\n".join(printable(line, LINE_LIMIT) for line in body.split("\n")))
+
+
+def _json(data: Any) -> str:
+    # bytes of a file name that are no UTF-8 stand in Python's text as lone surrogates: JSON has
+    # an escape for them, UTF-8 has none
+    plain = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    text = json.dumps(_finite(data), indent=2, ensure_ascii=not plain)
+    return "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in text)
+
+
+def _write(text: str) -> None:
+    if sys.stdout is None:
+        raise OutputError(
+            "Standard output is closed.",
+            cause="The command was started with >&- or by a program that gives none.",
+            remedy="Send it to a file or to /dev/null.",
+        )
+    # a terminal of another character set shows what it has not as an escape
+    with contextlib.suppress(AttributeError):
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        abandon_stdout()
+    except OSError as error:
+        abandon_stdout()
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise OutputError(
+            f"Standard output could not be written: {error.strerror or error}.",
+            cause="The disk or the quota is full." if full else "What it leads to refused it.",
+            remedy="Free space or send it elsewhere.",
+        ) from error
+
+
+def abandon_stdout() -> None:
+    """Lead what is still to be written nowhere, as Python would complain again when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _finite(data: Any) -> Any:

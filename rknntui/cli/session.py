@@ -9,9 +9,20 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine import ArtifactWritten, Event, Job, UsageError, Worker
+from engine import (
+    ArtifactWritten,
+    ContainerError,
+    Event,
+    Job,
+    RecipeError,
+    UsageError,
+    Worker,
+)
 
-__all__ = ["WorkerSession", "resolve", "with_worker"]
+__all__ = ["WorkerSession", "is_recipe", "resolve", "sniffed", "with_worker"]
+
+_YAML = (".yaml", ".yml")
+_TEXTS = ("unknown", "dataset")
 
 Result = TypeVar("Result")
 
@@ -83,15 +94,47 @@ async def resolve(session: WorkerSession, target: Path, given: dict[str, Any]) -
     """The recipe that a verb's TARGET (model file or recipe) and its flags mean.
 
     Raises:
+        RecipeError: the recipe has mistakes; all are named.
         UsageError: the target is a container, which is built already.
+        ContainerError: the target is a compiled model of the vendor.
     """
-    seen = await session.call("sniff", path=str(target.absolute()))
-    if seen["kind"] == "recipe":
+    if await is_recipe(session, target):
         loaded = await session.call("recipe.load", path=str(target.absolute()))
+        if loaded["problems"]:
+            raise RecipeError(
+                f"{target} cannot be used: " + " ".join(p["message"] for p in loaded["problems"]),
+                cause="It was edited by hand, or made by another version.",
+                remedy="Correct these lines; `rknntui recipe options` lists every option.",
+            )
         return {**loaded["recipe"], **given}
-    if seen["kind"] == "rknn":
+    if (await sniffed(session, target))["kind"] == "rknn":
         raise UsageError(
             f"{target} is a container, built already.",
+            cause="This verb starts from a model or a recipe.",
             remedy="Give the model or the recipe that it was built from.",
         )
     return {"model": str(target.absolute()), **given}
+
+
+async def is_recipe(session: WorkerSession, target: Path) -> bool:
+    """Whether a file is a recipe, or is meant as one: its mistakes are told then, not its kind."""
+    kind = (await sniffed(session, target))["kind"]
+    return kind == "recipe" or (kind in _TEXTS and target.suffix.lower() in _YAML)
+
+
+async def sniffed(session: WorkerSession, target: Path) -> dict[str, Any]:
+    """What a file is, by its content.
+
+    Raises:
+        ContainerError: it is a compiled model of the vendor, which no verb takes yet.
+        SourceModelError: it is missing or unreadable.
+    """
+    seen = await session.call("sniff", path=str(target.absolute()))
+    if seen["kind"] == "rknn_vendor":
+        raise ContainerError(
+            f"{target} is a compiled model of the vendor ({seen['format']}).",
+            cause="Ours and the vendor's both end in .rknn; the vendor's is compiled for one NPU "
+            "and cannot be simulated or built again here.",
+            remedy="Give the model that it was made from.",
+        )
+    return seen

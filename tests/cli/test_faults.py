@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -140,3 +141,131 @@ def test_a_folder_with_our_modules_names_is_harmless(rknntui: Run, tmp_path: Pat
     ran = rknntui("build", MODEL, "--no-quantize", "-q")
     assert ran.code == 0, ran.err
     assert not (tmp_path / "trapped").exists()
+
+
+def raw(tmp_path: Path, line: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """A line of a shell with ``$RKNNTUI`` as the program, for redirections and odd names."""
+    return subprocess.run(
+        ["bash", "-c", line],
+        cwd=tmp_path,
+        env=os.environ
+        | {"PYTHONPATH": str(ROOT), "RKNNTUI": f"{sys.executable} -P -m rknntui"}
+        | {"MODEL": str(MODEL)}
+        | environment,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code"),
+    [
+        (">&-", 10),
+        ("> /dev/full", 10),
+        ("2>&- > /dev/null", 0),
+        ("2> /dev/full > /dev/null", 0),
+        ("<&- > /dev/null", 0),
+    ],
+)
+def test_streams_that_are_closed_or_full(tmp_path: Path, redirection: str, code: int) -> None:
+    ran = raw(tmp_path, f'$RKNNTUI inspect "$MODEL" {redirection}')
+    assert ran.returncode == code, ran.stderr
+    assert b"Traceback" not in ran.stderr
+    assert b"mistake" not in ran.stderr
+    assert (b"remedy:" in ran.stderr) == (code == 10)
+
+
+def test_a_reader_that_went_away_is_no_failure(tmp_path: Path) -> None:
+    ran = raw(tmp_path, '$RKNNTUI inspect "$MODEL" --json 2>&1 | true; exit ${PIPESTATUS[0]}')
+    assert ran.returncode == 0
+
+
+def test_names_that_are_no_utf8_and_steer_terminals(tmp_path: Path) -> None:
+    name = b"b\xe9d\x1b[31m[red]\nx.onnx"
+    (tmp_path / os.fsdecode(name)).symlink_to(MODEL)
+    line = '$RKNNTUI inspect "$NAME" --json && $RKNNTUI inspect "$NAME"'
+    environment = {"NAME": os.fsdecode(name)}
+    ran = raw(tmp_path, line, **environment)
+    assert ran.returncode == 0, ran.stderr
+    data, _, text = ran.stdout.decode("utf-8").partition("\n}\n")
+    assert json.loads(data + "}")["name"] == os.fsdecode(name)
+    assert "\x1b" not in text
+    assert text.startswith("b\ufffdd[31m[red] x.onnx: ")
+    failed = raw(tmp_path, '$RKNNTUI inspect "$NAME.gone"', **environment)
+    assert failed.returncode == 4
+    assert b"\x1b" not in failed.stderr
+    saved = raw(tmp_path, '$RKNNTUI recipe new "$NAME" -o r.yaml', **environment)
+    assert saved.returncode == 3, saved.stderr
+    assert b"UTF-8" in saved.stderr
+    assert not (tmp_path / "r.yaml").exists()
+
+
+def test_mistakes_of_a_recipe_are_told_and_stop_the_build(rknntui: Run, tmp_path: Path) -> None:
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(f"version: 1\nsource:\n  model: {MODEL}\n  modell: x\nquantizaton: {{}}\n")
+    for verb in (("build",), ("accuracy",), ("export", "-o", "x.rknn"), ("recipe", "show")):
+        ran = rknntui(*verb, recipe, "--json")
+        assert ran.code == 3
+        for word in ("line 4", "'model'", "line 5", "'quantization'"):
+            assert word in ran.json["error"]["what"]
+    checked = rknntui("recipe", "check", recipe)
+    assert checked.code == 3
+    assert checked.out.splitlines()[0].startswith("modell: line 4: ")
+    recipe.write_text("- 1\n")  # not even a mapping: still meant as a recipe
+    assert rknntui("build", recipe).code == 3
+    recipe.write_text("version: 1\nsource:\n  model: !!python/object/apply:os.getcwd []\n")
+    assert "not valid YAML" in rknntui("build", recipe).err
+
+
+def test_an_unfinished_recipe_is_written_and_what_is_missing_told(rknntui: Run) -> None:
+    ran = rknntui("recipe", "new", MODEL)
+    assert ran.code == 0
+    assert ran.out.startswith("version: 1\n")
+    assert "still to do: dataset:" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("output", "code"), [("there.rknn", 11), ("none/x.rknn", 10), ("y" * 300 + ".rknn", 10)]
+)
+def test_an_output_that_cannot_be_is_told_before_the_work(
+    rknntui: Run, tmp_path: Path, output: str, code: int
+) -> None:
+    (tmp_path / "there.rknn").write_text("mine")
+    for verb in (("build", MODEL, "--no-quantize"), ("demo", "--headless")):
+        ran = rknntui(*verb, "-o", output)
+        assert ran.code == code, ran.err
+        assert "remedy:" in ran.err
+        assert "[1/" not in ran.err  # no stage was run
+    assert (tmp_path / "there.rknn").read_text() == "mine"
+
+
+def test_a_compiled_model_of_the_vendor(rknntui: Run, zoo: Path) -> None:
+    file = zoo / "rknn_vendor" / "multiple_input_RK3588.rknn"
+    for verb in (("build", file), ("inspect", file), ("simulate", file, "-i", "x.png")):
+        ran = rknntui(*verb)
+        assert ran.code == 9
+        assert "vendor" in ran.err
+        assert "remedy:" in ran.err
+
+
+@pytest.mark.parametrize(("restored", "code"), [("", -signal.SIGINT), ("restore()", 3)])
+def test_ctrl_c_while_modules_load(restored: str, code: int) -> None:
+    script = f"""
+import os, signal, sys
+from rknntui.__main__ import _quiet_ctrl_c
+restore = _quiet_ctrl_c()
+{restored}
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    sys.exit(3)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert done.stderr == b""

@@ -67,7 +67,9 @@ def check(source: Path, model: Path | None, as_json: bool, **flags: Any) -> None
     async def action(session: WorkerSession) -> dict[str, Any]:
         given = values_of(flags) | {"dataset": str(source.absolute())}
         recipe = given if model is None else await resolve(session, model, given)
-        return await session.call("dataset.check", dataset=given["dataset"], recipe=recipe)
+        return await session.call(
+            "dataset.check", dataset=given["dataset"], recipe=recipe, decode=True
+        )
 
     checked = with_worker(action, Narrator())
     lines = [f"{checked['samples']} samples, {checked['files']} files"]

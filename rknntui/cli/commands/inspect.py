@@ -11,7 +11,7 @@ from engine import human_bytes, printable, shape_text, summary_text
 from rknntui.cli.flags import json_flag, target
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit, table
-from rknntui.cli.session import WorkerSession, with_worker
+from rknntui.cli.session import WorkerSession, sniffed, with_worker
 
 
 @click.command("inspect")
@@ -22,6 +22,7 @@ def command(target: Path, layers: bool, as_json: bool) -> None:
     """Say what a file is (by its content, not its suffix) and what is in it."""
 
     async def action(session: WorkerSession) -> dict[str, Any]:
+        await sniffed(session, target)
         path = str(target.absolute())
         view = await session.call("open", path=path)
         if layers:

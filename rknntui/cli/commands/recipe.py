@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from engine import OPTIONS, printable
+from engine import OPTIONS, RecipeError, printable
 from rknntui.cli.flags import json_flag, recipe_flags, target, values_of
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit, table
-from rknntui.cli.session import WorkerSession, resolve, with_worker
+from rknntui.cli.session import WorkerSession, is_recipe, resolve, with_worker
 
 
 @click.group("recipe")
@@ -36,13 +36,22 @@ def new(target: Path, output: Path | None, force: bool, as_json: bool, **flags: 
     async def action(session: WorkerSession) -> dict[str, Any]:
         recipe = await resolve(session, target, values_of(flags))
         checked = await session.call("validate", recipe=recipe)
+        if not checked["yaml"]:
+            raise RecipeError(
+                " ".join(_problem_lines(checked)),
+                cause="Flags that do not fit each other.",
+                remedy="Correct them; `rknntui recipe options` lists every option.",
+            )
         if output is not None:
             path = str(output.absolute())
             saved = await session.call("recipe.save", path=path, recipe=recipe, force=force)
             checked["path"] = saved["path"]
         return {"recipe": recipe, **checked}
 
-    result = with_worker(action, Narrator())
+    narrate = Narrator()
+    result = with_worker(action, narrate)
+    for line in _problem_lines(result):  # a recipe may be written before all of it is there
+        narrate.say(f"still to do: {line}")
     text = f"wrote {result['path']}" if "path" in result else result["yaml"].rstrip("\n")
     emit(result, text, as_json=as_json)
 
@@ -54,15 +63,27 @@ def check(target: Path, as_json: bool) -> None:
     """Check a recipe: every option, and against its model."""
 
     async def action(session: WorkerSession) -> dict[str, Any]:
+        if await is_recipe(session, target):
+            loaded = await session.call("recipe.load", path=str(target.absolute()))
+            if loaded["problems"]:
+                return {**loaded, "findings": [], "yaml": ""}
         recipe = await resolve(session, target, {})
         return {"recipe": recipe, **await session.call("validate", recipe=recipe)}
 
     result = with_worker(action, Narrator())
-    lines = [f"{p['option']}: {printable(p['message'])}" for p in result["problems"]]
+    lines = _problem_lines(result)
     lines += [f"{f['severity']}: {printable(f['what'])}" for f in result["findings"]]
     emit(result, lines or ["no problems"], as_json=as_json)
     if result["problems"]:
         raise click.exceptions.Exit(3)
+
+
+def _problem_lines(checked: dict[str, Any]) -> list[str]:
+    """What a line says where the option alone would not say more."""
+    return [
+        f"{p['option']}: {printable(p['message'])}" if p["option"] else printable(p["message"])
+        for p in checked["problems"]
+    ]
 
 
 @command.command("show")

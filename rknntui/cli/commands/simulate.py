@@ -11,7 +11,7 @@ from engine import printable, shape_text
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
-from rknntui.cli.session import WorkerSession, resolve, with_worker
+from rknntui.cli.session import WorkerSession, resolve, sniffed, with_worker
 
 
 @click.command(
@@ -67,8 +67,7 @@ def command(
 
 
 async def _where(session: WorkerSession, target: Path, given: dict[str, Any]) -> dict[str, Any]:
-    seen = await session.call("sniff", path=str(target.absolute()))
-    if seen["kind"] == "rknn":
+    if (await sniffed(session, target))["kind"] == "rknn":
         return {"path": str(target.absolute())}
     return {"recipe": await resolve(session, target, given)}
 
