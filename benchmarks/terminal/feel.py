@@ -82,8 +82,9 @@ class Bench:
         return self.session([sys.executable, script], MODE=mode)
 
     def ours(self, *arguments: str) -> Any:
-        """The workbench, without what it remembers."""
-        shutil.rmtree(self.home / ".local" / "state" / "rknntui", ignore_errors=True)
+        """The workbench, without what it remembers or has in its cache."""
+        for folder in (".local/state", ".cache"):
+            shutil.rmtree(self.home / folder / "rknntui", ignore_errors=True)
         return self.session([sys.executable, "-m", "rknntui", *arguments])
 
     def ready(self, run: Any, *texts: str, timeout: float = 60) -> float:
@@ -246,16 +247,19 @@ def idle(bench: Bench) -> None:
     """Share of a core that the interface process takes when nothing happens."""
     import psutil
 
-    seconds = 20.0
-    with bench.ours(str(residual_model(1000, bench.home / "idle.onnx"))) as run:
-        bench.ready(run, "1,000 nodes")
-        run.quiet(1.0, 4)
-        process = psutil.Process(run.pid)
-        before, sent = sum(process.cpu_times()[:2]), len(run.raw)
-        run.quiet(seconds + 1, seconds)
-        percent = (sum(process.cpu_times()[:2]) - before) / seconds * 100
-        written = len(run.raw) - sent
-    bench.results["idle"] = {"cpu_percent": percent, "bytes": written}
+    seconds, taken, written = 20.0, [], 0
+    path = residual_model(1000, bench.home / "idle.onnx")
+    for _ in range(min(3, bench.repeats)):
+        with bench.ours(str(path)) as run:
+            bench.ready(run, "1,000 nodes")
+            run.quiet(2.0, 6)
+            process = psutil.Process(run.pid)
+            before, sent = sum(process.cpu_times()[:2]), len(run.raw)
+            run.quiet(seconds + 1, seconds)
+            taken.append((sum(process.cpu_times()[:2]) - before) / seconds * 100)
+            written = max(written, len(run.raw) - sent)
+    percent = median(taken)
+    bench.results["idle"] = {"cpu_percent": percent, "bytes": written, "samples": taken}
     bench.row("idle CPU", f"{percent:.2f} %, {written} bytes", "under 0.2 %", percent < 0.2)
 
 
