@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableSequence
+
 import onnx
 import onnx_ir as ir
 from onnx_ir import serde
@@ -23,11 +25,12 @@ def skeleton(model: ir.Model) -> onnx.ModelProto:
         proto.opset_import.add(domain=domain, version=version)
     source, target = model.graph, proto.graph
     target.name = source.name or "graph"
+    types: dict[tuple[ir.DataType, tuple[object, ...]], onnx.TypeProto] = {}
     for value in source.inputs:
-        target.input.append(serde.serialize_value(value))
+        _declare(target.input, value, types)
     for name, value in source.initializers.items():
         tensor = value.const_value
-        if tensor is not None and tensor.nbytes <= SMALL_BYTES:
+        if tensor is not None and _is_small(tensor):
             target.initializer.append(serde.serialize_tensor(tensor))
             target.initializer[-1].name = name
         elif tensor is not None:
@@ -39,10 +42,34 @@ def skeleton(model: ir.Model) -> onnx.ModelProto:
         serde.serialize_node_into(target.node.add(), node)
         for value in node.outputs:
             if value.name and value.type is not None and not value.is_graph_output():
-                target.value_info.append(serde.serialize_value(value))
+                _declare(target.value_info, value, types)
     for value in source.outputs:
-        target.output.append(serde.serialize_value(value))
+        _declare(target.output, value, types)
     return proto
+
+
+def _is_small(tensor: ir.TensorProtocol) -> bool:
+    # a tensor still in its message is counted there, without making a shape of it
+    if isinstance(tensor, serde.TensorProtoTensor) and tensor.raw.HasField("raw_data"):
+        return len(tensor.raw.raw_data) <= SMALL_BYTES
+    return bool(tensor.nbytes <= SMALL_BYTES)
+
+
+def _declare(
+    infos: MutableSequence[onnx.ValueInfoProto],
+    value: ir.Value,
+    types: dict[tuple[ir.DataType, tuple[object, ...]], onnx.TypeProto],
+) -> None:
+    """Add name and type of a value; a big graph has few different types, each is made once."""
+    kind, shape = value.type, value.shape
+    if type(kind) is ir.TensorType and shape is not None and shape.is_static():
+        key = (kind.dtype, shape.dims)
+        known = types.get(key)
+        if known is None:
+            known = types[key] = serde.serialize_value(value).type
+        infos.append(onnx.ValueInfoProto(name=value.name, type=known))
+    else:
+        infos.append(serde.serialize_value(value))
 
 
 def strip_weights(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
