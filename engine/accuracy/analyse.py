@@ -13,7 +13,7 @@ from engine.accuracy.rows import Row, layer_rows
 from engine.accuracy.single import CutGraph
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
-from engine.graph.execute import Session
+from engine.graph.execute import Session, dot
 from engine.graph.ir import Graph
 
 __all__ = ["AccuracyReport", "Distance", "LayerAccuracy", "Runner", "Sink", "analyse"]
@@ -250,8 +250,7 @@ def _run(
 def _distance(reference: np.ndarray, simulated: np.ndarray) -> tuple[Distance, float, float]:
     """Distance, power of the signal and of the noise, with sums in float64.
 
-    In blocks that stay in the cache: a twelfth of the time of whole arrays, whose dot products
-    numpy also spreads over threads.
+    In blocks that stay in the cache: a twelfth of the time of whole arrays.
     """
     r_all, q_all = reference.ravel(), simulated.ravel()
     signal = power = noise = 0.0
@@ -259,9 +258,9 @@ def _distance(reference: np.ndarray, simulated: np.ndarray) -> tuple[Distance, f
         r = r_all[start : start + _BLOCK].astype(np.float64)
         q = q_all[start : start + _BLOCK].astype(np.float64)
         difference = r - q
-        signal += float(r @ r)
-        power += float(q @ q)
-        noise += float(difference @ difference)
+        signal += dot(r, r)
+        power += dot(q, q)
+        noise += dot(difference, difference)
     norms = math.sqrt(signal) * math.sqrt(power)
     # |r - q|^2 = |r|^2 + |q|^2 - 2 r.q; equal zeros have no angle, they are equal
     cosine = (signal + power - noise) / 2 / norms if norms else float(signal == power)

@@ -14,7 +14,7 @@ from engine.base.errors import UsageError
 from engine.base.events import Progress, Reporter
 from engine.base.text import did_you_mean, printable
 from engine.build import LayerError, OutputFidelity
-from engine.graph.execute import Session
+from engine.graph.execute import Session, dot
 
 if TYPE_CHECKING:
     from engine.graph.ir import Graph
@@ -42,10 +42,10 @@ class _Sums:
         r: np.ndarray = np.ravel(reference).astype(np.float64)
         q: np.ndarray = np.ravel(simulated).astype(np.float64)
         difference: np.ndarray = r - q
-        self.signal += float(r @ r)
-        self.noise += float(difference @ difference)
-        self.product += float(r @ q)
-        self.power += float(q @ q)
+        self.signal += dot(r, r)
+        self.noise += dot(difference, difference)
+        self.product += dot(r, q)
+        self.power += dot(q, q)
 
     def add(self, reference: np.ndarray, simulated: np.ndarray, scratch: np.ndarray) -> None:
         """Take one sample by float32 dot products, good to about 1e-5; fresh memory is dear.
@@ -56,8 +56,8 @@ class _Sums:
         """
         r, q = np.ravel(reference), np.ravel(simulated)
         difference = np.subtract(r, q, out=scratch[: r.size])
-        signal, power = float(r @ r), float(q @ q)
-        noise = float(difference @ difference)
+        signal, power = dot(r, r), dot(q, q)
+        noise = dot(difference, difference)
         self.signal += signal
         self.power += power
         self.noise += noise

@@ -1,13 +1,14 @@
 """Graphs that run in ONNX Runtime, and distances between their results."""
 
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
-from engine.graph.execute.metrics import cosine, euclidean, sqnr
+from engine.graph.execute.metrics import cosine, dot, euclidean, sqnr
 from engine.graph.execute.runtime import ort
 from engine.graph.execute.session import Session
 
 __all__ = [
     "Session",
     "cosine",
+    "dot",
     "euclidean",
     "is_quantized",
     "lower_for_runtime",

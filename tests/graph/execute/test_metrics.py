@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from engine.base.errors import SimulationError
-from engine.graph.execute import cosine, euclidean, sqnr
+from engine.graph.execute import cosine, dot, euclidean, sqnr
 
 ARRAYS = hnp.arrays(
     np.float32, hnp.array_shapes(max_dims=3), elements=st.floats(-1e4, 1e4, width=32)
@@ -51,3 +55,28 @@ def test_the_formulas(a: np.ndarray, seed: int) -> None:
         assert sqnr(a, b) == pytest.approx(10 * math.log10(float(np.sum(r * r)) / noise))
     assert euclidean(a, b) == pytest.approx(math.sqrt(noise))
     assert -1 - 1e-12 <= cosine(a, b) <= 1 + 1e-12
+
+
+def test_dot_is_the_same_whatever_threads_blas_may_use() -> None:
+    """A container holds such sums: the front ends must agree on the last bit."""
+    script = (
+        "import numpy as np; from engine.graph.execute import cosine, dot, euclidean; "
+        "r = np.random.default_rng(5); a, b = r.normal(size=(2, 999_999)); "
+        "f = a.astype(np.float32); "
+        "print(dot(a, b).hex(), dot(f, f).hex(), cosine(a, b).hex(), euclidean(a, b).hex())"
+    )
+    root = Path(__file__).resolve().parents[3]
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"PYTHONPATH": str(root), "OPENBLAS_NUM_THREADS": str(threads)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in (1, 2, 7)
+    }
+    assert len(told) == 1
+    a, b = np.random.default_rng(5).normal(size=(2, 999_999))
+    assert dot(a, b) == pytest.approx(math.fsum(a * b), rel=1e-9)
+    assert dot(a[:0], b[:0]) == 0
