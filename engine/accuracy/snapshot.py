@@ -21,6 +21,7 @@ from engine.accuracy.numbers import euclidean_text, value_lines
 from engine.accuracy.rows import Row
 from engine.base.errors import OutputExistsError
 from engine.base.files import output_errors
+from engine.base.text import printable
 
 __all__ = ["SnapshotWriter", "error_table", "file_names"]
 
@@ -37,10 +38,12 @@ _REPLACED = str.maketrans(dict.fromkeys("/:.\\\0\n\r\t", "_"))
 _LONGEST = 200  # of a file name in bytes, before its suffix
 _CELL = 20
 _BLOCK = 44
+_NAME_LIMIT = 10_000
 
 
 def file_names(labels: Sequence[str]) -> dict[str, str]:
-    """Label -> file name without suffix: ``/``, ``:`` and ``.`` become ``_``, blanks stay.
+    """Label -> file name without suffix: ``/``, ``:``, ``.`` and what cannot be printed become
+    ``_``, blanks stay.
 
     Two labels that would share a name get ``_1``, ``_2``; very long ones end in a hash.
     """
@@ -49,7 +52,7 @@ def file_names(labels: Sequence[str]) -> dict[str, str]:
     for label in labels:
         if label in names:
             continue
-        base = label.translate(_REPLACED) or "_"
+        base = "".join(c if c.isprintable() else "_" for c in label.translate(_REPLACED)) or "_"
         encoded = base.encode("utf-8", "replace")
         if len(encoded) > _LONGEST:
             digest = hashlib.sha256(label.encode("utf-8", "replace")).hexdigest()[:12]
@@ -65,7 +68,7 @@ def file_names(labels: Sequence[str]) -> dict[str, str]:
 
 def error_table(report: AccuracyReport, *, generation: int = 2) -> str:
     """The text of ``error_analysis.txt``."""
-    shown = [f"[{layer.op}] {layer.tensor}" for layer in report.layers]
+    shown = [printable(f"[{layer.op}] {layer.tensor}", _NAME_LIMIT) for layer in report.layers]
     width = max([len("layer_name"), *(len(text) for text in shown)]) + 5
     lines = [
         f"{'layer_name':<{width + 9}}{'simulator_error':<{_BLOCK - 9}}",
@@ -96,7 +99,7 @@ def _name_map(names: dict[str, str]) -> str:
     second = max([len("file_name"), *(len(file) for file in files.values())])
     lines = [f"{'layer_name':<{width}}{'file_name':<{second}}", "-" * (width + second)]
     lines += [f"{label:<{width}}{file:<{second}}" for label, file in files.items()]
-    return "".join(f"{line.replace(chr(10), ' ')}\n" for line in lines)
+    return "".join(f"{printable(line, 3 * _NAME_LIMIT)}\n" for line in lines)
 
 
 class SnapshotWriter:

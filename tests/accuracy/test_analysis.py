@@ -282,6 +282,14 @@ def test_distances_have_six_characters(value: float, text: str) -> None:
     assert euclidean_text(value) == text
 
 
+def test_control_characters_of_names_reach_no_file() -> None:
+    assert file_names(["a\x1b[31mb/c"]) == {"a\x1b[31mb/c": "a_[31mb_c"}
+    layer = LayerAccuracy("n", "Relu", "a\x1b[31mb", None, None, None)
+    text = error_table(AccuracyReport((layer,), 1))
+    assert "[Relu] a[31mb" in text
+    assert text.replace("\n", "").isprintable()
+
+
 def test_file_names() -> None:
     labels = ["/blk.0/add_out 1", "a:0", "a/0", "a.0", "a/0", "", "x" * 300, "x" * 299 + "y", ".."]
     names = file_names(labels)
