@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from engine.base.errors import QuantizationError
 from engine.base.events import LogLine, NullReporter, Reporter
 from engine.base.findings import Finding
-from engine.base.text import did_you_mean
+from engine.base.text import did_you_mean, printable
 from engine.graph.ir import Graph, QuantTable
 from engine.quantize.calibrate import Observations
+from engine.quantize.forms import array_of
 from engine.quantize.plan import is_quantized_source, plan
 from engine.quantize.qdq import insert_qdq, table_of
 from engine.quantize.ranges import activation_table
@@ -78,13 +81,21 @@ def quantize(
     if not activations:
         raise QuantizationError(
             "The graph has nothing that can be quantized.",
-            cause="No operator of it has an 8-bit form.",
+            cause=_nothing_because(graph),
             remedy="Build it without quantization (--no-quantize).",
         )
     reporter.check_cancelled()
     quantized, table = insert_qdq(graph, decided, activations, granularity)
     reporter.emit(LogLine(f"{len(table)} tensors quantized to {dtype}, {algorithm}, {granularity}"))
     return Quantized(quantized, QuantTable(table))
+
+
+def _nothing_because(graph: Graph) -> str:
+    for name, value in graph.model.graph.initializers.items():
+        array = array_of(value)
+        if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
+            return f"The weights {printable(name, 80)!r} hold NaN or infinity."
+    return "No operator of it has an 8-bit form."
 
 
 def _kept(graph: Graph) -> Finding:

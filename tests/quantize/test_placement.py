@@ -228,6 +228,17 @@ def test_nothing_to_quantize() -> None:
     with pytest.raises(QuantizationError, match="nothing that can be quantized") as caught:
         quantize(graph, calibrate(graph, net.feeds(1)))
     assert "--no-quantize" in caught.value.remedy
+    assert "8-bit form" in caught.value.cause
+
+
+def test_weights_that_are_not_finite_are_named() -> None:
+    net = Net()
+    weights = np.full((4, 2, 3, 3), np.nan, np.float32)
+    graph = net.graph(net.op("Conv", net.input(1, 2, 8, 8), net.constant("odd_w", weights)))
+    with pytest.raises(QuantizationError) as caught:
+        quantize(graph, Observations(1, {}))
+    assert "odd_w" in caught.value.cause
+    assert "NaN" in caught.value.cause
 
 
 @pytest.mark.parametrize(
