@@ -79,6 +79,8 @@ def source_view(recipe: Recipe, path: Path) -> dict[str, Any]:
     findings: list[dict[str, Any]] = view["findings"]
     try:
         loaded = pipeline_of(recipe).loaded
+        if look.open:
+            look.complete(loaded.graph.graph)
         view["findings"] = [finding.to_dict() for finding in loaded.findings]
     except EngineError as error:
         if not any(finding["severity"] == "error" for finding in findings):

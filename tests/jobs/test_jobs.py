@@ -292,6 +292,32 @@ async def test_a_model_that_cannot_be_built_is_shown(worker: Worker, tmp_path: P
 
 
 @in_module
+async def test_sizes_that_only_loading_finds_are_shown(worker: Worker, tmp_path: Path) -> None:
+    """A Shape and a Div between a tensor and its Reshape: ONNX's inference stops there."""
+    make = onnx.helper.make_node
+    nodes = [
+        make("Shape", ["x"], ["size"], "shape"),
+        make("Div", ["size", "two"], ["half"], "div"),
+        make("Concat", ["half", "rest"], ["wanted"], "concat", axis=0),
+        make("Reshape", ["x", "wanted"], ["r"], "reshape"),
+        make("Relu", ["r"], ["y"], "relu"),
+    ]
+    ends = [onnx.helper.make_tensor_value_info(n, 1, s) for n, s in (("x", [4]), ("y", None))]
+    constants = [
+        onnx.helper.make_tensor(n, onnx.TensorProto.INT64, [1], [2]) for n in ("two", "rest")
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    path = str(tmp_path / "sizes.onnx")
+    opsets = [onnx.helper.make_opsetid("", 21)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    await worker.call("open", {"path": path})
+    view = await worker.call("graph", {"path": path, "which": "source"})
+    assert [row[3] for row in view["nodes"][-2:]] == ["2x2", "2x2"]
+    detail = await worker.call("node", {"path": path, "name": "relu"})
+    assert [value["shape"] for value in (*detail["inputs"], *detail["outputs"])] == [[2, 2]] * 2
+
+
+@in_module
 async def test_a_cut_model_is_loaded_to_be_shown(worker: Worker, recipe: dict[str, Any]) -> None:
     cut = {"path": recipe["model"], "outputs": ["p"]}
     assert (await worker.call("open", cut))["nodes"] == 5

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx_ir import serde
 
 from engine.base.errors import EngineError, GraphError
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, printable, shape_text
 from engine.frontends.onnx.external import load_external
 from engine.frontends.onnx.tensors import check_tensor_sizes
 from engine.graph.ir.constants import IR_VERSION
 from engine.graph.ir.graph import Graph
+from engine.graph.ir.spec import spec_of
 from engine.graph.ir.views import node_detail
 
 __all__ = ["SourceLook"]
@@ -59,10 +61,26 @@ class SourceLook:
         self._constants = {tensor.name: tensor for tensor in proto.graph.initializer} | dict(
             weights
         )
-        self._types = types
+        self._types = dict(types)
         self._index: dict[str, int] | None = None
         self._makers: dict[str, int] = {}
         self._quantizers: dict[str, int] = {}
+
+    @property
+    def open(self) -> bool:
+        """Whether a size or a type is unknown that loading might find out."""
+        return any("?" in row[3] or row[4] == "unknown" for row in self.graph["nodes"])
+
+    def complete(self, loaded: Graph) -> None:
+        """Take the sizes and types that a look does not know from the loaded graph."""
+        for row in self.graph["nodes"]:
+            value = loaded.values.get(row[2])
+            if value is None or ("?" not in row[3] and row[4] != "unknown"):
+                continue
+            spec = spec_of(value)
+            row[3] = shape_text(spec.shape) if spec.rank_known else "?"
+            row[4] = spec.dtype
+            self._types[row[2]] = serde.serialize_value(value)
 
     def node(self, name: str) -> dict[str, Any]:
         """Everything about one node, as :func:`engine.graph.ir.node_detail` tells it.
