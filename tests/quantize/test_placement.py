@@ -234,7 +234,7 @@ def test_nothing_to_quantize() -> None:
 def test_weights_that_are_not_finite_are_named() -> None:
     net = Net()
     weights = np.full((4, 2, 3, 3), np.nan, np.float32)
-    graph = net.graph(net.op("Conv", net.input(1, 2, 8, 8), net.constant("odd_w", weights)))
+    graph = net.graph(net.op("Conv", net.input(1, 2, 8, 8), net.constant(weights, "odd_w")))
     with pytest.raises(QuantizationError) as caught:
         quantize(graph, Observations(1, {}))
     assert "odd_w" in caught.value.cause
