@@ -6,6 +6,7 @@ file; who reads a dataset adds the line.
 
 from __future__ import annotations
 
+import stat
 import struct
 import tokenize
 import zlib
@@ -62,6 +63,22 @@ def named(path: Path) -> str:
     return printable(str(path), 300)
 
 
+def refuse_device(path: Path) -> None:
+    """A device or pipe may never end, or never begin.
+
+    Raises:
+        DatasetError: the path is one.
+        OSError: it is missing or unreadable.
+    """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise DatasetError(
+            f"{named(path)} is no file but a device, pipe or socket.",
+            cause="Files are read more than once, which these cannot.",
+            remedy="Give a file.",
+        )
+
+
 def file_kind(path: Path) -> Kind:
     """Whether a file is an npy array or else has to be a picture.
 
@@ -69,6 +86,7 @@ def file_kind(path: Path) -> Kind:
         DatasetError: missing or unreadable; empty; an npz archive.
     """
     try:
+        refuse_device(path)
         with path.open("rb") as stream:
             start = stream.read(8)
     except FileNotFoundError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 from engine.base.errors import DatasetError
 from engine.base.events import Reporter
 from engine.base.text import human_bytes, printable
-from engine.dataset.decode import named
+from engine.dataset.decode import named, refuse_device
 from engine.dataset.folder import choose_pictures
 
 __all__ = ["Dataset", "dataset_digest", "dataset_from_paths", "file_digest", "read_dataset"]
@@ -79,6 +79,7 @@ def read_dataset(
     lines: list[int] = []
     folder = path.parent
     try:
+        refuse_device(path)
         size = path.stat().st_size
         if size > LIST_LIMIT:
             raise DatasetError(
@@ -140,6 +141,7 @@ def file_digest(path: Path) -> str:
     """Hexadecimal SHA-256 of a file; DatasetError where it cannot be read."""
     digest = hashlib.sha256()
     try:
+        refuse_device(path)
         with path.open("rb") as stream:
             while chunk := stream.read(_CHUNK):
                 digest.update(chunk)

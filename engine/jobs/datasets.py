@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.base.errors import UsageError
+from engine.base.text import printable
 from engine.jobs.queries import text_of, whole_of
 
 if TYPE_CHECKING:
@@ -76,11 +78,21 @@ def _readable(dataset: Dataset) -> tuple[list[dict[str, Any]], int]:
     for index, entry in enumerate(dataset.entries):
         files += len(entry)
         for path in entry:
-            if not path.is_file():
+            what = _not_a_file(path)
+            if what:
                 line = dataset.lines[index] if dataset.lines else index + 1
-                what = f"{path.name} does not exist." if not path.exists() else "It is no file."
                 problems.append({"line": line, "file": str(path), "what": what})
     return problems, files
+
+
+def _not_a_file(path: Path) -> str:
+    """What is wrong with a path; empty for a file."""
+    try:
+        return "" if stat.S_ISREG(path.stat().st_mode) else "It is no file."
+    except FileNotFoundError:
+        return f"{printable(path.name, 80)} does not exist."
+    except OSError as error:  # among them names that are longer than a file system takes
+        return f"It could not be read: {error.strerror or error}."
 
 
 def preview(params: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,12 @@ def digest_of(path: Path) -> str:
     try:
         stamp = stamp_of(path)
         known: str | None = _files.get(stamp)
+        if known is None and not stat.S_ISREG(path.stat().st_mode):
+            raise SourceModelError(
+                f"{path} is no file.",
+                cause="It is a folder, or a device or pipe, which may never end.",
+                remedy="Give a file.",
+            )
         if known is None:
             known = sha256_of(path)
             _files.put(stamp, known)

@@ -269,3 +269,10 @@ except KeyboardInterrupt:
     )
     assert done.returncode == code
     assert done.stderr == b""
+
+
+def test_dataset_check_of_a_name_that_no_file_can_have(rknntui: Run, tmp_path: Path) -> None:
+    (tmp_path / "d.txt").write_text("x" * 5000 + "\n")
+    ran = rknntui("dataset", "check", "d.txt")
+    assert ran.code == 6, ran.err
+    assert "name too long" in ran.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,17 @@ def test_digest_is_of_contents_in_order(tmp_path: Path) -> None:
     assert digest != dataset_digest(dataset_from_paths([a, b], 2))
     with pytest.raises(DatasetError, match="sample 2"):
         dataset_digest(dataset_from_paths([a, tmp_path / "none"], 1))
+
+
+def test_devices_and_pipes_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "d.txt").write_text("/dev/zero\npipe.png\n")
+    for path in (Path("/dev/zero"), tmp_path / "pipe.png"):
+        with pytest.raises(DatasetError, match="device, pipe or socket"):
+            read_dataset(path)
+        with pytest.raises(DatasetError, match=r"sample 1: .*device, pipe or socket"):
+            dataset_digest(dataset_from_paths([path], 1))
+        with pytest.raises(DatasetError, match="device, pipe or socket"):
+            list(samples(dataset_from_paths([path], 1), [RGB], Preprocess()))
+    with pytest.raises(DatasetError, match="line 1"):
+        dataset_digest(read_dataset(tmp_path / "d.txt"))
