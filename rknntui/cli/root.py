@@ -7,6 +7,7 @@ from importlib import import_module
 
 import click
 
+from rknntui.cli.failure import failed
 from rknntui.cli.verbs import VERBS
 
 EXIT_CODES = """\b
@@ -88,8 +89,6 @@ def cli(ctx: click.Context, version: bool) -> None:
 def run(argv: list[str] | None = None) -> int:
     """Run the command line and return the exit code; no error is told as a traceback."""
     arguments = sys.argv[1:] if argv is None else argv
-    from rknntui.cli.failure import failed
-
     try:
         result = cli.main(arguments, prog_name="rknntui", standalone_mode=False)
     except click.exceptions.Exit as stop:
