@@ -219,9 +219,17 @@ class Option:
             text = ", ".join(value)
             plain = not text.startswith(("[", '"')) and self._parse_list(text) == list(value)
             return text if plain else json.dumps(value)
+        if self.kind in ("channels", "shapes") and all(isinstance(row, list) for row in value):
+            between = "x" if self.kind == "shapes" else ","
+            return ";".join(between.join(map(_number, row)) for row in value)
         if isinstance(value, list):
             return json.dumps(value)
         return str(value)
+
+
+def _number(value: float) -> str:
+    """The shortest text that reads back as the number; whole numbers without a point."""
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(value)
 
 
 def _flag(text: str, option: Option) -> bool:

@@ -88,7 +88,7 @@ def _remedy(kind: str) -> str:
         return "Give an .onnx file; export the model to ONNX where it is of another framework."
     if kind == "folder":
         return "Give the model file inside it."
-    return "Give the model file here; this one is opened by its own command."
+    return "Give the ONNX file of the model; `rknntui inspect` says what this file is."
 
 
 def _damaged(place: Path, size: int) -> SourceModelError:
