@@ -1,6 +1,6 @@
 """The snapshot folder and ``error_analysis.txt``, in the layout of the vendor's toolkit 2.
 
-Source: ``facts/rknn_format.md`` §9.1, and public error tables of toolkit 2 for the numbers' widths.
+Source: builds of toolkit 2.3.2 seen from outside (docs/accuracy.md), and public error tables.
 The manuals of generation 1 show no layout (§9.2), so its calls get the same, with a line that says
 so. The three lines of comment are our own words.
 """

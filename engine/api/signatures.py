@@ -2,7 +2,8 @@
 
 Generation 1: the manual V1.3.2, then what the vendor's later code of that generation adds.
 Generation 2: the manual V2.3.0, of ``config`` the order of the vendor's code; V1.1.0's own
-parameters are keywords. Sources: `spec/README.md` sections 2 and 3.
+parameters are keywords. Sources: the vendor's user guides V1.3.2 (000) and V1.1.0 (001), its API
+reference V2.3.0 (002).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The frame of a container: head, section table, sections, layer list. Knows no content.
 
-All integers little-endian. Head as the vendor's version 6 (``facts/rknn_format.md`` §2), so that
+All integers little-endian. Head as the vendor's version 6 (docs/container.md), so that
 Netron finds the JSON::
 
     0   "RKNN", u32 0, u64 6, u64 D

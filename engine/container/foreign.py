@@ -1,4 +1,4 @@
-"""What a file that is no container of ours is instead. First bytes: ``facts/rknn_format.md`` §1."""
+"""What a file that is no container of ours is instead. First bytes: docs/container.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The layer list: the JSON part of a container, in the form that Netron's reader shows.
 
-Form: ``facts/rknn_format.md`` §4 and §11 (the vendor's first generation), tried with Netron itself.
+Form: JSON as the vendor's first generation has it (docs/container.md), tried with Netron itself.
 Q/DQ pairs are folded: a layer has its quantized tensors, and their parameters as attributes.
 """
 
