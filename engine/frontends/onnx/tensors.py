@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from pathlib import Path
 
 import onnx
@@ -68,7 +68,7 @@ def _fault(tensor: onnx.TensorProto) -> str:
 
 
 def _typed(tensor: onnx.TensorProto, kind: ir.DataType) -> int:
-    fields = {
+    fields: dict[ir.DataType, Sized] = {
         ir.DataType.FLOAT: tensor.float_data,
         ir.DataType.DOUBLE: tensor.double_data,
         ir.DataType.INT64: tensor.int64_data,
