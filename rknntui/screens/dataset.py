@@ -276,6 +276,13 @@ class DatasetWorkspace(TableWorkspace):
         width = max(20, self.query_one("#channels").size.width)
         lines = channel_lines(seen["channels"], seen["expected"], width)
         self.query_one("#channels", TextRows).set_lines(lines)
+        self.call_after_refresh(self._refit)
+
+    def _refit(self) -> None:
+        """Ask again for a picture that was asked for before the lines below it took their room."""
+        picture = self.query_one(Thumbnail)
+        if len(picture.rows) > picture.room[1]:
+            self._ask_preview(self.table.record)
 
     # -- actions ---------------------------------------------------------------------------------
 

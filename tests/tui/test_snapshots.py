@@ -1,8 +1,7 @@
-"""What the screens look like as text at three sizes: Model, Configure and help.
+"""What the screens look like as text at three sizes: Model, Configure, Dataset and help.
 
 The expected screens lie in ``snapshots/``; ``RKNNTUI_SNAPSHOTS=write`` writes them anew. Screens
-with times of this machine (Quantize, Jobs) or pictures (Dataset) are left to the tests that read
-their figures.
+with times of this machine (Quantize, Jobs) are left to the tests that read their figures.
 """
 
 from __future__ import annotations
@@ -77,3 +76,6 @@ async def test_screens(recipe: Path, size: tuple[int, int]) -> None:
         if size[0] > 80:  # narrow screens have no room for findings
             await until(pilot, lambda: "opset 17" in screen_text(app), "what the engine found")
         await holds(pilot, "configure")
+        await pilot.press("3")
+        await until(pilot, lambda: "promised" in screen_text(app), "the preview")
+        await holds(pilot, "dataset")
