@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from engine.base.errors import SourceModelError
-from engine.frontends.wire import looks_like_caffe, looks_like_onnx
+from engine.frontends.wire import (
+    looks_like_caffe,
+    looks_like_graph_def,
+    looks_like_onnx,
+    looks_like_saved_model,
+)
 
 __all__ = ["Recognised", "sniff"]
 
@@ -23,9 +30,13 @@ class Recognised:
     """What a path is.
 
     Attributes:
-        kind: ``onnx``, ``rknn`` (our container), ``rknn_vendor``, ``recipe``, ``dataset``,
-            ``picture`` (a sample: picture or npy array), ``folder``, or
-            ``unknown`` for what this version does not open.
+        kind: a source model's main file: ``onnx``, ``caffe`` (prototxt), ``tensorflow`` (frozen
+            GraphDef), ``tflite``, ``darknet`` (configuration), ``pytorch`` (TorchScript), ``mxnet``
+            (symbol); its weights: ``caffe_weights``, ``darknet_weights``, ``mxnet_weights``; what
+            has to be converted by its framework first: ``saved_model``, ``checkpoint``,
+            ``pytorch_state``, ``pytorch_pickle``; ``rknn`` (our container), ``rknn_vendor``,
+            ``rknnop``; ``recipe``, ``dataset``, ``picture`` (a sample: picture or npy array),
+            ``npz``, ``folder``, or ``unknown``.
         format: what it is, in words (``PyTorch zip archive``, ``text file``).
         why: what was seen that says so.
     """
@@ -45,7 +56,7 @@ def sniff(path: str | os.PathLike[str]) -> Recognised:
     try:
         mode = place.stat().st_mode
         if stat.S_ISDIR(mode):
-            return Recognised("folder", "folder", "it is a directory")
+            return _folder(place)
         if not stat.S_ISREG(mode):
             raise SourceModelError(
                 f"{place} is no file but a device, pipe or socket.",
@@ -69,10 +80,19 @@ def sniff(path: str | os.PathLike[str]) -> Recognised:
         ) from error
 
 
+def _folder(place: Path) -> Recognised:
+    for name, words in (("saved_model.pb", "SavedModel"), ("saved_model.pbtxt", "SavedModel")):
+        if (place / name).is_file():
+            return Recognised("saved_model", f"TensorFlow {words}", f"it holds {name}")
+    return Recognised("folder", "folder", "it is a directory")
+
+
 def _recognise(stream: BinaryIO, size: int) -> Recognised:
     if size == 0:
         return Recognised("unknown", "empty file", "it has no bytes")
     head = stream.read(_HEAD)
+    if head[:4] == b"PK\x03\x04":
+        return _zip(stream, head)
     for check in (_magic, _flat_buffer, _text):
         found = check(head)
         if found is not None:
@@ -80,21 +100,24 @@ def _recognise(stream: BinaryIO, size: int) -> Recognised:
     protobuf = (
         (looks_like_onnx, _ONNX),
         (looks_like_caffe, _CAFFE),
-        (_looks_like_graph_def, _GRAPH_DEF),
+        (looks_like_saved_model, _SAVED_MODEL),
+        (looks_like_graph_def, _GRAPH_DEF),
     )
     for read, known in protobuf:
         stream.seek(0)
         why = read(stream, size)
         if why:
             return Recognised(*known, why)
-    if head[:4] == b"\x00\x00\x00\x00" and head[4:8] == b"\x02\x00\x00\x00":
-        return Recognised("unknown", "Darknet weights", "version 0.2 at byte 0")
+    major, minor = (int.from_bytes(head[i : i + 4], "little", signed=True) for i in (0, 4))
+    if size >= 16 and major == 0 and minor in (1, 2) and not any(head[9:12]):
+        return Recognised("darknet_weights", "Darknet weights", f"version 0.{minor} at byte 0")
     return Recognised("unknown", "unknown binary file", f"begins with {head[:8].hex(' ')}")
 
 
 _ONNX = ("onnx", "ONNX model")
-_CAFFE = ("unknown", "Caffe weights")
-_GRAPH_DEF = ("unknown", "TensorFlow graph")
+_CAFFE = ("caffe_weights", "Caffe model (weights)")
+_GRAPH_DEF = ("tensorflow", "TensorFlow graph (GraphDef)")
+_SAVED_MODEL = ("saved_model", "TensorFlow SavedModel file")
 
 # bytes at 0 -> kind, format
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
@@ -113,7 +136,7 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x28\xb5\x2f\xfd", "unknown", "zstd archive"),
     (b"%PDF", "unknown", "PDF document"),
     (b"\x7fELF", "unknown", "ELF program or library"),
-    (b"\x12\x01\x00\x00\x00\x00\x00\x00", "unknown", "MXNet parameters"),
+    (b"\x12\x01\x00\x00\x00\x00\x00\x00", "mxnet_weights", "MXNet parameters"),
 )
 
 
@@ -133,22 +156,47 @@ def _magic(head: bytes) -> Recognised | None:
     if head[:4] == b"RKNN":
         if head[24:32] == b"OPENMODL":
             return Recognised("rknn", "RKNN TUI container", "RKNN and OPENMODL in its header")
+        if head[8:9] == b"\x02" and head[24:28] == b"SHDR":
+            words = "vendor package of a custom operator (.rknnop)"
+            return Recognised("rknnop", words, "begins with RKNN, then a compiled kernel")
         return Recognised("rknn_vendor", "vendor RKNN model", "begins with RKNN")
-    if head[:4] == b"PK\x03\x04":
-        if b".npy" in head[:200]:
-            return Recognised("unknown", "numpy .npz archive", "begins with PK, holds .npy files")
-        pytorch = b"/data.pkl" in head or b"/constants.pkl" in head or b"/version" in head[:256]
-        words = "PyTorch zip archive" if pytorch else "zip archive"
-        return Recognised("unknown", words, "begins with PK")
     if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05" and len(head) > 1:
         words = "Python pickle (an old PyTorch file?)"
-        return Recognised("unknown", words, f"begins with the pickle opcode {head[:2].hex(' ')}")
+        return Recognised(
+            "pytorch_pickle", words, f"begins with the pickle opcode {head[:2].hex(' ')}"
+        )
     return None
+
+
+def _zip(stream: BinaryIO, head: bytes) -> Recognised:
+    """What a zip archive is, by the names in it; its data are not touched."""
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            names = {name.partition("/")[2] or name for name in archive.namelist()[:_MAX_NAMES]}
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError):
+        kind = "pytorch" if b"/data.pkl" in head or b"/constants.pkl" in head else "unknown"
+        words = "damaged zip archive" if kind == "unknown" else "damaged TorchScript archive"
+        return Recognised("unknown", words, "begins with PK, but its list of files is broken")
+    if "constants.pkl" in names and any(name.startswith("code/") for name in names):
+        return Recognised("pytorch", "TorchScript model", "a zip archive with code/ and constants")
+    if "data.pkl" in names:
+        words = "PyTorch file of torch.save (a state dict or a pickled network)"
+        return Recognised("pytorch_state", words, "a zip archive with data.pkl and no code")
+    if any(name.endswith(".npy") for name in names):
+        return Recognised("npz", "numpy .npz archive", "a zip archive of .npy files")
+    if "models/model.json" in names or "archive_format" in names:
+        return Recognised(
+            "unknown", "PyTorch exported program (.pt2)", "a zip archive of torch.export"
+        )
+    return Recognised("unknown", "zip archive", "begins with PK")
+
+
+_MAX_NAMES = 100_000
 
 
 def _flat_buffer(head: bytes) -> Recognised | None:
     if head[4:8] == b"TFL3":
-        return Recognised("unknown", "TensorFlow Lite model", "TFL3 at byte 4")
+        return Recognised("tflite", "TensorFlow Lite model", "TFL3 at byte 4")
     if head[4:8] == b"RKNN":
         return Recognised("rknn_vendor", "vendor RKNN model (bare FlatBuffer)", "RKNN at byte 4")
     if head[4:8] == b"ORTM":
@@ -185,7 +233,7 @@ def _json_text(text: str) -> Recognised | None:
     if not start.startswith(("{", "[")):
         return None
     if '"nodes"' in text and ('"op"' in text or '"arg_nodes"' in text):
-        return Recognised("unknown", "MXNet symbol (JSON)", 'JSON with "nodes" and "op"')
+        return Recognised("mxnet", "MXNet symbol (JSON)", 'JSON with "nodes" and "op"')
     if '"network_platform"' in text:
         return Recognised("rknn_vendor", "vendor RKNN model (bare JSON)", "JSON, network_platform")
     try:
@@ -207,6 +255,11 @@ def _recipe_text(text: str) -> Recognised | None:
     return None
 
 
+_CAFFE_LAYER = re.compile(r"^\s*layers?\s*:?\s*\{", re.MULTILINE)
+_GRAPH_NODE = re.compile(r"^\s*node\s*\{\s*name\s*:", re.MULTILINE)
+_DARKNET_NET = re.compile(r"^\s*\[net(work)?\]\s*$", re.MULTILINE)
+
+
 def _framework_text(text: str) -> Recognised | None:
     stripped = text.lstrip()
     if "<html" in text[:500].lower() or stripped.lower().startswith("<!doctype"):
@@ -214,10 +267,14 @@ def _framework_text(text: str) -> Recognised | None:
     if stripped.startswith("version https://git-lfs.github.com"):
         words = "Git LFS pointer, not the file itself"
         return Recognised("unknown", words, "begins with the address of git-lfs")
-    if stripped.startswith("[net]") or "\n[convolutional]" in text:
-        return Recognised("unknown", "Darknet configuration", "sections in square brackets")
-    if "layer {" in text or "layers {" in text or "layer{" in text:
-        return Recognised("unknown", "Caffe prototxt", "text with layer { ... }")
+    if _DARKNET_NET.search(text) or "\n[convolutional]" in text:
+        return Recognised("darknet", "Darknet configuration", "sections in square brackets")
+    if _CAFFE_LAYER.search(text):
+        return Recognised("caffe", "Caffe network (prototxt)", "text with layer { ... }")
+    if _GRAPH_NODE.search(text):
+        return Recognised("unknown", "TensorFlow graph as text (.pbtxt)", "text with node { ... }")
+    if stripped.startswith("model_checkpoint_path:"):
+        return Recognised("checkpoint", "TensorFlow checkpoint", "names a model_checkpoint_path")
     return None
 
 
@@ -240,10 +297,3 @@ _TEXT_CHECKS: tuple[Callable[[str], Recognised | None], ...] = (
     _recipe_text,
     _dataset_text,
 )
-
-
-def _looks_like_graph_def(stream: BinaryIO, size: int) -> str:
-    # GraphDef: field 1 (node) is a message whose field 1 (name) is a string
-    head = stream.read(4)
-    is_node = len(head) == 4 and head[0] == 0x0A and b"\x0a" in head[2:4]
-    return "begins with a node message" if is_node and size > 16 else ""

@@ -86,12 +86,61 @@ def looks_like_onnx(stream: BinaryIO, size: int) -> str:
 def looks_like_caffe(stream: BinaryIO, size: int) -> str:
     """Why a file looks like a caffemodel; empty when it does not."""
     # caffe.NetParameter: name = 1, layers = 2 (V1), layer = 100
-    seen: set[int] = set()
+    counts: dict[int, int] = {}
+    begins = b""
     try:
-        for field, wire, _ in model_fields(stream, size):
+        for field, wire, length in model_fields(stream, size):
             if field in (1, 2, 100) and wire != 2:
                 return ""
-            seen.add(field)
+            counts[field] = counts.get(field, 0) + 1
+            if field == 2 and not begins:
+                begins = _payload(stream, length)
+    except TruncatedError:
+        pass  # a cut file still starts with its name and layers; the reader says what is missing
     except ValueError:
         return ""
-    return "its protobuf fields are a Caffe net's" if 100 in seen else ""
+    if 100 in counts:
+        return "its protobuf fields are a Caffe net's"
+    # V1LayerParameter starts with bottom 2, top 3, name 4 or type 5; GraphDefs have many field 1
+    old = counts.get(1, 0) <= 1 and counts.get(2, 0) > 1 and begins[:1] in b"\x12\x1a\x22\x28"
+    return "its protobuf fields are an old Caffe net's (V1 layers)" if old and begins else ""
+
+
+def looks_like_saved_model(stream: BinaryIO, size: int) -> str:
+    """Why a file looks like ``saved_model.pb``; empty when it does not."""
+    # tensorflow.SavedModel: saved_model_schema_version = 1 (number), meta_graphs = 2
+    try:
+        fields = [(field, wire) for field, wire, _ in model_fields(stream, size)]
+    except ValueError:
+        return ""
+    found = fields[:1] == [(1, 0)] and set(fields[1:]) == {(2, 2)}
+    return "its protobuf fields are a SavedModel's" if found else ""
+
+
+def looks_like_graph_def(stream: BinaryIO, size: int) -> str:
+    """Why a file looks like a TensorFlow GraphDef, also a truncated one; empty when not."""
+    # tensorflow.GraphDef: node = 1, library = 2, version = 3 (number), versions = 4
+    begins, nodes = b"", 0
+    try:
+        for field, wire, length in model_fields(stream, size):
+            if {1: 2, 2: 2, 3: 0, 4: 2, 5: 2}.get(field) != wire:
+                return ""
+            if field == 1:
+                nodes += 1
+                begins = begins or _payload(stream, length)
+    except TruncatedError:
+        pass
+    except ValueError:
+        return ""
+    # a NodeDef starts with its name, field 1, which is never empty
+    named = begins[:1] == b"\x0a" and len(begins) > 1 and begins[1] > 0
+    return f"begins with {nodes} node messages" if named and nodes else ""
+
+
+def _payload(stream: BinaryIO, length: int) -> bytes:
+    """The first bytes of the field that was just passed."""
+    end = stream.tell()
+    stream.seek(end - length)
+    found = stream.read(min(length, 16))
+    stream.seek(end)
+    return found

@@ -1,7 +1,8 @@
 """ONNX files to graphs, and a quick look at them."""
 
+from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.onnx.inspect import inspect_onnx, look_at
-from engine.frontends.onnx.load import Loaded, SourceInfo, load_onnx
+from engine.frontends.onnx.load import load_onnx
 from engine.frontends.onnx.look import SourceLook
 
 __all__ = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import onnx
@@ -12,6 +11,7 @@ import onnx
 from engine.base.errors import GraphError, SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import printable
+from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.onnx.axes import fix_inputs
 from engine.frontends.onnx.clean import clean, refuse_unsupported
 from engine.frontends.onnx.cut import cut, sort_nodes
@@ -23,36 +23,7 @@ from engine.graph.ir.shapes import infer_proto
 from engine.graph.ir.skeleton import strip_weights
 from engine.graph.ir.verify import check_channels, check_proto
 
-__all__ = ["Loaded", "SourceInfo", "load_onnx"]
-
-
-@dataclass(frozen=True)
-class SourceInfo:
-    """Where a graph came from.
-
-    Attributes:
-        framework: ``onnx``.
-        format: what the file is, in words.
-        opset, ir_version: of the file, before conversion.
-        producer: the program that wrote it, as it says.
-        files: (file name, SHA-256) of the model and of every weight file beside it.
-    """
-
-    framework: str
-    format: str
-    opset: int
-    ir_version: int
-    producer: str
-    files: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A graph in the engine's form, what was noticed on the way, and its source."""
-
-    graph: Graph
-    findings: tuple[Finding, ...]
-    source: SourceInfo
+__all__ = ["load_onnx"]
 
 
 def load_onnx(
