@@ -1,0 +1,341 @@
+"""Conversions by a framework's own code, in a warm child process: torch and TensorFlow load there.
+
+A child answers one request after another, a JSON object a line in both directions:
+``{"request": {...}, "out": "/.../model.onnx", "seconds": 600}`` is answered by
+``{"answer": {...}}`` or ``{"error": {kind, what, cause, remedy}}``. A child that crashes, hangs or
+eats memory costs one call: the next one starts another. Standard library only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import EngineError, SourceModelError, WorkerError, error_from_dict
+from engine.base.events import LogLine, Reporter
+from engine.base.folders import state_folder
+from engine.base.process import death_of, start_child
+
+__all__ = ["FRAMEWORKS", "Foreign", "close", "convert", "log_path", "require", "resident_bytes"]
+
+_POLL_SECONDS = 0.1
+_GOODBYE_SECONDS = 1.0
+_ANSWER_LIMIT = 64 << 20
+_DEFAULT_GROWTH = 8 << 30
+_MODULE = "engine.frontends.foreign_child"
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A framework whose own code converts its models.
+
+    Attributes:
+        words: its name, as a user knows it.
+        child: module with ``convert(request: dict, out: Path) -> dict``, imported there only.
+        needs: modules that the child imports.
+        extra: the extra of this package that installs them.
+        environment: variables of the child.
+    """
+
+    words: str
+    child: str
+    needs: tuple[str, ...] = ()
+    extra: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+FRAMEWORKS: dict[str, Foreign] = {
+    "tensorflow": Foreign(
+        "TensorFlow",
+        "engine.frontends.tensorflow.child",
+        ("tensorflow", "tf2onnx"),
+        "tensorflow",
+        {
+            # oneDNN reorders sums: the numbers would differ from a plain build's
+            "TF_ENABLE_ONEDNN_OPTS": "0",
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "CUDA_VISIBLE_DEVICES": "-1",
+            "TF_NUM_INTRAOP_THREADS": "2",
+            "TF_NUM_INTEROP_THREADS": "1",
+        },
+    ),
+    "pytorch": Foreign(
+        "PyTorch",
+        "engine.frontends.pytorch.child",
+        ("torch", "onnxscript"),
+        "torch",
+        {"CUDA_VISIBLE_DEVICES": "-1"},
+    ),
+}
+
+
+class _EndedError(Exception):
+    """The child has closed its output; ``idle`` where it had ended before the request came."""
+
+    def __init__(self, returncode: int | None) -> None:
+        super().__init__()
+        self.returncode = returncode
+        self.idle = returncode == 0
+
+
+class _Child:
+    """One process and its two pipes."""
+
+    def __init__(self, kind: Foreign) -> None:
+        self.kind = kind
+        try:
+            process = start_child(
+                _MODULE, kind.child, str(log_path(kind)), environment=os.environ | kind.environment
+            )
+        except OSError as error:
+            raise WorkerError(
+                f"The process for {kind.words} could not be started: {error.strerror or error}.",
+                cause="There is no memory or no process left for it.",
+                remedy="End other programs and try again.",
+            ) from error
+        if process.stdin is None or process.stdout is None:
+            raise WorkerError(f"The process for {kind.words} was started without pipes.")
+        self.process = process
+        self._input = process.stdin
+        self._output = process.stdout.fileno()
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def ask(
+        self, message: Mapping[str, Any], reporter: Reporter, seconds: float, growth: int
+    ) -> dict[str, Any]:
+        """Send a request and wait for its answer, looking after the child meanwhile.
+
+        Raises:
+            _EndedError: it ended instead of answering.
+            WorkerError: it took longer than ``seconds`` or ``growth`` bytes more than before.
+            JobCancelledError: as ``reporter`` says.
+        """
+        ceiling = resident_bytes(self.process.pid) + growth
+        deadline = time.monotonic() + seconds
+        try:
+            self._send(message)
+        except BrokenPipeError:
+            raise _EndedError(self._returncode()) from None
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            reporter.check_cancelled()
+            if select.select([self._output], [], [], _POLL_SECONDS)[0]:
+                part = os.read(self._output, 1 << 16)
+                line += part
+                if not part:
+                    raise _EndedError(self._returncode())
+                if len(line) > _ANSWER_LIMIT:
+                    raise WorkerError(f"The answer of {self.kind.words} is too long.")
+            elif time.monotonic() > deadline:
+                raise self._too_long(seconds)
+            elif resident_bytes(self.process.pid) > ceiling:
+                raise self._too_large(growth)
+        return _decoded(line, self.kind)
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        rest = memoryview(json.dumps(message, allow_nan=False).encode("ascii") + b"\n")
+        while rest:
+            rest = rest[os.write(self._input.fileno(), rest) :]
+
+    def _too_long(self, seconds: float) -> WorkerError:
+        return WorkerError(
+            f"{self.kind.words} was stopped: it had worked for more than {seconds:.0f} s.",
+            cause="The model is very large, or it sends the converter in circles.",
+            remedy="Try again on a quieter machine, or convert the model to ONNX and load that.",
+        )
+
+    def _too_large(self, growth: int) -> WorkerError:
+        return WorkerError(
+            f"{self.kind.words} was stopped: it had taken more than {growth >> 20} MiB of memory.",
+            cause="The model is damaged, or larger than this program expects of such a file.",
+            remedy="Check the file, or convert the model to ONNX and load that.",
+        )
+
+    def _returncode(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.process.wait(_GOODBYE_SECONDS)
+        return None
+
+    def end(self, *, kill: bool) -> None:
+        """Let it go (it ends when its input is closed) or kill it; it is gone afterwards."""
+        if kill and self.alive:
+            self.process.send_signal(signal.SIGKILL)
+        self._input.close()
+        self._returncode()
+        if self.alive:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+_children: dict[str, _Child] = {}
+_locks: dict[str, threading.Lock] = {name: threading.Lock() for name in FRAMEWORKS}
+
+
+@contextlib.contextmanager
+def convert(
+    framework: str,
+    request: Mapping[str, Any],
+    reporter: Reporter,
+    *,
+    seconds: float = 600,
+    growth: int = _DEFAULT_GROWTH,
+) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Let a framework's own code write an ONNX file, for the time of the block.
+
+    The child is started by the first call, stays for two minutes, and is stopped when the user
+    cancels.
+
+    Args:
+        framework: a name of :data:`FRAMEWORKS`.
+        request: plain data for the child's ``convert``.
+        reporter: told of the start of a child; asked ten times a second whether to stop.
+        seconds: how long the conversion may take.
+        growth: bytes of memory that it may take beyond what the child has before.
+
+    Yields:
+        The ONNX file (with its external data beside it), gone after the block, and what the child's
+        ``convert`` returned.
+
+    Raises:
+        EngineError: as the child raised it.
+        SourceModelError: the framework is not installed.
+        WorkerError: the child crashed, took too long or too much memory.
+        JobCancelledError: the user cancelled.
+    """
+    require(framework)
+    with tempfile.TemporaryDirectory(prefix="rknntui-convert-") as folder:
+        out = Path(folder) / "model.onnx"
+        message = {"request": dict(request), "out": str(out), "seconds": seconds}
+        with _turn(framework, reporter):
+            answer = _asked(framework, message, reporter, seconds, growth)
+        yield out, answer
+
+
+def require(framework: str) -> None:
+    """Refuse a framework that is not installed, before a child is started for it.
+
+    Raises:
+        SourceModelError: with the line that installs it.
+    """
+    kind = FRAMEWORKS[framework]
+    missing = [name for name in kind.needs if find_spec(name) is None]
+    if missing:
+        raise SourceModelError(
+            f"{kind.words} models are converted by {' and '.join(kind.needs)}, and "
+            f"{' and '.join(missing)} is not installed.",
+            cause="It is large, so it is an extra of this program.",
+            remedy=f"pip install 'rknntui[{kind.extra}]'",
+        )
+
+
+def close(framework: str | None = None) -> None:
+    """Let the warm children go: one, or all of them."""
+    for name in [framework] if framework is not None else list(_children):
+        child = _children.pop(name, None)
+        if child is not None:
+            child.end(kill=False)
+
+
+atexit.register(close)
+
+
+def log_path(kind: Foreign) -> Path:
+    """Where everything goes that the framework prints."""
+    return state_folder() / "logs" / f"{kind.words.lower()}.log"
+
+
+def resident_bytes(pid: int) -> int:
+    """Memory of a process that is in use now, 0 where there is none (proc(5), statm)."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextlib.contextmanager
+def _turn(framework: str, reporter: Reporter) -> Iterator[None]:
+    """Wait until no other thread uses the child."""
+    lock = _locks.setdefault(framework, threading.Lock())
+    while not lock.acquire(timeout=_POLL_SECONDS):
+        reporter.check_cancelled()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _asked(
+    framework: str, message: Mapping[str, Any], reporter: Reporter, seconds: float, growth: int
+) -> dict[str, Any]:
+    kind = FRAMEWORKS[framework]
+    child, warm = _child_of(framework, reporter)
+    try:
+        try:
+            found = child.ask(message, reporter, seconds, growth)
+        except _EndedError as ended:
+            if not (warm and ended.idle):
+                raise
+            # its two minutes were over while the request was on its way
+            close(framework)
+            child, _ = _child_of(framework, reporter)
+            found = child.ask(message, reporter, seconds, growth)
+    except BaseException as error:
+        _children.pop(framework, None)
+        child.end(kill=True)
+        if isinstance(error, _EndedError):
+            raise _death(kind, error.returncode) from None
+        raise
+    if "error" in found:
+        raise error_from_dict(found["error"])
+    answer: dict[str, Any] = found["answer"]
+    return answer
+
+
+def _child_of(framework: str, reporter: Reporter) -> tuple[_Child, bool]:
+    """The child of a framework, and whether it had been there before."""
+    child = _children.get(framework)
+    if child is not None and child.alive:
+        return child, True
+    close(framework)
+    reporter.emit(LogLine(f"Starting {FRAMEWORKS[framework].words} in a process of its own."))
+    _children[framework] = child = _Child(FRAMEWORKS[framework])
+    return child, False
+
+
+def _death(kind: Foreign, returncode: int | None) -> EngineError:
+    how, cause = death_of(returncode)
+    return WorkerError(
+        f"The process in which {kind.words} converted the model {how}.",
+        cause=cause,
+        remedy=f"Check the model; what {kind.words} said last stands in {log_path(kind)}. "
+        "The next load starts a new process.",
+    )
+
+
+def _decoded(line: bytes | bytearray, kind: Foreign) -> dict[str, Any]:
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        message = None
+    if not isinstance(message, dict) or not ({"answer", "error"} & message.keys()):
+        raise WorkerError(f"The process for {kind.words} answered with something else than JSON.")
+    return message

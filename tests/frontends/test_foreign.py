@@ -1,0 +1,164 @@
+"""The process for foreign converters: it may crash, hang, print and eat; that costs one call."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.base.errors import (
+    InternalError,
+    JobCancelledError,
+    SourceModelError,
+    UnsupportedOperatorError,
+    WorkerError,
+)
+from engine.base.events import CallbackReporter, NullReporter
+from engine.frontends import foreign
+
+TOY = foreign.Foreign(
+    "Toy", "tests.frontends.toy_foreign", ("json",), "toy", {"TOY_VARIABLE": "set"}
+)
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(foreign.FRAMEWORKS, "toy", TOY)
+    yield
+    foreign.close("toy")
+
+
+def ask(do: str, **options: Any) -> dict[str, Any]:
+    with foreign.convert("toy", {"do": do}, NullReporter(), **options) as (path, answer):
+        assert path.read_bytes() == b"model"
+        answer["path"] = path
+    return answer
+
+
+def ended(pid: int) -> bool:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        if foreign.resident_bytes(pid) == 0:  # of a zombie, too
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_one_child_serves_call_after_call_and_leaves_no_file() -> None:
+    first, second = ask("write"), ask("write")
+    assert first["pid"] == second["pid"]
+    assert first["echo"] == {"do": "write"}
+    assert first["seen"]["TOY_VARIABLE"] == "set"
+    assert not first["path"].parent.exists()
+    foreign.close("toy")
+    assert ended(first["pid"])
+
+
+def test_what_native_code_prints_goes_to_the_log_and_not_into_the_protocol() -> None:
+    assert ask("noise")["findings"] == []
+    log = foreign.log_path(TOY).read_text()
+    assert "noise of Python" in log
+    assert "noise of native code" in log
+    assert "forged" in log
+
+
+def test_a_crash_costs_one_call() -> None:
+    before = ask("write")["pid"]
+    with pytest.raises(WorkerError, match="killed by SIGSEGV") as caught:
+        ask("crash")
+    assert str(foreign.log_path(TOY)) in caught.value.remedy
+    assert "Segmentation fault" in foreign.log_path(TOY).read_text()
+    assert ask("write")["pid"] != before
+
+
+def test_errors_of_the_child_come_out_as_they_were_raised() -> None:
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        ask("refuse")
+    assert (caught.value.cause, caught.value.remedy) == ("nobody knows it", "cut")
+    with pytest.raises(InternalError, match="ZeroDivisionError: a mistake"):
+        ask("mistake")
+    assert "Traceback" in foreign.log_path(TOY).read_text()
+
+
+def test_a_hang_is_ended_after_its_time() -> None:
+    pid = ask("write")["pid"]
+    with pytest.raises(WorkerError, match="more than 0 s"):
+        ask("hang", seconds=0.3)
+    assert ended(pid)
+
+
+def test_memory_that_grows_is_stopped() -> None:
+    with pytest.raises(WorkerError, match="more than 64 MiB"):
+        ask("eat", growth=64 << 20, seconds=20)
+
+
+def test_cancelling_kills_the_child_at_once() -> None:
+    pid = ask("write")["pid"]
+    begun = time.monotonic()
+    reporter = CallbackReporter(lambda _: None, lambda: time.monotonic() > begun + 0.3)
+    with pytest.raises(JobCancelledError), foreign.convert("toy", {"do": "hang"}, reporter):
+        pass
+    assert time.monotonic() - begun < 2
+    assert ended(pid)
+
+
+def test_a_child_that_ended_by_itself_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    pid = ask("write")["pid"]
+    child = foreign._children["toy"]
+    # as after two idle minutes, but seen only when the request was already written
+    monkeypatch.setattr(type(child), "alive", True)
+    child._input.close()
+    assert ended(pid)
+    read, write = os.pipe()
+    os.close(read)
+    child._input = os.fdopen(write, "wb", buffering=0)
+    assert ask("write")["pid"] != pid
+
+
+def test_a_child_ends_with_its_parent_also_while_it_works() -> None:
+    code = (
+        "import os, threading; from engine.frontends import foreign;"
+        "from engine.base.events import NullReporter; from tests.frontends import test_foreign;"
+        "foreign.FRAMEWORKS['toy'] = test_foreign.TOY;"
+        "c = foreign.convert('toy', {'do': 'write'}, NullReporter());"
+        "print(c.__enter__()[1]['pid'], flush=True);"
+        "threading.Timer(0.3, os._exit, (1,)).start();"
+        "foreign.convert('toy', {'do': 'eat'}, NullReporter()).__enter__()"
+    )
+    parent = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(foreign.__file__).parents[2],
+    )
+    assert ended(int(parent.stdout)), parent.stderr
+
+
+def test_threads_take_turns() -> None:
+    answers: list[dict[str, Any]] = []
+    threads = [threading.Thread(target=lambda: answers.append(ask("write"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({answer["pid"] for answer in answers}) == 1
+    assert len(answers) == 4
+
+
+def test_a_framework_that_is_not_installed_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    absent = foreign.Foreign("Toy", "nowhere", ("json", "no_such_module"), "toy")
+    monkeypatch.setitem(foreign.FRAMEWORKS, "toy", absent)
+    with pytest.raises(SourceModelError, match="no_such_module is not installed") as caught:
+        ask("write")
+    assert caught.value.remedy == "pip install 'rknntui[toy]'"
+    assert "toy" not in foreign._children
