@@ -4,20 +4,18 @@ values.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from engine.api.answering import answering, path_text
+from engine.api.loading import Loading
 from engine.api.log import close_log, open_log
 from engine.api.signatures import bind
-from engine.base.errors import EngineError, InternalError, UsageError
+from engine.base.errors import UsageError
 from engine.base.events import CallbackReporter, Event, LogLine, StageFinished
 from engine.base.files import atomic_write
-from engine.base.folders import log_crash
 from engine.base.text import printable
 from engine.report import CONTAINER_NOTE, summary_text
 
@@ -28,20 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RKNN"]
 
-Result = TypeVar("Result")
-
 _LATER = dict.fromkeys(
-    (
-        "load_caffe",
-        "load_tensorflow",
-        "load_tflite",
-        "load_darknet",
-        "load_pytorch",
-        "load_mxnet",
-        "load_keras",
-    ),
-    "Other frameworks come later; convert the model to ONNX and use load_onnx.",
-) | dict.fromkeys(
     (
         "eval_perf",
         "eval_memory",
@@ -61,56 +46,7 @@ _LATER = dict.fromkeys(
 """Methods of the vendor's class that this version does not have, and what to do instead."""
 
 
-def _path_text(given: Any, name: str) -> str:
-    """A path argument as text.
-
-    Raises:
-        UsageError: it is something else, or empty.
-    """
-    if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str):
-        raise UsageError(
-            f"{name} is {printable(repr(given), 80)}; it must be the path of a file.",
-            cause="The argument was left out, or something else was given.",
-            remedy=f"Give text or a pathlib.Path as {name}.",
-        )
-    text = os.fspath(given)
-    if not text or "\0" in text:
-        raise UsageError(
-            f"{name} is {text!r}; it must be the path of a file.",
-            cause="A variable was empty, or the text is no path.",
-            remedy=f"Give the path of a file as {name}.",
-        )
-    return text
-
-
-def _answering(
-    failure: Any,
-) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Turn errors into log lines and ``failure``, as the vendor's methods do."""
-
-    def wrap(method: Callable[..., Result]) -> Callable[..., Result]:
-        @wraps(method)
-        def call(self: RKNN, *args: Any, **keywords: Any) -> Any:
-            try:
-                return method(self, *args, **keywords)
-            except EngineError as error:
-                told = error
-            except Exception as error:  # noqa: BLE001 - the vendor's methods return -1, never raise
-                told = InternalError(
-                    f"This program made a mistake: {type(error).__name__}: "
-                    f"{printable(str(error), 200)}",
-                    cause="A case that was not thought of.",
-                    remedy=f"Report it with the log file {log_crash(error)}.",
-                )
-            self._log.error("%s: %s", method.__name__, told)
-            return failure
-
-        return call
-
-    return wrap
-
-
-class RKNN:
+class RKNN(Loading):
     """Build, simulate and analyse a model as with the vendor's toolkits; nothing runs on an NPU.
 
     Methods return 0, or -1 after an error that is logged to standard error, unless they say
@@ -178,7 +114,7 @@ class RKNN:
             how = "from the cache" if event.cached else f"{event.seconds:.2f} s"
             self._log.info("%s: %s", event.stage, how)
 
-    @_answering(-1)
+    @answering(-1)
     def config(self, *args: Any, **keywords: Any) -> int | None:
         """Set parameters of the build; returns nothing, or -1 after an error.
 
@@ -203,29 +139,14 @@ class RKNN:
         self._config, self._config_refused = made, False
         return None
 
-    @_answering(-1)
-    def load_onnx(
-        self,
-        model: Any,
-        inputs: Any = None,
-        input_size_list: Any = None,
-        input_initial_val: Any = None,
-        outputs: Any = None,
-    ) -> int:
-        """Load an ONNX file; ``input_initial_val`` holds arrays or None, one per input."""
+    def _load(self, values: dict[str, Any], initial: Any = None) -> int:
         self._forget()
-        values = {
-            "model": _path_text(model, "model"),
-            "inputs": inputs,
-            "input_size_list": input_size_list,
-            "outputs": outputs,
-        }
         self._source = {name: value for name, value in values.items() if value is not None}
-        self._initial_values = None if input_initial_val is None else list(input_initial_val)
+        self._initial_values = None if initial is None else list(initial)
         try:
             pipeline = self._pipeline({"do_quantization": False})
             for finding in pipeline.loaded.findings:
-                self._log.info("load_onnx: %s: %s", finding.where, finding.what)
+                self._log.info("load: %s: %s", finding.where, finding.what)
         except BaseException:
             self._source = None
             raise
@@ -254,7 +175,7 @@ class RKNN:
             else [None if v is None else np.asarray(v) for v in given],
         )
 
-    @_answering(-1)
+    @answering(-1)
     def build(self, *args: Any, **keywords: Any) -> int:
         """Build the loaded model.
 
@@ -267,7 +188,9 @@ class RKNN:
         if self._config_refused:
             raise UsageError("config was refused.", remedy="Correct its arguments first.")
         if self._source is None:
-            raise UsageError("No model is loaded.", remedy="Call load_onnx first.")
+            raise UsageError(
+                "No model is loaded.", remedy="Call load_onnx or another load method first."
+            )
         if given.get("pre_compile"):
             raise UsageError(
                 "pre_compile is not available.",
@@ -285,7 +208,7 @@ class RKNN:
             dataset = "dataset.txt"
         changes: dict[str, Any] = {"do_quantization": quantize}
         if dataset is not None:
-            changes["dataset"] = _path_text(dataset, "dataset")
+            changes["dataset"] = path_text(dataset, "dataset")
         self._build = self._container = self._running = None
         pipeline = self._pipeline(changes)
         self._refuse_swapped_arrays(pipeline)
@@ -305,19 +228,19 @@ class RKNN:
                     remedy="Turn the channels of the npy files and use '0 1 2', or give pictures.",
                 )
 
-    @_answering(-1)
+    @answering(-1)
     def export_rknn(self, export_path: Any, **keywords: Any) -> int:
         """Write the build as a container of ours, for simulation and inspection; it overwrites."""
         if keywords:
             self._log.warning("export_rknn: %s has no effect.", ", ".join(keywords))
         if self._container is None:
             raise UsageError("There is nothing to export.", remedy="Call build first.")
-        path = Path(_path_text(export_path, "export_path"))
+        path = Path(path_text(export_path, "export_path"))
         atomic_write(path, self._container, overwrite=True)
         self._log.warning("export_rknn: %s", CONTAINER_NOTE)
         return 0
 
-    @_answering(-1)
+    @answering(-1)
     def load_rknn(self, *args: Any, **keywords: Any) -> int:
         """Load a container of ours to simulate it (our addition); a vendor's file is refused:
         -1.
@@ -329,13 +252,13 @@ class RKNN:
             raise UsageError(
                 "load_model_in_npu needs a board.", remedy="Devices come in a later version."
             )
-        path = Path(_path_text(given["path"], "path"))
+        path = Path(path_text(given["path"], "path"))
         opened(path)
         self._forget()
         self._loaded = path
         return 0
 
-    @_answering(-1)
+    @answering(-1)
     def init_runtime(self, *args: Any, **keywords: Any) -> int:
         """Get ready to run in the simulator; a ``target`` needs a board and is refused: -1.
 
@@ -372,7 +295,7 @@ class RKNN:
             )
         return 0
 
-    @_answering(None)
+    @answering(None)
     def inference(self, *args: Any, **keywords: Any) -> list[np.ndarray] | None:
         """Run inputs in the simulator; a list of ndarray, or None after an error.
 
@@ -393,7 +316,7 @@ class RKNN:
             self._log.warning("%s", warning)
         return outputs
 
-    @_answering(-1)
+    @answering(-1)
     def accuracy_analysis(self, *args: Any, **keywords: Any) -> int:
         """Write golden and simulated tensors of every layer and their errors; after ``build``.
 

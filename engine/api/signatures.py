@@ -106,9 +106,52 @@ _RUNTIME: Parameters = {
     "async_mode": False,
 }
 
+_ONNX: Parameters = {
+    "inputs": None,
+    "input_size_list": None,
+    "input_initial_val": None,
+    "outputs": None,
+}
+_DARKNET: Parameters = {"epsilon": 1e-5, "decode": False}  # ours
+_CAFFE_V110 = ("model", "proto", "blobs", "input_name")
+
 POSITIONAL: dict[tuple[str, int], Parameters] = {
     ("config", 1): CONFIG_1,
     ("config", 2): CONFIG_2,
+    ("load_caffe", 1): {"model": NEEDED, "proto": "caffe", "blobs": None},
+    ("load_caffe", 2): {"model": NEEDED, "blobs": None, "input_name": None},
+    ("load_tensorflow", 1): {
+        "tf_pb": NEEDED,
+        "inputs": None,
+        "input_size_list": None,
+        "outputs": None,
+        "predef_file": None,
+        "mean_values": None,
+        "std_values": None,
+    },
+    ("load_tensorflow", 2): {
+        "tf_pb": NEEDED,
+        "inputs": None,
+        "input_size_list": None,
+        "outputs": None,
+        "input_is_nchw": False,
+    },
+    ("load_tflite", 1): {"model": NEEDED},
+    ("load_tflite", 2): {"model": NEEDED, "input_is_nchw": False},
+    ("load_onnx", 1): {"model": NEEDED, **_ONNX},
+    ("load_onnx", 2): {"model": NEEDED, **_ONNX},
+    ("load_darknet", 1): {"model": NEEDED, "weight": NEEDED},
+    ("load_darknet", 2): {"model": NEEDED, "weight": NEEDED},
+    ("load_pytorch", 1): {
+        "model": NEEDED,
+        "input_size_list": None,
+        "inputs": None,
+        "outputs": None,
+        "convert_engine": "torch",
+    },
+    ("load_pytorch", 2): {"model": NEEDED, "input_size_list": NEEDED},
+    ("load_mxnet", 1): {"symbol": NEEDED, "params": NEEDED, "input_size_list": None},
+    ("load_mxnet", 2): {"symbol": NEEDED, "params": NEEDED, "input_size_list": NEEDED},
     ("build", 1): {
         "do_quantization": True,
         "dataset": None,
@@ -148,6 +191,15 @@ POSITIONAL: dict[tuple[str, int], Parameters] = {
 KEYWORDS: dict[tuple[str, int], Parameters] = {
     ("config", 1): {"mean_values": None, "std_values": None, "quantized_algorithm": "normal"},
     ("config", 2): {"batch_size": 100, "epochs": -1},
+    ("load_caffe", 1): {"input_name": None},
+    ("load_caffe", 2): {"proto": "caffe"},
+    ("load_tensorflow", 1): {"size_with_batch": None, "input_is_nchw": False},
+    ("load_tensorflow", 2): {"predef_file": None},
+    ("load_tflite", 1): {"input_is_nchw": False},
+    ("load_darknet", 1): _DARKNET,
+    ("load_darknet", 2): _DARKNET,
+    ("load_pytorch", 1): {"route": "auto"},
+    ("load_pytorch", 2): {"inputs": None, "outputs": None, "route": "auto"},
     ("init_runtime", 1): {"target_sub_class": None, "rknn2precompile": False},
     ("init_runtime", 2): {"target_sub_class": None},
     ("inference", 1): {"get_frame_id": False},
@@ -165,7 +217,7 @@ def _order(
 
     ``config`` of generation 2 has three orders that the types of the first arguments tell apart:
     V1.1.0 begins with a number, the manual V2.3.0 has yes or no in the third place, the vendor's
-    code a text.
+    code a text. ``load_caffe`` of V1.1.0 has the proto, one of two words, in the second place.
     """
     if (method, generation) == ("config", 2):
         if args and isinstance(args[0], int):
@@ -176,6 +228,8 @@ def _order(
         third = args[2] if len(args) > 2 else None
         if isinstance(third, bool | list | tuple):
             return _CONFIG_2_MANUAL, {}
+    if (method, generation) == ("load_caffe", 2) and args[1:2] in (("caffe",), ("lstm_caffe",)):
+        return _CAFFE_V110, {}
     return tuple(POSITIONAL[method, generation]), {}
 
 

@@ -83,6 +83,10 @@ class StageCache:
             os.utime(folder)
         return files
 
+    def has(self, stage: str, key: str) -> bool:
+        """Whether a result is there; whether it is whole is told by :meth:`get`."""
+        return (self._place(stage, key) / _INDEX).is_file()
+
     def put(self, stage: str, key: str, files: Mapping[str, bytes]) -> None:
         """Keep a result; a failure becomes :attr:`finding`."""
         size = sum(len(data) for data in files.values())

@@ -1,4 +1,4 @@
-"""Quick answers about source models: from a look at the file, before anything loads it."""
+"""Quick answers about source models: from a look at the files, before anything loads them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from engine.base.findings import Finding
 
 if TYPE_CHECKING:
     from engine.frontends.onnx import SourceLook
+    from engine.frontends.source import SourceModel
+    from engine.frontends.summary import SourceSummary
+    from engine.jobs.pipeline import Pipeline
     from engine.recipe import Recipe
 
-__all__ = ["look_of", "plain_model", "source_view"]
+__all__ = ["look_of", "plain_onnx", "source_view", "summary_of"]
 
 CHECKED_NODES = 2000
 """Models of at most so many nodes are loaded when they are opened (30 ms for 100 nodes on two
@@ -22,29 +25,30 @@ rest. They are not loaded behind the user's back: a load holds Python's lock for
 no query is answered."""
 
 CHECKED_BYTES = 64_000_000
-"""Largest model file that is loaded when it is opened."""
+"""Largest model that is loaded when it is opened."""
 
 
-def plain_model(params: Mapping[str, Any]) -> Path | None:
-    """The ONNX file whose source graph a request asks for, if the file alone decides that graph.
+def plain_onnx(recipe: Recipe) -> Path | None:
+    """The ONNX file whose source graph a recipe means, if the file alone decides that graph.
 
-    None where the recipe cuts it, sets sizes or gives inputs a value, or names no model: then only
-    loading tells.
-
-    Raises:
-        UsageError, RecipeError: the request names neither path nor recipe, or an option is wrong.
+    None for other frameworks, and where the recipe cuts the model, sets sizes, gives inputs a value
+    or registers operators: then only loading tells.
     """
-    from engine.jobs.warm import recipe_of
+    from engine.frontends.sniff import sniff
 
-    source = recipe_of(params).source
-    changed = (source.inputs, source.input_size_list, source.input_initial_val, source.outputs)
-    if source.model is None or any(option is not None for option in changed):
+    said = recipe.source
+    changed = (
+        *(said.inputs, said.input_size_list, said.input_initial_val, said.outputs),
+        *(said.custom_ops, said.op_packages),
+    )
+    if said.model is None or any(option is not None for option in changed):
         return None
-    return Path(source.model)
+    path = Path(said.model)
+    return path if sniff(path).kind == "onnx" else None
 
 
 def look_of(path: Path) -> SourceLook:
-    """A look at a file, kept until it changes; opening and the graph view share one.
+    """A look at an ONNX file, kept until it changes; opening and the graph view share one.
 
     Raises:
         SourceModelError: it cannot be read, or is damaged or something else.
@@ -64,28 +68,85 @@ def look_of(path: Path) -> SourceLook:
     return look
 
 
-def source_view(recipe: Recipe, path: Path) -> dict[str, Any]:
-    """The model view of a plain model; it need not be loadable.
+def summary_of(source: SourceModel) -> SourceSummary:
+    """What the files of a source model say, kept until they change.
+
+    Raises:
+        SourceModelError: they cannot be read, or are damaged.
+    """
+    from engine.frontends.load import look_source
+    from engine.jobs.digests import stamp_of
+    from engine.jobs.warm import KEPT
+
+    try:
+        stamps = [stamp_of(path) for path in (source.model, source.weights) if path is not None]
+    except OSError:
+        return look_source(source)  # which tells what is wrong
+    key = f"summary {stamps} {source.options}"
+    summary: SourceSummary | None = KEPT.get(key)
+    if summary is None:
+        summary = look_source(source)
+        KEPT.put(key, summary, 500 * len(summary.layers))
+    return summary
+
+
+def source_view(pipeline: Pipeline) -> dict[str, Any]:
+    """The model view of a source model; it need not be loadable.
 
     What loading would say of it stands among the findings: an error there is why it cannot be
-    built.
+    built. ``loaded`` says whether the graph is there, or another program has to convert it first.
     """
-    from engine.jobs.warm import pipeline_of
+    from engine.frontends.views import preflight, source_model
 
-    look = look_of(path)
-    view = {**look.model, "path": str(path)}
-    if view["nodes"] > CHECKED_NODES or path.stat().st_size > CHECKED_BYTES:
-        return view
+    source = pipeline.source.model
+    summary = summary_of(source)
+    plain = plain_onnx(pipeline.recipe)
+    if plain is not None:
+        view = {
+            **look_of(plain).model,
+            "path": str(plain),
+            "preflight": preflight(source, summary),
+        }
+    else:
+        view = source_model(source, summary)
+    view["loaded"] = pipeline.loads_at_once
+    if view["loaded"] and not _large(view, source):
+        _take_load(view, pipeline, plain)
+    return view
+
+
+def _large(view: Mapping[str, Any], source: SourceModel) -> bool:
+    files = [path for path in (source.model, source.weights) if path is not None]
+    size = sum(path.stat().st_size for path in files)
+    return view["nodes"] > CHECKED_NODES or size > CHECKED_BYTES
+
+
+def _take_load(view: dict[str, Any], pipeline: Pipeline, plain: Path | None) -> None:
+    """Load the model; take its inputs, outputs and findings, or why it cannot be loaded."""
+    from engine.graph.ir import describe
+
+    source = pipeline.source.model
     findings: list[dict[str, Any]] = view["findings"]
     try:
-        loaded = pipeline_of(recipe).loaded
-        if look.open:
-            look.complete(loaded.graph.graph)
-        view["findings"] = [finding.to_dict() for finding in loaded.findings]
+        loaded = pipeline.loaded
     except EngineError as error:
         if not any(finding["severity"] == "error" for finding in findings):
-            view["findings"] = [_refused(path, error).to_dict(), *findings]
-    return view
+            view["findings"] = [_refused(pipeline.model_path, error).to_dict(), *findings]
+        view["loaded"] = False
+        return
+    graph = loaded.graph.graph
+    if plain is not None:
+        look = look_of(plain)
+        if look.open:
+            look.complete(graph)
+    elif source.framework == "onnx":
+        view.update(describe(graph))  # of the part that the recipe takes
+    else:
+        view["inputs"] = [spec.to_json() for spec in graph.inputs]
+        view["outputs"] = [spec.to_json() for spec in graph.outputs]
+    told = [finding.to_dict() for finding in loaded.findings]
+    kept = [finding for finding in findings if plain is None and finding not in told]
+    view["findings"] = [*told, *kept]
 
 
 def _refused(path: Path, error: EngineError) -> Finding:

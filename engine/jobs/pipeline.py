@@ -31,13 +31,14 @@ from engine.jobs.results import (
     PassNote,
     QuantizedGraph,
 )
+from engine.jobs.source import CONVERTED, RecipeSource
 from engine.jobs.stages import StageRunner, extra_of
 from engine.jobs.versions import libraries
 from engine.recipe import Recipe, portable, stage_key
 
 if TYPE_CHECKING:
     from engine.dataset import Dataset, SampleStream
-    from engine.frontends.onnx import Loaded
+    from engine.frontends.loaded import Loaded
 
 __all__ = ["BUILD_STAGES", "FLOAT_STAGES", "BuildResult", "Pipeline", "build"]
 
@@ -98,31 +99,40 @@ class Pipeline(StageRunner):
     # -- load ----------------------------------------------------------------------------------
 
     @cached_property
+    def source(self) -> RecipeSource:
+        """The source model's files."""
+        return RecipeSource(self.recipe, self._initial_values)
+
+    @property
     def model_path(self) -> Path:
         """The model file; RecipeError where the recipe names none."""
-        if not self.recipe.source.model:
-            raise RecipeError("The recipe names no model.", remedy="Set model to an ONNX file.")
-        return Path(self.recipe.source.model)
+        return self.source.path
+
+    @cached_property
+    def _load_key(self) -> str:
+        given = self._initial_values
+        arrays: list[str | None] | None = None
+        if given is not None:
+            arrays = [None if v is None else _array_digest(v) for v in given]
+        contents = self.source.contents()
+        if arrays is not None:
+            contents["input_initial_val"] = arrays
+        extra = extra_of("load") | self.source.extra() | {"given": arrays}
+        return stage_key(self.recipe, "load", contents=contents, extra=extra)
+
+    @property
+    def loads_at_once(self) -> bool:
+        """Whether the graph is there in milliseconds: no other program has to convert it first."""
+        if self.source.model.framework not in CONVERTED:
+            return True
+        return self.is_kept("load", self._load_key)
 
     @cached_property
     def loaded(self) -> LoadedModel:
         """The source model as graph."""
-        source = self.recipe.source
-        values = source.input_initial_val
-        hashes: Any = None
-        if self._initial_values is not None:
-            hashes = [None if v is None else _array_digest(v) for v in self._initial_values]
-        elif values is not None:
-            hashes = [None if path is None else digest_of(Path(path)) for path in values]
-        key = stage_key(
-            self.recipe,
-            "load",
-            contents={"model": digest_of(self.model_path), "input_initial_val": hashes},
-            extra=extra_of("load") | {"given": hashes, "name": self.model_path.name},
-        )
         return self.run_stage(
             "load",
-            key,
+            self._load_key,
             self._load,
             lambda key, files: LoadedModel.from_files(key, files, lambda: self._read().graph),
             self._still_there,
@@ -134,22 +144,14 @@ class Pipeline(StageRunner):
         return LoadedModel(key, GraphData(loaded.graph), loaded.source, loaded.findings)
 
     def _read(self) -> Loaded:
-        from engine.frontends.onnx import load_onnx
+        from engine.frontends.load import load_source
 
-        source = self.recipe.source
-        initial: Any = self._initial_values
-        if initial is None and source.input_initial_val is not None:
-            initial = [None if p is None else Path(p) for p in source.input_initial_val]
-        return load_onnx(
-            self.model_path,
-            inputs=source.inputs,
-            input_size_list=source.input_size_list,
-            input_initial_val=initial,
-            outputs=source.outputs,
-        )
+        return load_source(self.source.model, self.reporter)
 
     def _still_there(self, loaded: LoadedModel) -> bool:
-        """Whether external data of the model is what it was; the model itself is in the key."""
+        """Whether external data of the model is what it was; what else it has is in the key."""
+        if loaded.source.framework != "onnx":
+            return True
         folder = self.model_path.parent
         try:
             return all(digest_of(folder / name) == sha for name, sha in loaded.source.files[1:])
@@ -329,10 +331,7 @@ class Pipeline(StageRunner):
     def portable_recipe(self) -> dict[str, Any]:
         """The recipe of the container: every default written out, files as name and SHA-256."""
         recipe = self.recipe
-        digests: dict[str, str] = {str(recipe.source.model): digest_of(self.model_path)}
-        for path in recipe.source.input_initial_val or ():
-            if path is not None:
-                digests[path] = digest_of(Path(path))
+        digests = dict(self.source.digests)
         if recipe.dataset.dataset:
             if self.quantized_build:
                 digests[recipe.dataset.dataset] = self.dataset_digest

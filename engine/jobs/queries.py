@@ -15,7 +15,11 @@ from engine.base.errors import GraphError, SourceModelError, UsageError
 if TYPE_CHECKING:
     from engine.frontends.onnx import SourceLook
     from engine.graph.ir import Graph
+    from engine.jobs.pipeline import Pipeline
     from engine.jobs.results import LoadedModel, OptimisedGraph, QuantizedGraph
+    from engine.jobs.told import ToldGraph
+
+    Seen = SourceLook | Graph | ToldGraph
 
 __all__ = ["graph", "layer", "node", "open_model", "ping", "sniff_file", "tensor", "warm"]
 
@@ -76,55 +80,34 @@ def sniff_file(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def open_model(params: dict[str, Any]) -> dict[str, Any]:
-    """The model view of an ONNX file, a container of ours, or the model that a recipe names."""
+    """The model view of a source model, a container of ours, a vendor's file, or the model that a
+    recipe names.
+    """
     from engine.frontends.sniff import sniff
 
     path = Path(text_of(params, "path"))
-    seen = sniff(path)
-    if seen.kind == "rknn":
+    kind = sniff(path).kind
+    if kind == "rknn":
         return _container_view(path)
-    if seen.kind == "recipe":
+    if kind in VENDOR_KINDS:
+        from engine.jobs.vendor import vendor_model
+
+        return vendor_model(path)
+    if kind == "recipe":
         from engine.recipe import load_recipe
 
         values = load_recipe(path).to_values()
         if "model" not in values:
             raise SourceModelError(f"{path} names no model.", remedy="Set model in the recipe.")
         return {**_source_view({"recipe": values}), "recipe": values}
-    if seen.kind == "onnx":
-        return _source_view(params)
-    raise SourceModelError(
-        f"{path} is not a model that can be opened: {seen.format}.",
-        cause=f"It was recognised by its content: {seen.why}.",
-        remedy="Give an ONNX file, a container of ours (.rknn) or a recipe.",
-    )
+    return _source_view(params)
 
 
 def _source_view(params: Mapping[str, Any]) -> dict[str, Any]:
-    from engine.graph.ir import describe
-    from engine.jobs.looks import plain_model, source_view
-    from engine.jobs.warm import KEPT, pipeline_of, recipe_of
+    from engine.jobs.looks import source_view
+    from engine.jobs.warm import pipeline_of, recipe_of
 
-    recipe = recipe_of(params)
-    plain = plain_model(params)
-    if plain is not None:
-        return source_view(recipe, plain)
-    pipeline = pipeline_of(recipe)
-    loaded = pipeline.loaded
-    facts: dict[str, Any] | None = KEPT.get(f"describe {loaded.key}")
-    if facts is None:
-        facts = describe(loaded.graph.graph)
-        KEPT.put(f"describe {loaded.key}", facts)
-    return {
-        "kind": "onnx",
-        "path": str(pipeline.model_path),
-        "name": pipeline.model_path.name,
-        "format": loaded.source.format,
-        "sha256": loaded.source.files[0][1],
-        **facts,
-        "findings": [finding.to_dict() for finding in loaded.findings],
-        "recipe": None,
-        "summary": None,
-    }
+    return source_view(pipeline_of(recipe_of(params)))
 
 
 def _container_view(path: Path) -> dict[str, Any]:
@@ -156,6 +139,7 @@ def _simulate(path: Path) -> str:
 
 
 WHICH = ("source", "optimised", "quantized")
+VENDOR_KINDS = ("rknn_vendor", "rknnop")
 
 
 def graph_of(params: Mapping[str, Any]) -> tuple[str, Graph]:
@@ -167,6 +151,8 @@ def graph_of(params: Mapping[str, Any]) -> tuple[str, Graph]:
     asked = _asked(params)
     if isinstance(asked, tuple):
         return asked
+    if not isinstance(asked, Mapping):
+        raise UsageError("A compiled model of the vendor has no graph that could be used.")
     from engine.jobs.warm import pipeline_of, recipe_of
 
     which = params.get("which", "source")
@@ -181,8 +167,8 @@ def graph_of(params: Mapping[str, Any]) -> tuple[str, Graph]:
     return result.key, result.graph.graph
 
 
-def _asked(params: Mapping[str, Any]) -> tuple[str, Graph] | Mapping[str, Any]:
-    """The graph of a container, or the request with the recipe that its path may be."""
+def _asked(params: Mapping[str, Any]) -> tuple[str, Graph] | ToldGraph | Mapping[str, Any]:
+    """The graph of a container or vendor's file, or the request with the recipe of its path."""
     which = params.get("which", "source")
     if which not in WHICH:
         raise UsageError(f"which is one of {', '.join(WHICH)}.")
@@ -199,6 +185,10 @@ def _asked(params: Mapping[str, Any]) -> tuple[str, Graph] | Mapping[str, Any]:
         if which == "quantized" and not found.quantized:
             raise UsageError(f"{path.name} is not quantized: it has no quantized graph.")
         return found.sha256, found.graph
+    if kind in VENDOR_KINDS:
+        from engine.jobs.vendor import vendor_graph
+
+        return vendor_graph(path)
     if kind == "recipe":
         from engine.recipe import load_recipe
 
@@ -206,18 +196,36 @@ def _asked(params: Mapping[str, Any]) -> tuple[str, Graph] | Mapping[str, Any]:
     return params
 
 
-def _seen(params: Mapping[str, Any]) -> SourceLook | Graph:
-    """What answers a request about a graph: a look at the file where that is enough."""
+def _seen(params: Mapping[str, Any]) -> Seen:
+    """What answers a request about a graph: a look at the files where that is enough."""
     asked = _asked(params)
     if isinstance(asked, tuple):
         return asked[1]
+    if not isinstance(asked, Mapping):
+        return asked
     if params.get("which", "source") == "source":
-        from engine.jobs.looks import look_of, plain_model
+        from engine.jobs.looks import look_of, plain_onnx
+        from engine.jobs.warm import pipeline_of, recipe_of
 
-        plain = plain_model(asked)
+        recipe = recipe_of(asked)
+        plain = plain_onnx(recipe)
         if plain is not None:
             return look_of(plain)
+        return _loaded_or_told(pipeline_of(recipe))
     return graph_of(params)[1]
+
+
+def _loaded_or_told(pipeline: Pipeline) -> Seen:
+    """The graph, or where it cannot be had at once the layers as the files tell them."""
+    from engine.jobs.looks import summary_of
+    from engine.jobs.told import ToldGraph
+
+    if pipeline.loads_at_once:
+        try:
+            return pipeline.loaded.graph.graph
+        except SourceModelError:
+            pass  # a model that cannot be loaded is shown too; its view says why not
+    return ToldGraph.of_source(summary_of(pipeline.source.model))
 
 
 def graph(params: dict[str, Any]) -> dict[str, Any]:

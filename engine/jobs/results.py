@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from engine.base.findings import Finding
 from engine.build import LayerCoverage, LayerError, OutputFidelity
+from engine.jobs.source import CONVERTED
 
 if TYPE_CHECKING:
-    from engine.frontends.onnx import SourceInfo
+    from engine.frontends.loaded import SourceInfo
     from engine.graph.ir import Graph, QuantTable
     from engine.quantize import Observations
 
@@ -79,8 +80,9 @@ def _findings(data: Any) -> tuple[Finding, ...]:
 class LoadedModel:
     """A source model as graph. ``key`` here and below: the hash of what the stage depends on.
 
-    The cache keeps what was noticed and not the graph: the source file is still there, and the
-    optimised graph, which is what later stages need, is kept by its own stage.
+    The cache keeps what was noticed, and the graph only where another program converted it in
+    seconds: else the source file is still there, and the optimised graph, which is what later
+    stages need, is kept by its own stage.
     """
 
     key: str
@@ -91,21 +93,25 @@ class LoadedModel:
     def to_files(self) -> Files:
         """For the cache."""
         facts = {"source": asdict(self.source), "findings": [f.to_dict() for f in self.findings]}
-        return {"facts.json": _dump(facts)}
+        files = {"facts.json": _dump(facts)}
+        if self.source.framework in CONVERTED:
+            files["graph.onnx"] = self.graph.data
+        return files
 
     @classmethod
     def from_files(
         cls, key: str, files: Mapping[str, bytes], again: Callable[[], Graph]
     ) -> LoadedModel:
-        """From the cache; ``again`` loads the graph, should anybody ask for it."""
-        from engine.frontends.onnx import SourceInfo
+        """From the cache; ``again`` loads a graph that is not there, should anybody ask for it."""
+        from engine.frontends.loaded import SourceInfo
 
         facts = json.loads(files["facts.json"])
         source = {f.name: facts["source"][f.name] for f in fields(SourceInfo)}
         source["files"] = tuple((name, digest) for name, digest in source["files"])
+        data = files.get("graph.onnx")
         return cls(
             key,
-            GraphData(again=again),
+            GraphData(again=again) if data is None else GraphData(data=data),
             SourceInfo(**source),
             _findings(facts["findings"]),
         )

@@ -111,6 +111,13 @@ class StageRunner:
         self.reporter.emit(StageFinished(stage, round(seconds, 4), cached))
         return result
 
+    def is_kept(self, stage: str, key: str) -> bool:
+        """Whether a result is there without computing it."""
+        if self.refresh:
+            return False
+        known = self.memory.get(key) is not None
+        return known or (self.cache is not None and self.cache.has(stage, _place(key)))
+
     def _kept(
         self,
         stage: str,

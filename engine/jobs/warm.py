@@ -10,6 +10,7 @@ from engine.base.errors import RecipeError, UsageError
 from engine.base.events import Reporter
 from engine.jobs.cache import Memory, StageCache
 from engine.jobs.pipeline import Pipeline
+from engine.options import OPTIONS
 from engine.recipe import Recipe
 
 __all__ = ["KEPT", "pipeline_of", "recipe_of"]
@@ -28,9 +29,9 @@ def recipe_of(params: Mapping[str, Any]) -> Recipe:
     values = params.get("recipe")
     if values is None and params.get("path") is not None:
         values = {"model": params["path"]}
-        for name in ("inputs", "input_size_list", "outputs"):
-            if params.get(name) is not None:
-                values[name] = params[name]
+        for declared in OPTIONS:
+            if declared.section == "source" and params.get(declared.name) is not None:
+                values[declared.name] = params[declared.name]
     if values is None:
         raise UsageError("The request names no recipe and no path.")
     if not isinstance(values, Mapping):
@@ -47,7 +48,7 @@ def pipeline_of(
 ) -> Pipeline:
     """The pipeline of a recipe over the worker's caches."""
     if recipe.source.model is None:
-        raise RecipeError("The recipe names no model.", remedy="Set model to an ONNX file.")
+        raise RecipeError("The recipe names no model.", remedy="Set model to a model file.")
     return Pipeline(
         recipe, reporter=reporter, cache=StageCache(), memory=KEPT, refresh=refresh, stages=stages
     )

@@ -16,6 +16,7 @@ __all__ = ["Kind", "Option", "Section", "Value"]
 Kind = Literal[
     "bool",  # yes or no
     "int",
+    "float",
     "text",
     "choice",
     "path",  # a file or folder; relative to the recipe's folder
@@ -23,7 +24,8 @@ Kind = Literal[
     "shapes",  # one list of sizes per input: [[1, 3, 224, 224]]
     "channels",  # one list of numbers per input: [[127, 127, 127]]
     "flags",  # one yes or no, or one per input
-    "paths",  # one npy path or null per input
+    "paths",  # a list of files, null for an input that has none
+    "code",  # Python of the user's own: FILE.py:Name
 ]
 Section = Literal["source", "preprocess", "quantization", "target", "dataset"]
 Value = Any
@@ -48,8 +50,9 @@ class Option:
         choices: allowed values of a ``choice``.
         generations: the vendor's generations whose API has it; empty for our own additions.
         stage: the first stage whose result depends on it (see ``engine.options.STAGES``).
-        minimum, maximum: bounds of an ``int``.
+        minimum, maximum: bounds of an ``int`` or ``float``.
         aliases: other lower-case spellings of a choice -> the choice.
+        frameworks: whose models it concerns; empty for all.
     """
 
     name: str
@@ -60,9 +63,10 @@ class Option:
     choices: tuple[str, ...] = ()
     generations: tuple[int, ...] = (2,)
     stage: str = "load"
-    minimum: int | None = None
-    maximum: int | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     aliases: dict[str, str] = field(default_factory=dict)
+    frameworks: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -95,6 +99,11 @@ class Option:
                 return self.check(int(text))
             except ValueError:
                 raise self._error(text, "a whole number") from None
+        if self.kind == "float":
+            try:
+                return self.check(float(text))
+            except ValueError:
+                raise self._error(text, "a number") from None
         return self.check(self._parse_list(text))
 
     def _parse_list(self, text: str) -> Value:
@@ -104,7 +113,7 @@ class Option:
             except (ValueError, RecursionError):
                 raise self._error(text, "a list") from None
         parts = [p.strip() for p in text.split(";")]
-        if self.kind == "names":
+        if self.kind in ("names", "code"):
             return [n.strip() for n in text.replace(";", ",").split(",") if n.strip()]
         if self.kind == "paths":
             return [None if p in ("", "-", "null") else p for p in parts]
@@ -140,11 +149,21 @@ class Option:
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise self._error(value, "a whole number")
         number = int(value)
-        if self.minimum is not None and number < self.minimum:
-            raise self._error(value, f"at least {self.minimum}")
-        if self.maximum is not None and number > self.maximum:
-            raise self._error(value, f"at most {self.maximum}")
+        self._check_bounds(number)
         return number
+
+    def _check_float(self, value: Value) -> float:
+        if not _finite(value):
+            raise self._error(value, "a number")
+        number = float(value)
+        self._check_bounds(number)
+        return number
+
+    def _check_bounds(self, number: float) -> None:
+        if self.minimum is not None and number < self.minimum:
+            raise self._error(number, f"at least {self.minimum}")
+        if self.maximum is not None and number > self.maximum:
+            raise self._error(number, f"at most {self.maximum}")
 
     def _check_text(self, value: Value) -> str:
         if not isinstance(value, str) or "\0" in value:
@@ -178,7 +197,14 @@ class Option:
             value = [value]
         if isinstance(value, Sequence) and value and all(n is None or _path(n) for n in value):
             return list(value)
-        raise self._error(value, "a list with one npy path or null per input")
+        raise self._error(value, "a list of paths, null for an input that has none")
+
+    def _check_code(self, value: Value) -> list[str]:
+        if isinstance(value, str):
+            value = [value]
+        if isinstance(value, Sequence) and value and all(_code(n) for n in value):
+            return list(value)
+        raise self._error(value, "a list of Python files and names in them, as ops.py:cstSoftmax")
 
     def _check_flags(self, value: Value) -> bool | list[bool]:
         if isinstance(value, bool):
@@ -215,7 +241,7 @@ class Option:
             return ""
         if isinstance(value, bool):
             return "yes" if value else "no"
-        if self.kind == "names":
+        if self.kind in ("names", "code"):
             text = ", ".join(value)
             plain = not text.startswith(("[", '"')) and self._parse_list(text) == list(value)
             return text if plain else json.dumps(value)
@@ -263,6 +289,14 @@ def _shown(value: Value) -> str:
 
 def _path(value: Value) -> bool:
     return isinstance(value, str) and "\0" not in value
+
+
+def _code(value: Value) -> bool:
+    """Whether it is ``FILE.py:Name``, the name a Python identifier."""
+    if not _path(value):
+        return False
+    file, _, name = value.rpartition(":")
+    return bool(file) and str(name).isidentifier()
 
 
 def _finite(value: Value) -> bool:

@@ -27,8 +27,8 @@ __all__ = [
 VERSION = 1
 """Version of the recipe format; written into every file, a newer one is refused."""
 
-PATH_KINDS = frozenset({"path", "paths"})
-"""Kinds of options that name files."""
+PATH_KINDS = frozenset({"path", "paths", "code"})
+"""Kinds of options that name files; one of ``code`` names something in the file, too."""
 
 
 def frozen(value: Value) -> Value:
@@ -73,10 +73,21 @@ class Source(_Section):
     """The model's file, and what is taken of it."""
 
     model: str | None = _option("model")
+    weights: str | None = _option("weights")
     inputs: tuple[str, ...] | None = _option("inputs")
     input_size_list: tuple[tuple[int, ...], ...] | None = _option("input_size_list")
     input_initial_val: tuple[str | None, ...] | None = _option("input_initial_val")
     outputs: tuple[str, ...] | None = _option("outputs")
+    proto: str = _option("proto")
+    input_name: tuple[str, ...] | None = _option("input_name")
+    random_weights: bool = _option("random_weights")
+    input_is_nchw: bool = _option("input_is_nchw")
+    predef_file: str | None = _option("predef_file")
+    darknet_epsilon: float = _option("darknet_epsilon")
+    darknet_decode: bool = _option("darknet_decode")
+    pytorch_route: str = _option("pytorch_route")
+    custom_ops: tuple[str, ...] | None = _option("custom_ops")
+    op_packages: tuple[str | None, ...] | None = _option("op_packages")
 
 
 class Preprocessing(_Section):

@@ -176,7 +176,7 @@ def test_the_whole_example_as_it_stands_ends_with_the_reason(
     with pytest.raises(SystemExit) as caught:
         run(script, np=np, read=lambda path: _read(path, dog), exit=_leave)
     assert caught.value.code == -1
-    assert "use load_onnx" in capsys.readouterr().err
+    assert "mobilenet_v1.tflite does not exist" in capsys.readouterr().err
 
 
 def _leave(code: int) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
+import struct
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,16 @@ from engine.base.errors import SourceModelError
 from engine.frontends import sniff
 from tests.graph.models import float_net
 
+
+def zipped(*names: str) -> bytes:
+    """A zip archive of empty files."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"")
+    return stream.getvalue()
+
+
 CONTENT: list[tuple[bytes, str, str]] = [
     (b"", "unknown", "empty file"),
     (b"RKNN" + bytes(4) + (6).to_bytes(8, "little") + bytes(8) + b"OPENMODL", "rknn", "RKNN TUI"),
@@ -21,25 +34,35 @@ CONTENT: list[tuple[bytes, str, str]] = [
     (b"CYPTRKNN" + bytes(60), "rknn_vendor", "encrypted"),
     (bytes(4) + b"RKNN" + bytes(60), "rknn_vendor", "FlatBuffer"),
     (b"VPMN" + bytes(60), "rknn_vendor", "NBG"),
-    (bytes(4) + b"TFL3" + bytes(60), "unknown", "TensorFlow Lite"),
-    (b"\x80\x02}q\x00" + bytes(40), "unknown", "pickle"),
-    (b"PK\x03\x04" + bytes(26) + b"archive/data.pkl", "unknown", "PyTorch"),
-    (b"PK\x03\x04" + bytes(26) + b"x.npy", "unknown", "npz"),
-    (b"PK\x03\x04" + bytes(26) + b"word/document.xml", "unknown", "zip archive"),
+    (bytes(4) + b"TFL3" + bytes(60), "tflite", "TensorFlow Lite"),
+    (b"\x80\x02}q\x00" + bytes(40), "pytorch_pickle", "pickle"),
+    (zipped("m/code/a.py", "m/constants.pkl", "m/data.pkl"), "pytorch", "TorchScript"),
+    (zipped("m/data.pkl", "m/data/0"), "pytorch_state", "torch.save"),
+    (zipped("m/data.pkl", "m/data/0")[:60], "unknown", "damaged TorchScript"),
+    (zipped("x.npy"), "npz", "npz"),
+    (zipped("word/document.xml"), "unknown", "zip archive"),
     (b"\x89HDF\r\n\x1a\n", "unknown", "HDF5"),
     (b"\x1f\x8b\x08", "unknown", "gzip"),
     (b"\x7fELF\x02", "unknown", "ELF"),
-    (b"\x12\x01" + bytes(14), "unknown", "MXNet parameters"),
-    (b'{"nodes": [{"op": "null", "name": "data"}]}', "unknown", "MXNet symbol"),
+    (b"\x12\x01" + bytes(14), "mxnet_weights", "MXNet parameters"),
+    (b'{"nodes": [{"op": "null", "name": "data"}]}', "mxnet", "MXNet symbol"),
     (b'{"a": 1}', "unknown", "JSON"),
     (b"version: 1\nsource:\n  model: m.onnx\n", "recipe", "recipe"),
     (b"source:\n  model: m.onnx\npreprocess:\n  mean_values: [[0, 0, 0]]\n", "recipe", "recipe"),
     (b"# mine\na/b.jpg\nc.PNG d.npy\n", "dataset", "dataset"),
     (b"just some words\n", "unknown", "text file"),
     ("Grüße\n".encode(), "unknown", "text file"),
-    (b"[net]\nwidth=320\n", "unknown", "Darknet"),
-    (b'name: "n"\nlayer {\n  name: "data"\n}', "unknown", "Caffe prototxt"),
-    (b"\n\x03net\xa2\x06\x05\n\x03abc", "unknown", "Caffe weights"),
+    (b"[net]\nwidth=320\n", "darknet", "Darknet"),
+    (b"# yolo\n[network]\nwidth=320\n", "darknet", "Darknet"),
+    (struct.pack("<3iQ", 0, 2, 5, 0) + bytes(40), "darknet_weights", "Darknet"),
+    (b'name: "n"\nlayer {\n  name: "data"\n}', "caffe", "Caffe network"),
+    (b'node {\n  name: "x"\n  op: "Placeholder"\n}', "unknown", "pbtxt"),
+    (b'model_checkpoint_path: "m-1"\n', "checkpoint", "checkpoint"),
+    (b"\n\x03net\xa2\x06\x05\n\x03abc", "caffe_weights", "Caffe model"),
+    (b"\n\x03net" + b"\x12\x05\x1a\x03abc" * 2, "caffe_weights", "Caffe model"),
+    (b"\n\x05\n\x03abc" * 2, "tensorflow", "GraphDef"),
+    (b"\x08\x01\x12\x02\n\x00", "saved_model", "SavedModel"),
+    (b"RKNN" + bytes(4) + b"\x02" + bytes(15) + b"SHDR" + bytes(40), "rknnop", "custom operator"),
     (b"\xff\xfe\x00\x01" * 20, "unknown", "unknown binary"),
 ]
 
@@ -104,15 +127,16 @@ def test_the_zoo_is_recognised(zoo: Path) -> None:
         "shapes/**/*.onnx": "onnx",
         "rknn_vendor/*.rknn": "rknn_vendor",
         "images/**/*.jpg": "picture",
-        "tflite/*": "TensorFlow Lite model",
-        "tensorflow/*.pb": "TensorFlow graph",
-        "caffe/*.caffemodel": "Caffe weights",
-        "caffe/*.prototxt": "Caffe prototxt",
-        "mxnet/*.params": "MXNet parameters",
-        "mxnet/*.json": "MXNet symbol (JSON)",
-        "darknet/*.cfg": "Darknet configuration",
-        "darknet/*.weights": "Darknet weights",
-        "pytorch/*.pth": "Python pickle (an old PyTorch file?)",
+        "rknn_vendor/*.rknnop": "rknnop",
+        "tflite/*": "tflite",
+        "tensorflow/*.pb": "tensorflow",
+        "caffe/*.caffemodel": "caffe_weights",
+        "caffe/*.prototxt": "caffe",
+        "mxnet/*.params": "mxnet_weights",
+        "mxnet/*.json": "mxnet",
+        "darknet/*.cfg": "darknet",
+        "darknet/*.weights": "darknet_weights",
+        "pytorch/*.pth": "pytorch_pickle",
     }
     for pattern, what in wanted.items():
         files = sorted(zoo.glob(pattern))

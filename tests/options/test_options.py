@@ -107,7 +107,7 @@ def test_text_becomes_a_value(name: str, text: str, value: object) -> None:
         ("model", "a\0b", "text"),
         ("inputs", "[1]", "tensor names"),
         ("inputs", "[]", "tensor names"),
-        ("input_initial_val", "[]", "npy path"),
+        ("input_initial_val", "[]", "list of paths"),
     ],
 )
 def test_text_that_does_not_fit_is_refused_with_reason(name: str, text: str, says: str) -> None:
@@ -137,6 +137,8 @@ finite = st.floats(-1e30, 1e30, allow_nan=False)
 VALUES = {
     "bool": st.booleans(),
     "int": st.integers(1, 3),
+    "float": st.floats(0, 1),
+    "code": st.lists(names.map(lambda name: f"{name}.py:Class"), min_size=1, max_size=2),
     "path": names.filter(lambda s: s == s.strip()),
     "text": names.filter(lambda s: s == s.strip()),
     "names": st.lists(names, min_size=1, max_size=4),
