@@ -234,10 +234,12 @@ def test_other_spellings_and_unused_imports_of_domains(save: Save, opset: int) -
 
 
 def test_control_flow_and_unknown_operators_are_refused_by_node(save: Save) -> None:
-    branch = helper.make_graph(
-        [helper.make_node("Identity", ["x"], ["o"])], "b", [], [tensor("o", 1)]
+    same, other = (
+        helper.make_graph([helper.make_node(op, inputs, ["o"])], "b", [], [tensor("o", 1)])
+        for op, inputs in (("Identity", ["x"]), ("Concat", ["x", "x"]))
     )
-    nodes = [helper.make_node("If", ["c"], ["y"], "choice", then_branch=branch, else_branch=branch)]
+    other.node[0].attribute.append(helper.make_attribute("axis", 0))
+    nodes = [helper.make_node("If", ["c"], ["y"], "choice", then_branch=same, else_branch=other)]
     inputs = [tensor("c", dtype=TensorProto.BOOL), tensor("x", 1)]
     with pytest.raises(UnsupportedOperatorError, match="If at node 'choice'"):
         load_onnx(save(finish(nodes, inputs, [tensor("y", 1)])))

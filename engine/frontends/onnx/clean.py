@@ -9,6 +9,8 @@ import onnx.inliner
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import printable
+from engine.frontends.onnx.control import is_structural
+from engine.frontends.onnx.nested import inner_graphs, walk
 from engine.graph.ir.constants import STANDARD_DOMAINS
 from engine.graph.ir.naming import UniqueNames
 
@@ -37,13 +39,14 @@ def clean(proto: onnx.ModelProto) -> None:
     for entry in proto.opset_import:
         if entry.domain in STANDARD_DOMAINS:
             entry.domain = ""
-    for node in graph.node:
-        if node.doc_string:
-            node.ClearField("doc_string")
-        if node.metadata_props:
-            del node.metadata_props[:]
-        if node.domain in STANDARD_DOMAINS:
-            node.domain = ""
+    for part in walk(graph):
+        for node in part.node:
+            if node.doc_string:
+                node.ClearField("doc_string")
+            if node.metadata_props:
+                del node.metadata_props[:]
+            if node.domain in STANDARD_DOMAINS:
+                node.domain = ""
     for tensor in graph.initializer:
         if tensor.doc_string:
             tensor.ClearField("doc_string")
@@ -88,11 +91,13 @@ def unsupported(graph: onnx.GraphProto, opset: int) -> list[tuple[str, str, str]
     """Operators that cannot be taken: (operator with its domain, node, why), in graph order."""
     found: list[tuple[str, str, str]] = []
     schemas: dict[str, str] = {}
-    for node in graph.node:
+    for node in (node for part in walk(graph) for node in part.node):
         if node.domain not in STANDARD_DOMAINS:
             found.append((f"{node.domain}:{node.op_type}", node.name, _CUSTOM))
             continue
-        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+        if is_structural(node):
+            continue
+        if node.attribute and any(inner_graphs(node)):
             found.append((node.op_type, node.name, _CONTROL))
             continue
         why = schemas.get(node.op_type)
@@ -104,7 +109,7 @@ def unsupported(graph: onnx.GraphProto, opset: int) -> list[tuple[str, str, str]
 
 
 _CUSTOM = "it is no operator of ONNX's own; custom operators come with a later version"
-_CONTROL = "it holds a graph of its own; control flow is not supported"
+_CONTROL = "it holds a graph of its own, as no operator known here does"
 
 
 # marked as deprecated, with a meaning that conversion to the pinned opset knows

@@ -8,6 +8,7 @@ import onnx
 
 from engine.base.errors import SourceModelError
 from engine.base.text import did_you_mean, printable
+from engine.frontends.onnx.nested import reads
 from engine.graph.ir.skeleton import strip_weights
 
 __all__ = ["cut", "sort_nodes"]
@@ -50,7 +51,7 @@ def cut(
             remedy="Add it to 'inputs', or give it a constant with 'input_initial_val'.",
         )
     _rebuild(proto, starts, ends, needed)
-    read = {name for node in graph.node for name in node.input} | set(ends)
+    read = {name for node in graph.node for name in reads(node)} | set(ends)
     return tuple(name for name in starts if name not in read)
 
 
@@ -95,7 +96,7 @@ def _needed(
         if name in own:
             missing.append(name)
         elif name in makers:
-            waiting.extend(makers[name].input)
+            waiting.extend(reads(makers[name]))
     return needed, missing
 
 
@@ -113,7 +114,7 @@ def _rebuild(
         for index, name in enumerate(node.output):
             if name in begin:
                 node.output[index] = ""
-    used = {name for node in nodes for name in node.input} | set(ends)
+    used = {name for node in nodes for name in reads(node)} | set(ends)
     tensors = [tensor for tensor in graph.initializer if tensor.name in used]
     for field, items in (("node", nodes), ("initializer", tensors)):
         copies = list(items)
@@ -154,7 +155,7 @@ def sort_nodes(graph: onnx.GraphProto) -> None:
     made = {name for node in graph.node for name in node.output if name}
     seen: set[str] = set()
     for node in graph.node:
-        if any(name in made and name not in seen for name in node.input):
+        if any(name in made and name not in seen for name in reads(node)):
             break
         seen.update(node.output)
     else:
@@ -167,7 +168,7 @@ def _reorder(graph: onnx.GraphProto, made: set[str]) -> None:
     readers: dict[str, list[int]] = {}
     open_inputs = []
     for index, node in enumerate(nodes):
-        waits = {name for name in node.input if name in made}
+        waits = {name for name in reads(node) if name in made}
         open_inputs.append(len(waits))
         for name in waits:
             readers.setdefault(name, []).append(index)

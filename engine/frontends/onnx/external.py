@@ -10,6 +10,7 @@ import onnx
 
 from engine.base.errors import SourceModelError
 from engine.base.text import human_bytes, printable
+from engine.frontends.onnx.nested import walk
 from engine.graph.ir.constants import MAX_PROTO_BYTES
 
 __all__ = ["external_tensors", "load_external"]
@@ -19,13 +20,15 @@ _CHUNK = 1 << 20
 
 def external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """The tensors of a graph, in its initializers and attributes, that lie in other files."""
-    for tensor in graph.initializer:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            yield tensor
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t") and (attribute.t.data_location == onnx.TensorProto.EXTERNAL):
-                yield attribute.t
+    for part in walk(graph):
+        for tensor in part.initializer:
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                yield tensor
+        for node in part.node:
+            for attribute in node.attribute:
+                held = attribute.t if attribute.HasField("t") else None
+                if held is not None and held.data_location == onnx.TensorProto.EXTERNAL:
+                    yield held
 
 
 def load_external(model: Path, graph: onnx.GraphProto) -> list[tuple[str, str]]:

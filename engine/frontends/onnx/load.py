@@ -14,6 +14,7 @@ from engine.base.text import printable
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.onnx.axes import fix_inputs
 from engine.frontends.onnx.clean import clean, refuse_unsupported
+from engine.frontends.onnx.control import expand
 from engine.frontends.onnx.cut import cut, sort_nodes
 from engine.frontends.onnx.opset import rewrite_old_operators, to_pinned_opset
 from engine.frontends.onnx.read import SourceFile, read_onnx
@@ -67,12 +68,25 @@ def load_onnx(
         unused = cut(proto, inputs or None, outputs or None)
         refuse_unsupported(proto, file.opset, name)
         findings = fix_inputs(proto.graph, input_size_list, input_initial_val)
+        resolved = expand(proto.graph, file.opset, name)
         graph = _finish(file)
     except GraphError as error:
         raise SourceModelError(
             f"{name}: {error.what}", cause=error.cause, remedy=error.remedy
         ) from error
+    if resolved:
+        findings.append(_resolved(file.path.name))
     return Loaded(graph, (*findings, *_notes(file, graph, unused)), info)
+
+
+def _resolved(name: str) -> Finding:
+    return Finding(
+        code="control-flow-resolved",
+        severity="info",
+        where=name,
+        what="Branches, loops and sequences of the model were made a fixed list of operators.",
+        cause="An NPU runs the same operators every time.",
+    )
 
 
 def _finish(file: SourceFile) -> Graph:

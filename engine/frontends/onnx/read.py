@@ -13,6 +13,7 @@ from engine.base.errors import GraphError, SourceModelError
 from engine.base.files import read_bounded
 from engine.base.text import printable
 from engine.frontends.onnx.external import load_external
+from engine.frontends.onnx.nested import walk
 from engine.frontends.onnx.tensors import check_tensor_sizes
 from engine.frontends.sniff import sniff
 from engine.frontends.wire import TruncatedError, model_fields
@@ -112,18 +113,18 @@ def _damaged(place: Path, size: int) -> SourceModelError:
 
 def _check_texts(place: Path, proto: onnx.ModelProto) -> None:
     """Names that are no UTF-8 come out of protobuf as bytes, which nothing here expects."""
-    graph = proto.graph
     texts: list[object] = [entry.domain for entry in proto.opset_import]
     texts += [proto.producer_name, proto.producer_version]
-    for node in graph.node:
-        texts += (node.name, node.op_type, node.domain, *node.input, *node.output)
-        texts += [attribute.name for attribute in node.attribute]
-    for value in (*graph.input, *graph.output):
-        texts.append(value.name)
-        texts.extend(dim.dim_param for dim in value.type.tensor_type.shape.dim)
-    for tensor in graph.initializer:
-        texts.append(tensor.name)
-        texts.extend(text for entry in tensor.external_data for text in (entry.key, entry.value))
+    for graph in walk(proto.graph):
+        for node in graph.node:
+            texts += (node.name, node.op_type, node.domain, *node.input, *node.output)
+            texts += [attribute.name for attribute in node.attribute]
+        for value in (*graph.input, *graph.output):
+            texts.append(value.name)
+            texts.extend(dim.dim_param for dim in value.type.tensor_type.shape.dim)
+        for tensor in graph.initializer:
+            texts.append(tensor.name)
+            texts.extend(t for entry in tensor.external_data for t in (entry.key, entry.value))
     try:
         "".join(texts)  # type: ignore[arg-type]  # the quickest way to find one that is no text
     except TypeError as error:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from engine.base.errors import SourceModelError
 from engine.base.text import printable, shape_text
+from engine.frontends.onnx.nested import walk
 
 __all__ = ["check_tensor_sizes"]
 
@@ -33,12 +34,13 @@ def check_tensor_sizes(model: Path, graph: onnx.GraphProto) -> None:
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorProto]]:
-    for tensor in graph.initializer:
-        yield tensor.name, tensor
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.TENSOR:
-                yield attribute.t.name or f"{attribute.name} of {node.name}", attribute.t
+    for part in walk(graph):
+        for tensor in part.initializer:
+            yield tensor.name, tensor
+        for node in part.node:
+            for attribute in node.attribute:
+                if attribute.type == onnx.AttributeProto.TENSOR:
+                    yield attribute.t.name or f"{attribute.name} of {node.name}", attribute.t
 
 
 def _fault(tensor: onnx.TensorProto) -> str:

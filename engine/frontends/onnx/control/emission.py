@@ -1,0 +1,314 @@
+"""The plain graph that resolving control flow gives: nodes, their types, and known constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from engine.graph.ir.constants import IR_VERSION, STANDARD_DOMAINS
+from engine.graph.ir.naming import UniqueNames
+
+if TYPE_CHECKING:
+    from engine.frontends.onnx.control.evaluate import Evaluator
+
+__all__ = ["MAX_STEPS", "Emission", "TooLongError"]
+
+MAX_STEPS = 20_000
+"""Nodes of branches and iterations together, before constants are folded: 20 ms per 1,000."""
+
+# what a constant may hold to be computed with; sizes, masks and tables of positions are smaller
+_MAX_ELEMENTS = 1 << 14
+# inference reads sizes, axes and indices: never more than this
+_MAX_SHAPE_DATA = 256
+
+_RANDOM = frozenset(
+    {
+        "Bernoulli",
+        "Dropout",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    }
+)
+
+_NEVER_FOLDED = _RANDOM | {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
+"""Random operators, and those that say how a constant is held."""
+
+_OPEN_SIZES = frozenset({"Compress", "NonZero", "Unique"})
+
+_NUMBERS = frozenset(
+    {
+        onnx.TensorProto.FLOAT,
+        onnx.TensorProto.DOUBLE,
+        onnx.TensorProto.FLOAT16,
+        onnx.TensorProto.INT8,
+        onnx.TensorProto.INT16,
+        onnx.TensorProto.INT32,
+        onnx.TensorProto.INT64,
+        onnx.TensorProto.UINT8,
+        onnx.TensorProto.UINT16,
+        onnx.TensorProto.UINT32,
+        onnx.TensorProto.UINT64,
+        onnx.TensorProto.BOOL,
+    }
+)
+
+_INFERENCE_ERRORS = (
+    onnx.defs.SchemaError,
+    onnx.shape_inference.InferenceError,
+    RuntimeError,
+    ValueError,
+)
+
+
+class TooLongError(Exception):
+    """Unrolling passed ``MAX_STEPS``."""
+
+
+class Emission:
+    """Nodes in order of execution; every name is unique, whatever scope it came from.
+
+    Args:
+        opset: the model's version of ONNX's operators.
+        tensors, nodes: names that are taken.
+    """
+
+    def __init__(self, opset: int, tensors: set[str], nodes: set[str]) -> None:
+        self.opset = opset
+        self.nodes: list[onnx.NodeProto] = []
+        self.fresh: set[str] = set()
+        self._names = UniqueNames(tensors)
+        self._node_names = UniqueNames(nodes)
+        self._types: dict[str, onnx.TypeProto] = {}
+        self._known: dict[str, np.ndarray] = {}
+        self._made: dict[str, np.ndarray] = {}
+        self._large: dict[str, onnx.TensorProto] = {}
+        self._equal: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._same: dict[bytes, list[str]] = {}
+        self._steps = 0
+        self._evaluator = _evaluator(opset)
+        self._imports = [helper.make_opsetid("", opset)]
+
+    def step(self) -> None:
+        """Count a node of a branch or an iteration.
+
+        Raises:
+            TooLongError: there were more than ``MAX_STEPS``.
+        """
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise TooLongError
+
+    # -- what is known of a tensor -----------------------------------------------------------
+
+    def known(self, name: str) -> np.ndarray | None:
+        """The array of a constant that is small enough to compute with."""
+        return self._known.get(name)
+
+    def element(self, name: str) -> int:
+        """ONNX's number of a tensor's type; 0 where it is not known."""
+        kind = self._types.get(name)
+        return 0 if kind is None else int(kind.tensor_type.elem_type)
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The static shape of a tensor; None where a dimension or the rank is open."""
+        kind = self._types.get(name)
+        if kind is None or not kind.tensor_type.HasField("shape"):
+            return None
+        dims = kind.tensor_type.shape.dim
+        if not all(dim.HasField("dim_value") for dim in dims):
+            return None
+        return tuple(dim.dim_value for dim in dims)
+
+    # -- what is taken as it is --------------------------------------------------------------
+
+    def declare(self, value: onnx.ValueInfoProto) -> None:
+        """Note the type of a graph input."""
+        self._types[value.name] = value.type
+
+    def note(self, tensor: onnx.TensorProto, name: str) -> None:
+        """Note type and, where it is small, value of an initializer that stays in the graph."""
+        self._types[name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+        if prod(tensor.dims) <= _MAX_ELEMENTS and tensor.data_type in _NUMBERS:
+            self._known[name] = numpy_helper.to_array(tensor)
+
+    def tensor(self, tensor: onnx.TensorProto) -> str:
+        """The name of a constant of a branch or body, which moves to the graph."""
+        if prod(tensor.dims) <= _MAX_ELEMENTS and tensor.data_type in _NUMBERS:
+            return self.constant(numpy_helper.to_array(tensor), tensor.name)
+        name = self._names.claim(tensor.name or "constant")
+        self._large[name] = tensor
+        self.note(tensor, name)
+        return name
+
+    # -- what is made ------------------------------------------------------------------------
+
+    def constant(self, array: np.ndarray, hint: str = "constant") -> str:
+        """The name of a constant; equal ones are one."""
+        key = (array.dtype.str, array.shape, array.tobytes())
+        if key not in self._equal:
+            self._equal[key] = self._names.claim(hint or "constant")
+            self._keep(self._equal[key], array)
+        return self._equal[key]
+
+    def op(self, op: str, inputs: Sequence[str], hint: str, **attributes: Any) -> str:
+        """Add an operator with one output of a new name; gives that, or an equal tensor's."""
+        node = helper.make_node(op, list(inputs), [self.claim(hint)], hint, **attributes)
+        return self.add(node, inner=True)[0]
+
+    def claim(self, wish: str) -> str:
+        """A name that no tensor has."""
+        return self._names.claim(wish)
+
+    def add(self, node: onnx.NodeProto, *, inner: bool) -> list[str]:
+        """Add a node whose inputs are names of this graph; fold it where it can be.
+
+        Args:
+            node: its outputs are free names; the message is taken, not copied.
+            inner: whether it is of a branch or body: then an equal node is used in its place.
+
+        Returns:
+            The names of its outputs: its own, or those of equal tensors.
+        """
+        if node.domain in STANDARD_DOMAINS:
+            self._infer(node)
+            folded = self._fold(node)
+            if folded is not None:
+                for name, array in zip(node.output, folded, strict=True):
+                    if name:
+                        self._keep(name, array)
+                return list(node.output)
+        if not inner:
+            self.nodes.append(node)
+            return list(node.output)
+        key = _key(node)
+        if node.op_type not in _RANDOM and key in self._same:
+            return self._same[key]
+        node.name = self._node_names.claim(node.name or node.op_type)
+        self.nodes.append(node)
+        self.fresh.update(name for name in node.output if name)
+        self._same[key] = list(node.output)
+        return list(node.output)
+
+    def initializers(self, used: Iterable[str]) -> list[onnx.TensorProto]:
+        """The constants among ``used`` that were made or moved here, as protobuf."""
+        tensors = []
+        for name in used:
+            if name in self._made:
+                tensors.append(numpy_helper.from_array(self._made[name], name))
+            elif name in self._large:
+                tensor = onnx.TensorProto()
+                tensor.CopyFrom(self._large[name])
+                tensor.name = name
+                tensors.append(tensor)
+        return tensors
+
+    def _keep(self, name: str, array: np.ndarray) -> None:
+        element = helper.np_dtype_to_tensor_dtype(array.dtype)
+        self._types[name] = helper.make_tensor_type_proto(element, array.shape)
+        self._known[name] = self._made[name] = array
+
+    def _infer(self, node: onnx.NodeProto) -> None:
+        given = [name for name in node.input if name]
+        types = {name: self._types[name] for name in given if name in self._types}
+        if any(name not in types for name in given):
+            return
+        data = {
+            name: numpy_helper.from_array(self._known[name], name)
+            for name in given
+            if name in self._known and self._known[name].size <= _MAX_SHAPE_DATA
+        }
+        try:
+            schema = onnx.defs.get_schema(node.op_type, self.opset, "")
+            found = onnx.shape_inference.infer_node_outputs(
+                schema, node, types, data, opset_imports=self._imports, ir_version=IR_VERSION
+            )
+        except _INFERENCE_ERRORS:
+            return  # checking the whole graph says what is wrong with it
+        self._types.update((name, kind) for name, kind in found.items() if name)
+
+    def _fold(self, node: onnx.NodeProto) -> list[np.ndarray] | None:
+        op = node.op_type
+        if op == "Constant":
+            return self._literal(node)
+        if op in ("Shape", "Size"):
+            return self._measure(node)
+        if op in ("And", "Or"):
+            found = self._absorbed(node, op == "Or")
+            if found is not None:
+                return found
+        if op in _NEVER_FOLDED or not node.input:
+            return None
+        arrays = [self._known.get(name) if name else None for name in node.input]
+        if any(a is None and name for a, name in zip(arrays, node.input, strict=True)):
+            return None
+        if not all(self._foldable(op, name) for name in node.output if name):
+            return None
+        results = self._evaluator.compute(node, arrays)
+        if results is None or len(results) != sum(1 for name in node.output if name):
+            return None
+        given = iter(results)
+        return [next(given) if name else np.zeros(0) for name in node.output]
+
+    def _foldable(self, op: str, name: str) -> bool:
+        if self.element(name) not in _NUMBERS:
+            return False
+        shape = self.shape(name)
+        if shape is None:
+            return op in _OPEN_SIZES
+        return prod(shape) <= _MAX_ELEMENTS
+
+    def _literal(self, node: onnx.NodeProto) -> list[np.ndarray] | None:
+        for attribute in node.attribute:
+            if attribute.name == "value" and attribute.t.data_type in _NUMBERS:
+                if prod(attribute.t.dims) <= _MAX_ELEMENTS:
+                    return [numpy_helper.to_array(attribute.t)]
+            elif attribute.name in ("value_int", "value_ints"):
+                number = attribute.i if attribute.name == "value_int" else list(attribute.ints)
+                return [np.asarray(number, np.int64)]
+            elif attribute.name in ("value_float", "value_floats"):
+                value = attribute.f if attribute.name == "value_float" else list(attribute.floats)
+                return [np.asarray(value, np.float32)]
+        return None
+
+    def _measure(self, node: onnx.NodeProto) -> list[np.ndarray] | None:
+        dims = self.shape(node.input[0])
+        if dims is None:
+            return None
+        if node.op_type == "Size":
+            return [np.array(prod(dims), np.int64)]
+        given = {attribute.name: int(attribute.i) for attribute in node.attribute}
+        window = dims[given.get("start", 0) : given.get("end", len(dims))]
+        return [np.array(window, np.int64)]
+
+    def _absorbed(self, node: onnx.NodeProto, absorbing: bool) -> list[np.ndarray] | None:
+        """``x and False``, ``x or True``: decided whatever x is."""
+        shape = self.shape(node.output[0])
+        for name in node.input:
+            array = self._known.get(name)
+            if shape is not None and array is not None and (array == absorbing).all():
+                return [np.full(shape, absorbing)] if prod(shape) <= _MAX_ELEMENTS else None
+        return None
+
+
+def _evaluator(opset: int) -> Evaluator:
+    # loading ONNX Runtime takes longer than a look at a model, which never folds
+    from engine.frontends.onnx.control.evaluate import Evaluator
+
+    return Evaluator(opset)
+
+
+def _key(node: onnx.NodeProto) -> bytes:
+    """What two nodes that compute the same have in common."""
+    bare = onnx.NodeProto(
+        op_type=node.op_type, domain=node.domain, input=node.input, attribute=node.attribute
+    )
+    bare.output.extend("o" if name else "" for name in node.output)
+    return bytes(bare.SerializeToString(deterministic=True))

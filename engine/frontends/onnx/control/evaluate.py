@@ -1,0 +1,93 @@
+"""Single nodes on constants, computed by ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+
+from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
+from engine.graph.ir.constants import IR_VERSION, OPSET
+
+__all__ = ["Evaluator"]
+
+
+class Evaluator:
+    """Computes nodes whose inputs are constants.
+
+    An unrolled loop asks the same few operators again and again, so sessions are kept: by
+    operator, attributes and types of inputs; their shapes are left open.
+
+    Args:
+        opset: the model's; operators that changed after the pinned opset are not computed.
+    """
+
+    def __init__(self, opset: int) -> None:
+        self._opset = min(opset, OPSET)
+        self._exact = opset <= OPSET
+        self._source_opset = opset
+        self._sessions: dict[bytes, ort.InferenceSession | None] = {}
+
+    def compute(
+        self, node: onnx.NodeProto, arrays: Sequence[np.ndarray | None]
+    ) -> list[np.ndarray] | None:
+        """The node's outputs, or None where ONNX Runtime does not give them.
+
+        Args:
+            node: of ONNX's domain, without subgraphs.
+            arrays: one per input; None for an input that is left out.
+        """
+        if not self._exact and not self._same(node.op_type):
+            return None
+        session = self._session(node, arrays)
+        if session is None:
+            return None
+        feeds = {f"i{n}": array for n, array in enumerate(arrays) if array is not None}
+        try:
+            return [np.asarray(array) for array in session.run(None, feeds)]
+        except RUNTIME_ERRORS:
+            return None
+
+    def _same(self, op: str) -> bool:
+        try:
+            now = onnx.defs.get_schema(op, OPSET, "").since_version
+            return bool(now == onnx.defs.get_schema(op, self._source_opset, "").since_version)
+        except onnx.defs.SchemaError:
+            return False
+
+    def _session(
+        self, node: onnx.NodeProto, arrays: Sequence[np.ndarray | None]
+    ) -> ort.InferenceSession | None:
+        bare = onnx.NodeProto(op_type=node.op_type, attribute=node.attribute)
+        bare.input.extend("" if array is None else f"i{n}" for n, array in enumerate(arrays))
+        bare.output.extend(f"o{n}" if name else "" for n, name in enumerate(node.output))
+        types = [None if array is None else array.dtype.str for array in arrays]
+        key = bare.SerializeToString(deterministic=True) + repr(types).encode()
+        if key not in self._sessions:
+            self._sessions[key] = self._open(bare, arrays)
+        return self._sessions[key]
+
+    def _open(
+        self, node: onnx.NodeProto, arrays: Sequence[np.ndarray | None]
+    ) -> ort.InferenceSession | None:
+        proto = onnx.ModelProto(ir_version=IR_VERSION)
+        proto.opset_import.add(domain="", version=self._opset)
+        proto.graph.name = "constant"
+        proto.graph.node.append(node)
+        for number, array in enumerate(arrays):
+            if array is not None:
+                element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+                value = proto.graph.input.add(name=f"i{number}")
+                value.type.tensor_type.elem_type = element
+        proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.output if name)
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        try:
+            return ort.InferenceSession(
+                proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except RUNTIME_ERRORS:
+            return None

@@ -1,0 +1,420 @@
+"""Walk a graph and write it again without control flow, sequences and optionals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import onnx
+
+from engine.base.errors import UnsupportedOperatorError
+from engine.base.text import printable, shape_text
+from engine.frontends.onnx.control.emission import MAX_STEPS, Emission, TooLongError
+from engine.frontends.onnx.control.faults import fault
+from engine.frontends.onnx.control.values import Maybe, TensorList, TensorSequence, Value
+from engine.graph.ir.constants import STANDARD_DOMAINS
+
+__all__ = ["STRUCTURAL", "Expander", "Scope", "expand", "handles", "is_structural"]
+
+
+class Scope:
+    """Names of a graph and of the graphs around it, and what they stand for."""
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        self._parent = parent
+        self._values: dict[str, Value] = {}
+
+    def bind(self, name: str, value: Value) -> None:
+        """Let ``name`` stand for ``value`` here and in the graphs inside."""
+        if name:
+            self._values[name] = value
+
+    def find(self, name: str) -> Value | None:
+        """What a name stands for; None where nothing computes it."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope._values:
+                return scope._values[name]
+            scope = scope._parent
+        return None
+
+
+Handler = Callable[["Expander", onnx.NodeProto, Scope], Sequence[Value]]
+
+_HANDLERS: dict[str, Handler] = {}
+
+STRUCTURAL = _HANDLERS.keys()
+"""The operators that are resolved; those of TensorFlow's lists have no domain either."""
+
+
+def handles(op: str) -> Callable[[Handler], Handler]:
+    """Register what resolves an operator: it gives a value for each output of the node."""
+
+    def register(handler: Handler) -> Handler:
+        _HANDLERS[op] = handler
+        return handler
+
+    return register
+
+
+def is_structural(node: onnx.NodeProto) -> bool:
+    """Whether a node is one that :func:`expand` resolves."""
+    return node.op_type in _HANDLERS and node.domain in STANDARD_DOMAINS
+
+
+def expand(graph: onnx.GraphProto, opset: int, source: str) -> bool:
+    """Resolve control flow, sequences and optionals of a graph, in place.
+
+    Args:
+        graph: cleaned, in order, with inputs of fixed sizes.
+        opset: its version of ONNX's operators.
+        source: how messages call the model.
+
+    Returns:
+        Whether there was any.
+
+    Raises:
+        UnsupportedOperatorError: what cannot be resolved; names the node and the reason.
+    """
+    if not any(map(is_structural, graph.node)):
+        return False
+    expander = Expander(graph, opset, source)
+    expander.run(graph)
+    return True
+
+
+class Expander:
+    """One graph on its way to a plain one.
+
+    Attributes:
+        emission: the graph that comes out.
+    """
+
+    def __init__(self, graph: onnx.GraphProto, opset: int, source: str) -> None:
+        taken = {name for node in graph.node for name in (*node.input, *node.output)}
+        taken.update(value.name for value in (*graph.input, *graph.output))
+        taken.update(tensor.name for tensor in graph.initializer)
+        self.emission = Emission(opset, taken, {node.name for node in graph.node})
+        self._source = source
+        self._path: list[onnx.NodeProto] = []
+        self._guards: list[onnx.NodeProto] = []
+
+    # -- the whole graph ---------------------------------------------------------------------
+
+    def run(self, graph: onnx.GraphProto) -> None:
+        """Resolve ``graph`` and write the result into it."""
+        scope = Scope()
+        for value in graph.input:
+            self.emission.declare(value)
+            scope.bind(value.name, value.name)
+        for tensor in graph.initializer:
+            self.emission.note(tensor, tensor.name)
+            scope.bind(tensor.name, tensor.name)
+        for node in graph.node:
+            self._node(node, scope, inner=False)
+        self._write(graph, scope)
+
+    def _write(self, graph: onnx.GraphProto, scope: Scope) -> None:
+        names = self._outputs(graph, scope)
+        outputs = [value.name for value in graph.output]
+        nodes = self._alive({*outputs, *names})
+        for node in nodes:
+            for field in (node.input, node.output):
+                for index, name in enumerate(field):
+                    if name in names:
+                        field[index] = names[name]
+        used = dict.fromkeys(name for node in nodes for name in node.input)
+        constants = self.emission.initializers(used | dict.fromkeys(outputs))
+        del graph.node[:], graph.value_info[:]
+        graph.node.extend(nodes)
+        graph.initializer.extend(constants)
+
+    def _outputs(self, graph: onnx.GraphProto, scope: Scope) -> dict[str, str]:
+        """Let every output of the graph be computed under its name; gives the renamings for it."""
+        names: dict[str, str] = {}
+        for value in graph.output:
+            found = scope.find(value.name)
+            if found is None or found == value.name:
+                continue  # the checker tells of an output that nothing computes
+            name = self.as_tensor(found, f"the output {printable(value.name, 100)!r}")
+            if name in self.emission.fresh and name not in names:
+                names[name] = value.name
+            else:
+                node = onnx.helper.make_node("Identity", [name], [value.name], value.name)
+                self.emission.nodes.append(node)
+        return names
+
+    def _alive(self, wanted: set[str]) -> list[onnx.NodeProto]:
+        """The nodes without those of branches and bodies that nothing reads."""
+        live, kept = set(wanted), []
+        for node in reversed(self.emission.nodes):
+            inner = any(name in self.emission.fresh for name in node.output)
+            if not inner or any(name in live for name in node.output):
+                kept.append(node)
+                live.update(node.input)
+        return kept[::-1]
+
+    # -- nodes -------------------------------------------------------------------------------
+
+    def _node(self, node: onnx.NodeProto, scope: Scope, *, inner: bool) -> None:
+        if inner:
+            self.step()
+        if is_structural(node):
+            self._path.append(node)
+            values = _HANDLERS[node.op_type](self, node, scope)
+            self._path.pop()
+        else:
+            values = self._plain(node, scope, inner=inner)
+        for name, value in zip(node.output, values, strict=False):
+            scope.bind(name, value)
+
+    def _plain(self, node: onnx.NodeProto, scope: Scope, *, inner: bool) -> Sequence[Value]:
+        """A node that stays: its inputs and, inside a branch or body, its outputs get new names."""
+        if node.op_type == "Identity" and len(node.input) == 1:
+            value = self.value(scope, node.input[0])
+            if inner or not isinstance(value, str):
+                return [value]
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        for index, name in enumerate(node.input):
+            where = f"node {printable(node.name or node.op_type, 100)!r} ({node.op_type})"
+            copy.input[index] = self.as_tensor(self.value(scope, name), where)
+        if inner:
+            for index, name in enumerate(node.output):
+                copy.output[index] = self.emission.claim(name) if name else ""
+            copy.name = "/".join([*(outer.name for outer in self._path), node.name or node.op_type])
+        made = self.emission.add(copy, inner=inner)
+        if self._guards and self.emission.nodes and self.emission.nodes[-1] is copy:
+            why = fault(self.emission, copy)
+            if why:
+                raise self.refusal(
+                    self._guards[-1],
+                    "whether it is run depends on data, and it holds "
+                    f"{node.op_type} ({printable(node.name, 100)!r}): {why}",
+                )
+        return made
+
+    # -- what handlers use -------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Count a node or an iteration against the bound."""
+        try:
+            self.emission.step()
+        except TooLongError:
+            raise self.refusal(
+                self._path[0] if self._path else None,
+                f"unrolled it is more than {MAX_STEPS:,} nodes, or its number of iterations "
+                "depends on data",
+            ) from None
+
+    def value(self, scope: Scope, name: str) -> Value:
+        """What a name stands for; the empty name stands for itself."""
+        if not name:
+            return ""
+        found = scope.find(name)
+        if found is None:
+            raise self.refusal(
+                self._path[-1] if self._path else None,
+                f"it reads {printable(name, 100)!r}, which nothing computes",
+            )
+        return found
+
+    def tensor(self, node: onnx.NodeProto, index: int, scope: Scope) -> str:
+        """The tensor that an input of ``node`` stands for; empty where it is left out."""
+        if index >= len(node.input):
+            return ""
+        return self.as_tensor(self.value(scope, node.input[index]), f"input {index}")
+
+    def number(self, node: onnx.NodeProto, index: int, scope: Scope, what: str) -> int | None:
+        """The constant whole number that an input holds; None where the input is left out.
+
+        Raises:
+            UnsupportedOperatorError: it is no constant.
+        """
+        name = self.tensor(node, index, scope)
+        if not name:
+            return None
+        array = self.emission.known(name)
+        if array is None or array.size != 1:
+            raise self.refusal(node, f"its {what} depends on data")
+        return int(array.reshape(()))
+
+    def as_tensor(self, value: Value, where: str) -> str:
+        """The tensor that a value is, or that the elements of a tensor list make when stacked.
+
+        Raises:
+            UnsupportedOperatorError: it is a sequence or an optional; ``where`` says what reads it.
+        """
+        if isinstance(value, str):
+            return value
+        if isinstance(value, TensorList):
+            return self.stacked(value)
+        kind = "an optional" if isinstance(value, Maybe) else "a sequence"
+        raise self.refusal(
+            self._path[-1] if self._path else None,
+            f"{where} is or reads {kind} where graphs have tensors only",
+        )
+
+    def unsqueezed(self, name: str, axis: int) -> str:
+        """``name`` with a new axis."""
+        if self.emission.opset >= 13:
+            axes = self.emission.constant(np.array([axis], np.int64), "axes")
+            return self.emission.op("Unsqueeze", [name, axes], f"{name}_unsqueezed")
+        return self.emission.op("Unsqueeze", [name], f"{name}_unsqueezed", axes=[axis])
+
+    def concatenated(self, names: Sequence[str], axis: int, *, new_axis: bool) -> str:
+        """Tensors one after the other along an axis that they have, or along a new one."""
+        parts = [self.unsqueezed(name, axis) for name in names] if new_axis else list(names)
+        if len(parts) == 1:
+            return parts[0]
+        return self.emission.op("Concat", parts, f"{names[0]}_joined", axis=axis)
+
+    def stacked(self, items: TensorList) -> str:
+        """The tensor of a TensorFlow list; elements that were never set are zeros."""
+        known = [name for name in items.items if name]
+        shape = self.emission.shape(known[0]) if known else items.shape
+        if shape is None or not items.items or any(dim < 0 for dim in shape):
+            raise self.refusal(
+                self._path[-1] if self._path else None, "the size of a tensor list is not known"
+            )
+        zeros = ""
+        if len(known) < len(items.items):
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(items.element)
+            zeros = self.emission.constant(np.zeros(shape, dtype), "zeros")
+        names = [name or zeros for name in items.items]
+        return self.concatenated(names, 0, new_axis=True)
+
+    def select(self, condition: str, yes: Value, no: Value) -> Value:
+        """``yes`` where the scalar ``condition`` holds, else ``no``.
+
+        Raises:
+            UnsupportedOperatorError: they differ in type, shape or length.
+        """
+        if yes == no:
+            return yes
+        node = self._guards[-1] if self._guards else self._path[-1]
+        if isinstance(yes, TensorSequence) and isinstance(no, TensorSequence):
+            if len(yes.items) != len(no.items):
+                raise self.refusal(node, "the length of a sequence depends on data")
+            pairs = zip(yes.items, no.items, strict=True)
+            return TensorSequence(tuple(self._where(node, condition, a, b) for a, b in pairs))
+        if isinstance(yes, TensorList):
+            yes = self.stacked(yes)
+        if isinstance(no, TensorList):
+            no = self.stacked(no)
+        if not isinstance(yes, str) or not isinstance(no, str):
+            raise self.refusal(node, "whether it gives a tensor depends on data")
+        return self._where(node, condition, yes, no)
+
+    def _where(self, node: onnx.NodeProto, condition: str, yes: str, no: str) -> str:
+        emission = self.emission
+        if yes == no:
+            return yes
+        kind, shape = emission.element(yes), emission.shape(yes)
+        if shape is None or not kind or (kind, shape) != (emission.element(no), emission.shape(no)):
+            raise self.refusal(
+                node,
+                "which result it gives depends on data, and the results differ in size or type "
+                f"({_shown(shape)} and {_shown(emission.shape(no))})",
+            )
+        if emission.opset < 9:
+            raise self.refusal(
+                node, f"its condition depends on data, and opset {emission.opset} has no Where"
+            )
+        if kind == onnx.TensorProto.BOOL:
+            return self._chosen(condition, yes, no)
+        through = _THROUGH.get(kind)
+        if through is not None:
+            yes, no = (emission.op("Cast", [x], f"{x}_wide", to=through) for x in (yes, no))
+        result = emission.op("Where", [condition, yes, no], f"{yes}_selected")
+        if through is None:
+            return result
+        return emission.op("Cast", [result], f"{result}_narrow", to=kind)
+
+    def _chosen(self, condition: str, yes: str, no: str) -> str:
+        """``Where`` on bools, which ONNX Runtime has no kernel for."""
+        op = self.emission.op
+        known = [self.emission.known(name) for name in (yes, no)]
+        truths = [None if a is None or a.shape != () else bool(a) for a in known]
+        if truths == [True, False]:
+            return condition
+        if truths[0] is True:
+            return op("Or", [condition, no], f"{no}_selected")
+        if truths[1] is False:
+            return op("And", [condition, yes], f"{yes}_selected")
+        first = op("And", [condition, yes], f"{yes}_if")
+        otherwise = op("Not", [condition], f"{condition}_not")
+        second = op("And", [otherwise, no], f"{no}_else")
+        return op("Or", [first, second], f"{yes}_selected")
+
+    def truth(self, name: str) -> bool | str:
+        """A condition that is known, or the name of a bool without dimensions."""
+        array = self.emission.known(name)
+        if array is not None and array.size == 1:
+            return bool(array.reshape(()))
+        if self.emission.shape(name) == ():
+            return name
+        scalar = self.emission.constant(np.zeros(0, np.int64), "no_dims")
+        return self.emission.op("Reshape", [name, scalar], f"{name}_scalar")
+
+    @contextmanager
+    def guarded(self, node: onnx.NodeProto) -> Iterator[None]:
+        """Inside, nothing may be emitted that can fail: the model might not run it."""
+        self._guards.append(node)
+        try:
+            yield
+        finally:
+            self._guards.pop()
+
+    def opened(self, graph: onnx.GraphProto, scope: Scope) -> Scope:
+        """A scope with the constants of a branch or body."""
+        inner = Scope(scope)
+        for tensor in graph.initializer:
+            inner.bind(tensor.name, self.emission.tensor(tensor))
+        return inner
+
+    def inlined(
+        self, graph: onnx.GraphProto, opened: Scope, arguments: Sequence[Value] = ()
+    ) -> list[Value]:
+        """Run a branch or body once, in the scope that :meth:`opened` gave; gives its outputs."""
+        inner = Scope(opened)
+        constants = {tensor.name for tensor in graph.initializer}
+        inputs = [value.name for value in graph.input if value.name not in constants]
+        if len(inputs) != len(arguments):
+            raise self.refusal(
+                self._path[-1],
+                f"its graph takes {len(inputs)} inputs, and the node gives {len(arguments)}",
+            )
+        for name, value in zip(inputs, arguments, strict=True):
+            inner.bind(name, value)
+        for node in graph.node:
+            self._node(node, inner, inner=True)
+        return [self.value(inner, value.name) for value in graph.output]
+
+    def refusal(self, node: onnx.NodeProto | None, why: str) -> UnsupportedOperatorError:
+        """The error for what cannot be resolved."""
+        where = "control flow"
+        if node is not None:
+            where = f"{printable(node.op_type, 60)} at node {printable(node.name, 100)!r}"
+        return UnsupportedOperatorError(
+            f"{self._source}: {where} cannot be made a fixed list of operators: "
+            f"{printable(why, 400)}.",
+            cause="An NPU runs the same operators on tensors of the same sizes every time.",
+            remedy="Give fixed sizes with 'input_size_list' where they decide it, export the model "
+            "without control flow, or cut it off: name the tensor before it in 'outputs', or the "
+            "one after it in 'inputs'.",
+        )
+
+
+# ONNX Runtime has no Where for these; every number of theirs is one of the wider type
+_THROUGH: dict[int, int] = {
+    onnx.TensorProto.INT8: onnx.TensorProto.INT32,
+    onnx.TensorProto.INT16: onnx.TensorProto.INT32,
+    onnx.TensorProto.UINT16: onnx.TensorProto.INT32,
+    onnx.TensorProto.BFLOAT16: onnx.TensorProto.FLOAT,
+}
+
+
+def _shown(shape: tuple[int, ...] | None) -> str:
+    return "unknown" if shape is None else shape_text(shape)

@@ -1,0 +1,200 @@
+"""If, Loop, Scan and SequenceMap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+
+from engine.frontends.onnx.control.expand import Expander, Scope, handles
+from engine.frontends.onnx.control.values import TensorSequence, Value
+
+__all__: list[str] = []
+
+
+def _graph(ex: Expander, node: onnx.NodeProto, name: str) -> onnx.GraphProto:
+    for attribute in node.attribute:
+        if attribute.name == name and attribute.HasField("g"):
+            graph: onnx.GraphProto = attribute.g
+            return graph
+    raise ex.refusal(node, f"it has no {name}")
+
+
+def _ints(node: onnx.NodeProto, name: str, count: int) -> list[int]:
+    """An attribute of one whole number per scan input or output; zeros where it is left out."""
+    for attribute in node.attribute:
+        if attribute.name == name and attribute.ints:
+            return list(attribute.ints)
+    return [0] * count
+
+
+@handles("If")
+def _if(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
+    """The branch of a known condition, or both with ``Where`` between them."""
+    condition = ex.truth(ex.tensor(node, 0, scope))
+    branches = [_graph(ex, node, name) for name in ("then_branch", "else_branch")]
+    if isinstance(condition, bool):
+        branch = branches[0 if condition else 1]
+        return ex.inlined(branch, ex.opened(branch, scope))
+    with ex.guarded(node):
+        yes, no = [ex.inlined(branch, ex.opened(branch, scope)) for branch in branches]
+    if len(yes) != len(no):
+        raise ex.refusal(node, "its branches give different numbers of results")
+    return [ex.select(condition, a, b) for a, b in zip(yes, no, strict=True)]
+
+
+class _Loop:
+    """A Loop on its way: the values that it carries, and whether it is still running.
+
+    The body is run on ``carried`` as often as the bound allows. Where a condition depends on data,
+    ``result`` keeps, by ``Where(active, carried, result)``, what the last iteration gave that the
+    model would have run; what iterations compute after that is used nowhere.
+    """
+
+    def __init__(self, ex: Expander, node: onnx.NodeProto, scope: Scope) -> None:
+        self.ex = ex
+        self.node = node
+        self.body = _graph(ex, node, "body")
+        self.scope = ex.opened(self.body, scope)
+        self.carried = [ex.value(scope, name) for name in node.input[2:]]
+        self.result = list(self.carried)
+        self.scans: list[list[str]] = [
+            [] for _ in range(len(self.body.output) - 1 - len(self.carried))
+        ]
+        self.active: str | None = None
+        """The name of a bool: whether the model would run the next iteration; None: it would."""
+
+    def iterate(self, number: int) -> bool:
+        """Run the body once; gives whether another iteration may follow."""
+        index = self.ex.emission.constant(np.array(number, np.int64), "iteration")
+        going = self.active or self.ex.emission.constant(np.array(True), "true")
+        outputs = self.ex.inlined(self.body, self.scope, [index, going, *self.carried])
+        count = len(self.carried)
+        self.carried = outputs[1 : 1 + count]
+        for scan, value in zip(self.scans, outputs[1 + count :], strict=True):
+            scan.append(self.ex.as_tensor(value, "a scan output"))
+        if self.active is None:
+            self.result = list(self.carried)
+        else:
+            pairs = zip(self.carried, self.result, self.node.output, strict=False)
+            self.result = [
+                self.ex.select(self.active, new, old) if wanted else old
+                for new, old, wanted in pairs
+            ]
+        return self.proceed(self.ex.as_tensor(outputs[0], "the condition"))
+
+    def proceed(self, condition: str) -> bool:
+        """Take the condition for the next iteration; gives whether it may follow."""
+        found = self.ex.truth(condition)
+        if isinstance(found, bool):
+            return found
+        if self.active is not None:
+            found = self.ex.emission.op("And", [self.active, found], f"{found}_still")
+            constant = self.ex.emission.known(found)
+            if constant is not None:
+                return bool(constant)
+        self.active = found
+        return True
+
+
+@handles("Loop")
+def _loop(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
+    """Unrolled: as many iterations as a constant trip count or condition lets happen."""
+    trips = ex.number(node, 0, scope, "trip count")
+    loop = _Loop(ex, node, scope)
+    condition = ex.tensor(node, 1, scope)
+    going = loop.proceed(condition) if condition else True
+    number = 0
+    while going and (trips is None or number < trips):
+        ex.step()
+        if loop.active is None:
+            going = loop.iterate(number)
+        else:
+            if loop.scans:
+                raise ex.refusal(node, "how many results it collects depends on data")
+            with ex.guarded(node):
+                going = loop.iterate(number)
+        number += 1
+    return [*loop.result, *(_collected(ex, node, scan, 0) for scan in loop.scans)]
+
+
+def _collected(ex: Expander, node: onnx.NodeProto, items: Sequence[str], axis: int) -> str:
+    if not items:
+        raise ex.refusal(node, "it has no iteration, so that what it collects is empty")
+    return ex.concatenated(items, axis, new_axis=True)
+
+
+@handles("Scan")
+def _scan(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
+    """Unrolled over the axes that it scans (opset 9 and newer)."""
+    if ex.emission.opset < 9:
+        raise ex.refusal(node, "Scan of opset 8 works on batches of sequences")
+    body = _graph(ex, node, "body")
+    scanned = next((int(a.i) for a in node.attribute if a.name == "num_scan_inputs"), 0)
+    states = len(node.input) - scanned
+    collected = len(body.output) - states
+    if scanned < 1 or states < 0 or collected < 0:
+        raise ex.refusal(node, "its attributes do not fit its inputs")
+    inputs = [ex.tensor(node, states + n, scope) for n in range(scanned)]
+    axes = _ints(node, "scan_input_axes", scanned)
+    backward = _ints(node, "scan_input_directions", scanned)
+    length = _scan_length(ex, node, inputs, axes)
+    opened = ex.opened(body, scope)
+    carried = [ex.value(scope, name) for name in node.input[:states]]
+    scans: list[list[str]] = [[] for _ in range(collected)]
+    for step in range(length):
+        ex.step()
+        slices = [
+            _element(ex, name, axis, length - 1 - step if reverse else step)
+            for name, axis, reverse in zip(inputs, axes, backward, strict=True)
+        ]
+        outputs = ex.inlined(body, opened, [*carried, *slices])
+        carried = outputs[:states]
+        for scan, value in zip(scans, outputs[states:], strict=True):
+            scan.append(ex.as_tensor(value, "a scan output"))
+    out_axes = _ints(node, "scan_output_axes", collected)
+    for scan, reverse in zip(scans, _ints(node, "scan_output_directions", collected), strict=True):
+        if reverse:
+            scan.reverse()
+    ends = [_collected(ex, node, s, axis) for s, axis in zip(scans, out_axes, strict=True)]
+    return [*carried, *ends]
+
+
+def _scan_length(
+    ex: Expander, node: onnx.NodeProto, inputs: Sequence[str], axes: Sequence[int]
+) -> int:
+    if len(axes) != len(inputs):
+        raise ex.refusal(node, "its scan_input_axes do not fit its inputs")
+    lengths = set()
+    for name, axis in zip(inputs, axes, strict=True):
+        shape = ex.emission.shape(name)
+        if shape is None or not -len(shape) <= axis < len(shape):
+            raise ex.refusal(node, "the size of what it scans is not known")
+        lengths.add(shape[axis])
+    if len(lengths) != 1:
+        raise ex.refusal(node, "its inputs have different lengths")
+    return lengths.pop()
+
+
+def _element(ex: Expander, name: str, axis: int, index: int) -> str:
+    place = ex.emission.constant(np.array(index, np.int64), "iteration")
+    return ex.emission.op("Gather", [name, place], f"{name}_at_{index}", axis=axis)
+
+
+@handles("SequenceMap")
+def _sequence_map(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
+    """The body once for each element; inputs that are no sequences are the same each time."""
+    body = _graph(ex, node, "body")
+    values = [ex.value(scope, name) for name in node.input]
+    lengths = {len(value.items) for value in values if isinstance(value, TensorSequence)}
+    if not values or not isinstance(values[0], TensorSequence) or len(lengths) != 1:
+        raise ex.refusal(node, "its sequences have different lengths")
+    opened = ex.opened(body, scope)
+    results: list[list[str]] = [[] for _ in body.output]
+    for index in range(lengths.pop()):
+        ex.step()
+        arguments = [v.items[index] if isinstance(v, TensorSequence) else v for v in values]
+        for result, value in zip(results, ex.inlined(body, opened, arguments), strict=True):
+            result.append(ex.as_tensor(value, "an output of the body"))
+    return [TensorSequence(tuple(result)) for result in results]
