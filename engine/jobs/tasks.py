@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.jobs.pipeline import Pipeline
     from engine.jobs.runner import Runnable
 
-__all__ = ["accuracy", "build", "export", "simulate"]
+__all__ = ["accuracy", "build", "export", "load", "simulate"]
 
 ONNX_NOTE = (
     "QDQ ONNX, opset 19: load it with rknn-toolkit2 and build with do_quantization=False; that "
@@ -37,6 +37,26 @@ FLOAT_ONNX_NOTE = (
 """What an export of a build without quantization says."""
 
 _CALIBRATED = ("load", "optimise", "calibrate", "quantize")
+
+
+def load(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
+    """Load a source model, converting it where its framework needs that, and describe the graph."""
+    from engine.graph.ir import describe
+
+    pipeline = pipeline_of(
+        recipe_of(params), reporter, refresh=bool(params.get("refresh")), stages=("load",)
+    )
+    loaded = pipeline.loaded
+    return {
+        "framework": loaded.source.framework,
+        "format": loaded.source.format,
+        "producer": loaded.source.producer,
+        "files": [list(file) for file in loaded.source.files],
+        **describe(loaded.graph.graph),
+        "findings": [finding.to_dict() for finding in loaded.findings],
+        "seconds": pipeline.times[-1].seconds,
+        "cached": pipeline.times[-1].cached,
+    }
 
 
 def build(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:

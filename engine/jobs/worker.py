@@ -61,6 +61,7 @@ QUERIES: dict[str, str] = {
     "doctor": "engine.jobs.health:doctor",
 }
 TASKS: dict[str, str] = {
+    "load": "engine.jobs.tasks:load",
     "build": "engine.jobs.tasks:build",
     "accuracy": "engine.jobs.tasks:accuracy",
     "simulate": "engine.jobs.tasks:simulate",

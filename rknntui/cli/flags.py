@@ -10,7 +10,7 @@ import click
 
 from engine import OPTIONS, EngineError, Option
 
-__all__ = ["json_flag", "quiet_flag", "recipe_flags", "target", "values_of"]
+__all__ = ["json_flag", "quiet_flag", "recipe_flags", "source_flags", "target", "values_of"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -51,36 +51,41 @@ class OptionText(click.ParamType):
 
 def recipe_flags(command: Command) -> Command:
     """Add a flag for every option of a recipe but the model, which is the verb's argument."""
-    for option in reversed(OPTIONS):
-        if option.name == "model":
-            continue
-        help_text = option.help + (" (our addition)" if option.ours else "")
-        if option.default is not None and option.name != "do_quantization":
-            help_text += f" Default: {option.render(option.default)}."
-        if option.name == "do_quantization":
-            flag = click.option(
-                "--quantize/--no-quantize", option.name, default=None, help=help_text
-            )
-        elif option.kind == "choice":
-            flag = click.option(
-                option.flag,
-                option.name,
-                type=OptionText(option),
-                default=None,
-                metavar="|".join(option.choices) if len(option.choices) < 6 else "NAME",
-                help=help_text,
-            )
-        else:
-            flag = click.option(
-                option.flag,
-                option.name,
-                type=OptionText(option),
-                default=None,
-                metavar=option.kind.upper(),
-                help=help_text,
-            )
-        command = flag(command)
+    return _flags(command, [option for option in OPTIONS if option.name != "model"])
+
+
+def source_flags(command: Command) -> Command:
+    """Add the flags of the source model's own options."""
+    own = [o for o in OPTIONS if o.section == "source" and o.name != "model"]
+    return _flags(command, own)
+
+
+def _flags(command: Command, options: list[Option]) -> Command:
+    for option in reversed(options):
+        command = _flag(option)(command)
     return command
+
+
+def _flag(option: Option) -> Callable[[Command], Command]:
+    help_text = option.help
+    if option.frameworks:
+        help_text = f"{', '.join(option.frameworks)}: {help_text}"
+    if option.ours:
+        help_text += " (our addition)"
+    if option.name == "do_quantization":
+        return click.option("--quantize/--no-quantize", option.name, default=None, help=help_text)
+    if option.default is not None:
+        help_text += f" Default: {option.render(option.default)}."
+    few = option.kind == "choice" and len(option.choices) < 6
+    metavar = "|".join(option.choices) if few else option.kind.upper()
+    return click.option(
+        option.flag,
+        option.name,
+        type=OptionText(option),
+        default=None,
+        metavar="NAME" if option.kind == "choice" and not few else metavar,
+        help=help_text,
+    )
 
 
 def values_of(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -92,6 +97,8 @@ def values_of(arguments: dict[str, Any]) -> dict[str, Any]:
             continue
         if option.kind == "path":
             value = str(Path(value).absolute())
+        elif option.kind == "code":
+            value = [str(Path(p).absolute()) for p in value]
         elif option.kind == "paths":
             value = [None if p is None else str(Path(p).absolute()) for p in value]
         values[option.name] = value

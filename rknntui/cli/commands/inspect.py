@@ -7,55 +7,36 @@ from typing import Any
 
 import click
 
-from engine import human_bytes, printable, shape_text, summary_text
-from rknntui.cli.flags import json_flag, target
+from rknntui.cli.flags import json_flag, source_flags, target, values_of
+from rknntui.cli.inspected import lines
 from rknntui.cli.narration import Narrator
-from rknntui.cli.output import emit, table
-from rknntui.cli.session import WorkerSession, sniffed, with_worker
+from rknntui.cli.output import emit
+from rknntui.cli.session import WorkerSession, with_worker
 
 
-@click.command("inspect")
+@click.command(
+    "inspect",
+    epilog="TARGET is a model of any of the seven frameworks (either file of a pair), a recipe, or "
+    "any .rknn or .rknnop file. Without --load nothing is converted: it tells what a load meets.",
+)
 @target
 @click.option("--layers", is_flag=True, help="List every layer.")
+@click.option("--load", is_flag=True, help="Convert it too, and say what the graph is.")
+@source_flags
 @json_flag
-def command(target: Path, layers: bool, as_json: bool) -> None:
+def command(target: Path, layers: bool, load: bool, as_json: bool, **flags: Any) -> None:
     """Say what a file is (by its content, not its suffix) and what is in it."""
+    given = values_of(flags)
 
     async def action(session: WorkerSession) -> dict[str, Any]:
-        await sniffed(session, target)
         path = str(target.absolute())
-        view = await session.call("open", path=path)
+        view = await session.call("open", path=path, **given)
+        if load:
+            recipe = {**(view.get("recipe") or {"model": path}), **given}
+            view["load"] = await session.run("load", recipe=recipe)
         if layers:
-            view["graph"] = await session.call("graph", path=path, which="source")
+            view["graph"] = await session.call("graph", path=path, which="source", **given)
         return view
 
-    view = with_worker(action, Narrator())
-    emit(view, _lines(view), as_json=as_json)
-
-
-def _lines(view: dict[str, Any]) -> list[str]:
-    lines = [f"{printable(view['name'])}: {printable(view['format'])}", f"SHA-256 {view['sha256']}"]
-    for title in ("inputs", "outputs"):
-        lines.append(f"{title}:")
-        lines += [
-            f"  {printable(t['name'])}  {shape_text(t['shape'])}  {t['dtype']}" for t in view[title]
-        ]
-    weights = human_bytes(view["weights_bytes"])
-    lines.append(f"{view['nodes']} nodes, {view['parameters']} parameters, {weights} of weights")
-    counts = sorted(view["operators"].items(), key=lambda item: (-item[1], item[0]))
-    lines.append("operators: " + ", ".join(f"{printable(op, 60)} {count}" for op, count in counts))
-    for finding in view["findings"]:
-        lines.append(
-            f"{finding['severity']}: {printable(finding['where'])}: {printable(finding['what'])}"
-        )
-        if finding["remedy"]:
-            lines.append(f"  remedy: {printable(finding['remedy'])}")
-    if "graph" in view:
-        rows = [
-            (str(i), *(printable(cell, 60) for cell in node[:5]))
-            for i, node in enumerate(view["graph"]["nodes"])
-        ]
-        lines += ["", *table(("#", "layer", "op", "output", "shape", "dtype"), rows)]
-    if view.get("summary"):
-        lines += ["", summary_text(view["summary"])]
-    return lines
+    view = with_worker(action, Narrator(quiet=not load))
+    emit(view, lines(view), as_json=as_json)

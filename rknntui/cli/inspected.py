@@ -1,0 +1,109 @@
+"""What ``rknntui inspect`` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from engine import human_bytes, printable, shape_text, summary_text
+from rknntui.cli.output import table
+
+__all__ = ["lines"]
+
+_SHOWN = 12
+
+
+def lines(view: Mapping[str, Any]) -> list[str]:
+    """The text of a model view, with its pre-flight, load and layers where they are there."""
+    text = [f"{printable(view['name'])}: {printable(view['format'])}", f"SHA-256 {view['sha256']}"]
+    before = view.get("preflight")
+    if before:
+        text += _recognised(before)
+    if view.get("vendor"):
+        text += _facts(view["vendor"])
+    for title in ("inputs", "outputs"):
+        text.append(f"{title}:")
+        text += [f"  {_tensor(tensor)}" for tensor in view[title]]
+    if before:
+        text += _candidates(before["candidates"])
+    weights = human_bytes(view["weights_bytes"])
+    text.append(f"{view['nodes']} layers, {view['parameters']} parameters, {weights} of weights")
+    text.append("operators: " + _counts(view["operators"]))
+    text += _findings(view["findings"])
+    if view.get("load"):
+        text += _load(view["load"])
+    if "graph" in view:
+        rows = [
+            (str(i), *(printable(cell, 60) for cell in node[:5]))
+            for i, node in enumerate(view["graph"]["nodes"])
+        ]
+        text += ["", *table(("#", "layer", "op", "output", "shape", "dtype"), rows)]
+    if view.get("summary"):
+        text += ["", summary_text(view["summary"])]
+    return text
+
+
+def _recognised(before: Mapping[str, Any]) -> list[str]:
+    seen = before["recognised"]
+    text = [f"recognised as {printable(seen['format'])}: {printable(seen['why'])}"]
+    if len(before["files"]) > 1:
+        text.append("files: " + ", ".join(printable(name) for name in before["files"]))
+    for name, found, read in before["versions"]:
+        limit = f" ({printable(read)})" if read else ""
+        text.append(f"{printable(name)}: {printable(found)}{limit}")
+    return [*text, *(printable(note) for note in before["notes"])]
+
+
+def _tensor(tensor: Mapping[str, Any]) -> str:
+    shape = shape_text(tensor["shape"]) if tensor["shape"] != [-1] else "?"
+    return f"{printable(tensor['name'])}  {shape}  {tensor['dtype']}"
+
+
+def _candidates(found: Mapping[str, list[str]]) -> list[str]:
+    text = []
+    for what, names in found.items():
+        if names:
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            shown = ", ".join(printable(name, 100) for name in names[:_SHOWN])
+            text.append(f"candidates for --{what}: {shown}{more}")
+    return text
+
+
+def _counts(operators: Mapping[str, int]) -> str:
+    counts = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{printable(op, 60)} {count}" for op, count in counts)
+
+
+def _findings(findings: Iterable[Mapping[str, Any]]) -> list[str]:
+    text = []
+    for finding in findings:
+        text.append(
+            f"{finding['severity']}: {printable(finding['where'])}: {printable(finding['what'])}"
+        )
+        if finding["remedy"]:
+            remedy = str(finding["remedy"]).split("\n")
+            text.append(f"  remedy: {printable(remedy[0])}")
+            text += [f"  {printable(line)}" for line in remedy[1:]]
+    return text
+
+
+def _load(loaded: Mapping[str, Any]) -> list[str]:
+    how = "from the cache" if loaded["cached"] else f"in {loaded['seconds']:.2f} s"
+    text = ["", f"loaded {how}: {loaded['nodes']} nodes, {_counts(loaded['operators'])}"]
+    for title in ("inputs", "outputs"):
+        text += [f"  {title[:-1]} {_tensor(tensor)}" for tensor in loaded[title]]
+    return [*text, *_findings(loaded["findings"])]
+
+
+def _facts(vendor: Mapping[str, Any], indent: str = "") -> list[str]:
+    """Facts of a vendor's file: plain values in lines, nested ones below their name."""
+    text = []
+    for name, value in vendor.items():
+        title = f"{indent}{name.replace('_', ' ')}"
+        if isinstance(value, Mapping):
+            text += [f"{title}:", *_facts(value, indent + "  ")]
+        elif isinstance(value, list):
+            text.append(f"{title}: " + ", ".join(printable(str(item), 200) for item in value))
+        elif value not in (None, ""):
+            text.append(f"{title}: {printable(str(value), 400)}")
+    return text
