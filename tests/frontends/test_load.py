@@ -439,7 +439,7 @@ def test_a_node_with_a_graph_of_its_own_is_shown(save: Save) -> None:
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     )
     look = look_at(path)
-    assert look.model["findings"][0]["severity"] == "error"
+    assert look.model["findings"][0]["code"] == "control-flow"
     detail = look.node("choose")
     assert [name for name, _ in detail["attributes"]] == ["else_branch", "then_branch"]
     assert detail["inputs"][0]["kind"] == "input"
@@ -504,7 +504,7 @@ def test_a_model_with_changed_bytes_never_raises_anything_else(save: Save, tmp_p
     [
         (b"", "empty file"),
         (b"hello world\n", "a text file"),
-        (b"PK\x03\x04" + bytes(30) + b"archive/data.pkl" + bytes(50), "PyTorch zip archive"),
+        (b"PK\x03\x04" + bytes(30) + b"archive/data.pkl" + bytes(50), "TorchScript archive"),
         (b"\x80\x02}q\x00X\x04\x00\x00\x00", "Python pickle"),
         (b"\x1c\x00\x00\x00TFL3" + bytes(50), "TensorFlow Lite"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "Git LFS pointer"),

@@ -12,6 +12,7 @@ from engine.base.text import printable
 from engine.frontends.onnx.control import is_structural
 from engine.frontends.onnx.nested import inner_graphs, walk
 from engine.graph.ir.constants import STANDARD_DOMAINS
+from engine.graph.ir.custom import CustomOperators
 from engine.graph.ir.naming import UniqueNames
 
 __all__ = ["clean", "refuse_unsupported", "unsupported"]
@@ -87,13 +88,16 @@ def _inline(proto: onnx.ModelProto) -> None:
     proto.CopyFrom(inlined)
 
 
-def unsupported(graph: onnx.GraphProto, opset: int) -> list[tuple[str, str, str]]:
+def unsupported(
+    graph: onnx.GraphProto, opset: int, operators: CustomOperators | None = None
+) -> list[tuple[str, str, str]]:
     """Operators that cannot be taken: (operator with its domain, node, why), in graph order."""
     found: list[tuple[str, str, str]] = []
     schemas: dict[str, str] = {}
     for node in (node for part in walk(graph) for node in part.node):
         if node.domain not in STANDARD_DOMAINS:
-            found.append((f"{node.domain}:{node.op_type}", node.name, _CUSTOM))
+            if not operators or node.op_type not in operators:
+                found.append((f"{node.domain}:{node.op_type}", node.name, _CUSTOM))
             continue
         if is_structural(node):
             continue
@@ -108,7 +112,7 @@ def unsupported(graph: onnx.GraphProto, opset: int) -> list[tuple[str, str, str]
     return found
 
 
-_CUSTOM = "it is no operator of ONNX's own; custom operators come with a later version"
+_CUSTOM = "it is no operator of ONNX's own, and no custom operator of its name is registered"
 _CONTROL = "it holds a graph of its own, as no operator known here does"
 
 
@@ -126,7 +130,9 @@ def _known(op: str, opset: int) -> str:
     return ""
 
 
-def refuse_unsupported(proto: onnx.ModelProto, opset: int, source: str) -> None:
+def refuse_unsupported(
+    proto: onnx.ModelProto, opset: int, source: str, operators: CustomOperators | None = None
+) -> None:
     """Raise for operators, tensors and inputs that a graph of ours cannot hold.
 
     Raises:
@@ -134,15 +140,16 @@ def refuse_unsupported(proto: onnx.ModelProto, opset: int, source: str) -> None:
         SourceModelError: sparse constants, or inputs that are sequences or maps.
     """
     graph = proto.graph
-    found = unsupported(graph, opset)
+    found = unsupported(graph, opset, operators)
     if found:
         raise UnsupportedOperatorError(
             f"{source} has {_listed(found)}.",
             cause="The exporter wrote what is no plain ONNX graph."
             if found[0][2] != _CUSTOM
             else "The model needs an operator that only its own framework or plug-in defines.",
-            remedy="Replace it by ONNX's operators before exporting, or cut it off: name the "
-            "tensor before it in 'outputs', or the one after it in 'inputs'.",
+            remedy="Replace it by ONNX's operators before exporting, register a custom operator, "
+            "or cut it off: name the tensor before it in 'outputs', or the one after it in "
+            "'inputs'.",
         )
     if graph.sparse_initializer:
         raise SourceModelError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,12 @@ from engine.base.findings import Finding
 from engine.base.text import printable, shape_text
 from engine.frontends.onnx.axes import fix_inputs, input_dims
 from engine.frontends.onnx.clean import clean, unsupported
+from engine.frontends.onnx.control import is_structural
 from engine.frontends.onnx.cut import sort_nodes
-from engine.frontends.onnx.look import SourceLook
+from engine.frontends.onnx.details import SourceLook
 from engine.frontends.onnx.read import SourceFile, read_onnx
 from engine.graph.ir.constants import OPSET
+from engine.graph.ir.custom import CustomOperators, adopt
 from engine.graph.ir.graph import no_collection
 from engine.graph.ir.skeleton import strip_weights
 from engine.graph.ir.views import Groups, operator_name
@@ -48,20 +51,45 @@ def inspect_onnx(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
     return look.model, look.graph
 
 
-def look_at(path: str | os.PathLike[str]) -> SourceLook:
+def look_at(
+    path: str | os.PathLike[str],
+    *,
+    sizes: Sequence[Sequence[int]] | None = None,
+    initial: Sequence[Any] | None = None,
+    operators: CustomOperators | None = None,
+) -> SourceLook:
     """:func:`inspect_onnx`, with the details of nodes and tensors on demand.
+
+    Args:
+        path: the file.
+        sizes, initial: ``input_size_list`` and ``input_initial_val`` of a load; what they settle
+            is no finding.
+        operators: custom operators that are registered.
 
     Raises:
         SourceModelError: missing, unreadable, no ONNX model, truncated, or without a graph.
     """
     with no_collection():
-        return _look(read_onnx(path, weights=False))
+        return _look(read_onnx(path, weights=False), sizes, initial, operators)
 
 
-def _look(file: SourceFile) -> SourceLook:
+def _look(
+    file: SourceFile,
+    sizes: Sequence[Sequence[int]] | None,
+    initial: Sequence[Any] | None,
+    operators: CustomOperators | None,
+) -> SourceLook:
     clean(file.proto)
     graph = file.proto.graph
-    findings = [*_unsupported(file), *_ordered(graph), *_sized(graph), *_old(file)]
+    adopt(file.proto, operators)
+    refused = unsupported(graph, file.opset, operators)
+    findings = [
+        *_unsupported(refused),
+        *_ordered(graph),
+        *_sized(graph, sizes, initial),
+        *_flow(file),
+        *_old(file),
+    ]
     parameters, weights_bytes = _sizes(graph)
     weights = strip_weights(graph)
     types = _types(file.proto)
@@ -86,7 +114,16 @@ def _look(file: SourceFile) -> SourceLook:
         "recipe": None,
         "summary": None,
     }
-    return SourceLook(file.path, file.proto, weights, types, model, {**rows, **ends})
+    return SourceLook(
+        file.path,
+        file.proto,
+        weights,
+        types,
+        model,
+        {**rows, **ends},
+        findings=findings,
+        refused=[(node, why) for _, node, why in refused],
+    )
 
 
 def _spec(value: onnx.ValueInfoProto) -> dict[str, Any]:
@@ -135,7 +172,7 @@ def _item_bytes(element: int) -> int:
         return 0
 
 
-def _unsupported(file: SourceFile) -> list[Finding]:
+def _unsupported(refused: Sequence[tuple[str, str, str]]) -> list[Finding]:
     return [
         Finding(
             code="unsupported-operator",
@@ -144,7 +181,24 @@ def _unsupported(file: SourceFile) -> list[Finding]:
             what=f"Operator {printable(op, 100)} is not supported: {why}.",
             remedy="Replace it before exporting, or cut it off with 'inputs' or 'outputs'.",
         )
-        for op, node, why in unsupported(file.proto.graph, file.opset)[:20]
+        for op, node, why in refused[:20]
+    ]
+
+
+def _flow(file: SourceFile) -> list[Finding]:
+    counts = Counter(node.op_type for node in file.proto.graph.node if is_structural(node))
+    if not counts:
+        return []
+    listed = ", ".join(f"{op} ({count})" for op, count in counts.most_common(5))
+    return [
+        Finding(
+            code="control-flow",
+            severity="info",
+            where=file.path.name,
+            what=f"The model has {listed}: loading makes a fixed list of operators of it, or says "
+            "why it cannot.",
+            cause="An NPU runs the same operators every time.",
+        )
     ]
 
 
@@ -157,14 +211,18 @@ def _ordered(graph: onnx.GraphProto) -> list[Finding]:
     return []
 
 
-def _sized(graph: onnx.GraphProto) -> list[Finding]:
+def _sized(
+    graph: onnx.GraphProto,
+    sizes: Sequence[Sequence[int]] | None,
+    initial: Sequence[Any] | None,
+) -> list[Finding]:
     """Fix dynamic batches, as loading does; a model with other dynamic sizes stays as it is."""
     try:
-        findings = fix_inputs(graph, None, None)
+        findings = fix_inputs(graph, sizes, initial)
     except SourceModelError as error:
         names = [value.name for value in graph.input if not _static(value)]
         return [_refused("dynamic-size", printable(", ".join(names), 200), error)]
-    if findings:
+    if findings or sizes or initial:
         # what the file says of inner tensors was for the dynamic size
         del graph.value_info[:]
         for value in graph.output:

@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import printable
 from engine.graph.ir.constants import IR_VERSION, OPSET, STANDARD_DOMAINS
+from engine.graph.ir.custom import is_custom
 from engine.graph.ir.naming import UniqueNames
 
 __all__ = ["changed_operators", "rewrite_old_operators", "to_pinned_opset"]
@@ -50,8 +51,9 @@ def to_pinned_opset(proto: onnx.ModelProto, opset: int, source: str) -> onnx.Mod
         resized = _resize_outputs(proto.graph, opset)
         proto = _convert(proto, opset, source)
         _after(proto.graph, opset, resized, source)
-    del proto.opset_import[:]
-    proto.opset_import.add(domain="", version=OPSET)
+    for entry in proto.opset_import:
+        if entry.domain in STANDARD_DOMAINS:
+            entry.version = OPSET
     proto.ir_version = IR_VERSION
     return proto
 
@@ -81,7 +83,7 @@ def _since(op: str, opset: int) -> int:
 def _first_in_newer(graph: onnx.GraphProto, opset: int) -> tuple[str, str, int] | None:
     if opset <= OPSET:
         return None
-    for op in {node.op_type: node for node in graph.node}:
+    for op in {node.op_type: node for node in graph.node if not is_custom(node)}:
         try:
             _since(op, OPSET)
         except onnx.defs.SchemaError:
@@ -93,7 +95,7 @@ def _first_in_newer(graph: onnx.GraphProto, opset: int) -> tuple[str, str, int] 
 def changed_operators(graph: onnx.GraphProto, opset: int) -> list[str]:
     """The operators of a graph that ONNX changed between ``opset`` and the pinned one."""
     changed = []
-    for op in sorted({node.op_type for node in graph.node}):
+    for op in sorted({node.op_type for node in graph.node if not is_custom(node)}):
         try:
             target = _since(op, OPSET)
         except onnx.defs.SchemaError:

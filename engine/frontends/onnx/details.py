@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ import onnx
 from onnx_ir import serde
 
 from engine.base.errors import EngineError, GraphError
+from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable, shape_text
 from engine.frontends.onnx.external import load_external
 from engine.frontends.onnx.tensors import check_tensor_sizes
-from engine.graph.ir.constants import IR_VERSION
+from engine.graph.ir.constants import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.spec import spec_of
 from engine.graph.ir.views import node_detail
@@ -37,6 +38,8 @@ class SourceLook:
         types: tensor -> what inference knows of it.
         model: the model view.
         graph: the graph view.
+        findings: what was noticed, as ``model`` has it in plain data.
+        refused: (node, why) of what a load will refuse.
 
     Attributes:
         model: the model view of :func:`engine.frontends.onnx.inspect_onnx`.
@@ -51,9 +54,15 @@ class SourceLook:
         types: Mapping[str, onnx.ValueInfoProto],
         model: dict[str, Any],
         graph: dict[str, Any],
+        *,
+        findings: Sequence[Finding] = (),
+        refused: Sequence[tuple[str, str]] = (),
     ) -> None:
         self.model = model
         self.graph = graph
+        self.findings = tuple(findings)
+        self.refused = tuple(refused)
+        self.ir_version = int(proto.ir_version)
         self._path = path
         self._opset = list(proto.opset_import)
         self._nodes = proto.graph.node
@@ -65,6 +74,17 @@ class SourceLook:
         self._index: dict[str, int] | None = None
         self._makers: dict[str, int] = {}
         self._quantizers: dict[str, int] = {}
+
+    @property
+    def nodes(self) -> Sequence[onnx.NodeProto]:
+        """The nodes in order; not to be changed."""
+        nodes: Sequence[onnx.NodeProto] = self._nodes
+        return nodes
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's operators that the file asks for."""
+        return next(int(e.version) for e in self._opset if e.domain in STANDARD_DOMAINS)
 
     @property
     def open(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 
 from engine.base.errors import GraphError, SourceModelError
+from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.frontends.loaded import Loaded, SourceInfo
@@ -18,13 +19,15 @@ from engine.frontends.onnx.control import expand
 from engine.frontends.onnx.cut import cut, sort_nodes
 from engine.frontends.onnx.opset import rewrite_old_operators, to_pinned_opset
 from engine.frontends.onnx.read import SourceFile, read_onnx
+from engine.frontends.source import SourceModel
 from engine.graph.ir.constants import IR_VERSION, OPSET
+from engine.graph.ir.custom import CustomOperators, adopt
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_proto
 from engine.graph.ir.skeleton import strip_weights
 from engine.graph.ir.verify import check_channels, check_proto
 
-__all__ = ["load_onnx"]
+__all__ = ["load", "load_onnx"]
 
 
 def load_onnx(
@@ -34,6 +37,7 @@ def load_onnx(
     input_size_list: Sequence[Sequence[int]] | None = None,
     input_initial_val: Sequence[Any] | None = None,
     outputs: Sequence[str] | None = None,
+    operators: CustomOperators | None = None,
 ) -> Loaded:
     """Read an ONNX file into a graph of opset 21 with fixed sizes.
 
@@ -45,6 +49,7 @@ def load_onnx(
         input_initial_val: per input None, or an array, lists or the path of an npy file: such an
             input becomes a constant.
         outputs: tensors that become the graph's outputs, in this order.
+        operators: custom operators that are registered; their nodes stay.
 
     Raises:
         SourceModelError: the file cannot be read, is damaged or something else, a name is unknown,
@@ -64,12 +69,13 @@ def load_onnx(
     name = file.path.name
     try:
         clean(proto)
+        adopt(proto, operators)
         sort_nodes(proto.graph)
         unused = cut(proto, inputs or None, outputs or None)
-        refuse_unsupported(proto, file.opset, name)
+        refuse_unsupported(proto, file.opset, name, operators)
         findings = fix_inputs(proto.graph, input_size_list, input_initial_val)
         resolved = expand(proto.graph, file.opset, name)
-        graph = _finish(file)
+        graph = _finish(file, operators)
     except GraphError as error:
         raise SourceModelError(
             f"{name}: {error.what}", cause=error.cause, remedy=error.remedy
@@ -77,6 +83,20 @@ def load_onnx(
     if resolved:
         findings.append(_resolved(file.path.name))
     return Loaded(graph, (*findings, *_notes(file, graph, unused)), info)
+
+
+def load(source: SourceModel, reporter: Reporter) -> Loaded:
+    """:func:`load_onnx` of a source model with its options."""
+    del reporter  # reading and converting take milliseconds; nothing here can be interrupted
+    options = source.options
+    return load_onnx(
+        source.model,
+        inputs=options.inputs,
+        input_size_list=options.input_size_list,
+        input_initial_val=options.input_initial_val,
+        outputs=options.outputs,
+        operators=options.operators,
+    )
 
 
 def _resolved(name: str) -> Finding:
@@ -89,29 +109,30 @@ def _resolved(name: str) -> Finding:
     )
 
 
-def _finish(file: SourceFile) -> Graph:
+def _finish(file: SourceFile, operators: CustomOperators | None) -> Graph:
     proto = file.proto
     proto.ir_version = IR_VERSION
-    # every operator left is one of ONNX's own, so no other import is needed
+    # imports that no operator needs go
     del proto.opset_import[:]
     proto.opset_import.add(domain="", version=file.opset)
+    adopt(proto, operators)
     weights = strip_weights(proto.graph)
     declared = _forget_shapes(proto.graph)
     rewrite_old_operators(proto.graph, file.opset)
     check_proto(proto)
     if file.opset != OPSET:
         # adapters of old operators need the ranks of their inputs
-        proto = to_pinned_opset(infer_proto(proto), file.opset, file.path.name)
+        proto = to_pinned_opset(infer_proto(proto, operators), file.opset, file.path.name)
         del proto.graph.value_info[:]
         check_proto(proto)
-    proto = infer_proto(proto)
+    proto = infer_proto(proto, operators)
     for value in proto.graph.output:
         if not value.type.tensor_type.HasField("shape") and value.name in declared:
             value.type.CopyFrom(declared[value.name])
     proto.ClearField("producer_name")
     proto.ClearField("producer_version")
     proto.ClearField("model_version")
-    graph = Graph.from_proto(proto, weights)
+    graph = Graph.from_proto(proto, weights, operators=operators)
     check_channels(graph.model)
     return graph
 
