@@ -43,6 +43,7 @@ class CutGraph:
 
     def __init__(self, qdq_graph: Graph, rows: Sequence[Row]) -> None:
         cut, self._feeds = _cut(qdq_graph, rows)
+        self._operators = cut.operators
         self._proto = cut.to_proto()
         graph = self._proto.graph
         self._producers = {
@@ -81,7 +82,7 @@ class CutGraph:
             self._types[name] for name in sorted(inner) if name in self._types
         )
         feeds = {name: tensor for name, tensor in self._feeds.items() if name in sources}
-        return LayerPart(Graph.from_proto(model), feeds)
+        return LayerPart(Graph.from_proto(model, operators=self._operators), feeds)
 
 
 def _read(node: onnx.NodeProto) -> Iterator[str]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph.ir import is_custom
+
 __all__ = [
     "WeightPlan",
     "array_of",
@@ -69,7 +71,12 @@ def input_of(node: ir.Node, index: int) -> ir.Value | None:
 
 
 def data_inputs(node: ir.Node) -> list[ir.Value]:
-    """The inputs of a node that carry activations or constants in their place."""
+    """The inputs of a node that carry activations or constants in their place.
+
+    Of a custom operator they are all that are float32: what the others mean, only its code knows.
+    """
+    if is_custom(node):
+        return [value for value in node.inputs if value is not None and is_float(value)]
     chosen = node.inputs if node.op_type in _VARIADIC else node.inputs[:1]
     return [value for value in chosen if value is not None]
 

@@ -10,7 +10,16 @@ from __future__ import annotations
 from enum import Enum
 from types import MappingProxyType
 
-__all__ = ["ARITHMETIC", "FLOAT_REASONS", "LAYOUT", "WEIGHTED", "Role", "reason_for", "role_of"]
+__all__ = [
+    "ARITHMETIC",
+    "CUSTOM_REASON",
+    "FLOAT_REASONS",
+    "LAYOUT",
+    "WEIGHTED",
+    "Role",
+    "reason_for",
+    "role_of",
+]
 
 
 class Role(Enum):
@@ -114,6 +123,9 @@ ARITHMETIC = frozenset(
     {"Add", "Mul", "Sub", "Div", "Min", "Max", "Abs", "Neg", "ReduceMean", "ReduceSum"}
 )
 """Operators that stay in float where they only serve float operators."""
+
+CUSTOM_REASON = "a custom operator: its class computes in float between 8-bit tensors"
+"""Why a custom operator has no integer kernel."""
 
 FLOAT_REASONS = MappingProxyType(
     {

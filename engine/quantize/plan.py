@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from engine.graph.ir import Graph, infer_shapes
+from engine.graph.ir import Graph, infer_shapes, is_custom
 from engine.quantize.forms import (
     WeightPlan,
     clamp_bounds,
@@ -24,7 +24,15 @@ from engine.quantize.forms import (
     pools_beyond,
     weight_plan,
 )
-from engine.quantize.operators import ARITHMETIC, LAYOUT, WEIGHTED, Role, reason_for, role_of
+from engine.quantize.operators import (
+    ARITHMETIC,
+    CUSTOM_REASON,
+    LAYOUT,
+    WEIGHTED,
+    Role,
+    reason_for,
+    role_of,
+)
 
 __all__ = [
     "Clamp",
@@ -146,11 +154,13 @@ class _Planner:
                 self._roles[name] = Role.FLOAT
                 self._reasons[name] = f"{node.op_type} gives no float tensor"
             return ""  # shapes and indices are no layers
-        if node.domain not in ("", "ai.onnx"):
-            return f"{node.domain}.{node.op_type} is no ONNX operator"
         data = data_inputs(node)
         if not data or all(is_constant(value) for value in data):
             return "it only has constants"
+        if is_custom(node):
+            self._roles[name] = Role.EMULATED
+            self._reasons[name] = CUSTOM_REASON
+            return ""
         if not all(is_float(value) for value in data):
             return f"its input is {data[0].dtype}, not float32"
         role = role_of(node.op_type)
@@ -200,6 +210,7 @@ class _Planner:
                 node.op_type in ARITHMETIC
                 or node.op_type == "Concat"
                 or self._role(node) in (Role.SHARE, Role.CLAMP)
+                or is_custom(node)
             )
             if not passive or self._role(node) not in _ACTIVE:
                 continue

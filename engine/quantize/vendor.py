@@ -6,7 +6,7 @@ import onnx
 
 from engine.base.errors import QuantizationError
 from engine.base.text import printable
-from engine.graph.ir import Graph
+from engine.graph.ir import Graph, is_custom
 
 __all__ = ["VENDOR_IR_VERSION", "VENDOR_OPSET", "lower_for_vendor"]
 
@@ -46,15 +46,19 @@ _SAME_IN_19 = frozenset(
 def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
     """The QDQ graph as opset 19, IR 8: rknn-toolkit2 loads it with ``do_quantization=False``.
 
-    Integers, scales and zero points stay as they are (int8). What later versions of the format
-    added for tools (metadata of nodes and values) is left out.
+    Integers, scales and zero points stay as they are (int8), and so do custom operators, whose
+    class the toolkit wants to be registered as well (``reg_custom_op``). What later versions of
+    the format added for tools (metadata of nodes and values) is left out.
 
     Raises:
         QuantizationError: an operator has no form in opset 19 (named).
     """
     model = graph.to_proto()
+    kept = sorted({node.domain for node in model.graph.node if is_custom(node)})
+    versions = {entry.domain: entry.version for entry in model.opset_import}
     for node in model.graph.node:
-        _require_opset_19(node)
+        if not is_custom(node):
+            _require_opset_19(node)
         del node.metadata_props[:]
     for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
         del value.metadata_props[:]
@@ -64,6 +68,7 @@ def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
     model.ir_version = VENDOR_IR_VERSION
     del model.opset_import[:]
     model.opset_import.append(onnx.helper.make_opsetid("", VENDOR_OPSET))
+    model.opset_import.extend(onnx.helper.make_opsetid(d, versions.get(d, 1)) for d in kept)
     try:
         onnx.checker.check_model(model, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
@@ -77,12 +82,6 @@ def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
 
 def _require_opset_19(node: onnx.NodeProto) -> None:
     name = printable(node.name, 80)
-    if node.domain not in ("", "ai.onnx"):
-        raise QuantizationError(
-            f"Node {name!r} is {printable(node.domain)}.{printable(node.op_type)}, which the "
-            "vendor's toolkit cannot load.",
-            remedy="Cut the graph before it (outputs), or export a container.",
-        )
     try:
         since = onnx.defs.get_schema(node.op_type, 21).since_version
     except onnx.defs.SchemaError as error:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.execute.lower import OFFSET
+from engine.graph.ir.custom import is_custom
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import constant_of
@@ -103,7 +104,9 @@ class _Exposure:
             scale, zero = _parameters(node, integers)
             if integers is not None and scale is not None and zero is not None:
                 return Fetch(self._add(integers), scale=scale, zero_point=zero)
-        if self._quantized and _is_float(value) and value.producer() is not None:
+        maker = value.producer()
+        # what a custom operator gives is no part of a kernel: it can be read as it is
+        if self._quantized and _is_float(value) and maker is not None and not is_custom(maker):
             return Fetch(self._add(self._twin(value)))
         return Fetch(self._add(value))
 
@@ -135,7 +138,7 @@ class _Exposure:
         if value in self._beside or not _is_float(value):
             return False
         node = value.producer()
-        return node is not None and node.op_type != "Constant"
+        return node is not None and node.op_type != "Constant" and not is_custom(node)
 
     def _copy_node(self, node: ir.Node) -> None:
         if node.op_type == "DequantizeLinear" and self._dequantize_beside(node):

@@ -14,10 +14,12 @@ import numpy as np
 
 from engine.base.errors import SimulationError, UsageError
 from engine.base.text import did_you_mean, printable
+from engine.graph.execute.custom import has_custom, require_compute
 from engine.graph.execute.feeds import check_feeds
 from engine.graph.execute.lower import lower_for_runtime
 from engine.graph.execute.observe import Fetch, expose
 from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
+from engine.graph.execute.segments import Runs, SegmentedRun
 from engine.graph.execute.separate import separate_weights
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_shapes
@@ -38,9 +40,9 @@ _KEPT_PLANS = 2
 
 @dataclass(frozen=True)
 class _Plan:
-    """A session of ONNX Runtime, and how each tensor comes out of it."""
+    """A session of ONNX Runtime, or several in a row, and how each tensor comes out of it."""
 
-    session: Any
+    session: Runs
     fetches: Mapping[str, Fetch]
 
 
@@ -53,6 +55,9 @@ class Session:
     results nor its integer kernels; that of a float graph can keep ONNX Runtime from fusing
     operators, which changes last bits.
 
+    A graph with custom operators runs in parts, with calls of their classes between them
+    (:mod:`engine.graph.execute.segments`).
+
     Args:
         model: the graph, or the bytes of :meth:`Graph.to_bytes`.
         outputs: inner tensors that :meth:`run` gives besides the graph's outputs.
@@ -62,7 +67,8 @@ class Session:
         lower: whether int8 activations run as uint8.
 
     Raises:
-        SimulationError: ONNX Runtime does not take the graph; names the node.
+        SimulationError: ONNX Runtime does not take the graph, or a custom operator of it has no
+            compute; names the node.
         GraphError: ``outputs`` names what the graph does not have.
         UsageError: an unknown ``level`` or fewer than one thread.
     """
@@ -84,7 +90,11 @@ class Session:
             )
         if threads < 1:
             raise UsageError(f"A session runs on at least one thread, not {threads}.")
-        self._graph = _typed(Graph.from_bytes(model) if isinstance(model, bytes) else model)
+        graph = Graph.from_bytes(model) if isinstance(model, bytes) else model
+        self._custom = has_custom(graph)
+        if self._custom:
+            require_compute(graph)
+        self._graph = _typed(graph)
         self._lowered = separate_weights(lower_for_runtime(self._graph) if lower else self._graph)
         self._threads = threads
         self._level = level
@@ -124,7 +134,7 @@ class Session:
         Raises:
             UsageError: feeds that do not fit the inputs.
             GraphError: an unknown name in ``outputs``.
-            SimulationError: ONNX Runtime failed; names the node.
+            SimulationError: ONNX Runtime or a custom operator failed; names the node.
         """
         arrays = check_feeds(feeds, self._inputs)
         if outputs is None and self._direct:
@@ -162,6 +172,11 @@ class Session:
         graph, fetches = self._lowered, {name: Fetch(name) for name in names}
         if not {*names} <= {spec.name for spec in self._graph.outputs}:
             graph, fetches = expose(self._graph, self._lowered, names)
+        if self._custom:
+            return _Plan(SegmentedRun(graph, self._load, optimised_model), fetches)
+        return _Plan(self._load(graph.to_bytes(), optimised_model), fetches)
+
+    def _load(self, data: bytes, optimised_model: Path | None) -> Runs:
         options = ort.SessionOptions()
         options.intra_op_num_threads = self._threads
         options.inter_op_num_threads = 1
@@ -171,10 +186,9 @@ class Session:
         options.add_session_config_entry("session.x64quantprecision", "1")
         if optimised_model is not None:
             options.optimized_model_filepath = str(optimised_model)
-        data = graph.to_bytes()
         with simulation_errors():
-            session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        return _Plan(session, fetches)
+            session: Runs = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        return session
 
 
 def _typed(graph: Graph) -> Graph:

@@ -1,6 +1,7 @@
 """The graph: form, checks, views, differences, and the quantization parameters that go with it."""
 
 from engine.graph.ir.constants import IR_VERSION, OPSET, ORIGIN, STANDARD_DOMAINS
+from engine.graph.ir.custom import CustomOperator, CustomOperators, adopt, from_class, is_custom
 from engine.graph.ir.diff import GraphDiff, NodeChange, ValueChange, diff
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames, name_everything
@@ -18,6 +19,8 @@ __all__ = [
     "ORIGIN",
     "QUANT_DTYPES",
     "STANDARD_DOMAINS",
+    "CustomOperator",
+    "CustomOperators",
     "Graph",
     "GraphDiff",
     "NodeChange",
@@ -26,13 +29,16 @@ __all__ = [
     "TensorSpec",
     "UniqueNames",
     "ValueChange",
+    "adopt",
     "constant_of",
     "describe",
     "diff",
     "dtype_name",
+    "from_class",
     "graph_view",
     "infer_model",
     "infer_shapes",
+    "is_custom",
     "name_everything",
     "node_detail",
     "skeleton",

@@ -17,6 +17,7 @@ from google.protobuf.message import (  # type: ignore[import-untyped, unused-ign
 
 from engine.base.errors import GraphError
 from engine.base.text import did_you_mean, printable
+from engine.graph.ir.custom import CustomOperators, attach, operators_of
 from engine.graph.ir.naming import name_everything
 from engine.graph.ir.spec import TensorSpec, constant_of, spec_of
 
@@ -75,7 +76,11 @@ class Graph:
 
     @classmethod
     def from_proto(
-        cls, proto: onnx.ModelProto, weights: Mapping[str, onnx.TensorProto] | None = None
+        cls,
+        proto: onnx.ModelProto,
+        weights: Mapping[str, onnx.TensorProto] | None = None,
+        *,
+        operators: CustomOperators | None = None,
     ) -> Graph:
         """Take a protobuf model; its tensors are shared, not copied.
 
@@ -83,6 +88,7 @@ class Graph:
             proto: the model.
             weights: initializers by the names of inputs of ``proto``, as
                 :func:`engine.graph.ir.skeleton.strip_weights` took them out.
+            operators: the classes of its custom operators, which no file holds.
 
         Raises:
             GraphError: the protobuf is no graph (dangling or doubly defined values, bad tensors).
@@ -91,6 +97,7 @@ class Graph:
             with no_collection():
                 model = ir.from_proto(proto)
                 _attach(model.graph, weights or {})
+                attach(model, operators)
                 return cls(model)
         except (ir.serde.SerdeError, ValueError, TypeError, KeyError) as error:
             root: BaseException = error
@@ -103,13 +110,13 @@ class Graph:
             ) from error
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Graph:
-        """Read :meth:`to_bytes`.
+    def from_bytes(cls, data: bytes, *, operators: CustomOperators | None = None) -> Graph:
+        """Read :meth:`to_bytes`; ``operators`` as of :meth:`from_proto`.
 
         Raises:
             GraphError: ``data`` is not a serialised ONNX model.
         """
-        return cls.from_proto(parse_proto(data))
+        return cls.from_proto(parse_proto(data), operators=operators)
 
     def to_proto(self) -> onnx.ModelProto:
         """The graph as a protobuf message, with types and shapes of all values that have them."""
@@ -136,8 +143,14 @@ class Graph:
         """A graph of its own that shares only the (immutable) tensors of constants."""
         with no_collection():
             clone = self.model.clone()
+            clone.meta.update(self.model.meta)
             _own_types(clone.graph)
             return Graph(clone)
+
+    @property
+    def operators(self) -> CustomOperators:
+        """The classes of the graph's custom operators; copies have them, serialised forms not."""
+        return operators_of(self.model)
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:

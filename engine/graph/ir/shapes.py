@@ -10,7 +10,9 @@ from onnx_ir import serde
 
 from engine.base.errors import GraphError
 from engine.base.text import printable
-from engine.graph.ir.constants import OPSET
+from engine.graph.ir.constants import OPSET, STANDARD_DOMAINS
+from engine.graph.ir.custom import CustomOperators, is_custom, operators_of
+from engine.graph.ir.custom_shapes import infer_custom
 from engine.graph.ir.dataflow import complete_shapes, has_open_shapes
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.skeleton import skeleton
@@ -35,13 +37,16 @@ def infer_shapes(graph: Graph, *, refresh: bool = False) -> Graph:
 
 def infer_model(model: ir.Model, *, refresh: bool = False) -> None:
     """:func:`infer_shapes` in place, for passes that own their model."""
+    operators = operators_of(model)
     if refresh:
         for node in model.graph:
+            if is_custom(node) and not _can_tell(operators, node.op_type):
+                continue  # nobody could say them again
             for value in node.outputs:
                 value.shape = None
                 if not value.is_graph_output():
                     value.type = None
-    inferred = infer_proto(skeleton(model)).graph
+    inferred = infer_proto(skeleton(model), operators).graph
     known = {info.name: info for info in inferred.value_info}
     known.update((info.name, info) for info in inferred.output)
     for node in model.graph:
@@ -54,12 +59,32 @@ def infer_model(model: ir.Model, *, refresh: bool = False) -> None:
             value.shape = shape if shape is not None else value.shape
 
 
-def infer_proto(proto: onnx.ModelProto) -> onnx.ModelProto:
+def _can_tell(operators: CustomOperators, op_type: str) -> bool:
+    operator = operators.get(op_type)
+    return operator is not None and operator.shape_infer is not None
+
+
+def infer_proto(
+    proto: onnx.ModelProto, operators: CustomOperators | None = None
+) -> onnx.ModelProto:
     """ONNX shape inference with types checked and constants propagated, on a protobuf model.
 
+    Args:
+        proto: the model.
+        operators: classes of custom operators, asked for what their nodes give, in the nodes'
+            order, where the model does not say it.
+
     Raises:
-        GraphError: an operator does not accept the types or shapes of its inputs; names the node.
+        GraphError: an operator does not accept the types or shapes of its inputs, or the code of a
+            custom operator failed; names the node.
     """
+    inferred = _infer_standard(proto)
+    if operators and any(is_custom(node) for node in proto.graph.node):
+        return infer_custom(inferred, operators, _infer_standard)
+    return inferred
+
+
+def _infer_standard(proto: onnx.ModelProto) -> onnx.ModelProto:
     try:
         inferred = onnx.shape_inference.infer_shapes(
             proto, check_type=True, strict_mode=True, data_prop=True
@@ -70,7 +95,11 @@ def infer_proto(proto: onnx.ModelProto) -> onnx.ModelProto:
             cause="A tensor has a shape or type that its operator does not take.",
             remedy="Check the sizes given for the inputs, then how the model was exported.",
         ) from error
-    pinned = all(entry.version == OPSET for entry in inferred.opset_import)
+    pinned = all(
+        entry.version == OPSET
+        for entry in inferred.opset_import
+        if entry.domain in STANDARD_DOMAINS
+    )
     if pinned and has_open_shapes(inferred.graph):
         complete_shapes(inferred)
     return inferred

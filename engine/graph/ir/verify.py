@@ -10,7 +10,8 @@ import onnx_ir as ir
 
 from engine.base.errors import GraphError
 from engine.base.text import printable
-from engine.graph.ir.constants import IR_VERSION, OPSET, STANDARD_DOMAINS
+from engine.graph.ir.constants import IR_VERSION, OPSET
+from engine.graph.ir.custom import custom_names, is_custom, operators_of
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_proto
 from engine.graph.ir.skeleton import skeleton
@@ -22,7 +23,9 @@ __all__ = ["check_channels", "check_proto", "verify"]
 def verify(graph: Graph) -> None:
     """Check every rule; linear in the number of nodes and values.
 
-    The rules: pinned opset and IR version, standard operators only, no functions, no subgraphs,
+    The rules: pinned opset and IR version, no functions, no subgraphs, custom operators only of
+    domains that the model imports and by names that are not ONNX's (the importers refuse those
+    that nobody registered; a graph from a container holds no code, so that none need be here),
     unique names of nodes and values, every value computed before it is read, initializers with a
     tensor of their own type and shape and not among the inputs, outputs that exist; then ONNX's
     checker (operators, attributes, number of inputs) and its inference of types and shapes.
@@ -35,7 +38,7 @@ def verify(graph: Graph) -> None:
         rule(model)
     proto = skeleton(model)
     check_proto(proto)
-    infer_proto(proto)
+    infer_proto(proto, operators_of(model))
 
 
 def _broken(what: str) -> GraphError:
@@ -67,14 +70,19 @@ def _nodes(model: ir.Model) -> None:
         if node.name in seen:
             raise _broken(f"Two nodes are named {_name(node.name)}.")
         seen.add(node.name)
-        if node.domain not in STANDARD_DOMAINS:
-            raise _broken(
-                f"Node {_name(node.name)} has the operator {node.domain}:{node.op_type}, "
-                "which is not ONNX's."
-            )
+        if is_custom(node):
+            _custom(model, node)
         for attribute in node.attributes.values():
             if attribute.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS):
                 raise _broken(f"Node {_name(node.name)} ({node.op_type}) has a subgraph.")
+
+
+def _custom(model: ir.Model, node: ir.Node) -> None:
+    where = f"Node {_name(node.name)} has the operator {node.domain}:{node.op_type}"
+    if node.domain not in model.opset_imports:
+        raise _broken(f"{where}, which is not ONNX's, of a domain that the model does not import.")
+    if not custom_names(node.op_type):
+        raise _broken(f"{where}, which is not ONNX's but has the name of one of ONNX's.")
 
 
 def _values(model: ir.Model) -> None:

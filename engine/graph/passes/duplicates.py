@@ -12,6 +12,7 @@ from collections.abc import Hashable
 
 import onnx_ir as ir
 
+from engine.graph.ir import is_custom
 from engine.graph.passes.base import Pass
 from engine.graph.passes.editor import Editor
 from engine.graph.passes.match import operators
@@ -57,7 +58,8 @@ class CommonSubexpressions(Pass):
 
 
 def _key(node: ir.Node, contents: dict[ir.Value, Hashable]) -> Hashable | None:
-    if node.op_type in _RANDOM:
+    # a user's code may give something else each time
+    if node.op_type in _RANDOM or is_custom(node):
         return None
     attributes = []
     for name in sorted(node.attributes):
