@@ -1,0 +1,161 @@
+"""Darknet's ``.cfg`` text: sections of ``key=value`` lines, read as darknet reads them.
+
+After ``read_cfg`` (src/parser.c) and ``option_list.c`` of AlexeyAB's darknet: every blank of a line
+is dropped, a line that starts with ``#`` or ``;`` is a comment, of a repeated key the first counts,
+and a number ends where its digits end (``atoi``, ``atof``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from engine.base.errors import SourceModelError
+from engine.base.findings import Finding
+from engine.base.text import printable
+
+__all__ = ["Config", "Section", "read_cfg"]
+
+MAX_BYTES = 16 << 20
+MAX_SECTIONS = 4096
+_MAX_NUMBERS = 4096
+_INTEGER = re.compile(r"[+-]?\d{1,18}")
+_REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+_BLANKS = str.maketrans("", "", " \t\r\n")
+
+
+@dataclass
+class Section:
+    """One section: its type without brackets, the line it starts at, and its options."""
+
+    type: str
+    line: int
+    options: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+
+    def text(self, key: str, default: str) -> str:
+        """The text of an option."""
+        return self.options.get(key, default)
+
+    def integer(self, key: str, default: int) -> int:
+        """An option as a whole number.
+
+        Raises:
+            SourceModelError: its value does not begin with one.
+        """
+        return (
+            int(self._number(key, _INTEGER, self.options[key])) if key in self.options else default
+        )
+
+    def real(self, key: str, default: float) -> float:
+        """An option as a number.
+
+        Raises:
+            SourceModelError: its value does not begin with one.
+        """
+        return (
+            float(self._number(key, _REAL, self.options[key])) if key in self.options else default
+        )
+
+    def flag(self, key: str) -> bool:
+        """Whether an option is there and not 0."""
+        return self.real(key, 0) != 0
+
+    def integers(self, key: str) -> tuple[int, ...]:
+        """The whole numbers of a list; empty where there is no such option."""
+        return tuple(int(self._number(key, _INTEGER, item)) for item in self._items(key))
+
+    def reals(self, key: str) -> tuple[float, ...]:
+        """The numbers of a list; empty where there is no such option."""
+        return tuple(float(self._number(key, _REAL, item)) for item in self._items(key))
+
+    def _items(self, key: str) -> Iterator[str]:
+        items = self.options.get(key, "").partition("#")[0].split(",", _MAX_NUMBERS)
+        if len(items) > _MAX_NUMBERS:
+            raise SourceModelError(
+                f"Line {self.lines[key]} lists more than {_MAX_NUMBERS} numbers.",
+                remedy="Check that this is the right file.",
+            )
+        return (item for item in items if item)
+
+    def _number(self, key: str, pattern: re.Pattern[str], value: str) -> str:
+        found = pattern.match(value)
+        if found is None:
+            raise SourceModelError(
+                f"Line {self.lines[key]}: {printable(f'{key}={value}', 120)} is no number.",
+                cause="A typing error, or a comment on the same line as the value.",
+                remedy="Correct the line.",
+            )
+        return found[0]
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole file: ``[net]``, the layers in order, and what was noticed."""
+
+    net: Section
+    layers: tuple[Section, ...]
+    findings: tuple[Finding, ...]
+
+
+def read_cfg(data: bytes, name: str) -> Config:
+    """Read the bytes of a ``.cfg`` file.
+
+    Raises:
+        SourceModelError: no sections, the first is not ``[net]``, or more of them than networks
+            have.
+    """
+    sections: list[Section] = []
+    findings: list[Finding] = []
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    for number, raw in enumerate(text.split("\n"), start=1):
+        line = raw.translate(_BLANKS)
+        if not line or line[0] in "#;":
+            continue
+        if line[0] == "[":
+            sections.append(Section(line.removeprefix("[").removesuffix("]"), number))
+        elif not sections:
+            raise SourceModelError(
+                f"Line {number} of {name} stands before the first section: {printable(line, 60)}.",
+                remedy="Begin the file with [net].",
+            )
+        else:
+            note = _option(sections[-1], line, number)
+            if note:
+                findings.append(_noticed(name, number, note))
+        if len(sections) > MAX_SECTIONS:
+            raise SourceModelError(
+                f"{name} has more than {MAX_SECTIONS} sections.",
+                remedy="Check that this is the right file.",
+            )
+    if not sections or sections[0].type not in ("net", "network"):
+        found = f"begins with [{printable(sections[0].type, 60)}]" if sections else "has no section"
+        raise SourceModelError(
+            f"{name} {found}; a Darknet configuration begins with [net].",
+            remedy="Check that this is the right file.",
+        )
+    if len(sections) == 1:
+        raise SourceModelError(f"{name} has no layers.", remedy="Check that the file is whole.")
+    return Config(sections[0], tuple(sections[1:]), tuple(findings[:50]))
+
+
+def _option(section: Section, line: str, number: int) -> str:
+    """Take one ``key=value`` line into a section; what is odd about it, or nothing."""
+    key, equals, value = line.partition("=")
+    if not equals or not value:
+        return f"{printable(line, 60)} has no value; it is ignored, as darknet does"
+    if key in section.options:
+        if section.options[key] == value:
+            return ""
+        return (
+            f"{printable(key, 60)} is repeated; the first value counts, "
+            f"{printable(section.options[key], 60)}, as in darknet"
+        )
+    section.options[key] = value
+    section.lines[key] = number
+    return ""
+
+
+def _noticed(name: str, number: int, note: str) -> Finding:
+    return Finding("cfg-line", "warning", f"{name}, line {number}", f"Line {number}: {note}.")

@@ -1,0 +1,246 @@
+"""A whole network of Darknet: every layer planned, named and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from engine.base.findings import Finding
+from engine.base.text import did_you_mean, printable
+from engine.frontends.darknet.cfg import Config, Section
+from engine.frontends.darknet.heads import HEADS
+from engine.frontends.darknet.layers import COMPUTING
+from engine.frontends.darknet.plan import Net, Plan, Shape, UnknownShapeError, check_shape, refuse
+from engine.frontends.darknet.routes import COMBINING
+from engine.frontends.source import LoadOptions
+
+__all__ = ["INPUT_NAME", "LAYERS", "Network", "layer_name", "plan_network"]
+
+INPUT_NAME = "data"
+LAYERS = COMPUTING | COMBINING | HEADS
+"""Layer type -> the function that plans it."""
+
+# other words for a type (string_to_layer_type of parser.c)
+_ALIASES = {
+    "conv": "convolutional",
+    "conn": "connected",
+    "max": "maxpool",
+    "local_avg": "local_avgpool",
+    "avg": "avgpool",
+    "soft": "softmax",
+    "silence": "empty",
+    "reorg_old": "reorg",
+}
+_SHORT = {"convolutional": "conv", "Gaussian_yolo": "gaussian_yolo"}
+_OTHER_TYPES = {
+    "lrn": "local response normalisation as darknet computes it has no operator",
+    "normalization": "local response normalisation as darknet computes it has no operator",
+    "local": "its kernels differ from place to place (YOLOv1)",
+    "detection": "the head of YOLOv1 is not converted",
+    "rnn": "recurrent layers are not converted",
+    "gru": "recurrent layers are not converted",
+    "lstm": "recurrent layers are not converted",
+    "crnn": "recurrent layers are not converted",
+    "conv_lstm": "recurrent layers are not converted",
+    "history": "layers with a memory between pictures are not converted",
+}
+_REFUSED_FLAGS = {
+    "binary": "its weights are binary",
+    "xnor": "it computes in bits (XNOR)",
+    "antialiasing": "its antialiasing blurs the output",
+    "sway": "its kernels are deformed",
+    "rotate": "its kernels are deformed",
+    "stretch": "its kernels are deformed",
+    "stretch_sway": "its kernels are deformed",
+    "coordconv": "it adds coordinates (coordconv)",
+    "maxpool_zero_nonmax": "it zeroes what is not a maximum",
+    "dontload": "dontload=1: darknet would leave its weights random",
+    "dontloadscales": "dontloadscales=1: darknet would leave its scales at random",
+}
+_MAX_BATCH = 1024
+
+
+@dataclass(frozen=True)
+class Network:
+    """Every layer of a file.
+
+    Attributes:
+        net: input, options, and the plans of the layers; None where one was refused.
+        names: of the layers, which are the names of their outputs too.
+        refused: layer -> why.
+        batch: pictures at once.
+        findings: what was noticed.
+    """
+
+    net: Net
+    names: tuple[str, ...]
+    refused: dict[int, UnsupportedOperatorError]
+    batch: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of the network's input, with the batch."""
+        shape = self.net.shape[:1] if self.net.flat_input else self.net.shape
+        return (self.batch, *shape)
+
+    def ends(self) -> list[int]:
+        """The layers that the network's outputs are: heads, and the last layer if it is none."""
+        plans = self.net.plans
+        heads = [i for i, plan in enumerate(plans) if plan is not None and plan.kind == "head"]
+        last = len(plans) - 1
+        while last > 0 and (plan := plans[last]) is not None and plan.kind == "training":
+            last -= 1
+        return heads if last in heads else [*heads, last]
+
+    def needed(self, ends: Sequence[int]) -> set[int]:
+        """The layers that some layers need, themselves too."""
+        found: set[int] = set()
+        waiting = [index for index in ends if index >= 0]
+        while waiting:
+            index = waiting.pop()
+            plan = self.net.plans[index]
+            if index in found or plan is None:
+                continue
+            found.add(index)
+            waiting += [source for source in plan.sources if source >= 0]
+            if plan.owner is not None:
+                waiting.append(plan.owner)
+        return found
+
+
+def layer_name(section: Section, index: int) -> str:
+    """``conv_0``: the type and the number of a layer, which also names its output."""
+    kind = _ALIASES.get(section.type, section.type)
+    return f"{_SHORT.get(kind, printable(kind, 60))}_{index}"
+
+
+def plan_network(config: Config, options: LoadOptions, name: str, *, strict: bool) -> Network:
+    """Plan every layer.
+
+    Args:
+        config: the sections.
+        options: of the load: sizes, epsilon, whether heads are decoded.
+        name: of the file, for errors.
+        strict: whether the first layer that is refused ends it.
+
+    Raises:
+        SourceModelError: no size of the input, or a layer whose text is faulty.
+        UnsupportedOperatorError: ``strict``, and a layer is refused.
+    """
+    batch, shape, flat = _input(config.net, options, name)
+    net = Net(shape, flat, options.darknet_epsilon, options.darknet_decode)
+    refused: dict[int, UnsupportedOperatorError] = {}
+    for index, section in enumerate(config.layers):
+        net.sections.append(section)
+        try:
+            plan: Plan | None = _planned(section, net)
+        except UnknownShapeError:
+            plan = None
+        except UnsupportedOperatorError as error:
+            plan = None
+            refused[index] = _named(section, index, error, name)
+            if strict:
+                raise refused[index] from error
+        except SourceModelError as error:
+            raise SourceModelError(
+                f"{name}: {error.what}", cause=error.cause, remedy=error.remedy
+            ) from error
+        net.plans.append(plan)
+    names = tuple(layer_name(section, index) for index, section in enumerate(config.layers))
+    return Network(net, names, refused, batch, (*config.findings, *_notes(config.net, name)))
+
+
+def _planned(section: Section, net: Net) -> Plan:
+    kind = _ALIASES.get(section.type, section.type)
+    planner = LAYERS.get(kind)
+    if planner is None:
+        why = _OTHER_TYPES.get(kind)
+        refuse(why or f"the type is unknown. {did_you_mean(kind, LAYERS)}".rstrip())
+    for key, reason in _REFUSED_FLAGS.items():
+        if section.flag(key):
+            refuse(reason)
+    plan = planner(section, net)
+    check_shape(plan.shape)
+    return plan
+
+
+def _named(
+    section: Section, index: int, error: UnsupportedOperatorError, name: str
+) -> UnsupportedOperatorError:
+    where = f"layer {index} [{printable(section.type, 60)}], line {section.line} of {name}"
+    remedy = (
+        f"Cut the network before it: outputs: ['{INPUT_NAME}']."
+        if index == 0
+        else "Cut the network before it with 'outputs', naming layers such as conv_"
+        f"{index - 1} (type and number)."
+    )
+    return UnsupportedOperatorError(
+        f"Operator {printable(section.type, 60)} ({where}) is not supported: {error.what}.",
+        remedy=remedy if index else "Take another network.",
+    )
+
+
+def _input(net: Section, options: LoadOptions, name: str) -> tuple[int, Shape, bool]:
+    """Batch, shape, and whether the input has no height and width."""
+    if options.input_initial_val is not None and any(
+        value is not None for value in options.input_initial_val
+    ):
+        raise SourceModelError(
+            "A Darknet network has one input, which cannot become a constant.",
+            remedy="Leave 'input_initial_val' out.",
+        )
+    sizes = options.input_size_list
+    cut = options.inputs is not None and options.inputs != (INPUT_NAME,)
+    if sizes is not None and not cut:
+        return _given(sizes)
+    c, h, w = (net.integer(key, 0) for key in ("channels", "height", "width"))
+    inputs = net.integer("inputs", 0)
+    if inputs > 0 and not (c and h and w):
+        check_shape((inputs,))
+        return 1, (inputs, 1, 1), True
+    missing = [key for key, value in (("channels", c), ("height", h), ("width", w)) if value < 1]
+    if missing:
+        raise SourceModelError(
+            f"[net] of {name} gives no {' and no '.join(missing)}.",
+            cause="Darknet does not run such a file either; it was shortened, or is of another "
+            "program.",
+            remedy="Add it (pictures have channels=3), or give 'input_size_list', for example "
+            "[[1, 3, 416, 416]].",
+        )
+    check_shape((c, h, w))
+    return 1, (c, h, w), False
+
+
+def _given(sizes: Sequence[Sequence[int]]) -> tuple[int, Shape, bool]:
+    numbers = [int(n) for n in sizes[0]] if len(sizes) == 1 and sizes[0] is not None else []
+    if len(numbers) == 3:
+        numbers = [1, *numbers]
+    flat = len(numbers) == 2
+    if not (flat or len(numbers) == 4) or min(numbers) < 1 or numbers[0] > _MAX_BATCH:
+        raise SourceModelError(
+            f"The input_size_list {[list(size) for size in sizes][:4]} does not fit a Darknet "
+            "network.",
+            cause="It has one input: batch, channels, height, width.",
+            remedy="Write it as [[1, 3, 416, 416]].",
+        )
+    shape = (numbers[1], 1, 1) if flat else (numbers[1], numbers[2], numbers[3])
+    check_shape(shape)
+    return numbers[0], shape, flat
+
+
+def _notes(net: Section, name: str) -> list[Finding]:
+    if not net.flag("letter_box"):
+        return []
+    return [
+        Finding(
+            code="letter-box",
+            severity="info",
+            where=f"{name}, [net]",
+            what="The network was trained on letterboxed pictures (letter_box=1).",
+            cause="Darknet then fits pictures into the input with their proportions, and fills "
+            "the rest with grey (0.5).",
+            remedy="Prepare pictures the same way ('fit' in the preprocessing).",
+        )
+    ]
