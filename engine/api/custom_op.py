@@ -1,4 +1,4 @@
-"""What a user's class of a custom operator may call: the vendor's ``rknn.api.custom_op``.
+"""Custom operators in scripts: the vendor's ``rknn.api.custom_op``, and what ``RKNN`` registers.
 
 A script for the vendor's toolkit says ``from rknn.api.custom_op import get_node_attr``; here it is
 ``from engine.api.custom_op import get_node_attr`` (docs/custom-operators.md).
@@ -6,14 +6,18 @@ A script for the vendor's toolkit says ``from rknn.api.custom_op import get_node
 
 from __future__ import annotations
 
+import inspect
+import logging
+from pathlib import Path
 from typing import Any
 
 import onnx
 
 from engine.base.errors import UsageError
 from engine.base.text import did_you_mean, printable
+from engine.graph.ir.custom import CustomOperators, custom_names, from_class
 
-__all__ = ["get_node_attr"]
+__all__ = ["get_node_attr", "registered", "registered_package"]
 
 
 def get_node_attr(node: onnx.NodeProto, name: str) -> Any:
@@ -51,3 +55,54 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     except TypeError:
         return value
+
+
+def registered(
+    operators: CustomOperators | None, given: Any, log: logging.Logger
+) -> CustomOperators:
+    """The operators with one more, of ``reg_custom_op``.
+
+    A class with nothing but the ``op_type`` of an ONNX operator is taken and changes nothing: the
+    vendor's way to say that a board computes that operator by the user's code. Its meaning stays.
+
+    Raises:
+        UsageError: the class does not fit.
+    """
+    known = operators if operators is not None else CustomOperators()
+    if _only_placed(given):
+        log.warning("reg_custom_op: %s is simulated as ONNX says it.", printable(given.op_type))
+        return known
+    operator = from_class(given)
+    if operator.op_type in known:
+        log.warning("reg_custom_op: %s replaces an earlier one.", operator.origin)
+    return known.replaced(operator)
+
+
+def _only_placed(given: Any) -> bool:
+    cls = given if inspect.isclass(given) else type(given)
+    op_type = getattr(cls, "op_type", None)
+    has_code = hasattr(cls, "shape_infer") or hasattr(cls, "compute")
+    return isinstance(op_type, str) and bool(op_type) and not has_code and not custom_names(op_type)
+
+
+def registered_package(
+    operators: CustomOperators | None, path: Path, log: logging.Logger
+) -> CustomOperators:
+    """The operators with the opaque one of an ``.rknnop``, of ``register_op``.
+
+    Raises:
+        ContainerError: the package cannot be read.
+    """
+    from engine.jobs.custom import operator_of_package
+
+    known = operators if operators is not None else CustomOperators()
+    operator = operator_of_package(path)
+    if operator is None:
+        log.warning("register_op: %s is for an operator that is simulated as ONNX says it.", path)
+        return known
+    if operator.op_type in known:
+        return known  # a class knows more than a package
+    log.warning(
+        "register_op: %s of %s is opaque: it does not run here.", operator.op_type, operator.origin
+    )
+    return known.replaced(operator)

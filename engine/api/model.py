@@ -14,7 +14,7 @@ from engine.jobs.runner import Runnable
 from engine.recipe import Recipe, portable_values
 
 if TYPE_CHECKING:
-    from engine.graph.ir import QuantParams
+    from engine.graph.ir import CustomOperators, QuantParams
     from engine.jobs.pipeline import Pipeline
 
 __all__ = ["RunningModel"]
@@ -44,13 +44,20 @@ class RunningModel:
         return cls(Runnable.of_build(pipeline), preprocess, swaps)
 
     @classmethod
-    def of_container(cls, path: Path, generation: int) -> RunningModel:
+    def of_container(
+        cls, path: Path, generation: int, operators: CustomOperators | None = None
+    ) -> RunningModel:
         """A container; what generation 1 calls reorder is in its recipe as the pictures' swap.
+
+        Args:
+            path: of the container.
+            generation: whose rules hold.
+            operators: custom operators that a script registered.
 
         Raises:
             ContainerError: it cannot be read.
         """
-        runnable = Runnable.of_container(path)
+        runnable = Runnable.of_container(path, operators)
         values = portable_values(runnable.recipe)
         values.pop("model", None)
         recipe = Recipe.from_values({k: v for k, v in values.items() if k != "dataset"})

@@ -22,6 +22,7 @@ from engine.report import CONTAINER_NOTE, summary_text
 if TYPE_CHECKING:
     from engine.api.configuration import Configuration
     from engine.api.model import RunningModel
+    from engine.graph.ir.custom import CustomOperators
     from engine.jobs.pipeline import Pipeline
 
 __all__ = ["RKNN"]
@@ -34,11 +35,9 @@ _LATER = dict.fromkeys(
         "hybrid_quantization_step1",
         "hybrid_quantization_step2",
         "export_rknn_sync_model",
-        "register_op",
         "list_support_target_platform",
         "export_rknn_precompile_model",
         "export_encrypted_rknn_model",
-        "reg_custom_op",
         "codegen",
     ),
     "It comes in a later version.",
@@ -90,6 +89,7 @@ class RKNN(Loading):
         self._container: bytes | None = None
         self._loaded: Path | None = None
         self._running: RunningModel | None = None
+        self._operators: CustomOperators | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name not in _LATER:
@@ -139,6 +139,28 @@ class RKNN(Loading):
         self._config, self._config_refused = made, False
         return None
 
+    @answering(-1)
+    def reg_custom_op(self, custom_op: Any) -> int:
+        """Register a class with ``op_type``, ``shape_infer`` and ``compute`` for the nodes of that
+        name; before the model is loaded. A second class of the same name replaces the first.
+        """
+        from engine.api.custom_op import registered
+
+        self._operators = registered(self._operators, custom_op, self._log)
+        return 0
+
+    @answering(None)
+    def register_op(self, op_path: Any) -> None:
+        """Register an operator package (.rknnop) of generation 1, before the model is loaded.
+
+        The operator is opaque: it is shown and kept, and does not run here unless a class for it is
+        registered too (``reg_custom_op``). Returns nothing; an error is in the log.
+        """
+        from engine.api.custom_op import registered_package
+
+        path = Path(path_text(op_path, "op_path"))
+        self._operators = registered_package(self._operators, path, self._log)
+
     def _load(self, values: dict[str, Any], initial: Any = None) -> int:
         self._forget()
         self._source = {name: value for name, value in values.items() if value is not None}
@@ -168,8 +190,10 @@ class RKNN(Loading):
         return Pipeline(
             Recipe.from_values({k: v for k, v in values.items() if v is not None}, Path.cwd()),
             reporter=CallbackReporter(self._on_event),
-            cache=StageCache(),
+            # what the classes of a script compute is in no key
+            cache=None if self._operators else StageCache(),
             generation=self.generation,
+            operators=self._operators,
             initial_values=None
             if given is None
             else [None if v is None else np.asarray(v) for v in given],
@@ -288,7 +312,9 @@ class RKNN(Loading):
             reorder = self._config.reorder if self._config else None
             self._running = RunningModel.of_build(self._build, reorder)
         elif self._loaded is not None:
-            self._running = RunningModel.of_container(self._loaded, self.generation)
+            self._running = RunningModel.of_container(
+                self._loaded, self.generation, self._operators
+            )
         else:
             raise UsageError(
                 "There is nothing to run.", remedy="Call build or load_rknn before init_runtime."
@@ -355,5 +381,5 @@ class RKNN(Loading):
     def release(self) -> None:
         """Forget the model and close the log file."""
         self._forget()
-        self._config = None
+        self._config = self._operators = None
         close_log(self._log)

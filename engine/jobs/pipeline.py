@@ -39,6 +39,7 @@ from engine.recipe import Recipe, portable, stage_key
 if TYPE_CHECKING:
     from engine.dataset import Dataset, SampleStream
     from engine.frontends.loaded import Loaded
+    from engine.graph.ir.custom import CustomOperators
 
 __all__ = ["BUILD_STAGES", "FLOAT_STAGES", "BuildResult", "Pipeline", "build"]
 
@@ -61,6 +62,8 @@ class Pipeline(StageRunner):
         stages: that this run is going to ask for, to number them in the events.
         generation: of the vendor's API whose reading of ambiguous npy shapes holds (1 or 2).
         initial_values: constants for inputs, in the place of the files of ``input_initial_val``.
+        operators: custom operators: those that the recipe names, or that a script registered.
+            Only the former are in the keys of stages: others must not meet a cache.
     """
 
     def __init__(
@@ -74,8 +77,10 @@ class Pipeline(StageRunner):
         stages: Sequence[str] | None = None,
         generation: int = 2,
         initial_values: Sequence[np.ndarray | None] | None = None,
+        operators: CustomOperators | None = None,
     ) -> None:
         self.recipe = recipe
+        self.operators = operators
         self.generation = generation
         self._initial_values = initial_values
         super().__init__(
@@ -101,7 +106,7 @@ class Pipeline(StageRunner):
     @cached_property
     def source(self) -> RecipeSource:
         """The source model's files."""
-        return RecipeSource(self.recipe, self._initial_values)
+        return RecipeSource(self.recipe, self._initial_values, self.operators)
 
     @property
     def model_path(self) -> Path:
@@ -134,7 +139,9 @@ class Pipeline(StageRunner):
             "load",
             self._load_key,
             self._load,
-            lambda key, files: LoadedModel.from_files(key, files, lambda: self._read().graph),
+            lambda key, files: LoadedModel.from_files(
+                key, files, lambda: self._read().graph, self.operators
+            ),
             self._still_there,
             weight=self.model_path.stat().st_size,
         )
@@ -166,7 +173,12 @@ class Pipeline(StageRunner):
         key = stage_key(
             self.recipe, "optimise", previous=self.loaded.key, extra=extra_of("optimise")
         )
-        return self.run_stage("optimise", key, self._optimise, OptimisedGraph.from_files)
+        return self.run_stage(
+            "optimise",
+            key,
+            self._optimise,
+            lambda key, files: OptimisedGraph.from_files(key, files, self.operators),
+        )
 
     def _optimise(self, key: str) -> OptimisedGraph:
         from engine.graph.passes import optimise
@@ -257,7 +269,12 @@ class Pipeline(StageRunner):
         key = stage_key(
             self.recipe, "quantize", previous=self.calibration.key, extra=extra_of("quantize")
         )
-        return self.run_stage("quantize", key, self._quantize, QuantizedGraph.from_files)
+        return self.run_stage(
+            "quantize",
+            key,
+            self._quantize,
+            lambda key, files: QuantizedGraph.from_files(key, files, self.operators),
+        )
 
     def _quantize(self, key: str) -> QuantizedGraph:
         from engine.quantize import quantize

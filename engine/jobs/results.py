@@ -15,6 +15,7 @@ from engine.jobs.source import CONVERTED
 if TYPE_CHECKING:
     from engine.frontends.loaded import SourceInfo
     from engine.graph.ir import Graph, QuantTable
+    from engine.graph.ir.custom import CustomOperators
     from engine.quantize import Observations
 
 __all__ = [
@@ -38,6 +39,7 @@ class GraphData:
         graph: the object.
         data: its bytes.
         again: makes the object anew, where neither of the others was kept.
+        operators: custom operators of the graph, which its bytes do not hold.
     """
 
     def __init__(
@@ -45,10 +47,12 @@ class GraphData:
         graph: Graph | None = None,
         data: bytes | None = None,
         again: Callable[[], Graph] | None = None,
+        operators: CustomOperators | None = None,
     ) -> None:
         self._graph = graph
         self._data = data
         self._again = again
+        self._operators = operators
 
     @cached_property
     def graph(self) -> Graph:
@@ -59,7 +63,7 @@ class GraphData:
             return self._again()
         from engine.graph.ir import Graph
 
-        return Graph.from_bytes(self._data or b"")
+        return Graph.from_bytes(self._data or b"", operators=self._operators)
 
     @cached_property
     def data(self) -> bytes:
@@ -100,7 +104,11 @@ class LoadedModel:
 
     @classmethod
     def from_files(
-        cls, key: str, files: Mapping[str, bytes], again: Callable[[], Graph]
+        cls,
+        key: str,
+        files: Mapping[str, bytes],
+        again: Callable[[], Graph],
+        operators: CustomOperators | None = None,
     ) -> LoadedModel:
         """From the cache; ``again`` loads a graph that is not there, should anybody ask for it."""
         from engine.frontends.loaded import SourceInfo
@@ -111,7 +119,7 @@ class LoadedModel:
         data = files.get("graph.onnx")
         return cls(
             key,
-            GraphData(again=again) if data is None else GraphData(data=data),
+            GraphData(again=again) if data is None else GraphData(data=data, operators=operators),
             SourceInfo(**source),
             _findings(facts["findings"]),
         )
@@ -138,10 +146,12 @@ class OptimisedGraph:
         return {"graph.onnx": self.graph.data, "log.json": _dump([asdict(n) for n in self.log])}
 
     @classmethod
-    def from_files(cls, key: str, files: Mapping[str, bytes]) -> OptimisedGraph:
+    def from_files(
+        cls, key: str, files: Mapping[str, bytes], operators: CustomOperators | None = None
+    ) -> OptimisedGraph:
         """From the cache."""
         log = tuple(PassNote(**note) for note in json.loads(files["log.json"]))
-        return cls(key, GraphData(data=files["graph.onnx"]), log)
+        return cls(key, GraphData(data=files["graph.onnx"], operators=operators), log)
 
 
 @dataclass(frozen=True)
@@ -194,14 +204,16 @@ class QuantizedGraph:
         }
 
     @classmethod
-    def from_files(cls, key: str, files: Mapping[str, bytes]) -> QuantizedGraph:
+    def from_files(
+        cls, key: str, files: Mapping[str, bytes], operators: CustomOperators | None = None
+    ) -> QuantizedGraph:
         """From the cache."""
         from engine.graph.ir import QuantTable
 
         facts = json.loads(files["facts.json"])
         return cls(
             key,
-            GraphData(data=files["graph.onnx"]),
+            GraphData(data=files["graph.onnx"], operators=operators),
             QuantTable.from_json(json.loads(files["table.json"])),
             tuple(LayerCoverage(**layer) for layer in facts["coverage"]),
             _findings(facts["findings"]),

@@ -14,6 +14,7 @@ from engine.graph.ir import Graph, QuantParams, TensorSpec
 from engine.jobs.pack import opened
 
 if TYPE_CHECKING:
+    from engine.graph.ir import CustomOperators
     from engine.jobs.pipeline import Pipeline
 
 __all__ = ["Runnable"]
@@ -72,14 +73,19 @@ class Runnable:
         return cls(done.key, name, True, graph, Session(graph), done.table)
 
     @classmethod
-    def of_container(cls, path: Path) -> Runnable:
+    def of_container(cls, path: Path, operators: CustomOperators | None = None) -> Runnable:
         """A container of ours.
+
+        Args:
+            path: of the container.
+            operators: its custom operators, whose code it does not hold.
 
         Raises:
             ContainerError: it is missing, foreign or corrupt.
+            SimulationError: it has a custom operator that is not among ``operators``.
         """
         found = opened(path)
-        graph = found.graph
+        graph = found.graph.with_operators(operators) if operators else found.graph
         return cls(
             found.sha256,
             found.name,

@@ -14,12 +14,15 @@ from engine.base.errors import OutputExistsError, UsageError
 from engine.base.events import ArtifactWritten, Reporter, StageFinished, StageStarted
 from engine.base.files import atomic_write, output_errors, refuse_existing
 from engine.base.text import printable
+from engine.jobs.confirmed import allowed_code
+from engine.jobs.custom import operators_of
 from engine.jobs.queries import text_of, whole_of
 from engine.jobs.warm import KEPT, pipeline_of, recipe_of
 from engine.report import CONTAINER_NOTE
 
 if TYPE_CHECKING:
     from engine.dataset import Preprocess
+    from engine.graph.ir import CustomOperators
     from engine.jobs.pipeline import Pipeline
     from engine.jobs.runner import Runnable
 
@@ -84,9 +87,12 @@ def _runnable(params: Mapping[str, Any], reporter: Reporter) -> tuple[Runnable, 
         if sniff(path).kind in ("rknn", "rknn_vendor"):
             from engine.jobs.pack import opened
 
+            operators = _operators_beside(params)
             key = f"run {opened(path).sha256}"
-            kept = KEPT.get(key) or Runnable.of_container(path)
-            KEPT.put(key, kept)
+            kept = None if operators else KEPT.get(key)
+            kept = kept or Runnable.of_container(path, operators)
+            if not operators:
+                KEPT.put(key, kept)
             values = portable_values(kept.recipe)
             values.pop("model", None)
             return kept, Preprocess.from_recipe(Recipe.from_values(values))
@@ -97,6 +103,12 @@ def _runnable(params: Mapping[str, Any], reporter: Reporter) -> tuple[Runnable, 
     kept = KEPT.get(key) or Runnable.of_build(pipeline)
     KEPT.put(key, kept)
     return kept, Preprocess.from_recipe(recipe)
+
+
+def _operators_beside(params: Mapping[str, Any]) -> CustomOperators:
+    """The custom operators that a request gives beside a container, which holds no code."""
+    named = {name: params[name] for name in ("custom_ops", "op_packages") if params.get(name)}
+    return operators_of(recipe_of({"recipe": named}), allowed=allowed_code())
 
 
 def _paths(params: Mapping[str, Any], name: str) -> list[Path]:

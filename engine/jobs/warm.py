@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.base.errors import RecipeError, UsageError
+from engine.base.errors import RecipeError, SourceModelError, UsageError
 from engine.base.events import Reporter
 from engine.jobs.cache import Memory, StageCache
+from engine.jobs.confirmed import allowed_code
+from engine.jobs.custom import operators_of
 from engine.jobs.pipeline import Pipeline
+from engine.jobs.results import LoadedModel
 from engine.options import OPTIONS
 from engine.recipe import Recipe
 
-__all__ = ["KEPT", "pipeline_of", "recipe_of"]
+__all__ = ["KEPT", "loaded_at_once", "pipeline_of", "recipe_of"]
 
 KEPT = Memory()
 """Results of stages and views, by key."""
@@ -46,9 +49,36 @@ def pipeline_of(
     refresh: bool = False,
     stages: tuple[str, ...] | None = None,
 ) -> Pipeline:
-    """The pipeline of a recipe over the worker's caches."""
+    """The pipeline of a recipe over the worker's caches.
+
+    Raises:
+        RecipeError: the recipe names no model, or Python that nobody allowed to run.
+    """
     if recipe.source.model is None:
         raise RecipeError("The recipe names no model.", remedy="Set model to a model file.")
     return Pipeline(
-        recipe, reporter=reporter, cache=StageCache(), memory=KEPT, refresh=refresh, stages=stages
+        recipe,
+        reporter=reporter,
+        cache=StageCache(),
+        memory=KEPT,
+        refresh=refresh,
+        stages=stages,
+        operators=operators_of(recipe, allowed=allowed_code()),
     )
+
+
+def loaded_at_once(pipeline: Pipeline) -> LoadedModel:
+    """The loaded model, for a query: nobody waits seconds for one.
+
+    Raises:
+        SourceModelError: another program has to convert the model first, which is a job.
+    """
+    if not pipeline.loads_at_once:
+        raise SourceModelError(
+            f"{pipeline.model_path.name} is not converted yet.",
+            cause="Models of TensorFlow and PyTorch are converted by their own framework, which "
+            "takes seconds.",
+            remedy="Convert it first (L in the workspace Model, `rknntui inspect --load`); a build "
+            "does it too.",
+        )
+    return pipeline.loaded

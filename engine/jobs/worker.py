@@ -32,6 +32,7 @@ from engine.base.errors import (
 from engine.base.events import Reporter
 from engine.base.folders import state_folder
 from engine.base.text import did_you_mean, printable
+from engine.jobs.confirmed import allowing
 from engine.jobs.memory import give_back
 from engine.jobs.protocol import LINE_LIMIT, Message, decode, encode
 from engine.jobs.record import JobRecorder, log_traceback, new_record
@@ -219,7 +220,9 @@ class _Server:
                     remedy=did_you_mean(method, known),
                 )
             function: Query = _resolve(home)
-            self._pipe.send({"id": number, "result": function(dict(message.get("params") or {}))})
+            params = dict(message.get("params") or {})
+            with allowing(params.get("allow_code")):
+                self._pipe.send({"id": number, "result": function(params)})
         except Exception as error:  # noqa: BLE001 - nobody else would tell the user
             self._pipe.send({"id": number, "error": _as_error(error).to_dict()})
 
@@ -256,7 +259,9 @@ class _Server:
         try:
             recorder.check_cancelled()
             function: JobFunction = _resolve(self._tasks[str(message["method"])])
-            result = function(dict(message.get("params") or {}), recorder)
+            params = dict(message.get("params") or {})
+            with allowing(params.get("allow_code")):
+                result = function(params, recorder)
             recorder.end("done", result=result)
             return {"result": result}
         except BaseException as error:  # noqa: BLE001 - nobody else would tell the user

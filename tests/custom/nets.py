@@ -27,7 +27,7 @@ class cstSoftmax:  # noqa: N801 - the manual's own example, 002:1685-1712
         tmp = np.exp(x - x_max)
         s = np.sum(tmp, axis=axis, keepdims=True)
         outputs = [tmp / s]
-        return outputs
+        return outputs  # noqa: RET504 - as the manual has it
 
 
 class DualResidual:

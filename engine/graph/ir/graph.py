@@ -147,6 +147,12 @@ class Graph:
             _own_types(clone.graph)
             return Graph(clone)
 
+    def with_operators(self, operators: CustomOperators) -> Graph:
+        """A copy that knows these custom operators."""
+        copy = self.copy()
+        attach(copy.model, operators)
+        return copy
+
     @property
     def operators(self) -> CustomOperators:
         """The classes of the graph's custom operators; copies have them, serialised forms not."""
