@@ -6,11 +6,20 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rknntui.state import BUILT
+
 if TYPE_CHECKING:
     from rknntui.bridge import Bridge
     from rknntui.state import Session
 
-__all__ = ["find_build", "open_path", "open_recipe", "reload_changed", "restore"]
+__all__ = [
+    "find_build",
+    "open_path",
+    "open_recipe",
+    "reload_changed",
+    "restore",
+    "source_options",
+]
 
 HISTORY = 50
 """So many jobs are looked through for the last build."""
@@ -24,13 +33,16 @@ async def open_path(session: Session, bridge: Bridge, path: str) -> None:
     """
     absolute = str(Path(path).expanduser().absolute())
     keep = session.recipe if session.recipe.get("model") == absolute else {}
-    view = await bridge.call("open", {"path": absolute, **_cut(keep)})
+    view = await bridge.call("open", {"path": absolute, **source_options(keep)})
     session.model_opened(view, absolute)
 
 
-def _cut(recipe: dict[str, Any]) -> dict[str, Any]:
+def source_options(recipe: dict[str, Any]) -> dict[str, Any]:
     """The options of a recipe that change which graph is seen."""
-    return {n: recipe[n] for n in ("inputs", "input_size_list", "outputs") if n in recipe}
+    from engine import OPTIONS
+
+    names = (o.name for o in OPTIONS if o.section == "source" and o.name != "model")
+    return {name: recipe[name] for name in names if name in recipe}
 
 
 async def restore(session: Session, bridge: Bridge, state: dict[str, Any]) -> None:
@@ -40,8 +52,8 @@ async def restore(session: Session, bridge: Bridge, state: dict[str, Any]) -> No
         return
     recipe, saved = state.get("recipe"), state.get("saved")
     recipe_path = state.get("recipe_path")
-    view = await bridge.call("open", {"path": path, **_cut(recipe or {})})
-    if isinstance(recipe, dict) and view.get("kind") != "rknn" and recipe.get("model"):
+    view = await bridge.call("open", {"path": path, **source_options(recipe or {})})
+    if isinstance(recipe, dict) and view.get("kind") not in BUILT and recipe.get("model"):
         session.path, session.model = path, view
         session.restore_recipe(
             recipe,
@@ -60,7 +72,7 @@ async def open_recipe(session: Session, bridge: Bridge, recipe: dict[str, Any]) 
         EngineError: the model cannot be read.
     """
     session.set_recipe(recipe, None)
-    view = await bridge.call("open", {"path": recipe["model"], **_cut(recipe)})
+    view = await bridge.call("open", {"path": recipe["model"], **source_options(recipe)})
     session.model_opened({**view, "recipe": None}, str(recipe["model"]))
     await find_build(session)
 
@@ -90,5 +102,5 @@ async def reload_changed(session: Session, bridge: Bridge, roles: set[str]) -> N
     path = session.recipe.get("model") or session.path
     if path:
         kept, origin = dict(session.recipe), session.path
-        view = await bridge.call("open", {"path": path, **_cut(kept)})
+        view = await bridge.call("open", {"path": path, **source_options(kept)})
         session.model_opened({**view, "recipe": None}, origin or path)

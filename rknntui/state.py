@@ -23,11 +23,15 @@ from rknntui.messages import (
     RecipeChanged,
 )
 
-__all__ = ["Session"]
+__all__ = ["BUILT", "VENDOR", "Session"]
 
 Values = dict[str, Any]
 
 JOBS_KEPT = 50
+
+VENDOR = ("rknn_vendor", "rknnop")
+BUILT = ("rknn", *VENDOR)
+"""Kinds of files that are built already."""
 
 
 class Session:
@@ -67,8 +71,13 @@ class Session:
 
     @property
     def container(self) -> str | None:
-        """The path of the open ``.rknn`` file; None for a model, which can be built."""
-        return self.path if self.model is not None and self.model.get("kind") == "rknn" else None
+        """The path of an open file that is built already; None for a model, which can be built."""
+        return self.path if self.model is not None and self.model.get("kind") in BUILT else None
+
+    @property
+    def vendor(self) -> bool:
+        """Whether the open file is the vendor's, which can be looked at only."""
+        return self.model is not None and self.model.get("kind") in VENDOR
 
     @property
     def dirty(self) -> bool:
@@ -95,7 +104,7 @@ class Session:
         self.built = None
         recipe: Values | None = view.get("recipe")
         model = str(view.get("path", path))
-        if view.get("kind") == "rknn":
+        if view.get("kind") in BUILT:
             self._replace_recipe(dict(recipe or {}), None)
         elif recipe is not None:
             self._replace_recipe(dict(recipe), path)

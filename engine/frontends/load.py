@@ -28,17 +28,6 @@ def load_source(source: SourceModel, reporter: Reporter | None = None) -> Loaded
         WorkerError: the framework's process died (TensorFlow, PyTorch).
     """
     module = import_module(f"engine.frontends.{source.framework}")
-    if source.framework == "onnx" and not callable(module.load):  # until the ONNX room has it
-        from engine.frontends.onnx import load_onnx
-
-        o = source.options
-        return load_onnx(
-            source.model,
-            inputs=o.inputs,
-            input_size_list=o.input_size_list,
-            input_initial_val=o.input_initial_val,
-            outputs=o.outputs,
-        )
     return cast("Loaded", module.load(source, reporter or NullReporter()))
 
 
@@ -49,8 +38,4 @@ def look_source(source: SourceModel) -> SourceSummary:
         SourceModelError: it cannot be read, or is damaged.
     """
     module = import_module(f"engine.frontends.{source.framework}")
-    if source.framework == "onnx" and not callable(module.look):  # until the ONNX room has it
-        from engine.frontends.summary import SourceSummary as Summary
-
-        return Summary("onnx", "", (), ((source.model.name, ""),), (), (), ())
     return cast("SourceSummary", module.look(source))

@@ -20,9 +20,9 @@ __all__ = ["check", "make", "preview"]
 
 
 def _inputs(recipe: Recipe) -> tuple[TensorSpec, ...]:
-    from engine.jobs.warm import pipeline_of
+    from engine.jobs.warm import loaded_at_once, pipeline_of
 
-    return pipeline_of(recipe).loaded.graph.graph.inputs
+    return loaded_at_once(pipeline_of(recipe)).graph.graph.inputs
 
 
 def _dataset(recipe: Recipe, given: Any) -> Dataset:

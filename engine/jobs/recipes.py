@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.base.errors import EngineError, UsageError
 from engine.base.files import atomic_write
 from engine.base.findings import Finding
 from engine.jobs.queries import text_of
+
+if TYPE_CHECKING:
+    from engine.jobs.pipeline import Pipeline
 
 __all__ = ["load", "save", "validate"]
 
@@ -44,7 +47,7 @@ def _listed(problems: dict[str, str]) -> list[dict[str, str]]:
 
 
 def _against_files(values: dict[str, Any]) -> tuple[dict[str, str], list[Finding]]:
-    from engine.dataset import Preprocess, read_dataset
+    from engine.dataset import read_dataset
     from engine.jobs.warm import pipeline_of, recipe_of
 
     recipe = recipe_of({"recipe": values})
@@ -54,9 +57,7 @@ def _against_files(values: dict[str, Any]) -> tuple[dict[str, str], list[Finding
         problems["model"] = "No model is set."
     else:
         try:
-            loaded = pipeline_of(recipe).loaded
-            found += loaded.findings
-            Preprocess.from_recipe(recipe).plans(loaded.graph.graph.inputs)
+            found += _of_model(pipeline_of(recipe))
         except EngineError as error:
             problems[_blamed(error, recipe.to_values())] = _sentence(error)
     part = recipe.dataset
@@ -68,6 +69,19 @@ def _against_files(values: dict[str, Any]) -> tuple[dict[str, str], list[Finding
         except EngineError as error:
             problems["dataset"] = _sentence(error)
     return problems, found
+
+
+def _of_model(pipeline: Pipeline) -> tuple[Finding, ...]:
+    """What loading noticed; of a model that is still to be converted what its files tell."""
+    from engine.dataset import Preprocess
+    from engine.frontends.views import source_findings
+    from engine.jobs.looks import summary_of
+
+    if not pipeline.loads_at_once:
+        return source_findings(summary_of(pipeline.source.model))
+    loaded = pipeline.loaded
+    Preprocess.from_recipe(pipeline.recipe).plans(loaded.graph.graph.inputs)
+    return loaded.findings
 
 
 def _blamed(error: EngineError, values: dict[str, Any]) -> str:

@@ -113,6 +113,12 @@ class Configure(TableWorkspace):
         problem = self.session.all_problems.get(option.name, "")
         return RowState(value_text(option, recipe), given, changed, problem)
 
+    def _fits(self, option: Option) -> bool:
+        """Whether an option concerns the open model; one that is set is shown in any case."""
+        framework = str((self.session.model or {}).get("kind", ""))
+        concerns = not option.frameworks or framework in option.frameworks
+        return concerns or option.name in self.session.recipe
+
     def _edit_text(self, option: Option) -> str:
         value = self.session.recipe.get(option.name)
         return option.render(option.default if value is None else value)
@@ -124,6 +130,7 @@ class Configure(TableWorkspace):
         self._draw()
 
     def _draw(self) -> None:
+        self.form.rows.show_options(self._fits)
         self.form.rows.refresh()
         self._draw_side()
 

@@ -17,6 +17,8 @@ __all__ = ["diff_lines", "finding_lines", "help_lines", "issue_lines"]
 _HOW = {
     "bool": "left and right switch",
     "int": "Enter edits, left and right count",
+    "float": "Enter edits",
+    "code": "Enter edits: FILE.py:Name, split by commas",
     "choice": "left and right choose, Enter types",
     "path": "Enter opens the picker",
     "channels": "Enter edits: 127,127,127; inputs split by ;",

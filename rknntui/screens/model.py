@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from textual import on
 from textual.containers import Horizontal, Vertical
 
+from rknntui.opening import source_options
 from rknntui.screens.model_actions import ACTIONS, EMPTY
 from rknntui.screens.model_detail import model_lines, node_lines, tensor_lines, value_lines
 from rknntui.screens.workspace import Workspace
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.timer import Timer
 
+    from rknntui.messages import JobEnded
     from rknntui.widgets.paint import Line
     from rknntui.widgets.table import Table
 
@@ -119,16 +121,15 @@ class ModelWorkspace(Workspace):
         if session.container is not None or "model" not in session.recipe:
             return {"path": session.path, "which": self.which}
         if self.which == "source":
-            cut = ("inputs", "input_size_list", "outputs")
-            kept = {n: session.recipe[n] for n in cut if n in session.recipe}
-            return {"path": session.recipe["model"], "which": "source", **kept}
+            said = source_options(session.recipe)
+            return {"path": session.recipe["model"], "which": "source", **said}
         return {"recipe": session.built or session.recipe, "which": self.which}
 
     def _refresh_graph(self) -> None:
         model = self.session.model
         if model is None:
             return
-        state = (model.get("sha256"), self.session.path, self.which)
+        state = (model.get("sha256"), self.session.path, self.which, model.get("loaded"))
         if state != self._loaded:
             self._loaded = state
             self.ask("graph", self._target(), self._show_graph, group="graph")
@@ -139,7 +140,8 @@ class ModelWorkspace(Workspace):
         if self.session.model is None:
             return
         name = printable(str(self.session.path).rsplit("/", 1)[-1], 80)
-        title = f"{self.which} · {len(view['nodes']):,} nodes · {name}"
+        what = "layers, not converted" if self._unconverted else f"{self.which}"
+        title = f"{what} · {len(view['nodes']):,} nodes · {name}"
         opened = self.workbench.memory.get(str(self.session.path)) or []
         self._found = []
         self.graph.set_graph(title, view, opened)
@@ -249,6 +251,11 @@ class ModelWorkspace(Workspace):
             return "" if self.session.model is not None else "no model is open (o opens one)."
         if method in ("next", "previous"):
             return "" if self._found else "nothing was searched for (/ searches)."
+        if method == "load":
+            if self.session.container is not None or not self.session.recipe.get("model"):
+                return "a source model is not open (o opens one)."
+            loaded = (self.session.model or {}).get("loaded", True)
+            return "the model is loaded already." if loaded else ""
         if method == "graph":
             return (
                 "" if len(self._graphs()) > 1 else "only the source graph is there before a build."
@@ -295,6 +302,30 @@ class ModelWorkspace(Workspace):
     def action_previous(self) -> None:
         """Go to the node found before."""
         self._step(-1)
+
+    # -- loading ---------------------------------------------------------------------------------
+
+    @property
+    def _unconverted(self) -> bool:
+        """Whether only the layers are shown, as the files tell them."""
+        model = self.session.model or {}
+        return self.which == "source" and model.get("loaded") is False
+
+    def action_load(self) -> None:
+        """Load the model in a job, so that a conversion of seconds blocks nothing."""
+        title = f"convert {str(self.session.recipe.get('model', '')).rpartition('/')[2]}"
+        self.start_job("load", {"recipe": dict(self.session.recipe)}, title)
+
+    def on_job_ended(self, message: JobEnded) -> None:
+        """Show the graph that a conversion gave."""
+        if message.method == "load" and message.state == "done":
+            path = str(self.session.recipe.get("model") or "")
+            said = source_options(self.session.recipe)
+            self.ask("open", {"path": path, **said}, self._converted, group="open")
+
+    def _converted(self, view: dict[str, Any]) -> None:
+        if view["path"] == self.session.recipe.get("model"):
+            self.session.model_opened({**view, "recipe": None}, str(self.session.path))
 
     # -- other views -------------------------------------------------------------------------------
 

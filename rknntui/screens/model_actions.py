@@ -29,6 +29,12 @@ ACTIONS: tuple[Action, ...] = (
         ("t",),
         True,
     ),
+    Action(
+        "model.load",
+        "Convert",
+        "Load the model; TensorFlow's and PyTorch's are converted by their own framework.",
+        ("L",),
+    ),
     Action("model.findings", "Findings", "Read what the checks noticed about this model.", ("f",)),
     Action("model.export", "Save table…", "Write the nodes as a CSV file.", ("e",)),
     Action(
@@ -39,7 +45,7 @@ ACTIONS: tuple[Action, ...] = (
 EMPTY: list[Line] = [
     [("No model is open.", "head")],
     [],
-    [(" o ", "key"), (" open a model, recipe or .rknn", "")],
+    [(" o ", "key"), (" open a model of any framework, a recipe or any .rknn", "")],
     [(" ctrl+p ", "key"), (" all that can be done", "")],
     [(" ? ", "key"), (" the keys that work here", "")],
 ]

@@ -11,6 +11,9 @@ from rknntui.widgets.paint import Line, fit
 
 __all__ = ["histogram", "model_lines", "node_lines", "tensor_lines", "value_lines"]
 
+CANDIDATES = 8
+"""So many names are shown of those that suit as inputs or outputs."""
+
 BLOCKS = " ▁▂▃▄▅▆▇█"
 SIGNS = {"error": ("✗ ", "bad"), "warning": ("! ", "warn"), "info": ("· ", "dim")}
 
@@ -30,17 +33,70 @@ def model_lines(model: dict[str, Any], which: str, width: int) -> list[Line]:
     if which == "source":
         size = human_bytes(model["weights_bytes"])
         lines.append(_pair("parameters", f"{model['parameters']:,} ({size})"))
+    before = (model.get("preflight") or {}) if which == "source" else {}
+    if model.get("vendor"):
+        lines += [[], [("Compiled model", "head")], *_facts(model["vendor"], width)]
     for role in ("inputs", "outputs"):
         lines += [[], [(role.capitalize(), "head")]]
         lines += [_tensor(value) for value in model[role]]
+        lines += _candidates(before, role, width)
+    if which == "source" and model.get("loaded") is False:
+        told = "Not converted: the layers are shown as the files tell them. L converts."
+        lines += [[], *_wrapped("▸ ", "accent", told, "", width)]
     lines += _findings(model.get("findings") or [], width)
+    lines += [[], [("Operators", "head")], *_operators(model, before)]
+    if before:
+        lines += [[], [("Recognised", "head")], *_recognised(before, width)]
+    lines += [[], [("SHA-256 ", "dim"), (str(model.get("sha256", "")), "dim")]]
+    return lines
+
+
+def _recognised(before: dict[str, Any], width: int) -> list[Line]:
+    """What the file was recognised as and why, its versions against what is read."""
+    seen = before["recognised"]
+    lines = [_pair("as", str(seen["format"])), _pair("because", str(seen["why"]))]
+    if len(before["files"]) > 1:
+        lines.append(_pair("files", ", ".join(before["files"])))
+    for name, found, read in before["versions"]:
+        lines.append(_pair(name, f"{found} ({read})" if read else found))
+    for note in before["notes"]:
+        lines += _wrapped("· ", "dim", note, "dim", width)
+    return lines
+
+
+def _candidates(before: dict[str, Any], role: str, width: int) -> list[Line]:
+    names = (before.get("candidates") or {}).get(role) or []
+    if not names:
+        return []
+    shown = ", ".join(names[:CANDIDATES])
+    more = f" and {len(names) - CANDIDATES} more" if len(names) > CANDIDATES else ""
+    return _wrapped("? ", "accent", f"candidates: {shown}{more}", "dim", width)
+
+
+def _operators(model: dict[str, Any], before: dict[str, Any]) -> list[Line]:
     operators = sorted(model["operators"].items(), key=lambda item: (-item[1], item[0]))
-    lines += [[], [("Operators", "head")]]
+    refused = {op for op, _, why in before.get("operators", ()) if why}
     most = max((count for _, count in operators), default=1)
+    lines: list[Line] = []
     for op, count in operators:
         bar = "█" * max(1, round(10 * count / most))
-        lines.append([(f"{fit(op, 22)}{count:>6,} ", ""), (bar, "accent")])
-    lines += [[], [("SHA-256 ", "dim"), (str(model.get("sha256", "")), "dim")]]
+        sign = " ✗ refused" if op in refused else ""
+        lines.append([(f"{fit(op, 22)}{count:>6,} ", ""), (bar, "accent"), (sign, "bad")])
+    return lines
+
+
+def _facts(facts: dict[str, Any], width: int, indent: str = "") -> list[Line]:
+    """What a vendor's file says of itself; nested facts stand below their name."""
+    lines: list[Line] = []
+    for name, value in facts.items():
+        title = f"{indent}{name.replace('_', ' ')}"
+        if isinstance(value, dict):
+            lines += [[(title, "dim")], *_facts(value, width, f"{indent}  ")]
+        elif isinstance(value, list) and value:
+            text = ", ".join(str(item) for item in value)
+            lines += _wrapped(f"{title:<11} ", "dim", text, "", width)
+        elif value not in (None, "", []):
+            lines += _wrapped(f"{title:<11} ", "dim", str(value), "", width)
     return lines
 
 

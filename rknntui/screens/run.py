@@ -150,6 +150,8 @@ class Run(TableWorkspace):
             stale = "" if self._of == self._state() else " · ! the recipe changed since: r runs"
             seconds = f"{self._result['seconds']:.4f} s here (measured, no NPU time)"
             facts.update(f"✓ ran {how}, simulated, in {seconds}{stale}")
+        elif session.vendor:
+            facts.update("a compiled model of the vendor: it runs on its NPU only")
         elif session.container is not None:
             facts.update("the container runs as it is (simulated)")
         else:
@@ -300,8 +302,11 @@ class Run(TableWorkspace):
     # -- what the shell asks ---------------------------------------------------------------------
 
     def unavailable(self, method: str) -> str:
-        if method in ("run", "pick", "save") and self.session.model is None:
-            return "no model is open (o opens one)."
+        if method in ("run", "pick", "save"):
+            if self.session.model is None:
+                return "no model is open (o opens one)."
+            if self.session.vendor:
+                return "a compiled model of the vendor runs on its NPU only."
         if method == "sample":
             dataset = self.session.recipe.get("dataset")
             if self.session.container is not None or not dataset:

@@ -72,12 +72,31 @@ class FormRows(Rows):
         id: str,  # noqa: A002 - Textual's own name
     ) -> None:
         super().__init__(id=id)
+        self._sections = sections
+        self._options = options
         self._state_of = state_of
         self.rows: list[str | Option] = []
-        for section, title in sections.items():
-            own = [o for o in options if o.section == section]
+        self.show_options(lambda _: True)
+
+    def show_options(self, fits: Callable[[Option], bool]) -> bool:
+        """Show the options that fit; True where that changed the lines.
+
+        The cursor stays on its option, or goes to the first.
+        """
+        rows: list[str | Option] = []
+        for section, title in self._sections.items():
+            own = [o for o in self._options if o.section == section and fits(o)]
             if own:
-                self.rows += [title, *own]
+                rows += [title, *own]
+        if rows == self.rows:
+            return False
+        here = self.option.name if self.rows and self.option is not None else ""
+        self.rows = rows
+        if self.is_mounted:
+            self.rows_changed()
+            names = [row if isinstance(row, str) else row.name for row in rows]
+            self.cursor = names.index(here) if here in names else 1
+        return True
 
     @property
     def row_count(self) -> int:
@@ -93,7 +112,7 @@ class FormRows(Rows):
     @property
     def option(self) -> Option | None:
         """The option under the cursor."""
-        row = self.rows[self.cursor] if self.rows else None
+        row = self.rows[self.cursor] if self.cursor < len(self.rows) else None
         return None if isinstance(row, str) else row
 
     def index_of(self, name: str) -> int:
