@@ -1,0 +1,232 @@
+"""Weights for layers: those of the caffemodel, matched by name, or random ones where asked for."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from engine.base.errors import SourceModelError
+from engine.base.findings import Finding
+from engine.base.text import did_you_mean, printable, shape_text
+from engine.frontends.caffe.caffemodel import Blob, StoredNet
+from engine.frontends.caffe.fields import Fields
+from engine.frontends.caffe.net import LayerSpec
+
+__all__ = ["NoBlobs", "RandomBlobs", "StoredBlobs", "Weights"]
+
+_SEED = 20_190_520
+# the largest of the well-known nets (VGG-19) has 144 million
+_MAX_RANDOM = 150_000_000
+
+
+class Weights:
+    """Where layers get their blobs from.
+
+    The base has none: it stands for a look at a net, in which only shapes matter.
+    """
+
+    def stored(self, spec: LayerSpec) -> int | None:
+        """How many blobs the file has for a layer; None where that is not known."""
+        return None
+
+    def blob(
+        self, spec: LayerSpec, index: int, shape: Sequence[int], kind: str, filler: Fields
+    ) -> np.ndarray:
+        """A blob of a layer.
+
+        Args:
+            spec: the layer.
+            index: which of its blobs.
+            shape: what it must have.
+            kind: ``weight``, ``bias``, ``mean``, ``one`` (scales, variances) or ``slope``.
+            filler: how Caffe would fill it where the file has none.
+
+        Returns:
+            float32, of ``shape``.
+
+        Raises:
+            SourceModelError: missing, or of another shape.
+        """
+        raise NotImplementedError
+
+    def findings(self, used: Sequence[LayerSpec]) -> list[Finding]:
+        """What to say of the weights after all of ``used`` have theirs."""
+        return []
+
+
+class NoBlobs(Weights):
+    """Zeros without memory of their own: for a look at shapes."""
+
+    def blob(
+        self, spec: LayerSpec, index: int, shape: Sequence[int], kind: str, filler: Fields
+    ) -> np.ndarray:
+        """Zeros that take no memory."""
+        return np.broadcast_to(np.float32(0), tuple(shape))
+
+
+class StoredBlobs(Weights):
+    """The blobs of a caffemodel.
+
+    As ``Net::CopyTrainedLayersFrom`` (caffe/src/caffe/net.cpp) does, layers are matched by their
+    names; where the file repeats a name, its last one counts.
+    """
+
+    def __init__(self, net: StoredNet, source: str) -> None:
+        self._source = printable(source)
+        self._layers = {layer.name: layer for layer in net.layers}
+        self._filled: list[str] = []
+
+    def stored(self, spec: LayerSpec) -> int | None:
+        """How many blobs the file has for a layer; None where it has no such layer."""
+        layer = self._layers.get(spec.name)
+        return len(layer.blobs) if layer else None
+
+    def blob(
+        self, spec: LayerSpec, index: int, shape: Sequence[int], kind: str, filler: Fields
+    ) -> np.ndarray:
+        """The stored blob; where there is none, what a filler that knows no chance gives."""
+        layer = self._layers.get(spec.name)
+        if layer is None or index >= len(layer.blobs):
+            filled = _filled(filler, tuple(shape)) if layer is None else None
+            if filled is not None:
+                self._filled.append(spec.name)
+                return filled
+            raise self._missing(spec, index)
+        blob = layer.blobs[index]
+        if not _same_shape(blob, tuple(shape)):
+            raise SourceModelError(
+                f"{spec.path} takes blob {index} with the shape {shape_text(shape)}; "
+                f"{self._source} has {shape_text(blob.shape)}.",
+                cause="Prototxt and caffemodel belong to different nets, or the input has another "
+                "size than the net was trained for.",
+                remedy="Give the files that belong together; check 'input_size_list'.",
+            )
+        return blob.data.reshape(tuple(shape))
+
+    def _missing(self, spec: LayerSpec, index: int) -> SourceModelError:
+        layer = self._layers.get(spec.name)
+        if layer is not None:
+            what = f"has {len(layer.blobs)} blobs for it, none with the number {index}"
+        else:
+            what = "has no layer of this name"
+        with_blobs = [name for name, known in self._layers.items() if known.blobs]
+        near = "" if layer else did_you_mean(spec.name, with_blobs)
+        return SourceModelError(
+            f"{spec.path} needs weights, and {self._source} {what}.",
+            cause="Prototxt and caffemodel belong to different nets. Caffe itself would run with "
+            "weights made by chance.",
+            remedy=near or "Give the files that belong together, or ask for random weights.",
+        )
+
+    def findings(self, used: Sequence[LayerSpec]) -> list[Finding]:
+        """Layers of the file that the net does not have, and blobs that a filler made."""
+        names = {spec.name for spec in used}
+        left = [name for name, layer in self._layers.items() if layer.blobs and name not in names]
+        notes = []
+        if left:
+            shown = ", ".join(printable(name, 60) for name in left[:8])
+            notes.append(
+                Finding(
+                    code="unused-weights",
+                    severity="info",
+                    where=self._source,
+                    what=f"Weights of {len(left)} layers are not used: {shown}"
+                    + (", ..." if len(left) > 8 else "."),
+                    cause="The net that is loaded does not have these layers, or no output needs "
+                    "them.",
+                )
+            )
+        notes.extend(
+            Finding(
+                code="filled-weights",
+                severity="warning",
+                where=printable(name),
+                what=f"The weights of {printable(name)!r} are not in {self._source}; they were "
+                "computed as its filler says.",
+            )
+            for name in dict.fromkeys(self._filled)
+        )
+        return notes
+
+
+class RandomBlobs(Weights):
+    """Random weights of a fixed seed, which differ by layer and keep activations finite.
+
+    Weights follow He et al. 2015 (standard deviation sqrt(2 / fan in)), so that the size of
+    activations stays about the same from layer to layer. Layers that share weights by the name of
+    a ``param`` get the same ones.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def blob(
+        self, spec: LayerSpec, index: int, shape: Sequence[int], kind: str, filler: Fields
+    ) -> np.ndarray:
+        """Random numbers for a blob; the same ones in every run."""
+        size = math.prod(shape)
+        self._count += size
+        if self._count > _MAX_RANDOM:
+            raise SourceModelError(
+                f"{spec.path}: random weights are made up to {_MAX_RANDOM} numbers, and here the "
+                f"net has {self._count}.",
+                remedy="Give the caffemodel, or check num_output.",
+            )
+        params = spec.fields.messages("param")
+        shared = params[index].text("name") if index < len(params) else ""
+        seed = zlib.crc32((shared or f"{spec.name}\0{index}").encode())
+        noise = np.random.default_rng([_SEED, seed]).standard_normal(size, np.float32)
+        noise = noise.reshape(tuple(shape))
+        return _RANDOM[kind](noise)
+
+    def findings(self, used: Sequence[LayerSpec]) -> list[Finding]:
+        """That the weights are random."""
+        return [
+            Finding(
+                code="random-weights",
+                severity="warning",
+                where="blobs",
+                what=f"The weights are random (fixed seed, {self._count} numbers).",
+                cause="No caffemodel was given.",
+                remedy="Results mean nothing; time and memory are those of the real net.",
+            )
+        ]
+
+
+def _he(noise: np.ndarray) -> np.ndarray:
+    fan_in = max(1, noise.size // max(1, noise.shape[0])) if noise.ndim > 1 else 1
+    noise *= np.float32(math.sqrt(2 / fan_in))
+    return noise
+
+
+_RANDOM: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "weight": _he,
+    "bias": lambda noise: noise * np.float32(0.01),
+    "mean": lambda noise: noise * np.float32(0.1),
+    "one": lambda noise: 1 + np.float32(0.1) * np.abs(noise),
+    "factor": np.ones_like,
+    "slope": lambda noise: 0.25 + np.float32(0.01) * noise,
+}
+
+
+def _same_shape(blob: Blob, shape: tuple[int, ...]) -> bool:
+    """Whether a stored blob fits: axes of 1 do not count, as old files have four axes always."""
+    if blob.shape == shape:
+        return True
+    return [d for d in blob.shape if d != 1] == [d for d in shape if d != 1]
+
+
+def _filled(filler: Fields, shape: tuple[int, ...]) -> np.ndarray | None:
+    """What caffe/include/caffe/filler.hpp gives for fillers without chance; else None."""
+    kind = filler.text("type", "constant") if filler.line else ""
+    if kind == "constant":
+        return np.full(shape, filler.number("value", 0.0), np.float32)
+    if kind == "bilinear" and len(shape) == 4 and shape[2] == shape[3]:
+        factor = math.ceil(shape[3] / 2)
+        center = (2 * factor - 1 - factor % 2) / (2.0 * factor)
+        ramp = 1 - np.abs(np.arange(shape[3]) / factor - center)
+        return np.broadcast_to(np.outer(ramp, ramp), shape).astype(np.float32)
+    return None

@@ -1,0 +1,141 @@
+"""From a net and its weights to a graph, layer by layer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from engine.base.events import NullReporter, Reporter
+from engine.base.findings import Finding
+from engine.base.text import did_you_mean, printable
+from engine.frontends.caffe.blobs import Weights
+from engine.frontends.caffe.layer import Layer, Tensor, Writer, cut_before
+from engine.frontends.caffe.layers import LAYERS, REFUSED
+from engine.frontends.caffe.net import LayerSpec
+
+__all__ = ["Conversion", "Trial", "refusal_of"]
+
+# Parameters that only say how weights are made before training
+_FILLERS = ("weight_filler", "bias_filler", "filler")
+
+
+class Trial:
+    """A writer that keeps nothing: for the shapes that a net would have, and what it refuses."""
+
+    def __init__(self) -> None:
+        self.origin = ""
+
+    def constant(self, array: np.ndarray, hint: str = "constant") -> str:
+        """The wished name."""
+        return hint
+
+    def node(self, op: str, inputs: Sequence[str], output: Any = "", **attributes: Any) -> Any:
+        """The wished name, or names."""
+        return list(output) if isinstance(output, list | tuple) else output
+
+
+@dataclass
+class Conversion:
+    """A conversion under way.
+
+    Attributes:
+        tensors: value of the net -> tensor of the graph.
+        findings: what layers had to say.
+    """
+
+    writer: Writer
+    weights: Weights
+    tensors: dict[str, Tensor]
+    findings: list[Finding] = field(default_factory=list)
+
+    def convert(self, layers: Sequence[LayerSpec], reporter: Reporter | None = None) -> None:
+        """Convert layers in their order; their inputs must be there.
+
+        Raises:
+            UnsupportedOperatorError: a layer that is not converted; names it and the reason.
+            SourceModelError: a layer that does not fit its inputs or its weights.
+        """
+        readers = _readers(layers)
+        for spec in layers:
+            (reporter or NullReporter()).check_cancelled()
+            self.one(spec, readers)
+
+    def one(self, spec: LayerSpec, readers: Mapping[str, Counter[str]]) -> None:
+        """Convert one layer; ``readers`` tells which types of layers read a value."""
+        converter = LAYERS.get(spec.type)
+        if converter is None:
+            why = refusal_of(spec)
+            raise UnsupportedOperatorError(
+                f"{spec.path}, line {spec.fields.line}, cannot be converted: {why}.",
+                remedy=cut_before(spec),
+            )
+
+        def only_feeds(top: int, kind: str) -> bool:
+            return set(readers.get(spec.makes[top], ())) == {kind}
+
+        self.writer.origin = printable(spec.name)
+        inputs = [self.tensors[value] for value in spec.reads]
+        masks = [index for index, x in enumerate(inputs) if x.plane is not None]
+        if masks and (spec.type != "Upsample" or masks != [1]):
+            raise SourceModelError(f"{spec.path} reads the mask of a pooling as numbers.")
+        layer = Layer(spec, inputs, self.weights, self.writer, only_feeds)
+        tops = converter(layer)
+        self._check_blobs(layer)
+        self.tensors.update(zip(spec.makes, tops, strict=True))
+        self.findings += layer.findings
+        self._note_unread(spec)
+
+    def _check_blobs(self, layer: Layer) -> None:
+        stored = self.weights.stored(layer.spec)
+        if stored is not None and stored > layer.blobs_used:
+            raise layer.fault(
+                f"the caffemodel has {stored} blobs for it, and it takes {layer.blobs_used}"
+            )
+
+    def _note_unread(self, spec: LayerSpec) -> None:
+        spec.fields.ignore("name", "type", "bottom", "top", "include", "exclude")
+        unread = [
+            name
+            for name in spec.fields.unread()
+            if not name.endswith(_FILLERS) and "_filler." not in name
+        ]
+        if unread:
+            names = ", ".join(printable(name, 60) for name in unread[:6])
+            self.findings.append(
+                Finding(
+                    code="unknown-parameter",
+                    severity="warning",
+                    where=printable(spec.name),
+                    what=f"Parameters of {printable(spec.name)!r} ({spec.type}) are not known "
+                    f"here and make no difference: {names}.",
+                    cause="They are of a fork of Caffe, or of another type of layer.",
+                    remedy="Look up what they mean in the fork that trained the model.",
+                )
+            )
+
+
+def _readers(layers: Sequence[LayerSpec]) -> dict[str, Counter[str]]:
+    readers: dict[str, Counter[str]] = {}
+    for spec in layers:
+        for value in spec.reads:
+            readers.setdefault(value, Counter())[spec.type] += 1
+    return readers
+
+
+def refusal_of(spec: LayerSpec) -> str:
+    """Why a layer's type is not converted; empty where it is."""
+    if spec.type in LAYERS:
+        return ""
+    if spec.type in REFUSED:
+        return REFUSED[spec.type]
+    if not spec.type:
+        return "it has no type"
+    near = did_you_mean(spec.type, LAYERS)
+    return f"the type {printable(spec.type, 60)!r} is not known" + (
+        f" ({near[:-1]})" if near else ""
+    )

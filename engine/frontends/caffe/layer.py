@@ -1,0 +1,195 @@
+"""What a converter of one layer type works with: the layer's inputs, weights and parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from engine.base.findings import Finding
+from engine.base.text import printable, shape_text
+from engine.frontends.caffe.blobs import Weights
+from engine.frontends.caffe.fields import Fields
+from engine.frontends.caffe.net import LayerSpec
+
+__all__ = ["MAX_ELEMENTS", "Converter", "Layer", "Tensor", "Writer"]
+
+MAX_ELEMENTS = 1 << 30
+"""Numbers in one tensor; a shape above it is refused before anything is made of it."""
+
+_MAX_AXES = 32  # kMaxBlobAxes of caffe/blob.hpp
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of the graph in the making.
+
+    Attributes:
+        name: in the graph.
+        shape: fixed.
+        value: what a constant holds; None for what is computed.
+        plane: of the mask of a MAX pooling: height and width of what was pooled; ``name`` is then
+            MaxPool's ``Indices`` and not Caffe's mask.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    value: np.ndarray | None = None
+    plane: tuple[int, ...] | None = None
+
+    @property
+    def rank(self) -> int:
+        """How many axes it has."""
+        return len(self.shape)
+
+
+class Writer(Protocol):
+    """What layers write to: :class:`engine.frontends.emit.Emitter`, or a trial of it."""
+
+    origin: str
+
+    def constant(self, array: np.ndarray, hint: str = ...) -> str:
+        """The name of a constant."""
+
+    def node(self, op: str, inputs: Sequence[str], output: Any = ..., **attributes: Any) -> Any:
+        """Add a node; the name of its output, or of each."""
+
+
+@dataclass
+class Layer:
+    """One layer that is being converted.
+
+    Attributes:
+        spec: what the file says.
+        inputs: a tensor for each bottom.
+        only_feeds: (top, layer type) -> whether all that read that top are of the type.
+    """
+
+    spec: LayerSpec
+    inputs: list[Tensor]
+    weights: Weights
+    writer: Writer
+    only_feeds: Callable[[int, str], bool]
+    findings: list[Finding] = field(default_factory=list)
+    blobs_used: int = 0
+
+    @property
+    def x(self) -> Tensor:
+        """The first input."""
+        return self.inputs[0]
+
+    def param(self, name: str) -> Fields:
+        """The layer's parameters; without fields where the file leaves them out."""
+        return self.spec.fields.message(name)
+
+    def expect(self, bottoms: Sequence[int], tops: int | None = 1) -> None:
+        """Refuse another number of bottoms or tops.
+
+        Args:
+            bottoms: the numbers that are allowed.
+            tops: the number of tops; None for any of at least one.
+        """
+        have = len(self.inputs)
+        if have not in bottoms:
+            allowed = " or ".join(map(str, bottoms))
+            raise self.fault(f"it has {have} bottoms instead of {allowed}")
+        if not self.spec.tops or (tops is not None and len(self.spec.tops) != tops):
+            raise self.fault(f"it has {len(self.spec.tops)} tops instead of {tops or 'some'}")
+
+    def axis(self, fields: Fields, name: str, default: int, rank: int | None = None) -> int:
+        """An axis, counted from the end where it is negative."""
+        rank = self.x.rank if rank is None else rank
+        axis = fields.integer(name, default)
+        if not -rank <= axis < rank:
+            raise self.fault(f"{name} is {axis}, and the bottom has {rank} axes")
+        return axis % rank
+
+    def blob(self, shape: Sequence[int], kind: str, filler: Fields | None = None) -> np.ndarray:
+        """The layer's next blob as float32 of ``shape``; see :meth:`Weights.blob`."""
+        self._bounded(shape)
+        array = self.weights.blob(
+            self.spec, self.blobs_used, shape, kind, filler or Fields(None, self.spec.path)
+        )
+        self.blobs_used += 1
+        return array
+
+    def constant(self, array: np.ndarray, what: str) -> str:
+        """The name of a constant of this layer."""
+        return self.writer.constant(array, f"{self.spec.name}_{what}")
+
+    def ints(self, *values: int) -> str:
+        """The name of an int64 vector."""
+        return self.writer.constant(np.array(values, dtype=np.int64), "ints")
+
+    def scalar(self, value: float) -> str:
+        """The name of a float32 constant without axes."""
+        return self.writer.constant(np.array(value, dtype=np.float32), "scalar")
+
+    def node(self, op: str, *inputs: str, **attributes: Any) -> str:
+        """A node inside the layer; returns the name of its output."""
+        hint = f"{self.spec.makes[0]}:{op.lower()}"
+        return str(self.writer.node(op, inputs, hint, **attributes))
+
+    def top(
+        self, op: str, *inputs: str, shape: Sequence[int], index: int = 0, **attributes: Any
+    ) -> Tensor:
+        """The node that makes a top of the layer."""
+        self._bounded(shape)
+        name = self.writer.node(op, inputs, self.spec.makes[index], **attributes)
+        return Tensor(name, tuple(shape))
+
+    def fixed_top(self, array: np.ndarray) -> Tensor:
+        """A top that is a constant."""
+        self._bounded(array.shape)
+        name = self.writer.constant(array, self.spec.makes[0])
+        return Tensor(name, array.shape, array)
+
+    def reshaped(self, name: str, shape: Sequence[int]) -> str:
+        """``name`` with another shape."""
+        return self.node("Reshape", name, self.ints(*shape))
+
+    def note(self, code: str, what: str, cause: str = "", remedy: str = "") -> None:
+        """Tell the user something about this layer (severity ``warning``)."""
+        where = printable(self.spec.name)
+        self.findings.append(Finding(code, "warning", where, what, cause, remedy))
+
+    def fault(self, what: str) -> SourceModelError:
+        """The error for a layer that does not fit its input or its definition."""
+        return SourceModelError(
+            f"{self.spec.path}, line {self.spec.fields.line}: {what}.",
+            cause="The prototxt was edited, the input has another size than the net was made for, "
+            "or the layer is a fork's that means something else.",
+            remedy="Check the size of the input and the layer's parameters.",
+        )
+
+    def refuse(self, why: str, remedy: str = "") -> UnsupportedOperatorError:
+        """The error for a layer that is right but cannot be taken."""
+        return UnsupportedOperatorError(
+            f"{self.spec.path}, line {self.spec.fields.line}, cannot be converted: {why}.",
+            remedy=remedy or cut_before(self.spec),
+        )
+
+    def _bounded(self, shape: Sequence[int]) -> None:
+        if any(side < 1 for side in shape):
+            raise self.fault(f"a tensor of the shape {shape_text(shape)} holds nothing")
+        if len(shape) > _MAX_AXES or math.prod(shape) > MAX_ELEMENTS:
+            raise self.fault(f"a tensor of the shape {shape_text(shape)} is too large")
+
+
+Converter = Callable[[Layer], Sequence[Tensor]]
+"""Converts one layer: a tensor for each of its tops."""
+
+
+def cut_before(spec: LayerSpec) -> str:
+    """The remedy for a layer that is not converted: where to end the graph."""
+    names = ", ".join(repr(printable(name, 80)) for name in spec.bottoms[:8])
+    if not names:
+        return "Take the layer out of the prototxt."
+    return (
+        f"End the graph before it with outputs=[{names}], and do its work on the CPU with what "
+        "these give."
+    )

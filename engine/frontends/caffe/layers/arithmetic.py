@@ -1,0 +1,119 @@
+"""Layers that combine tensors, or a tensor with weights, number by number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from engine.base.text import shape_text
+from engine.frontends.caffe.fields import Fields
+from engine.frontends.caffe.layer import Converter, Layer, Tensor
+
+__all__ = ["LAYERS"]
+
+_OPERATIONS = {0: "PROD", 1: "SUM", 2: "MAX"}
+
+
+def _eltwise(at: Layer) -> Sequence[Tensor]:
+    """eltwise_layer.cpp: product, sum with coefficients, or maximum of equal shapes."""
+    at.expect(range(2, 1000))
+    for other in at.inputs[1:]:
+        if other.shape != at.x.shape:
+            shapes = " and ".join(shape_text(x.shape) for x in (at.x, other))
+            raise at.fault(f"its bottoms have different shapes: {shapes}")
+    param = at.param("eltwise_param")
+    param.ignore("stable_prod_grad")
+    operation = param.choice("operation", _OPERATIONS, "SUM")
+    factors = param.numbers("coeff")
+    if factors and (operation != "SUM" or len(factors) != len(at.inputs)):
+        raise at.fault(f"{len(factors)} coefficients for {operation} of {len(at.inputs)} bottoms")
+    names = [x.name for x in at.inputs]
+    for index, factor in enumerate(factors):
+        if factor != 1:
+            names[index] = at.node("Mul", names[index], at.scalar(factor))
+    op = {"PROD": "Mul", "SUM": "Add", "MAX": "Max"}[operation]
+    first = names[0]
+    for name in names[1:-1]:
+        first = at.node(op, first, name)
+    return [at.top(op, first, names[-1], shape=at.x.shape)]
+
+
+def _scale(at: Layer) -> Sequence[Tensor]:
+    """scale_layer.cpp: times weights or a second bottom, plus a bias where asked for."""
+    at.expect([1, 2])
+    param = at.param("scale_param")
+    biased = param.flag("bias_term", False)
+    filler, bias_filler = param.message("filler"), param.message("bias_filler")
+    axis, shape = _span(at, param)
+    factor = _operand(at, shape, axis, "one", filler)
+    if not biased:
+        return [at.top("Mul", at.x.name, factor, shape=at.x.shape)]
+    product = at.node("Mul", at.x.name, factor)
+    offset = at.constant(_spread(at, at.blob(shape, "bias", bias_filler), axis), "bias")
+    return [at.top("Add", product, offset, shape=at.x.shape)]
+
+
+def _bias(at: Layer) -> Sequence[Tensor]:
+    """bias_layer.cpp: plus weights or a second bottom."""
+    at.expect([1, 2])
+    param = at.param("bias_param")
+    filler = param.message("filler")
+    axis, shape = _span(at, param)
+    offset = _operand(at, shape, axis, "bias", filler)
+    return [at.top("Add", at.x.name, offset, shape=at.x.shape)]
+
+
+def _span(at: Layer, param: Fields) -> tuple[int, tuple[int, ...]]:
+    """The first axis that the second operand spans, and its shape.
+
+    Axes ``axis`` to ``axis + num_axes``; a second bottom has a shape of its own.
+    """
+    axis = at.axis(param, "axis", 1)
+    count = param.integer("num_axes", 1)
+    if len(at.inputs) == 2:
+        shape = at.inputs[1].shape
+        axis = axis if shape else 0
+    else:
+        if count < -1 or axis + count > at.x.rank:
+            raise at.fault(f"num_axes is {count} from axis {axis} of {at.x.rank}")
+        shape = at.x.shape[axis:] if count == -1 else at.x.shape[axis : axis + count]
+    if at.x.shape[axis : axis + len(shape)] != shape:
+        raise at.fault(
+            f"{shape_text(shape)} does not fit {shape_text(at.x.shape)} from axis {axis} on"
+        )
+    return axis, shape
+
+
+def _operand(at: Layer, shape: tuple[int, ...], axis: int, kind: str, filler: Fields) -> str:
+    """The second operand, with axes of 1 behind it so that ONNX spreads it the same way."""
+    if len(at.inputs) == 1:
+        return at.constant(_spread(at, at.blob(shape, kind, filler), axis), kind)
+    behind = at.x.rank - axis - len(shape)
+    other = at.inputs[1]
+    return at.reshaped(other.name, (*shape, *[1] * behind)) if behind else other.name
+
+
+def _spread(at: Layer, array: np.ndarray, axis: int) -> np.ndarray:
+    return array.reshape(*array.shape, *[1] * (at.x.rank - axis - array.ndim))
+
+
+def _axpy(at: Layer) -> Sequence[Tensor]:
+    """axpy_layer.cpp of the SENet fork: ``a * x + y`` with a number of ``a`` per channel."""
+    at.expect([3])
+    a, x, y = at.inputs
+    if x.shape != y.shape or math.prod(a.shape) != math.prod(x.shape[:2]) or x.rank < 2:
+        shapes = ", ".join(shape_text(value.shape) for value in at.inputs)
+        raise at.fault(f"its bottoms do not fit each other: {shapes}")
+    wanted = (*x.shape[:2], *[1] * (x.rank - 2))
+    factor = a.name if a.shape == wanted else at.reshaped(a.name, wanted)
+    return [at.top("Add", at.node("Mul", factor, x.name), y.name, shape=x.shape)]
+
+
+LAYERS: Mapping[str, Converter] = {
+    "Axpy": _axpy,
+    "Bias": _bias,
+    "Eltwise": _eltwise,
+    "Scale": _scale,
+}

@@ -1,0 +1,188 @@
+"""Convolutions and inner products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.frontends.caffe.fields import Fields
+from engine.frontends.caffe.layer import Converter, Layer, Tensor
+
+__all__ = ["LAYERS"]
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Kernel, stride, padding and dilation, a number for each spatial axis."""
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pad: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    @property
+    def extent(self) -> list[int]:
+        """How far the kernel reaches with its dilation."""
+        return [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """As ONNX's Conv has them."""
+        return {
+            "kernel_shape": list(self.kernel),
+            "strides": list(self.stride),
+            "pads": [*self.pad, *self.pad],
+            "dilations": list(self.dilation),
+        }
+
+
+def _window(at: Layer, param: Fields) -> _Window:
+    """base_conv_layer.cpp, LayerSetUp: one number for all axes, one for each, or ``_h`` and ``_w``.
+
+    An axis named twice, or ``_h`` without ``_w``, is refused as Caffe does.
+    """
+    axes = at.x.rank - 2
+
+    def sides(name: str, short: str, default: int | None, least: int) -> tuple[int, ...]:
+        values = param.integers(name)
+        pair = [param.integer(f"{short}_{side}", -1) for side in "hw"]
+        if f"{short}_h" in param or f"{short}_w" in param:
+            if values or axes != 2 or min(pair) < 0:
+                raise at.fault(f"{short}_h and {short}_w go together, without {name}, in two axes")
+            values = pair
+        if not values and default is None:
+            raise at.fault(f"{name} is missing")
+        values = values or [default or 0]
+        values = values * axes if len(values) == 1 else values
+        if len(values) != axes or min(values) < least:
+            raise at.fault(f"{name} is {values} for {axes} spatial axes")
+        return tuple(values)
+
+    return _Window(
+        sides("kernel_size", "kernel", None, 1),
+        sides("stride", "stride", 1, 1),
+        sides("pad", "pad", 0, 0),
+        sides("dilation", "dilation", 1, 1),
+    )
+
+
+def _convolution_param(at: Layer) -> Fields:
+    param = at.param("convolution_param")
+    param.ignore("engine", "force_nd_im2col")
+    at.expect(range(1, 1000), None)
+    if len(at.inputs) != len(at.spec.tops):
+        raise at.fault(f"{len(at.inputs)} bottoms and {len(at.spec.tops)} tops")
+    if at.x.rank < 3:
+        raise at.fault(f"its bottom has {at.x.rank} axes, none of them spatial")
+    if at.axis(param, "axis", 1) != 1:
+        raise at.refuse("its channels are not axis 1")
+    if any(x.rank != at.x.rank or x.shape[1] != at.x.shape[1] for x in at.inputs):
+        raise at.fault("its bottoms have different channels")
+    return param
+
+
+def _convolution(at: Layer) -> Sequence[Tensor]:
+    """conv_layer.cpp."""
+    param = _convolution_param(at)
+    return _convolve(at, param, param.integer("group", 1))
+
+
+def _depthwise(at: Layer) -> Sequence[Tensor]:
+    """Depthwise layers of forks: a group for each channel where the file names none."""
+    param = _convolution_param(at)
+    return _convolve(at, param, param.integer("group", at.x.shape[1]))
+
+
+def _convolve(at: Layer, param: Fields, group: int) -> Sequence[Tensor]:
+    window = _window(at, param)
+    outputs, channels = param.integer("num_output", 0), at.x.shape[1]
+    _check_group(at, outputs, channels, group)
+    fillers = param.message("weight_filler"), param.message("bias_filler")
+    weight = at.blob([outputs, channels // group, *window.kernel], "weight", fillers[0])
+    operands = [at.constant(weight, "weight")]
+    if param.flag("bias_term", True):
+        operands.append(at.constant(at.blob([outputs], "bias", fillers[1]), "bias"))
+    tops = []
+    for index, x in enumerate(at.inputs):
+        sides = [
+            (side + 2 * pad - extent) // stride + 1
+            for side, pad, extent, stride in zip(
+                x.shape[2:], window.pad, window.extent, window.stride, strict=True
+            )
+        ]
+        shape = (x.shape[0], outputs, *sides)
+        more = window.attributes
+        tops.append(
+            at.top("Conv", x.name, *operands, shape=shape, index=index, group=group, **more)
+        )
+    return tops
+
+
+def _deconvolution(at: Layer) -> Sequence[Tensor]:
+    """deconv_layer.cpp: weights are channels in, channels out of a group, kernel."""
+    param = _convolution_param(at)
+    group = param.integer("group", 1)
+    window = _window(at, param)
+    outputs, channels = param.integer("num_output", 0), at.x.shape[1]
+    _check_group(at, outputs, channels, group)
+    fillers = param.message("weight_filler"), param.message("bias_filler")
+    weight = at.blob([channels, outputs // group, *window.kernel], "weight", fillers[0])
+    operands = [at.constant(weight, "weight")]
+    if param.flag("bias_term", True):
+        operands.append(at.constant(at.blob([outputs], "bias", fillers[1]), "bias"))
+    tops = []
+    for index, x in enumerate(at.inputs):
+        sides = [
+            stride * (side - 1) + extent - 2 * pad
+            for side, pad, extent, stride in zip(
+                x.shape[2:], window.pad, window.extent, window.stride, strict=True
+            )
+        ]
+        shape = (x.shape[0], outputs, *sides)
+        more = window.attributes
+        tops.append(
+            at.top(
+                "ConvTranspose", x.name, *operands, shape=shape, index=index, group=group, **more
+            )
+        )
+    return tops
+
+
+def _check_group(at: Layer, outputs: int, channels: int, group: int) -> None:
+    if outputs < 1 or group < 1 or outputs % group or channels % group:
+        raise at.fault(f"{channels} channels, {outputs} outputs and {group} groups do not fit")
+
+
+def _inner_product(at: Layer) -> Sequence[Tensor]:
+    """inner_product_layer.cpp: all axes from ``axis`` on are one vector."""
+    at.expect([1])
+    param = at.param("inner_product_param")
+    axis = at.axis(param, "axis", 1)
+    outputs, transpose = param.integer("num_output", 0), param.flag("transpose", False)
+    if outputs < 1:
+        raise at.fault("num_output is missing")
+    fillers = param.message("weight_filler"), param.message("bias_filler")
+    length = math.prod(at.x.shape[axis:])
+    sides = [length, outputs] if transpose else [outputs, length]
+    operands = [at.constant(at.blob(sides, "weight", fillers[0]), "weight")]
+    if param.flag("bias_term", True):
+        operands.append(at.constant(at.blob([outputs], "bias", fillers[1]), "bias"))
+    flat = axis == 1 and at.x.rank == 2
+    vectors = at.x.name if flat else at.node("Flatten", at.x.name, axis=axis)
+    shape = (*at.x.shape[:axis], outputs)
+    attributes = {"transB": 0 if transpose else 1}
+    if axis == 1:
+        return [at.top("Gemm", vectors, *operands, shape=shape, **attributes)]
+    product = at.node("Gemm", vectors, *operands, **attributes)
+    return [at.top("Reshape", product, at.ints(*shape), shape=shape)]
+
+
+LAYERS: Mapping[str, Converter] = {
+    "Convolution": _convolution,
+    "ConvolutionDepthwise": _depthwise,
+    "Deconvolution": _deconvolution,
+    "DepthwiseConvolution": _depthwise,
+    "InnerProduct": _inner_product,
+}

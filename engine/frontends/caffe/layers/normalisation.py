@@ -1,0 +1,196 @@
+"""Layers that bring numbers to a common scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from engine.frontends.caffe.fields import Fields
+from engine.frontends.caffe.layer import Converter, Layer, Tensor
+
+__all__ = ["LAYERS"]
+
+_REGIONS = {0: "ACROSS_CHANNELS", 1: "WITHIN_CHANNEL"}
+_BN_MODES = {0: "LEARN", 1: "INFERENCE"}
+
+
+def _batch_norm(at: Layer) -> Sequence[Tensor]:
+    """batch_norm_layer.cpp: blobs are mean and variance, both times the third blob, a factor.
+
+    A factor of 0 stands for no statistics: mean and variance are 0 then.
+    """
+    at.expect([1])
+    param = at.param("batch_norm_param")
+    param.ignore("moving_average_fraction", "engine", "scale_filler", "bias_filler")
+    if at.x.rank < 2:
+        raise at.fault(f"its bottom has {at.x.rank} axes instead of at least 2")
+    eps = param.number("eps", 1e-5)
+    if not param.flag("use_global_stats", True):
+        return _of_this_batch(at, eps)
+    channels = at.x.shape[1]
+    mean, variance = at.blob([channels], "mean"), at.blob([channels], "one")
+    total = float(at.blob([1], "factor")[0])
+    factor = np.float32(0 if total == 0 else 1 / total)
+    scale, bias = np.ones(channels, np.float32), np.zeros(channels, np.float32)
+    if param.flag("scale_bias", False):  # NVIDIA's fork keeps what is Scale elsewhere
+        scale, bias = at.blob([channels], "one"), at.blob([channels], "bias")
+    return [_normalised(at, scale, bias, mean * factor, variance * factor, eps)]
+
+
+def _normalised(
+    at: Layer,
+    scale: np.ndarray,
+    bias: np.ndarray,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    eps: float,
+) -> Tensor:
+    arrays = {"scale": scale, "bias": bias, "mean": mean, "variance": variance}
+    operands = [at.constant(array, name) for name, array in arrays.items()]
+    return at.top("BatchNormalization", at.x.name, *operands, shape=at.x.shape, epsilon=eps)
+
+
+def _of_this_batch(at: Layer, eps: float) -> Sequence[Tensor]:
+    """``use_global_stats: false``: mean and variance of what goes through, as in training."""
+    stored = at.weights.stored(at.spec) or 0
+    at.blobs_used = max(at.blobs_used, stored)  # statistics that are not used
+    axes = [0, *range(2, at.x.rank)]
+    centred = _centred(at, axes)
+    variance = at.node("ReduceMean", at.node("Mul", centred, centred), at.ints(*axes))
+    deviation = at.node("Sqrt", at.node("Add", variance, at.scalar(eps)))
+    at.note(
+        "batch-statistics",
+        "It normalises by the mean and variance of its input (use_global_stats: false).",
+        "The file says so; nets that were trained as usual have true here, or leave it out.",
+    )
+    return [at.top("Div", centred, deviation, shape=at.x.shape)]
+
+
+def _centred(at: Layer, axes: Sequence[int]) -> str:
+    return at.node("Sub", at.x.name, at.node("ReduceMean", at.x.name, at.ints(*axes)))
+
+
+def _bn(at: Layer) -> Sequence[Tensor]:
+    """BN of two forks, told apart by their parameters and the number of blobs.
+
+    PSPNet's (hszhao/PSPNet, bn_layer.cpp): slope, bias, mean and variance. SegNet's
+    (TimoSaemann/caffe-segnet-cudnn5, bn_layer.cpp): scale and shift, which hold the statistics
+    where bn_mode is INFERENCE.
+    """
+    at.expect([1])
+    param = at.param("bn_param")
+    fillers = [param.message(f"{name}_filler") for name in ("slope", "scale", "bias", "shift")]
+    first, second = (a if a.line else b for a, b in (fillers[:2], fillers[2:]))
+    if at.x.rank < 2:
+        raise at.fault(f"its bottom has {at.x.rank} axes instead of at least 2")
+    channels = at.x.shape[1]
+    if "bn_mode" in param or at.weights.stored(at.spec) == 2:
+        return [_segnet_bn(at, param, first, second)]
+    param.ignore("frozen", "momentum", "engine")
+    eps = param.number("eps", 1e-5)
+    scale, bias = at.blob([channels], "one", first), at.blob([channels], "bias", second)
+    mean, variance = at.blob([channels], "mean"), at.blob([channels], "one")
+    return [_normalised(at, scale, bias, mean, variance, eps)]
+
+
+def _segnet_bn(at: Layer, param: Fields, scale_filler: Fields, shift_filler: Fields) -> Tensor:
+    if param.choice("bn_mode", _BN_MODES, "LEARN") == "LEARN":
+        raise at.refuse(
+            "its bn_mode is LEARN, which normalises by the statistics of a batch",
+            "Compute the statistics with SegNet's compute_bn_statistics.py and give the net "
+            "for inference, with bn_mode: INFERENCE.",
+        )
+    sides = [at.x.shape[1], *[1] * (at.x.rank - 2)]
+    scale = at.blob([at.x.shape[1]], "one", scale_filler).reshape(sides)
+    shift = at.blob([at.x.shape[1]], "bias", shift_filler).reshape(sides)
+    product = at.node("Mul", at.x.name, at.constant(scale, "scale"))
+    return at.top("Add", product, at.constant(shift, "shift"), shape=at.x.shape)
+
+
+def _lrn(at: Layer) -> Sequence[Tensor]:
+    """lrn_layer.cpp; within a channel the sum is an average over a padded square."""
+    at.expect([1])
+    param = at.param("lrn_param")
+    param.ignore("engine")
+    size = param.integer("local_size", 5)
+    alpha, beta = param.number("alpha", 1.0), param.number("beta", 0.75)
+    k = param.number("k", 1.0)
+    if at.x.rank != 4 or size < 1 or size % 2 == 0 or size > 1 << 16:
+        raise at.fault(f"local_size {size} is even or none, or its bottom has not 4 axes")
+    if param.choice("norm_region", _REGIONS, "ACROSS_CHANNELS") == "ACROSS_CHANNELS":
+        name = at.x.name
+        return [at.top("LRN", name, shape=at.x.shape, size=size, alpha=alpha, beta=beta, bias=k)]
+    square = at.node("Mul", at.x.name, at.x.name)
+    average = at.node(
+        "AveragePool",
+        square,
+        kernel_shape=[size, size],
+        pads=[size // 2] * 4,
+        count_include_pad=1,
+    )
+    scaled = at.node("Add", at.node("Mul", average, at.scalar(alpha)), at.scalar(1.0))
+    divisor = at.node("Pow", scaled, at.scalar(-beta))
+    return [at.top("Mul", at.x.name, divisor, shape=at.x.shape)]
+
+
+def _normalize(at: Layer) -> Sequence[Tensor]:
+    """normalize_layer.cpp of the SSD fork: ``scale * x / sqrt(sum(x * x) + eps)``."""
+    at.expect([1])
+    param = at.param("norm_param")
+    everywhere = param.flag("across_spatial", True)
+    shared = param.flag("channel_shared", True)
+    eps, filler = param.number("eps", 1e-10), param.message("scale_filler")
+    if at.x.rank < 2:
+        raise at.fault(f"its bottom has {at.x.rank} axes instead of at least 2")
+    axes = range(1, at.x.rank) if everywhere else [1]
+    total = at.node("ReduceSumSquare", at.x.name, at.ints(*axes))
+    length = at.node("Sqrt", at.node("Add", total, at.scalar(eps)))
+    scale = at.blob([1] if shared else [at.x.shape[1]], "one", filler)
+    scale = scale.reshape(scale.size, *[1] * (at.x.rank - 2))
+    unit = at.node("Div", at.x.name, length)
+    return [at.top("Mul", unit, at.constant(scale, "scale"), shape=at.x.shape)]
+
+
+def _mvn(at: Layer) -> Sequence[Tensor]:
+    """mvn_layer.cpp: ``(x - mean) / (sqrt(variance) + eps)``, the eps outside of the root."""
+    at.expect([1])
+    param = at.param("mvn_param")
+    if at.x.rank != 4:
+        raise at.fault(f"its bottom has {at.x.rank} axes instead of 4")
+    axes = [1, 2, 3] if param.flag("across_channels", False) else [2, 3]
+    eps = param.number("eps", 1e-9)
+    if not param.flag("normalize_variance", True):
+        mean = at.node("ReduceMean", at.x.name, at.ints(*axes))
+        return [at.top("Sub", at.x.name, mean, shape=at.x.shape)]
+    centred = _centred(at, axes)
+    variance = at.node("ReduceMean", at.node("Mul", centred, centred), at.ints(*axes))
+    deviation = at.node("Add", at.node("Sqrt", variance), at.scalar(eps))
+    return [at.top("Div", centred, deviation, shape=at.x.shape)]
+
+
+def _softmax(at: Layer) -> Sequence[Tensor]:
+    """softmax_layer.cpp."""
+    at.expect([1])
+    param = at.param("softmax_param")
+    param.ignore("engine")
+    axis = at.axis(param, "axis", 1)
+    return [at.top("Softmax", at.x.name, shape=at.x.shape, axis=axis)]
+
+
+def _dropout(at: Layer) -> Sequence[Tensor]:
+    """dropout_layer.cpp: nothing, outside of training; old files scaled in training already."""
+    at.expect([1])
+    at.param("dropout_param").ignore("dropout_ratio", "scale_train", "sample_weights_test")
+    return [at.x]
+
+
+LAYERS: Mapping[str, Converter] = {
+    "BN": _bn,
+    "BatchNorm": _batch_norm,
+    "Dropout": _dropout,
+    "LRN": _lrn,
+    "MVN": _mvn,
+    "Normalize": _normalize,
+    "Softmax": _softmax,
+}

@@ -1,0 +1,172 @@
+"""Pooling, with the windows of Caffe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.frontends.caffe.fields import Fields
+from engine.frontends.caffe.layer import Converter, Layer, Tensor
+
+__all__ = ["LAYERS"]
+
+_METHODS = {0: "MAX", 1: "AVE", 2: "STOCHASTIC"}
+_ROUNDING = {0: "CEIL", 1: "FLOOR"}
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """The windows along one axis of length ``size``: ``out`` of them, the first at ``-pad``."""
+
+    size: int
+    kernel: int
+    stride: int
+    pad: int
+    out: int
+
+    @property
+    def beyond(self) -> int:
+        """How far the last window reaches beyond the input."""
+        return max(0, (self.out - 1) * self.stride - self.pad + self.kernel - self.size)
+
+
+def _windows(at: Layer, sides: Sequence[int], ceil: bool) -> _Windows:
+    """pooling_layer.cpp, Reshape: rounded up, but the last window starts before the end padding."""
+    size, kernel, stride, pad = sides
+    span = size + 2 * pad - kernel
+    out = (-(-span // stride) if ceil else span // stride) + 1
+    if pad and (out - 1) * stride >= size + pad:
+        out -= 1
+    if kernel < 1 or stride < 1 or pad < 0 or pad >= kernel or out < 1:
+        raise at.fault(f"a window of {kernel}, stride {stride}, padding {pad} on {size} is none")
+    if (out - 1) * stride - pad >= size:
+        raise at.refuse("its last window lies outside of the input, where Caffe gives no number")
+    return _Windows(size, kernel, stride, pad, out)
+
+
+def _pair(at: Layer, param: Fields, name: str, short: str, default: int) -> tuple[int, int]:
+    """One number for both axes, or ``_h`` and ``_w``."""
+    if f"{short}_h" not in param and f"{short}_w" not in param:
+        side = param.integer(name, default)
+        return side, side
+    if name in param or f"{short}_h" not in param or f"{short}_w" not in param:
+        raise at.fault(f"{short}_h and {short}_w go together, without {name}")
+    return param.integer(f"{short}_h", default), param.integer(f"{short}_w", default)
+
+
+def _pooling(at: Layer) -> Sequence[Tensor]:
+    """pooling_layer.cpp."""
+    param = at.param("pooling_param")
+    param.ignore("engine")
+    at.expect([1], None)
+    if at.x.rank != 4:
+        raise at.fault(f"its bottom has {at.x.rank} axes instead of 4")
+    method = param.choice("pool", _METHODS, "MAX")
+    if method == "STOCHASTIC":
+        raise at.refuse("stochastic pooling draws at random")
+    if param.flag("global_pooling", False):
+        return _global(at, param, method)
+    kernels = _pair(at, param, "kernel_size", "kernel", 0)
+    strides = _pair(at, param, "stride", "stride", 1)
+    pads = _pair(at, param, "pad", "pad", 0)
+    # round_mode is BVLC's, ceil_mode that of other forks
+    ceil = param.choice("round_mode", _ROUNDING, "CEIL") == "CEIL"
+    ceil = param.flag("ceil_mode", ceil)
+    windows = [
+        _windows(at, sides, ceil)
+        for sides in zip(at.x.shape[2:], kernels, strides, pads, strict=True)
+    ]
+    if method == "AVE":
+        at.expect([1])
+        return [_average(at, windows)]
+    return _maximum(at, windows)
+
+
+def _global(at: Layer, param: Fields, method: str) -> Sequence[Tensor]:
+    at.expect([1])
+    if "kernel_size" in param or "kernel_h" in param or "kernel_w" in param:
+        raise at.fault("global pooling has no kernel")
+    if param.integer("pad", 0) or param.integer("stride", 1) != 1:
+        raise at.fault("global pooling has no padding and no stride")
+    op = "GlobalMaxPool" if method == "MAX" else "GlobalAveragePool"
+    return [at.top(op, at.x.name, shape=(*at.x.shape[:2], 1, 1))]
+
+
+def _attributes(windows: Sequence[_Windows]) -> dict[str, Any]:
+    return {
+        "kernel_shape": [axis.kernel for axis in windows],
+        "strides": [axis.stride for axis in windows],
+    }
+
+
+def _maximum(at: Layer, windows: Sequence[_Windows]) -> Sequence[Tensor]:
+    """The end padding is written out: ONNX's own ``ceil_mode`` counts windows differently."""
+    at.expect([1], len(at.spec.tops))
+    shape = (*at.x.shape[:2], *(axis.out for axis in windows))
+    pads = [axis.pad for axis in windows] + [axis.beyond for axis in windows]
+    attributes = _attributes(windows) | {"pads": pads}
+    if len(at.spec.tops) == 1:
+        return [at.top("MaxPool", at.x.name, shape=shape, **attributes)]
+    if len(at.spec.tops) > 2:
+        raise at.fault(f"it has {len(at.spec.tops)} tops instead of 1 or 2")
+    raw = at.only_feeds(1, "Upsample")
+    # ONNX counts through the whole tensor, Caffe's mask within one channel
+    names = [at.spec.makes[0], at.spec.makes[1] if raw else f"{at.spec.makes[1]}:indices"]
+    pooled, indices = at.writer.node("MaxPool", [at.x.name], names, **attributes)
+    plane = at.x.shape[2:]
+    if raw:
+        return [Tensor(pooled, shape), Tensor(indices, shape, plane=plane)]
+    within = at.node("Mod", indices, at.ints(plane[0] * plane[1]))
+    return [Tensor(pooled, shape), at.top("Cast", within, shape=shape, index=1, to=1)]
+
+
+def _average(at: Layer, windows: Sequence[_Windows]) -> Tensor:
+    """Divided by the window's area within the padded input; what lies beyond does not count.
+
+    Padding counts, so it becomes zeros of a Pad where a window also reaches beyond it; what lies
+    beyond is padding of AveragePool, which does not count.
+    """
+    shape = (*at.x.shape[:2], *(axis.out for axis in windows))
+    attributes = _attributes(windows)
+    begins, ends = [axis.pad for axis in windows], [axis.beyond for axis in windows]
+    overflows = any(axis.beyond > axis.pad for axis in windows)
+    if not overflows or not any(begins):
+        counted = 0 if overflows else 1
+        return at.top(
+            "AveragePool",
+            at.x.name,
+            shape=shape,
+            pads=[*begins, *ends],
+            count_include_pad=counted,
+            **attributes,
+        )
+    inside = [min(axis.pad, axis.beyond) for axis in windows]
+    pads = at.ints(0, 0, *begins, 0, 0, *inside)
+    padded = at.node("Pad", at.x.name, pads)
+    rest = [axis.beyond - pad for axis, pad in zip(windows, inside, strict=True)]
+    return at.top("AveragePool", padded, shape=shape, pads=[0, 0, *rest], **attributes)
+
+
+def _roi_pooling(at: Layer) -> Sequence[Tensor]:
+    """roi_pooling_layer.cpp of Fast R-CNN, which ONNX's MaxRoiPool was made after."""
+    at.expect([2])
+    param = at.param("roi_pooling_param")
+    size = [param.integer("pooled_h", 0), param.integer("pooled_w", 0)]
+    rois = at.inputs[1]
+    if at.x.rank != 4 or rois.shape[1:] not in ((5,), (5, 1, 1)) or min(size) < 1:
+        raise at.fault("it pools from 4 axes by regions of 5 numbers")
+    regions = rois.name if rois.rank == 2 else at.reshaped(rois.name, (rois.shape[0], 5))
+    return [
+        at.top(
+            "MaxRoiPool",
+            at.x.name,
+            regions,
+            shape=(rois.shape[0], at.x.shape[1], *size),
+            pooled_shape=size,
+            spatial_scale=param.number("spatial_scale", 1.0),
+        )
+    ]
+
+
+LAYERS: Mapping[str, Converter] = {"Pooling": _pooling, "ROIPooling": _roi_pooling}

@@ -1,0 +1,129 @@
+"""What a Caffe model holds, told without converting it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from engine.base.errors import SourceModelError
+from engine.base.findings import Finding
+from engine.base.text import printable
+from engine.frontends.caffe.blobs import NoBlobs
+from engine.frontends.caffe.convert import Conversion, Trial, refusal_of
+from engine.frontends.caffe.layer import Tensor, cut_before
+from engine.frontends.caffe.load import CaffeFiles, read_files
+from engine.frontends.caffe.net import LayerSpec, Net
+from engine.frontends.caffe.prototxt import Message, Scalar
+from engine.frontends.source import SourceModel
+from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
+from engine.graph.ir.naming import UniqueNames
+
+__all__ = ["look"]
+
+
+def look(source: SourceModel) -> SourceSummary:
+    """The pre-flight of a load: inputs, outputs, layers with their shapes, and what is refused.
+
+    Raises:
+        SourceModelError: a file cannot be read or is damaged.
+    """
+    files = read_files(source)
+    net = files.net
+    shapes, refused = _tried(net)
+    findings = list(net.findings)
+    names = UniqueNames(set())
+    layers = []
+    for index, spec in enumerate(net.layers):
+        shape = shapes.get(spec.makes[0]) if spec.makes else None
+        layers.append(_layer(spec, names.claim(spec.name), shape, refused.get(index, "")))
+        if index in refused:
+            findings.append(_finding(spec, refused[index]))
+    count = _parameters(files)
+    return SourceSummary(
+        framework="caffe",
+        format="Caffe network" + (" and its weights" if files.stored else " without weights"),
+        version=(("layers", "V1" if "layers" in net.fields else "V2", "V1 and V2"),),
+        files=files.files,
+        inputs=tuple(SourceTensor(v.name, v.shape, "float32") for v in net.inputs),
+        outputs=tuple(SourceTensor(v, shapes.get(v), "float32") for v in net.outputs),
+        layers=tuple(layers),
+        findings=tuple(findings),
+        parameters=count,
+        weights_bytes=4 * count,
+    )
+
+
+def _tried(net: Net) -> tuple[dict[str, tuple[int, ...]], dict[int, str]]:
+    """Shapes of all values as far as they are known, and why layers (by index) are refused.
+
+    A layer behind one that is refused, or behind an input without a size, has no shape; its type is
+    still looked up.
+    """
+    tensors = {v.name: Tensor(v.name, v.shape) for v in net.inputs if v.shape and min(v.shape) > 0}
+    trial = Conversion(Trial(), NoBlobs(), tensors)
+    refused: dict[int, str] = {}
+    readers: dict[str, Counter[str]] = {}
+    for spec in net.layers:
+        for value in spec.reads:
+            readers.setdefault(value, Counter())[spec.type] += 1
+    for index, spec in enumerate(net.layers):
+        why = refusal_of(spec)
+        if why:
+            refused[index] = why
+        elif all(value in tensors for value in spec.reads):
+            try:
+                trial.one(spec, readers)
+            except SourceModelError as error:
+                refused[index] = error.what
+    return {name: tensor.shape for name, tensor in tensors.items()}, refused
+
+
+def _layer(spec: LayerSpec, name: str, shape: tuple[int, ...] | None, refused: str) -> SourceLayer:
+    return SourceLayer(
+        name=name,
+        op=spec.type,
+        inputs=spec.reads,
+        outputs=spec.makes,
+        attributes=tuple(_attributes(spec.fields.source, "")),
+        shape=shape,
+        dtype="float32",
+        refused=refused,
+    )
+
+
+_SHOWN_ELSEWHERE = frozenset({"name", "type", "bottom", "top"})
+
+
+def _attributes(message: Message | None, prefix: str) -> list[tuple[str, str]]:
+    """Every field of a layer as (``param.field``, text), repeated ones joined by a blank."""
+    found: dict[str, list[str]] = {}
+    for name, value in message.fields if message else ():
+        if isinstance(value, Scalar):
+            if prefix or name not in _SHOWN_ELSEWHERE:
+                found.setdefault(prefix + name, []).append(printable(value.text, 100))
+        else:
+            for inner, text in _attributes(value, f"{prefix}{name}."):
+                found.setdefault(inner, []).append(text)
+    return [(name, printable(" ".join(texts), 400)) for name, texts in found.items()]
+
+
+def _finding(spec: LayerSpec, why: str) -> Finding:
+    return Finding(
+        code="layer-refused",
+        severity="error",
+        where=printable(spec.name),
+        what=f"{printable(spec.name)!r} ({printable(spec.type, 60)}) will be refused: {why}.",
+        remedy=cut_before(spec),
+    )
+
+
+def _parameters(files: CaffeFiles) -> int:
+    """Numbers in the blobs that the net's layers have in the caffemodel."""
+    if files.stored is None:
+        return 0
+    names = {spec.name for spec in files.net.layers}
+    return sum(
+        blob.data.size
+        for layer in files.stored.layers
+        if layer.name in names
+        for blob in layer.blobs
+    )

@@ -1,0 +1,219 @@
+"""Protocol buffers' text format, without a schema: every field stays, also those of forks.
+
+The grammar is that of protobuf's own document ("Text Format Language Specification"): fields
+``name: value``, ``name { ... }`` or ``name < ... >``, lists in brackets, strings that follow each
+other are one, separators ``,`` and ``;``, comments from ``#`` to the end of the line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from engine.base.errors import SourceModelError
+from engine.base.text import printable
+
+__all__ = ["MAX_BYTES", "Message", "Scalar", "parse"]
+
+MAX_BYTES = 32 << 20
+_MAX_DEPTH = 40
+_MAX_FIELDS = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number, word or text as the file has it, and the line where it stands."""
+
+    text: str
+    quoted: bool
+    line: int
+
+
+@dataclass(slots=True)
+class Message:
+    """Fields in the file's order: (name, value); ``line`` is where the message begins."""
+
+    line: int
+    fields: list[tuple[str, Scalar | Message]] = field(default_factory=list)
+
+    def all(self, name: str) -> list[Scalar | Message]:
+        """Every value of the field ``name``, in order."""
+        return [value for known, value in self.fields if known == name]
+
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>[\s\ufeff]+|\#[^\n]*)
+  | (?P<word>[-+]?[A-Za-z0-9_.][A-Za-z0-9_.]*(?:(?<=[0-9.][eE])[-+][0-9]+[fF]?)?)
+  | (?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+  | (?P<mark>[{}<>\[\]:,;/\-])
+    """,
+    re.VERBOSE,
+)
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_CLOSING = {"{": "}", "<": ">"}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    line: int
+
+
+def parse(text: str, source: str) -> Message:
+    """Parse a whole file.
+
+    Args:
+        text: its content, at most ``MAX_BYTES`` characters.
+        source: the file's name, for errors.
+
+    Raises:
+        SourceModelError: not this format, nested more than 40 deep or above 500,000 fields; names
+            the line.
+    """
+    return _Parser(text, source).whole()
+
+
+class _Parser:
+    """One token of look-ahead over the text; depth and number of fields are bounded."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self._source = source
+        self._tokens = _tokens(text, source)
+        self._next = next(self._tokens)
+        self._fields = 0
+
+    def whole(self) -> Message:
+        """The message that the file is."""
+        message = Message(1)
+        while self._next.kind != "end":
+            self._field(message, 0)
+        return message
+
+    def _fault(self, what: str, line: int) -> SourceModelError:
+        return _fault(self._source, what, line)
+
+    def _take(self) -> _Token:
+        token = self._next
+        if token.kind != "end":
+            self._next = next(self._tokens)
+        return token
+
+    def _accept(self, mark: str) -> bool:
+        if self._next.kind == "mark" and self._next.text == mark:
+            self._take()
+            return True
+        return False
+
+    def _field(self, message: Message, depth: int) -> None:
+        name, line = self._name()
+        self._count(line)
+        colon = self._accept(":")
+        if self._accept("["):
+            while not self._accept("]"):
+                self._count(self._next.line)
+                message.fields.append((name, self._value(depth)))
+                if not self._accept(",") and self._next.text != "]":
+                    raise self._unexpected("',' or ']'")
+        elif colon or self._opens():
+            message.fields.append((name, self._value(depth)))
+        else:
+            raise self._unexpected(f"':' or '{{' after {printable(name, 60)!r}")
+        while self._accept(",") or self._accept(";"):
+            pass
+
+    def _count(self, line: int) -> None:
+        self._fields += 1
+        if self._fields > _MAX_FIELDS:
+            raise self._fault(f"there are more than {_MAX_FIELDS} fields", line)
+
+    def _opens(self) -> bool:
+        return self._next.kind == "mark" and self._next.text in _CLOSING
+
+    def _name(self) -> tuple[str, int]:
+        token = self._take()
+        if token.kind == "mark" and token.text == "[":
+            # an extension or a type's address in brackets
+            parts = []
+            while not self._accept("]"):
+                part = self._take()
+                if part.kind == "end" or part.text in _CLOSING:
+                    raise self._fault("a name in brackets has no end", token.line)
+                parts.append(part.text)
+            return f"[{''.join(parts)}]", token.line
+        if token.kind != "word" or not _NAME.match(token.text):
+            raise self._fault(f"{_shown(token)} stands where a field's name belongs", token.line)
+        return token.text, token.line
+
+    def _value(self, depth: int) -> Scalar | Message:
+        token = self._take()
+        if token.kind == "mark" and token.text in _CLOSING:
+            return self._message(token, depth + 1)
+        if token.kind == "text":
+            parts = [_unquoted(token.text)]
+            while self._next.kind == "text":
+                parts.append(_unquoted(self._take().text))
+            return Scalar("".join(parts), True, token.line)
+        if token.kind == "mark" and token.text == "-" and self._next.kind == "word":
+            return Scalar("-" + self._take().text, False, token.line)
+        if token.kind != "word":
+            raise self._fault(f"{_shown(token)} stands where a value belongs", token.line)
+        return Scalar(token.text, False, token.line)
+
+    def _message(self, opening: _Token, depth: int) -> Message:
+        if depth > _MAX_DEPTH:
+            raise self._fault(f"messages are nested more than {_MAX_DEPTH} deep", opening.line)
+        message = Message(opening.line)
+        closing = _CLOSING[opening.text]
+        while not self._accept(closing):
+            if self._next.kind == "end":
+                raise self._fault(f"'{opening.text}' is never closed", opening.line)
+            self._field(message, depth)
+        return message
+
+    def _unexpected(self, wanted: str) -> SourceModelError:
+        return self._fault(f"{_shown(self._next)} stands where {wanted} belongs", self._next.line)
+
+
+def _tokens(text: str, source: str) -> Iterator[_Token]:
+    position, line = 0, 1
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:
+            what = f"{printable(text[position : position + 20], 20)!r} is no part of this format"
+            raise _fault(source, what, line)
+        kind, piece = found.lastgroup or "", found.group()
+        if kind != "space":
+            yield _Token(kind, piece, line)
+        line += piece.count("\n")
+        position = found.end()
+    yield _Token("end", "", line)
+
+
+def _unquoted(text: str) -> str:
+    return _ESCAPE.sub(_unescaped, text[1:-1]) if "\\" in text else text[1:-1]
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    code = found.group(1)
+    if code[0] == "x" and len(code) > 1:
+        return chr(int(code[1:], 16))
+    if code[0].isdigit() and code[0] not in "89":
+        return chr(int(code, 8) & 0xFF)
+    return _ESCAPED.get(code, code)
+
+
+def _shown(token: _Token) -> str:
+    return "the end of the file" if token.kind == "end" else repr(printable(token.text, 40))
+
+
+def _fault(source: str, what: str, line: int) -> SourceModelError:
+    return SourceModelError(
+        f"{printable(source)}, line {line}: {what}.",
+        cause="The prototxt was cut short, edited by hand, or is no text of protocol buffers.",
+        remedy="Correct that line.",
+    )
