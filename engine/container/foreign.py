@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 from engine.base.errors import ContainerError
 
@@ -34,17 +35,22 @@ def foreign_kind(head: bytes) -> str:
     return "no .rknn file"
 
 
-def refuse_foreign(name: str, head: bytes) -> None:
-    """Raise ContainerError where ``head`` does not start a container of ours."""
+def refuse_foreign(name: str, head: bytes, path: Path | None = None) -> None:
+    """Raise ContainerError where ``head`` does not start a container of ours.
+
+    Given its path, the error for a file of the vendor names platform and toolkit too.
+    """
     kind = foreign_kind(head)
     if not kind:
         return
     if "vendor" in kind:
+        origin = _origin(path)
         raise ContainerError(
-            f"{name} is {kind}, not a container of this program.",
+            f"{name} is {kind}{origin}, not a container of this program.",
             cause="Both carry the suffix .rknn. The vendor's are compiled for one NPU and cannot "
             "be simulated here.",
-            remedy="Run it on a board of its platform, or load its source model and build again.",
+            remedy="Run it on a board of its platform, or load its source model and build again. "
+            "`rknntui inspect` shows what is in it.",
         )
     raise ContainerError(
         f"{name} is {kind}.",
@@ -53,3 +59,14 @@ def refuse_foreign(name: str, head: bytes) -> None:
         else "It does not start with the bytes RKNN.",
         remedy="Check the path, or export the container again.",
     )
+
+
+def _origin(path: Path | None) -> str:
+    """`` (for rk3588, by toolkit 2.3.2)`` where the file tells."""
+    if path is None:
+        return ""
+    # its readers are not needed to open a container of ours
+    from engine.container.vendor import vendor_origin
+
+    words = vendor_origin(path)
+    return f" ({words})" if words else ""

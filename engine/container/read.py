@@ -67,7 +67,7 @@ def _bytes_of(path: Path, name: str) -> bytes:
     try:
         if path.is_file():
             with path.open("rb") as stream:  # a vendor's file of 1 GB is refused by its head
-                refuse_foreign(name, stream.read(HEAD_SIZE))
+                refuse_foreign(name, stream.read(HEAD_SIZE), path)
         return read_bounded(path, SIZE_LIMIT, "a container")
     except SourceModelError as error:
         raise ContainerError(error.what, cause=error.cause, remedy=error.remedy) from error

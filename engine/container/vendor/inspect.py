@@ -1,0 +1,369 @@
+"""Files of the vendor, of every kind and age: recognised by their bytes, read as far as known.
+
+Nothing is run, code in a file is neither shown nor touched, and every size and offset is checked.
+Which fact has which source: docs/vendor-files.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.base.errors import ContainerError
+from engine.base.files import sha256_of
+from engine.base.findings import Finding
+from engine.chips import chip, chips
+from engine.container.foreign import MAGIC
+from engine.container.vendor.layer_list import NBG_OP, LayerList, read_layer_list
+from engine.container.vendor.model import CustomSection, VendorMemory, VendorModel
+from engine.container.vendor.nbg import NBG_MAGIC, NbgModel, read_nbg
+from engine.container.vendor.npu import IDENTIFIER, NpuModel, read_mini, read_npu
+from engine.container.vendor.package import is_package, read_custom_sections, read_package
+from engine.container.vendor.ports import ports_of, with_observed
+from engine.container.vendor.rknx import RKNX_MAGIC, read_rknx
+from engine.container.vendor.span import Span, opened
+from engine.container.vendor.values import as_mapping, read_json
+
+__all__ = ["inspect_vendor", "vendor_origin"]
+
+_CONTAINER_MAGIC = b"RKNN"
+_CRYPT_MAGIC = b"CYPTRKNN"
+_CRYPT_HEAD = 288
+_RESERVED = 40
+_SMALL_FORM = 0x10
+_KNOWN_VERSIONS = (1, 2, 6, 0x1004)
+
+
+def inspect_vendor(path: Path) -> VendorModel:
+    """Everything that is known how to read of a file of the vendor.
+
+    Raises:
+        ContainerError: missing or unreadable; no file of the vendor, or a container of this
+            program; damaged.
+    """
+    return replace(_inspected(path), sha256=_digest(path))
+
+
+def _digest(path: Path) -> str:
+    try:
+        return sha256_of(path)
+    except OSError as error:
+        raise ContainerError(f"{path} could not be read: {error.strerror or error}.") from error
+
+
+def vendor_origin(path: Path) -> str:
+    """Where a file of the vendor comes from and belongs, in words; empty where it does not tell.
+
+    ``for rk3588, by toolkit 1.6.2-source_code``
+    """
+    try:
+        model = _inspected(path)
+    except ContainerError:
+        return ""
+    words = [f"for {', '.join(model.platforms)}"] if model.platforms else []
+    if model.toolkit:
+        words.append(f"by toolkit {model.toolkit}")
+    return ", ".join(words)
+
+
+def _inspected(path: Path) -> VendorModel:
+    with opened(path) as span:
+        base = VendorModel(str(path), span.size, "", "npu")
+        head = span.head(64)
+        for matches, read in _KINDS:
+            if matches(head):
+                return _finished(read(span, base))
+        return _finished(_read_bare_json(span, base))
+
+
+def _finished(model: VendorModel) -> VendorModel:
+    """The chips' own names, the generation that they tell, and what is odd about them."""
+    known = [(name, chip(name)) for name in model.platforms]
+    unknown = [name for name, found in known if found is None]
+    found = [each for _, each in known if each is not None]
+    generation = model.generation
+    if generation is None and found:
+        generation = found[0].generation
+    findings = [
+        Finding(
+            "platform-unknown",
+            "warning",
+            "target_platform",
+            f"{name} is no chip that is known here.",
+            remedy=f"Known are {', '.join(each.name for each in chips())}.",
+        )
+        for name in unknown
+    ]
+    names = tuple(dict.fromkeys(each.name for each in found))
+    everything = (*model.findings, *findings)
+    return replace(model, chips=names, generation=generation, findings=everything)
+
+
+def _read_package(span: Span, base: VendorModel) -> VendorModel:
+    package = read_package(span)
+    return replace(
+        base,
+        kind="op-package",
+        platforms=(package.target_platform,) if package.target_platform else (),
+        generation=1,
+        container_version=2,
+        framework=package.framework,
+        name=package.name,
+        memory=VendorMemory(sections=package.sections),
+        custom_operators=(
+            CustomSection(package.name, package.inputs, package.outputs, package.params),
+        ),
+    )
+
+
+def _read_encrypted(span: Span, base: VendorModel) -> VendorModel:
+    _, level, size = span.unpack("3Q", 8, "the head")
+    findings = []
+    if size != span.size - _CRYPT_HEAD:
+        what = f"Its head tells of {size} bytes behind it, but there are {span.size - _CRYPT_HEAD}."
+        findings.append(
+            Finding("encrypted-size", "warning", "head", what, "It may have been cut off.")
+        )
+    findings.append(
+        Finding(
+            "encrypted",
+            "info",
+            "file",
+            "It is encrypted: platform, versions, layers and names cannot be seen.",
+            remedy="Inspect the model that it was made from.",
+        )
+    )
+    return replace(base, kind="encrypted", encryption_level=level, findings=tuple(findings))
+
+
+def _read_rknx(span: Span, base: VendorModel) -> VendorModel:
+    model = read_rknx(span)
+    graph = model.graphs[0] if model.graphs else None
+    return replace(
+        base,
+        kind="rknx",
+        platforms=(model.hardware,) if model.hardware else (),
+        generation=3,
+        toolkit=model.toolkit,
+        compiler=model.compiler,
+        name=model.name,
+        graphs=model.graphs,
+        inputs=() if graph is None else ports_of(graph, graph.inputs),
+        outputs=() if graph is None else ports_of(graph, graph.outputs),
+        findings=tuple(model.findings),
+    )
+
+
+def _read_nbg(span: Span, base: VendorModel) -> VendorModel:
+    model = read_nbg(span)
+    return replace(
+        base,
+        kind="nbg",
+        generation=1,
+        compiler=f"VPMN {model.version}",
+        name=model.name,
+        graphs=(model.graph,),
+        findings=(_names_only(),),
+    )
+
+
+def _names_only() -> Finding:
+    return Finding(
+        "names-only",
+        "info",
+        "graph",
+        "A precompiled graph holds the names of its layers; how they are linked, and platform and "
+        "types, are not established.",
+    )
+
+
+def _read_bare_npu(span: Span, base: VendorModel) -> VendorModel:
+    part = span.inner(0, span.size, "the graph")
+    return _with_npu(replace(base, kind="npu-bare", generation=2), read_npu(part))
+
+
+def _read_bare_json(span: Span, base: VendorModel) -> VendorModel:
+    if span.head(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{":
+        raise ContainerError(
+            f"{span.name} is no file of the vendor.",
+            cause="It starts with none of the bytes that the vendor's files start with.",
+            remedy="Check the path.",
+        )
+    part = span.inner(0, span.size, "the layer list")
+    data = as_mapping(read_json(part))
+    if not data.get("network_platform"):
+        raise part.damaged("there is no network_platform, which every model of the vendor has")
+    layers = read_layer_list(data, part)
+    return _with_list(replace(base, kind="layers-bare"), layers)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """The parts of a container."""
+
+    version: int
+    data: Span
+    json: Span
+    end: int
+
+
+def _frame(span: Span) -> _Frame:
+    """Head, data, JSON: ``RKNN``, u32, u64 version, u64 D, 40 bytes, D bytes, u64 J, J bytes."""
+    version, size = span.unpack("QQ", 8, "the head")
+    if version >> 8 not in (0, _SMALL_FORM):
+        raise span.damaged(f"its container has version {version}, which is not known")
+    start = 24 + (_RESERVED if version & 0xFF > 1 and size else 0)
+    data = span.inner(start, size, "the compiled model")
+    place = start + size
+    (count,) = span.unpack("Q", place, "the length of the layer list")
+    json = span.inner(place + 8, count, "the layer list")
+    return _Frame(version, data, json, place + 8 + count)
+
+
+def _read_container(span: Span, base: VendorModel) -> VendorModel:
+    frame = _frame(span)
+    layers = read_layer_list(read_json(frame.json), frame.json)
+    head = frame.data.head(8)
+    model = replace(base, container_version=frame.version)
+    if frame.version >> 8 == _SMALL_FORM:
+        npu = read_mini(frame.data)
+        model = _with_npu(replace(model, kind="npu-mini", generation=2), npu, layers)
+    elif head[4:8] == IDENTIFIER:
+        npu = read_npu(frame.data)
+        model = _with_npu(replace(model, kind="npu", generation=2), npu, layers)
+    elif head[:4] == NBG_MAGIC:
+        model = _with_nbg(_with_list(model, layers), read_nbg(frame.data))
+    else:
+        model = _with_list(replace(model, kind="layers"), layers)
+        if frame.data.size:
+            what = f"{frame.data.size} bytes of compiled model are of no kind that is known."
+            model = _noting(model, Finding("data-unknown", "warning", "compiled model", what))
+    if frame.version not in _KNOWN_VERSIONS:
+        what = f"Its container has version {frame.version}; the form is taken for a known one."
+        model = _noting(model, Finding("container-version", "warning", "head", what))
+    model = _with_sections(model, (("compiled model", frame.data), ("layer list", frame.json)))
+    return _with_tail(model, span, frame, layers.first_generation)
+
+
+def _with_sections(model: VendorModel, parts: tuple[tuple[str, Span], ...]) -> VendorModel:
+    sizes = tuple((name, part.size) for name, part in parts)
+    memory = replace(model.memory, sections=(*sizes, *model.memory.sections))
+    return replace(model, memory=memory)
+
+
+def _noting(model: VendorModel, finding: Finding) -> VendorModel:
+    return replace(model, findings=(*model.findings, finding))
+
+
+def _with_tail(model: VendorModel, span: Span, frame: _Frame, first: bool) -> VendorModel:
+    """What follows the layer list: generation 1's custom operators, else nothing that is known."""
+    rest = span.size - frame.end
+    if not rest:
+        return model
+    if not first:
+        what = f"{rest} bytes follow the layer list; what they are is not known."
+        return _noting(model, Finding("trailing-bytes", "warning", "end of the file", what))
+    operators, code = read_custom_sections(span, frame.end)
+    sections = (*model.memory.sections, ("code of custom operators", code))
+    memory = replace(model.memory, sections=sections)
+    return replace(model, custom_operators=operators, memory=memory)
+
+
+def _with_list(model: VendorModel, layers: LayerList) -> VendorModel:
+    return replace(
+        model,
+        platforms=layers.platforms,
+        generation=1 if layers.first_generation else model.generation,
+        toolkit=layers.toolkit,
+        framework=layers.framework,
+        name=layers.name,
+        graphs=(layers.graph,),
+        inputs=layers.inputs,
+        outputs=layers.outputs,
+    )
+
+
+def _with_nbg(model: VendorModel, nbg: NbgModel) -> VendorModel:
+    """The precompiled layers stand behind the node that holds them."""
+    graph = model.graphs[0]
+    if not any(layer.op == NBG_OP for layer in graph.layers):
+        what = "It holds a precompiled graph, but no layer of its list stands for it."
+        model = _noting(model, Finding("nbg-unused", "warning", "compiled model", what))
+    whole = replace(graph, layers=(*graph.layers, *nbg.graph.layers))
+    return replace(
+        model,
+        kind="layers-nbg",
+        generation=1,
+        compiler=f"VPMN {nbg.version}",
+        graphs=(whole,),
+        findings=(*model.findings, _names_only()),
+    )
+
+
+def _with_npu(model: VendorModel, npu: NpuModel, layers: LayerList | None = None) -> VendorModel:
+    graphs = tuple(with_observed(graph, npu.facts) for graph in npu.graphs)
+    first = graphs[0]
+    listed = layers.platforms if layers else ()
+    findings = list(npu.findings)
+    if listed and npu.platform and npu.platform not in listed:
+        findings.append(_disagreement("platform", ", ".join(listed), npu.platform))
+    version = layers.toolkit if layers else ""
+    if version and npu.toolkit and version != npu.toolkit:
+        findings.append(_disagreement("toolkit version", version, npu.toolkit))
+    return replace(
+        model,
+        platforms=(npu.platform,) if npu.platform else listed,
+        npu=npu.npu,
+        toolkit=npu.toolkit or version,
+        compiler=npu.compiler,
+        framework=npu.framework or (layers.framework if layers else ""),
+        name=layers.name if layers else "",
+        custom_string=npu.custom_string,
+        inputs=ports_of(first, first.inputs, npu.facts, npu.runtime),
+        outputs=ports_of(first, first.outputs, npu.facts, npu.runtime),
+        graphs=graphs,
+        dynamic=npu.dynamic,
+        memory=npu.memory,
+        findings=(*model.findings, *findings),
+    )
+
+
+def _disagreement(what: str, listed: str, compiled: str) -> Finding:
+    return Finding(
+        "parts-disagree",
+        "warning",
+        what,
+        f"The layer list has the {what} {listed}, the compiled model {compiled}.",
+        "The file was put together from two.",
+    )
+
+
+def _read_ours(span: Span, _base: VendorModel) -> VendorModel:
+    raise ContainerError(
+        f"{span.name} is a container of this program, not a file of the vendor.",
+        remedy="Open it as a model.",
+    )
+
+
+_Read = Callable[[Span, VendorModel], VendorModel]
+
+
+def _starts(magic: bytes, offset: int = 0) -> Callable[[bytes], bool]:
+    return lambda head: head[offset : offset + len(magic)] == magic
+
+
+def _package(head: bytes) -> bool:
+    return is_package(Span(head, 0, len(head), "", ""))
+
+
+# in the order in which the viewer Netron asks; an own container and a package start as models do
+_KINDS: tuple[tuple[Callable[[bytes], bool], _Read], ...] = (
+    (lambda head: head[:4] == _CONTAINER_MAGIC and head[24:32] == MAGIC, _read_ours),
+    (_package, _read_package),
+    (_starts(_CONTAINER_MAGIC), _read_container),
+    (_starts(RKNX_MAGIC), _read_rknx),
+    (_starts(_CRYPT_MAGIC), _read_encrypted),
+    (_starts(IDENTIFIER, 4), _read_bare_npu),
+    (_starts(NBG_MAGIC), _read_nbg),
+)

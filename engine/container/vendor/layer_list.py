@@ -1,0 +1,262 @@
+"""Generation 1: the layer list in JSON, and the wrapper of the same form around generation 2.
+
+The links between nodes, tensors and ports as the public reader of Netron follows them
+(source/rknn.js). Sizes are stored fastest dimension first in generation 1; they are turned round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.container.vendor.model import (
+    VendorGraph,
+    VendorLayer,
+    VendorPort,
+    VendorQuant,
+    VendorTensor,
+)
+from engine.container.vendor.span import Span
+from engine.container.vendor.values import (
+    as_floats,
+    as_ints,
+    as_list,
+    as_mapping,
+    as_text,
+    checked_shape,
+)
+
+__all__ = ["NBG_OP", "NPU_OP", "LayerList", "read_layer_list"]
+
+NPU_OP = "NNBG"
+"""The one layer of generation 2's wrapper: the compiled graph."""
+
+NBG_OP = "NBG"
+"""The layer of a precompiled generation 1 model."""
+
+_PREFIXES = ("VSI_NN_OP_", "RKNN_OP_")
+_TYPE_PREFIX = "VSI_NN_TYPE_"
+_QUANT_PREFIX = "VSI_NN_QNT_TYPE_"
+_MOST = 50_000
+
+
+@dataclass(frozen=True)
+class LayerList:
+    """The JSON part of a container.
+
+    Attributes:
+        platforms: as the file spells them.
+        toolkit: version.
+        framework: of the source model.
+        name: of the network.
+        first_generation: whether generation 1 wrote it.
+        graph: its layers; for generation 2 the one wrapper.
+        inputs, outputs: of the model.
+    """
+
+    platforms: tuple[str, ...]
+    toolkit: str
+    framework: str
+    name: str
+    first_generation: bool
+    graph: VendorGraph
+    inputs: tuple[VendorPort, ...]
+    outputs: tuple[VendorPort, ...]
+
+
+def read_layer_list(model: Any, span: Span) -> LayerList:
+    """A layer list that was parsed.
+
+    Raises:
+        ContainerError: it has no nodes, or a link leads to nothing.
+    """
+    data = as_mapping(model)
+    if not isinstance(data.get("nodes"), list) or not as_text(data.get("version")):
+        raise span.damaged("there is no list of layers with a version")
+    first = "ovxlib_version" in data
+    reader = _Reader(data, span, turned=first)
+    graph = reader.graph()
+    ports = _prepared(data, [graph.tensors[i] for i in graph.inputs])
+    return LayerList(
+        platforms=tuple(as_text(p) for p in as_list(data.get("target_platform")) if as_text(p)),
+        toolkit=as_text(data["version"]),
+        framework=as_text(data.get("ori_network_platform") or data.get("network_platform")),
+        name=as_text(data.get("name")),
+        first_generation=first,
+        graph=graph,
+        inputs=ports,
+        outputs=tuple(VendorPort(graph.tensors[i]) for i in graph.outputs),
+    )
+
+
+def _prepared(data: Mapping[str, Any], inputs: list[VendorTensor]) -> tuple[VendorPort, ...]:
+    """Inputs with mean, std and channel order.
+
+    ``mean_value`` holds the numbers of ``channel_mean_value`` of every input one behind the other
+    (means of the channels, then the one divisor), ``mean_value_chns`` how many each input has.
+    ``reorder`` holds three numbers an input, 2 1 0 where red and blue are swapped.
+    """
+    values, order = as_floats(as_list(data.get("mean_value"))), as_ints(data.get("reorder"))
+    ports = []
+    start = 0
+    counts = as_ints(data.get("mean_value_chns"))
+    for position, tensor in enumerate(inputs):
+        count = counts[position] if position < len(counts) else 0
+        mine = values[start : start + count] if count > 1 else ()
+        start += max(count, 0)
+        channels = order[3 * position : 3 * position + 3]
+        ports.append(
+            VendorPort(
+                tensor,
+                mean=mine[:-1],
+                std=mine[-1:] * len(mine[:-1]),
+                rgb2bgr=channels == (2, 1, 0) if len(channels) == 3 else None,
+            )
+        )
+    return tuple(ports)
+
+
+class _Reader:
+    def __init__(self, data: Mapping[str, Any], span: Span, *, turned: bool) -> None:
+        self._data = data
+        self._span = span
+        self._turned = turned
+        self._tensors: list[VendorTensor] = []
+        self._positions: dict[str, int] = {}
+
+    def graph(self) -> VendorGraph:
+        """The layers with their tensors."""
+        for part, kind in (("const_tensor", "weight"), ("norm_tensor", "activation")):
+            for entry in self._entries(part):
+                self._add(part, entry, kind)
+        inputs, outputs = self._ports("input"), self._ports("output")
+        for positions, kind in ((inputs, "input"), (outputs, "output")):
+            for position in positions:
+                tensor = self._tensors[position]
+                self._tensors[position] = VendorTensor(
+                    tensor.name, tensor.shape, tensor.dtype, kind, quant=tensor.quant
+                )
+        nodes = self._entries("nodes")
+        links = self._links(len(nodes))
+        layers = tuple(
+            VendorLayer(
+                name=as_text(node.get("name")),
+                op=_operator(as_text(node.get("op"))),
+                inputs=tuple(links[number][0]),
+                outputs=tuple(links[number][1][port] for port in sorted(links[number][1])),
+                attributes=_attributes(node),
+            )
+            for number, node in enumerate(nodes)
+        )
+        return VendorGraph(layers, tuple(self._tensors), inputs, outputs)
+
+    def _entries(self, part: str) -> list[Mapping[str, Any]]:
+        entries = as_list(self._data.get(part))
+        if len(entries) > _MOST:
+            raise self._span.damaged(f"{part} has more than {_MOST} entries")
+        if not all(isinstance(entry, dict) for entry in entries):
+            raise self._span.damaged(f"{part} holds something else than tables")
+        return entries
+
+    def _add(self, part: str, entry: Mapping[str, Any], kind: str) -> None:
+        number = self._number(entry, "tensor_id", part)
+        key = f"{part}:{number}"
+        shape = checked_shape(as_ints(entry.get("size")), self._span)
+        dtype = as_mapping(entry.get("dtype"))
+        name = as_text(entry.get("url")) or key
+        self._positions[key] = len(self._tensors)
+        self._tensors.append(
+            VendorTensor(
+                name,
+                shape[::-1] if self._turned else shape,
+                as_text(dtype.get("vx_type")).removeprefix(_TYPE_PREFIX).lower(),
+                kind,
+                quant=_quant(dtype),
+            )
+        )
+
+    def _position(self, key: str) -> int:
+        """The tensor of that key; links between nodes have no table entry of their own."""
+        if key not in self._positions:
+            self._positions[key] = len(self._tensors)
+            self._tensors.append(VendorTensor(key))
+        return self._positions[key]
+
+    def _number(self, entry: Mapping[str, Any], field: str, part: str, most: int = 1 << 31) -> int:
+        value = entry.get(field)
+        if type(value) is not int or not 0 <= value < most:
+            raise self._span.damaged(f"{part} has the {field} {str(value)[:40]!r}")
+        return value
+
+    def _ports(self, side: str) -> tuple[int, ...]:
+        found: dict[int, int] = {}
+        for entry in self._entries("graph"):
+            if entry.get("left") not in ("input", "output"):
+                raise self._span.damaged("a port of the graph is neither input nor output")
+            if entry["left"] == side:
+                number = self._number(entry, "right_tensor_id", "graph")
+                key = f"{as_text(entry.get('right'))}:{number}"
+                found[self._number(entry, "left_tensor_id", "graph")] = self._position(key)
+        return tuple(found[port] for port in sorted(found))
+
+    def _links(self, nodes: int) -> list[tuple[list[int], dict[int, int]]]:
+        """For each node its inputs in order, and its outputs by port."""
+        links: list[tuple[list[int], dict[int, int]]] = [([], {}) for _ in range(nodes)]
+        for entry in self._entries("connection"):
+            node = self._number(entry, "node_id", "connection", nodes)
+            tensor = self._far_end(entry, links)
+            if entry.get("left") == "input":
+                links[node][0].append(tensor)
+            elif entry.get("left") == "output":
+                outputs = links[node][1]
+                outputs[len(outputs)] = tensor
+            else:
+                raise self._span.damaged("a connection is neither input nor output")
+        return links
+
+    def _far_end(
+        self, entry: Mapping[str, Any], links: list[tuple[list[int], dict[int, int]]]
+    ) -> int:
+        if isinstance(entry.get("right_tensor"), dict):
+            far = entry["right_tensor"]
+            number = self._number(far, "tensor_id", "connection")
+            return self._position(f"{as_text(far.get('type'))}:{number}")
+        far = as_mapping(entry.get("right_node"))
+        node = self._number(far, "node_id", "connection", len(links))
+        port = self._number(far, "tensor_id", "connection")
+        tensor = self._position(f"{node}:{port}")
+        if entry.get("left") == "input":
+            links[node][1][port] = tensor
+        return tensor
+
+
+def _operator(op: str) -> str:
+    for prefix in _PREFIXES:
+        op = op.removeprefix(prefix)
+    return op
+
+
+def _attributes(node: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """``nn.{kind}.{name: value}`` of a node."""
+    return tuple(
+        (name, value)
+        for params in as_mapping(node.get("nn")).values()
+        for name, value in as_mapping(params).items()
+    )
+
+
+def _quant(dtype: Mapping[str, Any]) -> VendorQuant | None:
+    """Parameters beside a type; names as the public headers of ovxlib have them."""
+    qtype = as_text(dtype.get("qnt_type")).removeprefix(_QUANT_PREFIX)
+    scale, zero = as_floats(dtype.get("scale")), dtype.get("zero_point")
+    fraction = dtype.get("fl")
+    if qtype in ("", "NONE"):
+        return None
+    return VendorQuant(
+        dtype=qtype.lower(),
+        method=as_text(dtype.get("qnt_method")),
+        scale=scale,
+        zero_point=as_ints(zero if isinstance(zero, list) else [zero]) if zero is not None else (),
+        fraction=fraction if type(fraction) is int else None,
+    )

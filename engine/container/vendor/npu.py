@@ -1,0 +1,349 @@
+"""Generation 2: the FlatBuffer with the compiled graph, in its full and its small form.
+
+The full form (version 6) is for RK3562, RK3566/68, RK3576, RK3588 and RV1126B, the small one for
+RV1103/1106 and their B variants. Slot numbers: :mod:`engine.container.vendor.slots`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.base.findings import Finding
+from engine.container.vendor.flatbuffer import FlatTable, flat_root
+from engine.container.vendor.model import (
+    VendorGraph,
+    VendorLayer,
+    VendorMemory,
+    VendorQuant,
+    VendorTensor,
+)
+from engine.container.vendor.slots import (
+    DTYPES,
+    FULL_MODEL,
+    FULL_TENSOR,
+    KINDS,
+    LAYOUTS,
+    MINI_MODEL,
+    MINI_TENSOR,
+    SCHEMA,
+    UNIONS,
+    TensorSlots,
+)
+from engine.container.vendor.span import Span
+from engine.container.vendor.values import (
+    as_mapping,
+    checked_shape,
+    read_bson,
+    read_json,
+    read_literal,
+)
+
+__all__ = ["IDENTIFIER", "NpuModel", "mini_parts", "read_mini", "read_npu"]
+
+IDENTIFIER = b"RKNN"
+_MINI_HEAD = 64
+_MOST_LAYERS = 50_000
+_MOST_TENSORS = 100_000
+_CODE_KINDS = frozenset({6, 9, 10})
+_VERSIONS = re.compile(r"(?P<toolkit>[^(]*)\(compiler version:\s*(?P<compiler>.*)\)\s*", re.DOTALL)
+
+
+@dataclass
+class NpuModel:
+    """What the FlatBuffer tells; see :class:`engine.container.vendor.model.VendorModel`.
+
+    ``facts`` is the table of inputs and outputs, ``runtime`` name -> ``{dtype, layout}`` of the
+    runtime's side.
+    """
+
+    npu: str = ""
+    toolkit: str = ""
+    compiler: str = ""
+    platform: str = ""
+    framework: str = ""
+    custom_string: str = ""
+    graphs: tuple[VendorGraph, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    runtime: Mapping[str, Any] = field(default_factory=dict)
+    dynamic: bool = False
+    memory: VendorMemory = field(default_factory=VendorMemory)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def read_npu(span: Span) -> NpuModel:
+    """The full form.
+
+    Of a file with another schema version only that is read which Netron reads of every version.
+
+    Raises:
+        ContainerError: it is damaged.
+    """
+    root = flat_root(span, IDENTIFIER)
+    schema, slots = root.number(0), FULL_MODEL
+    known = schema == SCHEMA
+    model = NpuModel(
+        npu=root.text(1), platform=root.text(slots.platform), framework=root.text(slots.framework)
+    )
+    if not known:
+        model.findings.append(
+            Finding(
+                "schema-unknown",
+                "warning",
+                span.part,
+                f"Its FlatBuffer has schema version {schema}; quantization, attributes and memory "
+                f"are established for version {SCHEMA} and are left out.",
+                "Another toolkit wrote it than those whose files were compared.",
+                "What is shown was read as the public Netron viewer reads every version.",
+            )
+        )
+    model.toolkit, model.compiler = _versions(root.text(slots.versions))
+    model.runtime = {**_ports(root, slots.inputs, span), **_ports(root, slots.outputs, span)}
+    if known:
+        model.custom_string = root.text(slots.custom_string)
+        model.facts = _facts(root, slots.facts, span, model.findings)
+        model.dynamic = root.text(slots.shapes or 0) == "dynamic_shape"
+        model.memory = _memory(root, slots.memory or 0)
+    reader = _GraphReader(span, FULL_TENSOR if known else None, known, model.findings)
+    model.graphs = reader.graphs(root)
+    model.dynamic = model.dynamic or len(model.graphs) > 1
+    return model
+
+
+def mini_parts(span: Span) -> tuple[Span, VendorMemory]:
+    """(FlatBuffer, memory) of the small form: a head of 64 bytes, three blobs, the FlatBuffer.
+
+    Head, u32 each: 0 size of the FlatBuffer, 1, 3 and 5 sizes of the blobs, 4 bytes of internal
+    tensors. The FlatBuffer ends the data, and lies behind the blobs.
+
+    Raises:
+        ContainerError: the sizes do not add up to the data's.
+    """
+    flat, first, _, second, internal, third = span.unpack("6I", 0, "the head of the small form")
+    offset = _MINI_HEAD + first + second + third
+    if offset + flat != span.size:
+        raise span.damaged(
+            f"the parts have {offset} and {flat} bytes, which is not the {span.size} of the data"
+        )
+    sections = (("blob 1", first), ("blob 2", second), ("blob 3", third), ("graph", flat))
+    return span.inner(offset, flat, "the graph of the small form"), VendorMemory(
+        internal=internal, sections=sections
+    )
+
+
+def read_mini(span: Span) -> NpuModel:
+    """The small form. Attributes of layers are not established there and stay empty.
+
+    Raises:
+        ContainerError: it is damaged.
+    """
+    part, memory = mini_parts(span)
+    root, slots = flat_root(part, IDENTIFIER), MINI_MODEL
+    model = NpuModel(
+        npu=root.text(1),
+        platform=root.text(slots.platform),
+        framework=root.text(slots.framework),
+        custom_string=root.text(slots.custom_string),
+        memory=memory,
+    )
+    model.toolkit, model.compiler = _versions(root.text(slots.versions))
+    model.facts = _facts(root, slots.facts, part, model.findings)
+    if root.number(0) != SCHEMA:
+        raise part.damaged(f"the schema version is {root.number(0)}, not {SCHEMA}")
+    model.findings.append(
+        Finding(
+            "attributes-not-established",
+            "info",
+            part.part,
+            "Where the small form keeps the attributes of layers and the sizes of weights in "
+            "memory is not established; they are not shown.",
+        )
+    )
+    model.graphs = _GraphReader(part, MINI_TENSOR, False, model.findings).graphs(root)
+    model.dynamic = len(model.graphs) > 1
+    return model
+
+
+def _versions(text: str) -> tuple[str, str]:
+    """(toolkit, compiler) of ``2.3.2(compiler version: 2.3.2 (hash@date))``."""
+    found = _VERSIONS.fullmatch(text)
+    return (found["toolkit"].strip(), found["compiler"].strip()) if found else (text, "")
+
+
+def _facts(root: FlatTable, slot: int, span: Span, findings: list[Finding]) -> Mapping[str, Any]:
+    text = root.text(slot)
+    if not text:
+        return {}
+    facts = read_literal(text, span)
+    if facts is None:
+        findings.append(
+            Finding(
+                "facts-unreadable",
+                "warning",
+                span.part,
+                "Its table of inputs and outputs holds more than plain values: mean, std and "
+                "layouts are not shown.",
+            )
+        )
+    return facts or {}
+
+
+def _ports(root: FlatTable, slot: int | None, span: Span) -> Mapping[str, Any]:
+    text = b"" if slot is None else root.raw(slot)
+    if not text.strip(b"\0 \n"):
+        return {}
+    part = Span(text, 0, len(text), span.name, "the table of the runtime's types")
+    return as_mapping(read_json(part))
+
+
+def _memory(root: FlatTable, slot: int) -> VendorMemory:
+    table = root.table(slot)
+    if table is None:
+        return VendorMemory()
+    weights, internal, copies = (table.number(i, "Q") for i in range(3))
+    return VendorMemory(weights, internal, copies)
+
+
+class _GraphReader:
+    """Tables into layers and tensors."""
+
+    def __init__(
+        self, span: Span, slots: TensorSlots | None, unions: bool, findings: list[Finding]
+    ) -> None:
+        self._span = span
+        self._slots = slots
+        self._unions = unions
+        self._findings = findings
+        self._layers = self._tensors = 0
+        self._unknown: dict[str, str] = {}
+
+    def graphs(self, root: FlatTable) -> tuple[VendorGraph, ...]:
+        """All graphs, the largest shape set first."""
+        graphs = tuple(self._graph(table) for table in root.tables(2))
+        if not graphs:
+            raise self._span.damaged("there is no graph")
+        for code, example in self._unknown.items():
+            self._findings.append(
+                Finding("code-unknown", "info", example, f"{code} is not established.")
+            )
+        return graphs
+
+    def _graph(self, table: FlatTable) -> VendorGraph:
+        tensors = tuple(self._tensor(entry, i) for i, entry in enumerate(table.tables(0)))
+        count = len(tensors)
+        layers = tuple(self._layer(entry, count) for entry in table.tables(1))
+        inputs = self._positions(table.numbers(2), count)
+        return VendorGraph(layers, tensors, inputs, self._positions(table.numbers(3), count))
+
+    def _positions(self, ids: tuple[int, ...], count: int) -> tuple[int, ...]:
+        for number in ids:
+            if not 0 <= number < count:
+                raise self._span.damaged(f"tensor {number} is named, but there are {count}")
+        return ids
+
+    def _tensor(self, table: FlatTable, position: int) -> VendorTensor:
+        self._tensors += 1
+        if self._tensors > _MOST_TENSORS:
+            raise self._span.damaged(f"there are more than {_MOST_TENSORS} tensors")
+        name = table.text(5) or ("" if position == 0 else f"#{position}")
+        dtype, kind = table.number(0, "b"), table.number(2, "b")
+        layout = LAYOUTS.get(table.number(1, "b"), "")
+        slots = self._slots
+        return VendorTensor(
+            name=name,
+            shape=checked_shape(table.numbers(4), self._span),
+            dtype=self._known(DTYPES, dtype, "tensor type", name),
+            kind=self._known(KINDS, kind, "tensor kind", name),
+            native_layout=layout,
+            native_shape=table.numbers(3) if layout else (),
+            bytes=None if slots is None else table.number(slots.bytes, "I"),
+            quant=None if slots is None or kind in _CODE_KINDS else self._quant(table, slots, name),
+        )
+
+    def _known(self, names: Mapping[int, str], code: int, what: str, where: str) -> str:
+        if code not in names:
+            self._unknown.setdefault(f"{what} {code}".capitalize(), where)
+        return names.get(code, f"code {code}")
+
+    def _quant(self, table: FlatTable, slots: TensorSlots, name: str) -> VendorQuant | None:
+        scale, zero = table.reals(slots.scale), table.numbers(slots.zero_point)
+        qtype = "" if slots.qtype is None else table.text(slots.qtype)
+        if not scale and not qtype:
+            return None
+        low = () if slots.minimum is None else table.reals(slots.minimum)
+        high = () if slots.maximum is None else table.reals(slots.maximum)
+        sound = all(s > 0 for s in scale) and all(map(math.isfinite, (*scale, *low, *high)))
+        if len(scale) != len(zero) or not sound:
+            what = f"Its {len(scale)} scales and {len(zero)} zero points are no quantization."
+            self._findings.append(Finding("quantization-odd", "warning", name, what))
+            return None
+        return VendorQuant(
+            dtype=qtype or DTYPES.get(table.number(0, "b"), ""),
+            method="" if slots.method is None else table.text(slots.method),
+            scale=scale,
+            zero_point=zero,
+            minimum=low,
+            maximum=high,
+        )
+
+    def _layer(self, table: FlatTable, tensors: int) -> VendorLayer:
+        self._layers += 1
+        if self._layers > _MOST_LAYERS:
+            raise self._span.damaged(f"there are more than {_MOST_LAYERS} layers")
+        op, name = table.text(1), table.text(2)
+        attributes: tuple[tuple[str, Any], ...] = ()
+        source: tuple[tuple[str, Any], ...] = ()
+        note = ""
+        if self._unions:
+            attributes = self._union(table, name or op)
+            raw = table.raw(9)
+            document = read_bson(raw)
+            source = _source_attributes(document or {})
+            note = _note(raw) if document is None else ""
+        return VendorLayer(
+            name=name,
+            op=op,
+            inputs=self._positions(table.numbers(4), tensors),
+            outputs=self._positions(table.numbers(5), tensors),
+            attributes=attributes,
+            source_attributes=source,
+            note=note,
+        )
+
+    def _union(self, node: FlatTable, where: str) -> tuple[tuple[str, Any], ...]:
+        tag = node.number(7, "B")
+        table = node.table(8) if tag else None
+        if table is None:
+            return ()
+        if tag not in UNIONS:
+            self._unknown.setdefault(f"Table {tag} of attributes", where)
+            return ()
+        read: dict[str, Callable[[int], Any]] = {
+            "text": table.text,
+            "int": table.number,
+            "ints": table.numbers,
+            "real": table.real,
+        }
+        return tuple(
+            (entry[0], read[entry[1]](slot))
+            for slot, entry in enumerate(UNIONS[tag])
+            if entry is not None and table.present(slot)
+        )
+
+
+def _source_attributes(document: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """``{name: {dtype, value}}`` of the compiler's note, sorted by name."""
+    values = [(k, v["value"]) for k, v in document.items() if isinstance(v, dict) and "value" in v]
+    return tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in sorted(values))
+
+
+def _note(raw: bytes) -> str:
+    """The note where it is text; it may be binary, or zeros."""
+    try:
+        text = raw.decode("utf-8").strip("\0")
+    except UnicodeDecodeError:
+        return ""
+    return text if text.isprintable() else ""

@@ -1,0 +1,98 @@
+"""RKNN3 files (RKNX): a header and a graph, both FlatBuffers behind a fixed head.
+
+Layout as the public reader of Netron has it (source/rknn.js, tools/rknx.fbs); no sample was at
+hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.base.findings import Finding
+from engine.container.vendor.flatbuffer import FlatTable, flat_root
+from engine.container.vendor.model import VendorGraph, VendorLayer, VendorTensor
+from engine.container.vendor.span import Span
+from engine.container.vendor.values import checked_shape
+
+__all__ = ["RKNX_MAGIC", "RknxModel", "read_rknx"]
+
+RKNX_MAGIC = b"RKNX"
+_HEADER = 0x50
+_SUB_MAGIC = b"RKNX_SUB"
+_SUB_HEADER = 0x58
+_MOST = 100_000
+_MOST_TRIES = 1000
+_TASK_FIELDS = 5
+
+
+@dataclass
+class RknxModel:
+    """Name, versions, hardware and graphs; a layer there is a ``Task`` of five unnamed numbers."""
+
+    name: str = ""
+    toolkit: str = ""
+    compiler: str = ""
+    hardware: str = ""
+    graphs: tuple[VendorGraph, ...] = ()
+    findings: list[Finding] = field(default_factory=list)
+
+
+def read_rknx(span: Span) -> RknxModel:
+    """An RKNN3 file.
+
+    Raises:
+        ContainerError: it is damaged.
+    """
+    header = flat_root(span.inner(_HEADER, span.size - _HEADER, "the header"))
+    hardware = header.table(5)
+    model = RknxModel(
+        name=header.text(1),
+        compiler=header.text(2),
+        toolkit=header.text(3),
+        hardware=hardware.text(0) if hardware else "",
+    )
+    start = _sub(span)
+    if start is None:
+        what = "It holds no graph that is known, only a header."
+        model.findings.append(Finding("graph-missing", "warning", "graph", what))
+        return model
+    place = start + _SUB_HEADER
+    part = span.inner(place, span.size - place, "the graph")
+    model.graphs = tuple(_graph(table, part) for table in flat_root(part).tables(2))
+    return model
+
+
+def _sub(span: Span) -> int | None:
+    """Where the graph's head starts: on a multiple of 8."""
+    found = _HEADER - 1
+    for _ in range(_MOST_TRIES):
+        found = span.find(_SUB_MAGIC, found + 1)
+        if found < 0 or found % 8 == 0:
+            break
+    return found if found >= 0 and found % 8 == 0 else None
+
+
+def _graph(table: FlatTable, span: Span) -> VendorGraph:
+    tensors: list[VendorTensor] = []
+    for entry in table.tables(2):
+        if len(tensors) >= _MOST:
+            raise span.damaged(f"there are more than {_MOST} tensors")
+        tensors.append(
+            VendorTensor(
+                name=entry.text(6) or f"#{len(tensors)}",
+                shape=checked_shape(entry.numbers(4), span),
+                dtype=entry.text(8),
+                bytes=entry.number(13, "I"),
+            )
+        )
+    ports = table.numbers(3), table.numbers(4)
+    for number in (*ports[0], *ports[1]):
+        if not 0 <= number < len(tensors):
+            raise span.damaged(f"tensor {number} is named, but there are {len(tensors)}")
+    layers: list[VendorLayer] = []
+    for task in table.tables(5):
+        if len(layers) >= _MOST:
+            raise span.damaged(f"there are more than {_MOST} tasks")
+        values = tuple((f"var{slot}", task.number(slot)) for slot in range(_TASK_FIELDS))
+        layers.append(VendorLayer(f"Task_{len(layers)}", "Task", attributes=values))
+    return VendorGraph(tuple(layers), tuple(tensors), *ports)

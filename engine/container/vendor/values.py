@@ -1,0 +1,216 @@
+"""Values inside a vendor's file: JSON, a Python dict as text, BSON; bounded before they are read.
+
+Nothing here runs code: the dict is taken apart by :func:`ast.literal_eval`, and only after a look
+at its words has found literals and brackets alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from engine.container.vendor.span import Span
+
+__all__ = [
+    "as_floats",
+    "as_ints",
+    "as_list",
+    "as_mapping",
+    "as_text",
+    "checked_shape",
+    "read_bson",
+    "read_json",
+    "read_literal",
+]
+
+JSON_LIMIT = 16 << 20
+"""Bytes of JSON that are read; the smallest values take 30 times their size in memory."""
+
+LITERAL_LIMIT = 1 << 20
+_DEPTH = 64
+_MOST_DIMS = 32
+_BSON_DEPTH = 8
+_BSON_ITEMS = 10_000
+
+_TOKEN = re.compile(
+    r"""(?P<blank>\s+)
+    |(?P<value>'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"
+      |-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?![\w.])
+      |(?:True|False|None)(?!\w))
+    |(?P<special>-?(?:inf|nan)(?!\w))
+    |(?P<open>[{\[(])|(?P<close>[}\])])|(?P<mark>[,:])""",
+    re.VERBOSE | re.DOTALL,
+)
+_SPECIAL = {"inf": "1e999", "-inf": "-1e999", "nan": "None", "-nan": "None"}
+
+
+def read_json(span: Span) -> Any:
+    """A JSON text.
+
+    Raises:
+        ContainerError: it is no JSON, too large or too deep.
+    """
+    if span.size > JSON_LIMIT:
+        raise span.damaged(f"there are {span.size} bytes of JSON; {JSON_LIMIT} are read")
+    raw = span.read()
+    deepest = _depth(raw)
+    if deepest > _DEPTH:
+        raise span.damaged(f"its brackets are nested {deepest} deep")
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise span.damaged("there is no valid JSON") from error
+
+
+_JSON_STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|([{\[])|([}\]])', re.DOTALL)
+
+
+def _depth(raw: bytes) -> int:
+    depth = deepest = 0
+    for found in _JSON_STRUCTURE.finditer(raw):
+        depth += (found.lastindex == 1) - (found.lastindex == 2)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def read_literal(text: str, span: Span) -> dict[str, Any] | None:
+    """A Python dict written by ``repr``; None where it holds more than literals.
+
+    ``nan`` becomes None, as literals have no such number.
+
+    Raises:
+        ContainerError: it is larger or deeper than any model's.
+    """
+    if len(text) > LITERAL_LIMIT:
+        raise span.damaged(f"the table of inputs and outputs has {len(text)} characters")
+    words: list[str] = []
+    depth = place = 0
+    after_value = False
+    while place < len(text):
+        found = _TOKEN.match(text, place)
+        if found is None:
+            return None
+        place, group, word = found.end(), found.lastgroup, found.group()
+        is_value = group in ("value", "special")
+        if is_value and after_value:
+            return None  # "1 -1" would be a sum
+        if group != "blank":
+            after_value = is_value
+        depth += (group == "open") - (group == "close")
+        if depth > _DEPTH:
+            raise span.damaged("the table of inputs and outputs is nested too deep")
+        words.append(_SPECIAL[word] if group == "special" else word)
+    try:
+        value = ast.literal_eval("".join(words).strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def read_bson(raw: bytes) -> dict[str, Any] | None:
+    """A BSON document (https://bsonspec.org/spec.html); None where the bytes are none.
+
+    Only the types that were seen in files and their nearest kin: double, string, document, array,
+    boolean, null, int32, int64.
+    """
+    if len(raw) < 5 or struct.unpack_from("<i", raw)[0] != len(raw):
+        return None
+    try:
+        return _Bson(raw).document(0, len(raw), 0)
+    except (ValueError, struct.error):
+        return None
+
+
+_BSON_NUMBERS = {0x01: "<d", 0x10: "<i", 0x12: "<q"}
+
+
+class _Bson:
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._items = 0
+
+    def document(self, start: int, end: int, depth: int) -> dict[str, Any]:
+        """The document in ``start:end``; its first four bytes are its size."""
+        (size,) = struct.unpack_from("<i", self._raw, start)
+        if depth > _BSON_DEPTH or size < 5 or start + size > end or self._raw[start + size - 1]:
+            raise ValueError("no document")
+        end, place = start + size - 1, start + 4
+        values: dict[str, Any] = {}
+        while place < end:
+            stop = self._raw.index(0, place + 1, end)
+            name = self._raw[place + 1 : stop].decode("utf-8", "replace")
+            self._items += 1
+            if self._items > _BSON_ITEMS:
+                raise ValueError("too many")
+            values[name], place = self._value(self._raw[place], stop + 1, end, depth)
+        return values
+
+    def _value(self, kind: int, place: int, end: int, depth: int) -> tuple[Any, int]:
+        if kind in _BSON_NUMBERS:
+            form = _BSON_NUMBERS[kind]
+            after = place + struct.calcsize(form)
+            if after > end:
+                raise ValueError("cut off")
+            return struct.unpack_from(form, self._raw, place)[0], after
+        if kind == 0x0A:
+            return None, place
+        if kind == 0x08 and place < end:
+            return bool(self._raw[place]), place + 1
+        if kind not in (0x02, 0x03, 0x04):
+            raise ValueError("another type")
+        (size,) = struct.unpack_from("<i", self._raw, place)
+        if kind == 0x02:
+            after = place + 4 + size
+            if size < 1 or after > end:
+                raise ValueError("cut off")
+            return self._raw[place + 4 : after - 1].decode("utf-8", "replace"), after
+        inner = self.document(place, end, depth + 1)
+        return (list(inner.values()) if kind == 0x04 else inner), place + size
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """``value`` where it is a mapping, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """``value`` where it is a list or tuple, else an empty one."""
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def as_text(value: Any) -> str:
+    """``value`` where it is a text, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def as_ints(value: Any) -> tuple[int, ...]:
+    """Whole numbers of a list; -1 for whatever else stands in it (names of dynamic sizes)."""
+    return tuple(
+        item if type(item) is int and abs(item) < 1 << 63 else -1 for item in as_list(value)
+    )
+
+
+def checked_shape(dims: tuple[int, ...], span: Span) -> tuple[int, ...]:
+    """``dims``, where they are a shape.
+
+    Raises:
+        ContainerError: there are more of them than any tensor has.
+    """
+    if len(dims) > _MOST_DIMS:
+        raise span.damaged(f"a tensor has {len(dims)} dimensions")
+    return dims
+
+
+def as_floats(value: Any) -> tuple[float, ...]:
+    """Finite numbers of a list, or of a single number; others are left out."""
+    items = as_list(value) if isinstance(value, list | tuple) else [value]
+    return tuple(
+        float(item)
+        for item in items
+        if type(item) in (int, float) and abs(item) < 1e300 and math.isfinite(item)
+    )
