@@ -1,0 +1,324 @@
+"""One operator while it is written: what the functions of operators read and write with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.base.errors import UnsupportedOperatorError
+from engine.base.text import printable
+from engine.frontends.emit import element_type
+from engine.frontends.tflite.schema import Operator
+from engine.frontends.tflite.values import (
+    FIRST,
+    LAST,
+    Value,
+    checked_shape,
+    quantization_of,
+    to_first,
+)
+
+if TYPE_CHECKING:
+    from engine.frontends.tflite.convert import Converter, Frame
+
+__all__ = ["Handler", "Layer"]
+
+Handler = Callable[["Layer"], None]
+
+# fused activation -> bounds of the result (ActivationFunctionType; 4 is tanh, 5 a sign bit)
+_BOUNDS = {
+    1: (0.0, float("inf")),
+    2: (-1.0, 1.0),
+    3: (0.0, 6.0),
+}
+_TANH = 4
+
+
+class Layer:
+    """One operator while it is written: what a handler works with.
+
+    Attributes:
+        operator: as the file has it.
+        name: of the layer: that of its first output, as the file names no operators.
+    """
+
+    def __init__(self, converter: Converter, frame: Frame, operator: Operator) -> None:
+        self.converter = converter
+        self.emit = converter.emit
+        self.operator = operator
+        self._frame = frame
+        first = frame.graph.tensors[operator.outputs[0]].name if operator.outputs else ""
+        self.name = printable(first, 200) or operator.type.lower()
+
+    @cached_property
+    def inputs(self) -> list[Value | None]:
+        """Its tensors; None where one is left out."""
+        return [
+            None if index < 0 else self.converter.value(self._frame, index)
+            for index in self.operator.inputs
+        ]
+
+    # ------------------------------------------------------------------------------ reading
+
+    def has(self, index: int) -> bool:
+        """Whether input ``index`` is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def input(self, index: int = 0) -> Value:
+        """Input ``index``."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
+            raise ValueError(f"input {index} is left out")
+        return value
+
+    def int_option(self, name: str) -> int:
+        """An option that is a whole number or a switch."""
+        value = self.operator.options[name]
+        if isinstance(value, tuple):
+            raise TypeError(f"option {name} is a list")
+        return int(value)
+
+    def float_option(self, name: str) -> float:
+        """An option that is a float32."""
+        value = self.operator.options[name]
+        if isinstance(value, tuple):
+            raise TypeError(f"option {name} is a list")
+        return float(value)
+
+    def list_option(self, name: str) -> list[int]:
+        """An option that is a list of whole numbers."""
+        value = self.operator.options[name]
+        if not isinstance(value, tuple):
+            raise TypeError(f"option {name} is no list")
+        return [int(number) for number in value]
+
+    def array(self, index: int, what: str) -> np.ndarray:
+        """The numbers of a constant input; ``what`` names it where it is computed at run time."""
+        array = self.input(index).array
+        if array is None:
+            raise self.refusal(f"its {what} is computed from the inputs at run time")
+        return array
+
+    def ints(self, index: int, what: str) -> list[int]:
+        """A constant input as whole numbers."""
+        return [int(number) for number in self.array(index, what).reshape(-1)]
+
+    def axis(self, number: int, rank: int | None = None) -> int:
+        """An axis counted from the front."""
+        rank = self.input(0).rank if rank is None else rank
+        axis = number + rank if number < 0 else number
+        if not 0 <= axis < rank:
+            raise ValueError(f"axis {number} of a tensor of {rank} dimensions")
+        return axis
+
+    def stored(self, index: int = 0, layout: str = LAST) -> str:
+        """Input ``index`` as it is stored."""
+        return self.converter.stored(self.input(index), layout)
+
+    def real(self, index: int = 0, layout: str = LAST) -> str:
+        """Input ``index`` in real numbers."""
+        return self.converter.real(self.input(index), layout)
+
+    def layout(self, *indices: int) -> str:
+        """Channels first where every one of these inputs (default: the first) has that form."""
+        values = [self.input(index) for index in indices or (0,)]
+        return FIRST if all(FIRST in value.forms for value in values) else LAST
+
+    def refusal(self, why: str) -> UnsupportedOperatorError:
+        """The error for this layer: its operator, its name, the reason and where to cut."""
+        graph = self._frame.graph
+        feeds = [
+            graph.tensors[i].name
+            for i in self.operator.inputs
+            if i >= 0 and graph.tensors[i].data is None
+        ]
+        shown = ", ".join(repr(printable(name, 100)) for name in feeds[:4])
+        return UnsupportedOperatorError(
+            f"{printable(self.converter.file)}: layer {self.name!r} is the operator "
+            f"{printable(self.operator.label, 80)}, which is not converted: {why}.",
+            cause="Only what is computed exactly as TFLite does is converted.",
+            remedy=f"Cut the graph before it: outputs: [{shown}]."
+            if shown
+            else "Convert the model without it.",
+        )
+
+    # ------------------------------------------------------------------------------ writing
+
+    @staticmethod
+    def emit_type(dtype: str) -> int:
+        """ONNX's number of an element type, for Cast."""
+        return element_type(dtype)
+
+    def node(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """A node in between; its output's name."""
+        made: str = self.emit.node(op, inputs, **attributes)
+        return made
+
+    def output(self, index: int, shape: Sequence[int]) -> Value:
+        """Output ``index`` of the layer, with its shape; it has no form yet."""
+        number = self.operator.outputs[index]
+        tensor = self._frame.graph.tensors[number]
+        sizes = checked_shape(tuple(int(size) for size in shape), tensor.name)
+        quant = quantization_of(tensor, sizes)
+        value = Value(tensor.name, sizes, tensor.dtype, quant)
+        self._frame.values[number] = value
+        return value
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs the layer has."""
+        return len(self.operator.outputs)
+
+    def dtype(self, index: int = 0) -> str:
+        """Element type of output ``index``, as the file says."""
+        return self._frame.graph.tensors[self.operator.outputs[index]].dtype
+
+    def constant(self, index: int, array: np.ndarray) -> None:
+        """Output ``index`` is a constant."""
+        value = self.output(index, array.shape)
+        value.array = array.astype(value.dtype)
+
+    def same(self, index: int, value: Value) -> None:
+        """Output ``index`` is an input, unchanged."""
+        output = self.output(index, value.shape)
+        if output.dtype != value.dtype:
+            raise ValueError(f"its output is {output.dtype} and its input {value.dtype}")
+        output.array, output.forms, output.reals = value.array, value.forms, value.reals
+
+    def result(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        shape: Sequence[int],
+        *,
+        layout: str = LAST,
+        index: int = 0,
+        activation: int = 0,
+        **attributes: Any,
+    ) -> Value:
+        """The node that gives output ``index``, with its fused activation and quantization.
+
+        Args:
+            shape: of the output, in the file's layout.
+            layout: of what the node gives.
+            activation: ``ActivationFunctionType``.
+        """
+        value = self.output(index, shape)
+        self.write(value, op, inputs, layout, activation, **attributes)
+        return value
+
+    def write(
+        self,
+        value: Value,
+        op: str,
+        inputs: Sequence[str],
+        layout: str = LAST,
+        activation: int = 0,
+        **attributes: Any,
+    ) -> None:
+        """The node that gives ``value`` in ``layout``."""
+        name = self.converter.name_for(value, layout)
+        if value.quant is not None:
+            self._write_quantized(value, layout, name, activation, (op, inputs, attributes))
+            return
+        if not activation:
+            value.forms[layout] = self.emit.node(op, inputs, name, **attributes)
+            return
+        real = self.node(op, inputs, **attributes)
+        value.forms[layout] = self.activated(real, activation, name)
+
+    def _write_quantized(
+        self,
+        value: Value,
+        layout: str,
+        name: str,
+        activation: int,
+        node: tuple[str, Sequence[str], dict[str, Any]],
+    ) -> None:
+        """The node and its QuantizeLinear; a clamp where the integers do not clamp by themselves.
+
+        The clamp comes after quantization, so that ONNX Runtime still makes one integer kernel of
+        the operator before it.
+        """
+        op, inputs, attributes = node
+        real = self.emit.node(op, inputs, f"{name}_real", **attributes)
+        if activation and not self._saturates(value, activation):
+            parameters = self.converter.parameters(value)
+            axis = self._axis_in(value, layout)
+            stored = self.node("QuantizeLinear", [real, *parameters], axis=axis)
+            again = self.node("DequantizeLinear", [stored, *parameters], axis=axis)
+            real = self.activated(again, activation)
+        self.quantized(value, real, layout)
+
+    def quantized(self, value: Value, real: str, layout: str) -> None:
+        """``value`` is the quantized form of ``real``."""
+        axis = self._axis_in(value, layout)
+        parameters = self.converter.parameters(value)
+        name = self.converter.name_for(value, layout)
+        value.forms[layout] = self.node_named(
+            "QuantizeLinear", [real, *parameters], name, axis=axis
+        )
+
+    def dequantized(self, value: Value, stored: Value, layout: str) -> None:
+        """``value`` is the real form of ``stored``."""
+        inputs = [
+            self.converter.stored(stored, layout),
+            *self.converter.parameters(stored),
+        ]
+        name = self.converter.name_for(value, layout)
+        value.forms[layout] = self.node_named(
+            "DequantizeLinear", inputs, name, axis=self._axis_in(stored, layout)
+        )
+
+    @staticmethod
+    def _axis_in(value: Value, layout: str) -> int | None:
+        """The axis of scales per channel in ``layout``; None for one scale."""
+        axis = value.quant.axis if value.quant is not None else -1
+        if axis < 0:
+            return None
+        return to_first(value.rank).index(axis) if layout == FIRST else axis
+
+    def node_named(self, op: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
+        """A node whose output has a name."""
+        made: str = self.emit.node(op, inputs, name, **attributes)
+        return made
+
+    def _saturates(self, value: Value, activation: int) -> bool:
+        """Whether the range of the integers is within the bounds of the activation already."""
+        if activation not in _BOUNDS or value.quant is None or value.quant.axis >= 0:
+            return False
+        info = np.iinfo(value.dtype)
+        scale, zero = np.float32(value.quant.scale[0]), int(value.quant.zero_point[0])
+        low, high = _BOUNDS[activation]
+        lowest = zero + np.rint(np.float32(low) / scale)
+        highest = zero + np.rint(np.float32(high) / scale)
+        return bool(lowest <= info.min and highest >= info.max)
+
+    def activated(self, real: str, activation: int, name: str = "") -> str:
+        """A fused activation on real numbers."""
+        if activation == 0:
+            return real
+        if activation == _TANH:
+            return self.node_named("Tanh", [real], name)
+        if activation not in _BOUNDS:
+            raise self.refusal(f"its fused activation {activation} is not known")
+        low, high = _BOUNDS[activation]
+        if high == float("inf"):
+            return self.node_named("Relu", [real], name)
+        bounds = [self.emit.scalar(low), self.emit.scalar(high)]
+        return self.node_named("Clip", [real, *bounds], name)
+
+    def part(self, value: Value, shape: Sequence[int]) -> Value:
+        """``value`` in another shape of as many elements, its integers kept."""
+        sizes = tuple(int(size) for size in shape)
+        if sizes == value.shape:
+            return value
+        if value.quant is not None and value.quant.axis >= 0:
+            raise self.refusal("it reshapes a tensor with a scale per channel")
+        if value.array is not None:
+            return value.rearranged(value.array.reshape(sizes))
+        stored = self.node("Reshape", [self.converter.stored(value), self.emit.ints(*sizes)])
+        return Value(value.name, sizes, value.dtype, value.quant, None, {LAST: stored})

@@ -1,0 +1,281 @@
+"""Load a TFLite file: read, choose inputs and outputs, convert what they need, check."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from engine.base.errors import GraphError, SourceModelError, UnsupportedOperatorError
+from engine.base.events import Reporter
+from engine.base.files import read_bounded
+from engine.base.findings import Finding
+from engine.base.text import did_you_mean, printable
+from engine.frontends.emit import element_type
+from engine.frontends.loaded import Loaded, SourceInfo
+from engine.frontends.onnx.axes import fix_inputs
+from engine.frontends.source import LoadOptions, SourceModel
+from engine.frontends.tflite.convert import Converter, Frame
+from engine.frontends.tflite.dilated import join_dilated
+from engine.frontends.tflite.ops import TABLES
+from engine.frontends.tflite.schema import Model, Operator, Subgraph, parse_model
+from engine.frontends.tflite.values import (
+    FIRST,
+    LAST,
+    Value,
+    checked_shape,
+    quantization_of,
+    to_first,
+)
+from engine.graph.ir.constants import MAX_PROTO_BYTES
+
+__all__ = ["Ends", "File", "choose_ends", "load", "needed", "read_file"]
+
+_INPUT_TYPES = frozenset(
+    {"float32", "float16", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"}
+)
+
+
+@dataclass(frozen=True)
+class File:
+    """A TFLite file that was read."""
+
+    name: str
+    sha256: str
+    model: Model
+
+    @property
+    def format(self) -> str:
+        """What it is, in words."""
+        return f"TensorFlow Lite, schema version {self.model.version}"
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Tensor numbers where a conversion begins and ends."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def read_file(source: SourceModel) -> File:
+    """Read and parse.
+
+    Raises:
+        SourceModelError: missing, unreadable, no TFLite file, or damaged.
+    """
+    data = read_bounded(source.model, MAX_PROTO_BYTES, "a TFLite model")
+    model = parse_model(data, source.model.name)
+    return File(source.model.name, hashlib.sha256(data).hexdigest(), model)
+
+
+def load(source: SourceModel, reporter: Reporter) -> Loaded:
+    """The graph of a TFLite file, cut and sized as its options say.
+
+    Inputs and outputs keep name, type, shape and order of the file (NHWC; inputs of four
+    dimensions are NCHW with ``input_is_nchw``). Names of a signature stand for its tensors.
+
+    Raises:
+        SourceModelError: the file cannot be read, a name is unknown, or sizes do not fit.
+        UnsupportedOperatorError: an operator that the outputs need cannot be converted.
+    """
+    file = read_file(source)
+    options = source.options
+    graph = file.model.subgraphs[0]
+    ends = choose_ends(file.model, graph, options)
+    names = [graph.tensors[index].name for index in ends.outputs]
+    converter = Converter(file.model, file.name, TABLES, names, reporter)
+    frame = Frame(graph)
+    try:
+        findings = _declare_inputs(converter, frame, ends.inputs, options)
+        operators = needed(graph, ends)
+        converter.run(frame, join_dilated(graph, operators, ends.outputs))
+        _declare_outputs(converter, frame, ends.outputs)
+        reporter.check_cancelled()
+        converted = converter.emit.finish(printable(file.name))
+    except GraphError as error:
+        raise SourceModelError(
+            f"{printable(file.name)}: {error.what}", cause=error.cause, remedy=error.remedy
+        ) from error
+    info = SourceInfo(
+        framework="tflite",
+        format=file.format,
+        opset=0,
+        ir_version=0,
+        producer=printable(file.model.description, 100),
+        files=((file.name, file.sha256),),
+    )
+    notes = (*findings, *converter.findings, *_notes(file.model, graph, ends, operators))
+    return Loaded(converted, notes, info)
+
+
+# ------------------------------------------------------------------------------- the ends
+
+
+def choose_ends(model: Model, graph: Subgraph, options: LoadOptions) -> Ends:
+    """The tensors that the options name, else the model's own inputs and outputs.
+
+    Raises:
+        SourceModelError: an unknown name, a constant, or a name twice.
+    """
+    known: dict[str, int] = {}
+    for signature in model.signatures:
+        if signature.subgraph == 0:
+            known.update((*signature.inputs, *signature.outputs))
+    computed = {index for operator in graph.operators for index in operator.outputs}
+    for index in (*sorted(computed, reverse=True), *reversed(graph.inputs)):
+        known[graph.tensors[index].name] = index
+    ends = Ends(
+        _chosen(options.inputs, graph.inputs, known, "inputs"),
+        _chosen(options.outputs, graph.outputs, known, "outputs"),
+    )
+    if not ends.outputs:
+        raise SourceModelError(
+            "The model has no outputs.", remedy="Name the tensors wanted in 'outputs'."
+        )
+    return ends
+
+
+def _chosen(
+    wanted: Sequence[str] | None, own: tuple[int, ...], known: dict[str, int], what: str
+) -> tuple[int, ...]:
+    if not wanted:
+        return tuple(dict.fromkeys(own))
+    chosen: list[int] = []
+    for name in wanted:
+        if name not in known:
+            raise SourceModelError(
+                f"The model has no computed tensor {printable(name)!r}, which {what} names.",
+                remedy=did_you_mean(name, known) or "Look tensor names up in the graph view.",
+            )
+        if known[name] in chosen:
+            raise SourceModelError(f"{printable(name)!r} is listed twice in {what}.")
+        chosen.append(known[name])
+    return tuple(chosen)
+
+
+def needed(graph: Subgraph, ends: Ends) -> list[Operator]:
+    """The operators between the ends, in order."""
+    wanted = set(ends.outputs) - set(ends.inputs)
+    kept: list[Operator] = []
+    for operator in reversed(graph.operators):
+        if wanted.isdisjoint(operator.outputs):
+            continue
+        kept.append(operator)
+        wanted.difference_update(operator.outputs)
+        wanted.update(set(operator.inputs) - set(ends.inputs) - {-1})
+    kept.reverse()
+    return kept
+
+
+def _declare_inputs(
+    converter: Converter, frame: Frame, numbers: tuple[int, ...], options: LoadOptions
+) -> list[Finding]:
+    """Give every input its size, its name and its place in the graph."""
+    if not numbers:
+        raise SourceModelError(
+            f"{printable(converter.file)} has no inputs.",
+            remedy="Give a model that computes something from an input.",
+        )
+    infos = onnx.GraphProto()
+    for number in numbers:
+        infos.input.append(_info(converter, frame.graph, number, options.input_is_nchw))
+    findings = fix_inputs(infos, options.input_size_list, options.input_initial_val)
+    constants = {tensor.name: tensor for tensor in infos.initializer}
+    sizes = {
+        info.name: [dim.dim_value for dim in info.type.tensor_type.shape.dim]
+        for info in infos.input
+    }
+    for number, name in zip(numbers, _labels(frame.graph, numbers), strict=True):
+        tensor = frame.graph.tensors[number]
+        nchw = options.input_is_nchw and len(tensor.shape) == 4
+        constant = None
+        if name in constants:
+            constant = onnx.numpy_helper.to_array(constants[name])
+            constant = constant.transpose(0, 2, 3, 1) if nchw else constant
+        dims = constant.shape if constant is not None else tuple(sizes[name])
+        layout = FIRST if nchw else LAST
+        last = tuple(dims[axis] for axis in (0, 2, 3, 1)) if nchw and constant is None else dims
+        shape = checked_shape(last, tensor.name)
+        value = Value(tensor.name, shape, tensor.dtype, quantization_of(tensor, shape), constant)
+        if constant is None:
+            value.forms[layout] = converter.emit.input(name, dims, tensor.dtype)
+        frame.values[number] = value
+    return findings
+
+
+def _labels(graph: Subgraph, numbers: Sequence[int]) -> list[str]:
+    """A name for every input: the file's, or one by its number where that is empty or used."""
+    labels: list[str] = []
+    for number in numbers:
+        name = graph.tensors[number].name or f"input_{number}"
+        labels.append(name if name not in labels else f"{name}_{number}")
+    return labels
+
+
+def _info(converter: Converter, graph: Subgraph, number: int, nchw: bool) -> onnx.ValueInfoProto:
+    tensor = graph.tensors[number]
+    if tensor.dtype not in _INPUT_TYPES:
+        raise UnsupportedOperatorError(
+            f"{printable(converter.file)}: input {printable(tensor.name, 120)!r} holds "
+            f"{tensor.dtype}, no numbers that a graph can take.",
+            remedy="Begin behind it: name inner tensors in 'inputs'.",
+        )
+    signature: list[int] = list(tensor.signature)
+    if nchw and len(signature) == 4:
+        signature = [signature[axis] for axis in to_first(4)]
+    dims = [size if size >= 0 else None for size in signature]
+    position = _labels(graph, [number])[0]
+    return onnx.helper.make_tensor_value_info(position, element_type(tensor.dtype), dims)
+
+
+def _declare_outputs(converter: Converter, frame: Frame, numbers: tuple[int, ...]) -> None:
+    emit = converter.emit
+    given: set[str] = set()
+    for number in numbers:
+        value = converter.value(frame, number)
+        stored = converter.stored(value)
+        wished = value.name or f"output_{number}"
+        inputs = {
+            form
+            for index in frame.graph.inputs
+            if index in frame.values
+            for form in frame.values[index].forms.values()
+        }
+        if value.array is not None or stored in given or stored in inputs:
+            emit.origin = ""
+            stored = emit.node("Identity", [stored], wished)
+        given.add(stored)
+        emit.output(stored, value.dtype, wished if stored != wished else None)
+
+
+def _notes(
+    model: Model, graph: Subgraph, ends: Ends, operators: Iterable[Operator]
+) -> list[Finding]:
+    read = {index for operator in operators for index in operator.inputs} | set(ends.outputs)
+    findings = [
+        Finding(
+            code="unused-input",
+            severity="warning",
+            where=printable(graph.tensors[index].name),
+            what=f"No output needs the input {printable(graph.tensors[index].name)!r}.",
+            remedy="Leave it out of 'inputs'.",
+        )
+        for index in ends.inputs
+        if index not in read
+    ]
+    others = [signature for signature in model.signatures if signature.subgraph != 0]
+    if others:
+        keys = ", ".join(repr(printable(signature.key, 60)) for signature in others[:5])
+        findings.append(
+            Finding(
+                code="other-signatures",
+                severity="info",
+                where=printable(others[0].key),
+                what=f"The file has further entries that are not loaded: {keys}.",
+                remedy="Convert a file with the one entry that is wanted.",
+            )
+        )
+    return findings

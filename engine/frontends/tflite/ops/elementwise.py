@@ -1,0 +1,372 @@
+"""Operators on single elements: arithmetic, comparison, activations, casts, quantization."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from engine.base.findings import Finding
+from engine.frontends.tflite.layer import Handler, Layer
+from engine.frontends.tflite.values import FIRST, LAST, Value, to_first
+
+__all__ = ["HANDLERS", "operands"]
+
+
+def operands(layer: Layer, *indices: int) -> tuple[list[str], list[int], str]:
+    """Inputs that broadcast against each other: tensors, the common shape, the layout.
+
+    Channels first where all computed ones have that form and the rest can be brought to it.
+    """
+    values = [layer.input(index) for index in indices]
+    shape = list(np.broadcast_shapes(*(value.shape for value in values)))
+    layout = FIRST if _channels_first(values, len(shape)) else LAST
+    return [_operand(layer, value, len(shape), layout) for value in values], shape, layout
+
+
+def _channels_first(values: Sequence[Value], rank: int) -> bool:
+    computed = [value for value in values if value.array is None and value.count != 1]
+    return (
+        rank >= 3
+        and bool(computed)
+        and all(value.rank == rank and FIRST in value.forms for value in computed)
+    )
+
+
+def _operand(layer: Layer, value: Value, rank: int, layout: str) -> str:
+    converter = layer.converter
+    if layout == LAST or value.rank == rank:
+        return converter.real(value, layout)
+    if value.array is None or value.count == 1:
+        return converter.real(value, LAST)  # a single number fits anywhere
+    padded = value.array.reshape([1] * (rank - value.rank) + list(value.shape))
+    axis = -1
+    if value.quant is not None and value.quant.axis >= 0:
+        axis = to_first(rank).index(value.quant.axis + rank - value.rank)
+    return converter.real(value.rearranged(padded.transpose(to_first(rank)), axis))
+
+
+def _unary(op: str, **attributes: Any) -> Handler:
+    def handler(layer: Layer) -> None:
+        layout = layer.layout(0)
+        shape = layer.input(0).shape
+        layer.result(op, [layer.real(0, layout)], shape, layout=layout, **attributes)
+
+    return handler
+
+
+def _binary(op: str) -> Handler:
+    def handler(layer: Layer) -> None:
+        inputs, shape, layout = operands(layer, 0, 1)
+        activation = layer.int_option("activation") if "activation" in layer.operator.options else 0
+        layer.result(op, inputs, shape, layout=layout, activation=activation)
+
+    return handler
+
+
+def _activation(number: int) -> Handler:
+    """An operator that is one of the fused activations."""
+
+    def handler(layer: Layer) -> None:
+        layout = layer.layout(0)
+        x = layer.real(0, layout)
+        shape = layer.input(0).shape
+        low, high = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0), 6: (0.0, 1.0)}[number]
+        if high == np.inf:
+            layer.result("Relu", [x], shape, layout=layout)
+            return
+        bounds = [layer.emit.scalar(low), layer.emit.scalar(high)]
+        layer.result("Clip", [x, *bounds], shape, layout=layout)
+
+    return handler
+
+
+def _leaky_relu(layer: Layer) -> None:
+    layout = layer.layout(0)
+    x, shape = layer.real(0, layout), layer.input(0).shape
+    alpha = layer.float_option("alpha")
+    layer.result("LeakyRelu", [x], shape, layout=layout, alpha=alpha)
+
+
+def _gelu(layer: Layer) -> None:
+    layout = layer.layout(0)
+    approximate = "tanh" if layer.int_option("approximate") else "none"
+    x, shape = layer.real(0, layout), layer.input(0).shape
+    layer.result("Gelu", [x], shape, layout=layout, approximate=approximate)
+
+
+def _prelu(layer: Layer) -> None:
+    inputs, shape, layout = operands(layer, 0, 1)
+    if list(layer.input(0).shape) != shape:
+        raise ValueError("its slopes have more elements than its input")
+    layer.result("PRelu", inputs, shape, layout=layout)
+
+
+def _softmax(op: str) -> Handler:
+    """Along the last axis, with the factor beta of SOFTMAX."""
+
+    def handler(layer: Layer) -> None:
+        layout = layer.layout(0)
+        x, shape = layer.real(0, layout), layer.input(0).shape
+        beta = layer.float_option("beta") if "beta" in layer.operator.options else 1.0
+        if beta != 1.0:
+            x = layer.node("Mul", [x, layer.emit.scalar(beta)])
+        layer.result(op, [x], shape, layout=layout, axis=1 if layout == FIRST else -1)
+
+    return handler
+
+
+def _l2_normalization(layer: Layer) -> None:
+    """X over its length along the last axis, which is at least 1e-6 (l2normalization.h)."""
+    layout = layer.layout(0)
+    x, shape = layer.real(0, layout), layer.input(0).shape
+    axis = layer.emit.ints(1 if layout == FIRST else -1)
+    length = layer.node("ReduceL2", [x, axis], keepdims=1)
+    length = layer.node("Max", [length, layer.emit.scalar(1e-6)])
+    activation = layer.int_option("activation")
+    layer.result("Div", [x, length], shape, layout=layout, activation=activation)
+
+
+def _square(layer: Layer) -> None:
+    layout = layer.layout(0)
+    x = layer.real(0, layout)
+    layer.result("Mul", [x, x], layer.input(0).shape, layout=layout)
+
+
+def _squared_difference(layer: Layer) -> None:
+    inputs, shape, layout = operands(layer, 0, 1)
+    difference = layer.node("Sub", inputs)
+    layer.result("Mul", [difference, difference], shape, layout=layout)
+
+
+def _rsqrt(layer: Layer) -> None:
+    layout = layer.layout(0)
+    root = layer.node("Sqrt", [layer.real(0, layout)])
+    layer.result("Reciprocal", [root], layer.input(0).shape, layout=layout)
+
+
+def _add_n(layer: Layer) -> None:
+    inputs, shape, layout = operands(layer, *range(len(layer.inputs)))
+    result = inputs[0]
+    for other in inputs[1:-1]:
+        result = layer.node("Add", [result, other])
+    if len(inputs) == 1:
+        layer.same(0, layer.input(0))
+        return
+    layer.result("Add", [result, inputs[-1]], shape, layout=layout)
+
+
+def _remainder(layer: Layer, x: str, y: str, kind: str) -> str:
+    """The remainder with the sign of the divisor."""
+    if kind != "float32":
+        return layer.node("Mod", [x, y])
+    rest = layer.node("Mod", [x, y], fmod=1)
+    zero = layer.emit.scalar(0.0)
+    nonzero = layer.node("Not", [layer.node("Equal", [rest, zero])])
+    signs = [layer.node("Less", [value, zero]) for value in (rest, y)]
+    other = layer.node("And", [nonzero, layer.node("Xor", signs)])
+    return layer.node("Where", [other, layer.node("Add", [rest, y]), rest])
+
+
+def _floor_mod(layer: Layer) -> None:
+    (x, y), shape, layout = operands(layer, 0, 1)
+    rest = _remainder(layer, x, y, layer.input(0).dtype)
+    layer.result("Identity", [rest], shape, layout=layout)
+
+
+def _floor_div(layer: Layer) -> None:
+    (x, y), shape, layout = operands(layer, 0, 1)
+    if layer.input(0).dtype == "float32":
+        layer.result("Floor", [layer.node("Div", [x, y])], shape, layout=layout)
+        return
+    rest = layer.node("Mod", [x, y])
+    layer.result("Div", [layer.node("Sub", [x, rest]), y], shape, layout=layout)
+
+
+def _not_equal(layer: Layer) -> None:
+    inputs, shape, layout = operands(layer, 0, 1)
+    layer.result("Not", [layer.node("Equal", inputs)], shape, layout=layout)
+
+
+def _select(layer: Layer) -> None:
+    """SELECT and SELECT_V2; the old one takes a condition per entry of the first axis."""
+    condition, x = layer.input(0), layer.input(1)
+    rowwise = (
+        layer.operator.type == "SELECT"
+        and condition.rank == 1
+        and x.rank > 1
+        and condition.shape != (1,)
+    )
+    if rowwise:
+        rows = layer.part(condition, [condition.shape[0], *[1] * (x.rank - 1)])
+        inputs = [layer.converter.stored(rows), layer.real(1), layer.real(2)]
+        layer.result("Where", inputs, x.shape)
+        return
+    inputs, shape, layout = operands(layer, 0, 1, 2)
+    layer.result("Where", inputs, shape, layout=layout)
+
+
+def _atan2(layer: Layer) -> None:
+    """The angle of (x, y) in all four quadrants, from ONNX's Atan."""
+    (y, x), shape, layout = operands(layer, 0, 1)
+    zero, pi = layer.emit.scalar(0.0), layer.emit.scalar(float(np.pi))
+    half = layer.node("Mul", [layer.node("Sign", [y]), layer.emit.scalar(float(np.pi / 2))])
+    angle = layer.node("Atan", [layer.node("Div", [y, x])])
+    below = layer.node("Less", [y, zero])
+    turned = layer.node(
+        "Where", [below, layer.node("Sub", [angle, pi]), layer.node("Add", [angle, pi])]
+    )
+    angle = layer.node("Where", [layer.node("Less", [x, zero]), turned, angle])
+    upright = layer.node("Equal", [x, zero])
+    layer.result("Where", [upright, half, angle], shape, layout=layout)
+
+
+def _cast(layer: Layer) -> None:
+    layout = layer.layout(0)
+    x = layer.input(0)
+    if x.quant is not None:
+        raise layer.refusal("it takes the integers of a quantized tensor as numbers")
+    kind = layer.emit_type(layer.dtype())
+    layer.result("Cast", [layer.stored(0, layout)], x.shape, layout=layout, to=kind)
+
+
+def _quantize(layer: Layer) -> None:
+    """QUANTIZE: real numbers, or integers of other parameters, to integers."""
+    layout = layer.layout(0)
+    x = layer.real(0, layout)
+    value = layer.output(0, layer.input(0).shape)
+    if value.quant is None:
+        raise ValueError("its output has no scale")
+    layer.quantized(value, x, layout)
+
+
+def _dequantize(layer: Layer) -> None:
+    """DEQUANTIZE: of weights of 16-bit floats a constant, else the real numbers."""
+    x = layer.input(0)
+    if x.array is not None and x.quant is None:
+        layer.constant(0, x.array.astype(np.float32))
+        return
+    if x.quant is None and x.dtype != "float16":
+        raise ValueError("its input has no scale")
+    layout = layer.layout(0)
+    value = layer.output(0, x.shape)
+    if x.quant is None:
+        kind = layer.emit_type("float32")
+        layer.write(value, "Cast", [layer.stored(0, layout)], layout, to=kind)
+        return
+    # with the name that the source gives to the real numbers
+    layer.dequantized(value, x, layout)
+
+
+def _fake_quant(layer: Layer) -> None:
+    """FAKE_QUANT: the nudged range as Q/DQ (fake_quant.cc, ``NudgeQuantizationRange``)."""
+    bits, narrow = layer.int_option("bits"), layer.int_option("narrow_range")
+    low, high = layer.float_option("min"), layer.float_option("max")
+    if bits not in (8, 16) or not low < high or low > 0 or high < 0:
+        raise layer.refusal(f"it has {bits} bits from {low} to {high}")
+    lowest, highest = float(narrow), float((1 << bits) - 1)
+    scale = np.float32((np.float32(high) - np.float32(low)) / np.float32(highest - lowest))
+    zero = float(np.clip(np.floor(lowest - low / float(scale) + 0.5), lowest, highest))
+    kind = "uint8" if bits == 8 else "uint16"
+    parameters = [layer.emit.scalar(float(scale)), layer.emit.constant(np.array(zero, kind))]
+    layout = layer.layout(0)
+    x = layer.real(0, layout)
+    if narrow:
+        bounds = [(edge - zero) * float(scale) for edge in (lowest, highest)]
+        x = layer.node("Clip", [x, *(layer.emit.scalar(bound) for bound in bounds)])
+    stored = layer.node("QuantizeLinear", [x, *parameters])
+    layer.result("DequantizeLinear", [stored, *parameters], layer.input(0).shape, layout=layout)
+    layer.converter.note(
+        Finding(
+            code="fake-quant-kept",
+            severity="info",
+            where=layer.name,
+            what="A FAKE_QUANT layer is kept as QuantizeLinear and DequantizeLinear.",
+        )
+    )
+
+
+def _bucketize(layer: Layer) -> None:
+    """BUCKETIZE: how many boundaries are not above the element."""
+    bounds = np.array(layer.operator.options["boundaries"], np.float32)
+    x = layer.input(0)
+    if not len(bounds):
+        raise ValueError("it has no boundaries")
+    column = layer.node("Unsqueeze", [layer.real(0), layer.emit.ints(-1)])
+    if x.dtype != "float32":
+        column = layer.node("Cast", [column], to=layer.emit_type("float32"))
+    passed = layer.node("GreaterOrEqual", [column, layer.emit.constant(bounds, "boundaries")])
+    ones = layer.node("Cast", [passed], to=layer.emit_type("int32"))
+    layer.result("ReduceSum", [ones, layer.emit.ints(-1)], x.shape, keepdims=0)
+
+
+_UNARY = {
+    "ABS": "Abs",
+    "CEIL": "Ceil",
+    "COS": "Cos",
+    "ELU": "Elu",
+    "EXP": "Exp",
+    "FLOOR": "Floor",
+    "HARD_SWISH": "HardSwish",
+    "LOG": "Log",
+    "LOGICAL_NOT": "Not",
+    "LOGISTIC": "Sigmoid",
+    "NEG": "Neg",
+    "ROUND": "Round",
+    "SIGN": "Sign",
+    "SIN": "Sin",
+    "SQRT": "Sqrt",
+    "TANH": "Tanh",
+}
+
+_BINARY = {
+    "ADD": "Add",
+    "BITWISE_XOR": "BitwiseXor",
+    "DIV": "Div",
+    "EQUAL": "Equal",
+    "GREATER": "Greater",
+    "GREATER_EQUAL": "GreaterOrEqual",
+    "LESS": "Less",
+    "LESS_EQUAL": "LessOrEqual",
+    "LOGICAL_AND": "And",
+    "LOGICAL_OR": "Or",
+    "MAXIMUM": "Max",
+    "MINIMUM": "Min",
+    "MUL": "Mul",
+    "POW": "Pow",
+    "SUB": "Sub",
+}
+
+HANDLERS: Mapping[str, Handler] = MappingProxyType(
+    {name: _unary(op) for name, op in _UNARY.items()}
+    | {name: _binary(op) for name, op in _BINARY.items()}
+    | {
+        "ADD_N": _add_n,
+        "ATAN2": _atan2,
+        "BUCKETIZE": _bucketize,
+        "CAST": _cast,
+        "DEQUANTIZE": _dequantize,
+        "FAKE_QUANT": _fake_quant,
+        "FLOOR_DIV": _floor_div,
+        "FLOOR_MOD": _floor_mod,
+        "GELU": _gelu,
+        "L2_NORMALIZATION": _l2_normalization,
+        "LEAKY_RELU": _leaky_relu,
+        "LOG_SOFTMAX": _softmax("LogSoftmax"),
+        "NOT_EQUAL": _not_equal,
+        "PRELU": _prelu,
+        "QUANTIZE": _quantize,
+        "RELU": _activation(1),
+        "RELU6": _activation(3),
+        "RELU_0_TO_1": _activation(6),
+        "RELU_N1_TO_1": _activation(2),
+        "RSQRT": _rsqrt,
+        "SELECT": _select,
+        "SELECT_V2": _select,
+        "SOFTMAX": _softmax("Softmax"),
+        "SQUARE": _square,
+        "SQUARED_DIFFERENCE": _squared_difference,
+    }
+)

@@ -1,0 +1,276 @@
+"""Tensors on their way into the graph: shape, type, parameters, and the names they go by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from engine.base.errors import SourceModelError
+from engine.base.text import printable
+from engine.frontends.tflite.schema import Quantization, Sparsity, Tensor
+
+__all__ = [
+    "FIRST",
+    "LAST",
+    "Value",
+    "checked_shape",
+    "constant_array",
+    "quantization_of",
+    "to_first",
+    "to_last",
+]
+
+LAST = "last"
+"""Layout of the file: channels at the end."""
+FIRST = "first"
+"""Layout of ONNX's windows: channels behind the batch."""
+
+_MAX_ELEMENTS = 1 << 31
+_MAX_CONSTANT = 1 << 28
+
+_DTYPES = frozenset(
+    {
+        "float32",
+        "float16",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "bool",
+    }
+)
+_QUANTIZED = frozenset({"int8", "uint8", "int16"})
+
+
+@dataclass
+class Value:
+    """A tensor of the source, in the making.
+
+    Attributes:
+        name: the source's own.
+        shape: in the source's layout, without open dimensions.
+        dtype: of the stored numbers.
+        quant: parameters of a quantized tensor; None for plain numbers. Its ``axis`` is -1 for one
+            scale per tensor.
+        array: the stored numbers of a constant, in the source's layout.
+        forms: layout -> tensor of the graph with the stored numbers.
+        reals: layout -> tensor of the graph with the real numbers, of quantized tensors.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    quant: Quantization | None = None
+    array: np.ndarray | None = None
+    forms: dict[str, str] = field(default_factory=dict)
+    reals: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def count(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    def rearranged(self, array: np.ndarray, axis: int = -1) -> Value:
+        """A constant with other numbers in it; ``axis`` is where its channels are now."""
+        quant = self.quant
+        if quant is not None and len(quant.scale) > 1:
+            quant = replace(quant, axis=axis)
+        return Value(self.name, array.shape, self.dtype, quant, array)
+
+
+def to_first(rank: int) -> list[int]:
+    """The permutation from channels last to channels first."""
+    return [0, rank - 1, *range(1, rank - 1)]
+
+
+def to_last(rank: int) -> list[int]:
+    """The permutation from channels first to channels last."""
+    return [0, *range(2, rank), 1]
+
+
+def checked_shape(shape: tuple[int, ...], name: str) -> tuple[int, ...]:
+    """``shape``, where a tensor may have it.
+
+    Raises:
+        SourceModelError: a negative or absurd size.
+    """
+    if any(not 0 <= size < _MAX_ELEMENTS for size in shape) or math.prod(shape) > _MAX_ELEMENTS:
+        raise SourceModelError(
+            f"Tensor {printable(name, 120)!r} would have the shape {list(shape)[:8]}.",
+            cause="The file is damaged, or a size was given that does not fit the model.",
+            remedy="Check 'input_size_list'; else convert the model again.",
+        )
+    return shape
+
+
+def quantization_of(tensor: Tensor, shape: tuple[int, ...]) -> Quantization | None:
+    """The parameters of a tensor, checked; None where its numbers are what they say.
+
+    The axis of a tensor of one dimension is 0 whatever the file says: older converters wrote 3, the
+    channel axis of the weights that a bias belongs to.
+
+    Raises:
+        SourceModelError: parameters that cannot be.
+    """
+    quant = tensor.quantization
+    if quant is None or tensor.dtype not in _QUANTIZED | {"int32", "int64", "int4"}:
+        return None
+    name = printable(tensor.name, 120)
+    if quant.custom:
+        raise SourceModelError(
+            f"Tensor {name!r} is quantized in blocks or by a scheme of its own.",
+            cause="The model was written for one delegate; its meaning is not TFLite's own.",
+            remedy="Convert it with per-tensor or per-channel quantization.",
+        )
+    if tensor.dtype in ("int32", "int64"):
+        return None  # biases, whose scale is that of input times weights
+    scale, zero = quant.scale, quant.zero_point
+    low, high = (-8, 7) if tensor.dtype == "int4" else _limits(tensor.dtype)
+    if not (np.isfinite(scale).all() and (scale > 0).all()):
+        raise SourceModelError(
+            f"Tensor {name!r} has a scale that is not a positive number.",
+            remedy="Convert the model again.",
+        )
+    if zero.min() < low or zero.max() > high:
+        raise SourceModelError(
+            f"Tensor {name!r} has a zero point outside {low}..{high}.",
+            remedy="Convert the model again.",
+        )
+    if len(scale) == 1:
+        return replace(quant, axis=-1)
+    axis = 0 if len(shape) == 1 else quant.axis
+    if not 0 <= axis < len(shape) or shape[axis] != len(scale):
+        raise SourceModelError(
+            f"Tensor {name!r} of shape {list(shape)} has {len(scale)} scales along axis {axis}.",
+            remedy="Convert the model again.",
+        )
+    return replace(quant, axis=axis)
+
+
+def _limits(dtype: str) -> tuple[int, int]:
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def constant_array(tensor: Tensor) -> np.ndarray:
+    """The numbers of a constant; int4 as int8, sparse ones dense.
+
+    Raises:
+        SourceModelError: its data do not fill its shape, or its type is not known here.
+    """
+    name, data = printable(tensor.name, 120), tensor.data
+    checked_shape(tensor.shape, tensor.name)
+    count = math.prod(tensor.shape)
+    if data is None or tensor.dtype not in _DTYPES | {"int4"} or count > _MAX_CONSTANT:
+        raise SourceModelError(
+            f"Constant {name!r} of type {tensor.dtype} cannot be read.",
+            remedy="Cut the graph before the layer that reads it.",
+        )
+    if tensor.sparsity is not None:
+        return _dense(tensor, tensor.sparsity)
+    if tensor.dtype == "int4":
+        return _unpacked(data, count, name).reshape(tensor.shape)
+    kind = np.dtype(tensor.dtype).newbyteorder("<")
+    if len(data) != count * kind.itemsize:
+        raise _misfit(name, len(data), count * kind.itemsize)
+    return data.view(kind).reshape(tensor.shape)
+
+
+def _misfit(name: str, have: int, need: int) -> SourceModelError:
+    return SourceModelError(
+        f"Constant {name!r} has {have} bytes of data; its shape and type need {need}.",
+        cause="The file is damaged.",
+        remedy="Get or convert the file again.",
+    )
+
+
+def _unpacked(data: np.ndarray, count: int, name: str) -> np.ndarray:
+    """Two int4 a byte, the lower half first, as int8."""
+    if len(data) != (count + 1) // 2:
+        raise _misfit(name, len(data), (count + 1) // 2)
+    halves = np.stack([data << 4, data & 0xF0], axis=1).reshape(-1)[:count]
+    return halves.view(np.int8) >> 4
+
+
+def _dense(tensor: Tensor, sparsity: Sparsity) -> np.ndarray:
+    """Expand a sparse constant (TFLite's ``FormatConverter::SparseToDense``).
+
+    ``traversal_order`` lists the dimensions from outer to inner, blocks after the others;
+    ``block_map`` says which dimension each block divides.
+    """
+    shape, order, blocks = tensor.shape, sparsity.traversal_order, sparsity.block_map
+    levels = sparsity.dimensions
+    rank, name = len(shape), printable(tensor.name, 120)
+    wrong = SourceModelError(
+        f"Constant {name!r} is sparse, and its layout does not fit its shape.",
+        cause="The file is damaged.",
+        remedy="Get or convert the file again.",
+    )
+    if sorted(order) != list(range(rank + len(blocks))) or len(levels) != len(order):
+        raise wrong
+    block_sizes = [0] * len(blocks)
+    for level, dimension in zip(levels, order, strict=True):
+        if dimension >= rank:
+            block_sizes[dimension - rank] = level.dense_size
+    sizes = list(shape) + block_sizes
+    for size, dimension in zip(block_sizes, blocks, strict=True):
+        if size < 1 or not 0 <= dimension < rank or sizes[dimension] % size:
+            raise wrong
+        sizes[dimension] //= size
+    # flat positions in traversal order, level by level; a compressed level picks from its rows
+    positions = np.zeros(1, np.int64)
+    slots = np.zeros(1, np.int64)
+    for level, dimension in zip(levels, order, strict=True):
+        size = sizes[dimension]
+        if level.segments is None or level.indices is None:
+            if level.dense_size != size or len(slots) * size > _MAX_CONSTANT:
+                raise wrong
+            offsets = np.tile(np.arange(size), len(slots))
+            slots = np.repeat(slots, size) * size + offsets
+            positions = np.repeat(positions, size) * size + offsets
+            continue
+        segments, indices = np.array(level.segments), np.array(level.indices, np.int64)
+        if len(segments) != len(slots) + 1 or (np.diff(segments) < 0).any() or segments[0]:
+            raise wrong
+        if segments[-1] != len(indices) or (indices >= size).any() or (indices < 0).any():
+            raise wrong
+        positions = np.repeat(positions, np.diff(segments)) * size + indices
+        slots = np.arange(len(indices))
+    values = _sparse_values(tensor, len(slots), name)
+    ordered = np.zeros(math.prod(sizes), values.dtype)
+    ordered[positions] = values
+    return _blocks_merged(ordered.reshape([sizes[d] for d in order]), order, blocks, shape)
+
+
+def _sparse_values(tensor: Tensor, count: int, name: str) -> np.ndarray:
+    if tensor.data is None or tensor.dtype == "int4":
+        raise _misfit(name, 0, count)
+    kind = np.dtype(tensor.dtype).newbyteorder("<")
+    if len(tensor.data) != count * kind.itemsize:
+        raise _misfit(name, len(tensor.data), count * kind.itemsize)
+    return tensor.data.view(kind)
+
+
+def _blocks_merged(
+    array: np.ndarray, order: tuple[int, ...], blocks: tuple[int, ...], shape: tuple[int, ...]
+) -> np.ndarray:
+    rank = len(shape)
+    axes = []
+    for dimension in range(rank):
+        axes.append(order.index(dimension))
+        axes.extend(
+            order.index(rank + number) for number, of in enumerate(blocks) if of == dimension
+        )
+    return array.transpose(axes).reshape(shape)
