@@ -54,11 +54,10 @@ def _one(op: str, opset: int, *inputs: tuple[int, ...], **attributes: object) ->
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
-@pytest.mark.parametrize(("op", "opset"), [("Swish", 24), ("RMSNormalization", 23)])
+@pytest.mark.parametrize(("op", "opset"), [("CumProd", 26), ("TensorScatter", 24)])
 def test_operators_that_came_later_are_refused_by_name(op: str, opset: int, tmp_path: Path) -> None:
     path = tmp_path / "new.onnx"
-    sizes = ((1, 3, 4, 5), (5,)) if op == "RMSNormalization" else ((1, 3, 4, 5),)
-    path.write_bytes(_one(op, opset, *sizes).SerializeToString())
+    path.write_bytes(_one(op, opset, (1, 3, 4, 5), (1,)).SerializeToString())
     with pytest.raises(UnsupportedOperatorError, match=f"{op} .*the_node.*came with {opset}") as e:
         load_onnx(path)
     assert str(OPSET) in e.value.remedy

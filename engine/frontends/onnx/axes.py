@@ -68,7 +68,7 @@ def fix_inputs(
         if value.name in values:
             _make_constant(graph, value, values[value.name])
     kept = [value for value in graph.input if value.name not in values]
-    if not kept:
+    if values and not kept:
         raise SourceModelError(
             "Every input has an initial value, so the model has no input left.",
             remedy="Leave null for at least one input in 'input_initial_val'.",

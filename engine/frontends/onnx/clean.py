@@ -11,7 +11,8 @@ from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import printable
 from engine.frontends.onnx.control import is_structural
 from engine.frontends.onnx.nested import inner_graphs, walk
-from engine.graph.ir.constants import STANDARD_DOMAINS
+from engine.frontends.onnx.newer import too_new
+from engine.graph.ir.constants import OPSET, STANDARD_DOMAINS
 from engine.graph.ir.custom import CustomOperators
 from engine.graph.ir.naming import UniqueNames
 
@@ -127,7 +128,7 @@ def _known(op: str, opset: int) -> str:
         return f"ONNX has no such operator in opset {opset}"
     if schema.deprecated and op not in _STILL_READ:
         return f"ONNX has removed it in opset {schema.since_version}"
-    return ""
+    return too_new(op, opset)
 
 
 def refuse_unsupported(
@@ -142,14 +143,15 @@ def refuse_unsupported(
     graph = proto.graph
     found = unsupported(graph, opset, operators)
     if found:
+        newer = opset > OPSET and any(f"opset {OPSET}" in why for _, _, why in found)
         raise UnsupportedOperatorError(
             f"{source} has {_listed(found)}.",
             cause="The exporter wrote what is no plain ONNX graph."
             if found[0][2] != _CUSTOM
             else "The model needs an operator that only its own framework or plug-in defines.",
-            remedy="Replace it by ONNX's operators before exporting, register a custom operator, "
-            "or cut it off: name the tensor before it in 'outputs', or the one after it in "
-            "'inputs'.",
+            remedy=(f"Export it with opset {OPSET} or lower, replace" if newer else "Replace")
+            + " it by ONNX's operators before exporting, register a custom operator, or cut it "
+            "off: name the tensor before it in 'outputs', or the one after it in 'inputs'.",
         )
     if graph.sparse_initializer:
         raise SourceModelError(

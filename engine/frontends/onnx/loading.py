@@ -19,6 +19,7 @@ from engine.frontends.onnx.control import expand
 from engine.frontends.onnx.cut import cut, sort_nodes
 from engine.frontends.onnx.opset import rewrite_old_operators, to_pinned_opset
 from engine.frontends.onnx.read import SourceFile, read_onnx
+from engine.frontends.onnx.settle import complete, settle
 from engine.frontends.source import SourceModel
 from engine.graph.ir.constants import IR_VERSION, OPSET
 from engine.graph.ir.custom import CustomOperators, adopt
@@ -119,13 +120,17 @@ def _finish(file: SourceFile, operators: CustomOperators | None) -> Graph:
     weights = strip_weights(proto.graph)
     declared = _forget_shapes(proto.graph)
     rewrite_old_operators(proto.graph, file.opset)
+    complete(proto.graph)
     check_proto(proto)
     if file.opset != OPSET:
         # adapters of old operators need the ranks of their inputs
         proto = to_pinned_opset(infer_proto(proto, operators), file.opset, file.path.name)
-        del proto.graph.value_info[:]
+        _forget_shapes(proto.graph)
         check_proto(proto)
     proto = infer_proto(proto, operators)
+    if settle(proto.graph):
+        _forget_shapes(proto.graph)
+        proto = infer_proto(proto, operators)
     for value in proto.graph.output:
         if not value.type.tensor_type.HasField("shape") and value.name in declared:
             value.type.CopyFrom(declared[value.name])

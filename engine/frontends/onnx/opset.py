@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -11,9 +10,10 @@ from onnx import helper, numpy_helper
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import printable
+from engine.frontends.onnx.newer import lower_newer
+from engine.frontends.onnx.rewriting import Context, Rewrite, attribute, rewrite
 from engine.graph.ir.constants import IR_VERSION, OPSET, STANDARD_DOMAINS
 from engine.graph.ir.custom import is_custom
-from engine.graph.ir.naming import UniqueNames
 
 __all__ = ["changed_operators", "rewrite_old_operators", "to_pinned_opset"]
 
@@ -23,10 +23,10 @@ _NO_ADAPTER = re.compile(r"No Adapter (?:From|For).*? for (\w+)")
 def to_pinned_opset(proto: onnx.ModelProto, opset: int, source: str) -> onnx.ModelProto:
     """The model with opset 21 and IR 10, computing the same.
 
-    Where no operator of the model changed in between, only the version is rewritten. Else ONNX's
-    converter does it, and what it gets wrong (onnx 1.23: Upsample and Resize of opset 10, Hardmax,
-    GroupNormalization of opset 18) is put right: after it here, before it by
-    :func:`rewrite_old_operators`.
+    Where no operator of the model changed in between, only the version is rewritten. Newer opsets
+    are lowered by :mod:`engine.frontends.onnx.newer`. Older ones ONNX's converter brings up, and
+    what it gets wrong (onnx 1.23: Upsample and Resize of opset 10, Hardmax, GroupNormalization of
+    opset 18) is put right: after it here, before it by :func:`rewrite_old_operators`.
 
     Args:
         proto: cleaned, rewritten, checked, without large weights; may be changed.
@@ -37,16 +37,10 @@ def to_pinned_opset(proto: onnx.ModelProto, opset: int, source: str) -> onnx.Mod
         UnsupportedOperatorError: an operator that has no equal in opset 21; names it.
     """
     _refuse_ancient(proto.graph, opset, source)
-    newer = _first_in_newer(proto.graph, opset)
-    if newer:
-        op, node, since = newer
-        raise UnsupportedOperatorError(
-            f"{source} has opset {opset} and the operator {op} (node {printable(node, 100)!r}), "
-            f"which opset {OPSET} does not have: it came with {since}.",
-            cause=f"Graphs here have opset {OPSET}, the newest that the runtime takes throughout.",
-            remedy=f"Export the model with opset {OPSET} or lower.",
-        )
-    if changed_operators(proto.graph, opset):
+    if opset > OPSET:
+        proto = lower_newer(proto, opset, source)
+        del proto.graph.value_info[:]
+    elif changed_operators(proto.graph, opset):
         proto.ir_version = IR_VERSION
         resized = _resize_outputs(proto.graph, opset)
         proto = _convert(proto, opset, source)
@@ -78,18 +72,6 @@ def _refuse_ancient(graph: onnx.GraphProto, opset: int, source: str) -> None:
 
 def _since(op: str, opset: int) -> int:
     return int(onnx.defs.get_schema(op, opset, "").since_version)
-
-
-def _first_in_newer(graph: onnx.GraphProto, opset: int) -> tuple[str, str, int] | None:
-    if opset <= OPSET:
-        return None
-    for op in {node.op_type: node for node in graph.node if not is_custom(node)}:
-        try:
-            _since(op, OPSET)
-        except onnx.defs.SchemaError:
-            first = next(node for node in graph.node if node.op_type == op)
-            return op, first.name, _since(op, opset)
-    return None
 
 
 def changed_operators(graph: onnx.GraphProto, opset: int) -> list[str]:
@@ -162,69 +144,34 @@ def _culprits(proto: onnx.ModelProto, opset: int) -> list[str]:
 
 def rewrite_old_operators(graph: onnx.GraphProto, opset: int) -> None:
     """Rewrite, in place and within the source opset, what checker or converter would spoil."""
-    rewrites: dict[str, Callable[[onnx.NodeProto, _Names], list[onnx.NodeProto]]] = {}
+    table: dict[str, Rewrite] = {}
     if opset < 13:
-        rewrites["Hardmax"] = _hardmax_on_rows
+        table["Hardmax"] = _hardmax_on_rows
     if 18 <= opset < 21:
-        rewrites["GroupNormalization"] = _group_norm_as_instance_norm
-    if not any(node.op_type in rewrites for node in graph.node):
-        return
-    names = _Names(graph)
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.node:
-        rewrite = rewrites.get(node.op_type)
-        nodes += [node] if rewrite is None else rewrite(node, names)
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(copies)
-    graph.initializer.extend(names.constants)
+        table["GroupNormalization"] = _group_norm_as_instance_norm
+    rewrite(graph, table)
 
 
-class _Names:
-    """Fresh names for the tensors of a rewrite, and the constants that it adds."""
-
-    def __init__(self, graph: onnx.GraphProto) -> None:
-        taken = {name for node in graph.node for name in (*node.input, *node.output)}
-        taken.update(value.name for value in graph.input)
-        taken.update(tensor.name for tensor in graph.initializer)
-        self._names = UniqueNames(taken)
-        self.constants: list[onnx.TensorProto] = []
-
-    def tensor(self, base: str) -> str:
-        """A name that nothing has."""
-        return self._names.claim(base)
-
-    def constant(self, base: str, *values: int) -> str:
-        """The name of a new int64 constant."""
-        name = self._names.claim(base)
-        self.constants.append(numpy_helper.from_array(np.array(values, dtype=np.int64), name))
-        return name
-
-
-def _attribute(node: onnx.NodeProto, name: str, default: int) -> int:
-    return next((int(a.i) for a in node.attribute if a.name == name), default)
-
-
-def _hardmax_on_rows(node: onnx.NodeProto, names: _Names) -> list[onnx.NodeProto]:
+def _hardmax_on_rows(node: onnx.NodeProto, context: Context) -> list[onnx.NodeProto]:
     """Hardmax below opset 13 works on the tensor flattened to two axes at ``axis`` (default 1)."""
     x, y = node.input[0], node.output[0]
-    flat, chosen, shape = (names.tensor(f"{y}_{part}") for part in ("flat", "rows", "shape"))
+    flat, chosen, shape = (context.name(f"{y}_{part}") for part in ("flat", "rows", "shape"))
     return [
         helper.make_node("Shape", [x], [shape]),
-        helper.make_node("Flatten", [x], [flat], axis=_attribute(node, "axis", 1)),
+        helper.make_node("Flatten", [x], [flat], axis=attribute(node, "axis", 1)),
         helper.make_node("Hardmax", [flat], [chosen], name=node.name, axis=1),
         helper.make_node("Reshape", [chosen, shape], [y]),
     ]
 
 
-def _group_norm_as_instance_norm(node: onnx.NodeProto, names: _Names) -> list[onnx.NodeProto]:
+def _group_norm_as_instance_norm(node: onnx.NodeProto, context: Context) -> list[onnx.NodeProto]:
     """GroupNormalization of opset 18 scales per group, that of opset 21 per channel.
 
     Per group it is InstanceNormalization of the tensor with its groups as channels.
     """
     x, y = node.input[0], node.output[0]
-    grouped, normed, shape = (names.tensor(f"{y}_{part}") for part in ("groups", "normed", "shape"))
-    wanted = names.constant(f"{y}_as_groups", 0, _attribute(node, "num_groups", 1), -1)
+    grouped, normed, shape = (context.name(f"{y}_{part}") for part in ("groups", "normed", "shape"))
+    wanted = context.ints(f"{y}_as_groups", 0, attribute(node, "num_groups", 1), -1)
     epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
     return [
         helper.make_node("Shape", [x], [shape]),

@@ -14,6 +14,7 @@ from engine.base.files import read_bounded
 from engine.base.text import printable
 from engine.frontends.onnx.external import load_external
 from engine.frontends.onnx.nested import walk
+from engine.frontends.onnx.newer import NEWEST_OPSET
 from engine.frontends.onnx.tensors import check_tensor_sizes
 from engine.frontends.sniff import sniff
 from engine.frontends.wire import TruncatedError, model_fields
@@ -158,10 +159,9 @@ def _opset(place: Path, proto: onnx.ModelProto) -> int:
             cause="The file was cut short, or an export went wrong.",
             remedy="Copy, download or export it again.",
         )
-    newest: int = onnx.defs.onnx_opset_version()
-    if not 1 <= versions[0] <= newest:
+    if not 1 <= versions[0] <= NEWEST_OPSET:
         raise SourceModelError(
-            f"{place} has opset {versions[0]}; this version knows 1 to {newest}.",
+            f"{place} has opset {versions[0]}; this version knows 1 to {NEWEST_OPSET}.",
             remedy="Export it with an older opset, or update this program.",
         )
     return int(versions[0])

@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from engine.frontends.onnx.details import SourceLook
 from engine.frontends.onnx.inspect import look_at
+from engine.frontends.onnx.newer import NEWEST_OPSET
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 from engine.graph.ir.views import attribute_text, operator_name
@@ -53,8 +54,7 @@ def look(source: SourceModel) -> SourceSummary:
 
 
 def _versions(opset: int, ir_version: int) -> tuple[tuple[str, str, str], ...]:
-    newest = onnx.defs.onnx_opset_version()
-    rows = [("opset", str(opset), f"1 to {newest}")]
+    rows = [("opset", str(opset), f"1 to {NEWEST_OPSET}")]
     rows += [(f"opset, for {tool}", str(opset), limit) for tool, limit in _VENDOR_OPSETS]
     rows.append(("IR version", str(ir_version), f"up to {onnx.IR_VERSION}"))
     rows += [(f"IR version, for {tool}", str(ir_version), limit) for tool, limit in _VENDOR_IR]

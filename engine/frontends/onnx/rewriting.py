@@ -1,0 +1,117 @@
+"""Rewrites of single nodes of a protobuf graph by a table of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from engine.graph.ir.constants import STANDARD_DOMAINS
+from engine.graph.ir.naming import UniqueNames
+
+__all__ = ["Context", "Rewrite", "attribute", "rewrite", "without"]
+
+
+class Context:
+    """What a rewrite knows of the graph, the names it may take and the constants it adds.
+
+    Types are those that the graph holds: all of them after inference.
+    """
+
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        taken = {name for node in graph.node for name in (*node.input, *node.output)}
+        taken.update(value.name for value in graph.input)
+        taken.update(tensor.name for tensor in graph.initializer)
+        self._names = UniqueNames(taken)
+        self._types = {v.name: v.type for v in (*graph.value_info, *graph.output, *graph.input)}
+        self._tensors = {tensor.name: tensor for tensor in graph.initializer}
+        for node in graph.node:
+            if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
+                self._tensors[node.output[0]] = node.attribute[0].t
+        self.constants: list[onnx.TensorProto] = []
+
+    def name(self, base: str) -> str:
+        """A name that no tensor has."""
+        return self._names.claim(base)
+
+    def constant(self, base: str, array: np.ndarray) -> str:
+        """The name of a new constant."""
+        name = self._names.claim(base)
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def ints(self, base: str, *values: int) -> str:
+        """The name of a new int64 constant."""
+        return self.constant(base, np.array(values, dtype=np.int64))
+
+    def known(self, name: str) -> np.ndarray | None:
+        """The array of a constant; None for what is computed, given or stripped of its data."""
+        tensor = self._tensors.get(name)
+        return None if tensor is None else numpy_helper.to_array(tensor)
+
+    def element(self, name: str) -> int:
+        """ONNX's number of a tensor's type; 0 where it is not known."""
+        if name in self._tensors:
+            return int(self._tensors[name].data_type)
+        kind = self._types.get(name)
+        return 0 if kind is None else int(kind.tensor_type.elem_type)
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The static shape of a tensor; None where a dimension or the rank is open."""
+        if name in self._tensors:
+            return tuple(self._tensors[name].dims)
+        kind = self._types.get(name)
+        if kind is None or not kind.tensor_type.HasField("shape"):
+            return None
+        dims = kind.tensor_type.shape.dim
+        if not all(dim.HasField("dim_value") for dim in dims):
+            return None
+        return tuple(dim.dim_value for dim in dims)
+
+    def type(self, name: str) -> onnx.TypeProto:
+        """The type of a tensor as far as it is known; an empty one for an input left out."""
+        if name in self._tensors:
+            tensor = self._tensors[name]
+            return onnx.helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+        return self._types.get(name) or onnx.TypeProto()
+
+
+Rewrite = Callable[[onnx.NodeProto, Context], Sequence[onnx.NodeProto] | None]
+"""Gives the nodes that take a node's place, or None where it stays (it may be changed)."""
+
+
+def rewrite(graph: onnx.GraphProto, table: Mapping[str, Rewrite]) -> bool:
+    """Apply ``table`` to the nodes of ONNX's own operators, in place; gives whether any matched."""
+    if not any(node.op_type in table for node in graph.node):
+        return False
+    context = Context(graph)
+    nodes: list[onnx.NodeProto] = []
+    changed = False
+    for node in graph.node:
+        found = table.get(node.op_type) if node.domain in STANDARD_DOMAINS else None
+        before = node.SerializeToString() if found is not None else b""
+        made = None if found is None else found(node, context)
+        changed |= made is not None or (found is not None and node.SerializeToString() != before)
+        nodes += [node] if made is None else made
+    if changed:
+        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del graph.node[:]
+        graph.node.extend(copies)
+        graph.initializer.extend(context.constants)
+    return changed
+
+
+def attribute(node: onnx.NodeProto, name: str, default: int = 0) -> int:
+    """A whole number among the attributes of a node."""
+    return next((int(a.i) for a in node.attribute if a.name == name), default)
+
+
+def without(node: onnx.NodeProto, *names: str) -> None:
+    """Remove attributes, in place."""
+    kept = [a for a in node.attribute if a.name not in names]
+    if len(kept) != len(node.attribute):
+        copies = [onnx.AttributeProto.FromString(a.SerializeToString()) for a in kept]
+        del node.attribute[:]
+        node.attribute.extend(copies)
