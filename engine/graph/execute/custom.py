@@ -31,13 +31,9 @@ def require_compute(graph: Graph) -> None:
         SimulationError: one is opaque or not registered; names operator, node and remedy.
     """
     for node in graph.nodes:
-        if is_custom(node) and _computing(graph.operators, node) is None:
-            raise _cannot_run(graph.operators.get(node.op_type), node)
-
-
-def _computing(operators: CustomOperators, node: ir.Node) -> CustomOperator | None:
-    operator = operators.get(node.op_type)
-    return operator if operator is not None and operator.compute is not None else None
+        operator = graph.operators.get(node.op_type)
+        if is_custom(node) and (operator is None or operator.compute is None):
+            raise _cannot_run(operator, node)
 
 
 def _cannot_run(operator: CustomOperator | None, node: ir.Node) -> SimulationError:
@@ -72,12 +68,16 @@ class CustomCall:
     """
 
     def __init__(self, node: ir.Node, operators: CustomOperators) -> None:
-        operator = _computing(operators, node)
-        if operator is None:
-            raise _cannot_run(operators.get(node.op_type), node)
+        operator = operators.get(node.op_type)
+        if operator is None or operator.compute is None:
+            raise _cannot_run(operator, node)
         self._operator = operator
+        self._compute = operator.compute
         self._node: onnx.NodeProto = ir.to_proto(node)
-        self._outputs = [spec_of(value) for value in node.outputs]
+        self._outputs = [
+            (spec_of(value), None if value.dtype is None else np.dtype(value.dtype.numpy()))
+            for value in node.outputs
+        ]
         self.inputs = tuple(self._node.input)
         self.outputs = tuple(self._node.output)
 
@@ -91,42 +91,43 @@ class CustomCall:
         node.CopyFrom(self._node)
         given = [np.array(arrays[name]) if name else None for name in self.inputs]
         with guarded(self._operator, node, "compute", SimulationError):
-            found: Any = self._operator.compute(node, given) if self._operator.compute else ()
-        if not isinstance(found, tuple | list):
+            found: Any = self._compute(node, given)
+            listed = isinstance(found, tuple | list)
+            arrays_given = [np.asarray(one) for one in found] if listed else []
+        if not listed:
             raise self._wrong(f"it gave {_kind(found)}, not a list of arrays")
-        if len(found) != len(self._outputs):
-            raise self._wrong(f"it gave {len(found)} arrays for {len(self._outputs)} outputs")
+        if len(arrays_given) != len(self._outputs):
+            raise self._wrong(
+                f"it gave {len(arrays_given)} arrays for {len(self._outputs)} outputs"
+            )
         return {
-            spec.name: self._fitted(array, spec)
-            for array, spec in zip(found, self._outputs, strict=True)
+            spec.name: self._fitted(array, spec, dtype)
+            for array, (spec, dtype) in zip(arrays_given, self._outputs, strict=True)
             if spec.name
         }
 
-    def _fitted(self, value: Any, spec: TensorSpec) -> np.ndarray:
+    def _fitted(
+        self, array: np.ndarray, spec: TensorSpec, wanted: np.dtype[Any] | None
+    ) -> np.ndarray:
         """One output in its declared dtype.
 
-        A wider or narrower type of the same kind is converted, as are integers to floats;
-        integers only where every value fits. A float where integers belong is refused.
+        Floats of another width are converted, as are integers to floats, and integers to integers
+        where every value fits. A float where integers belong is refused.
         """
         where = f"output {printable(spec.name, 100)!r}"
-        array = value if isinstance(value, np.ndarray) else np.asarray(value)
-        fits = len(array.shape) == len(spec.shape) and all(
-            want in (-1, have) for want, have in zip(spec.shape, array.shape, strict=True)
-        )
-        if spec.rank_known and not fits:
+        if not spec.takes(array.shape):
             raise self._wrong(
                 f"{where} has the shape {shape_text(array.shape)}; shape_infer said "
                 f"{shape_text(spec.shape)}"
             )
-        if spec.dtype in ("unknown", array.dtype.name):
+        if wanted is None or array.dtype == wanted:
             return np.ascontiguousarray(array).reshape(array.shape)
-        wanted = np.dtype(ir.DataType[_IR_NAMES.get(spec.dtype, spec.dtype).upper()].numpy())
-        if array.dtype.kind not in "biuf" or not np.can_cast(array.dtype, wanted, "same_kind"):
-            raise self._wrong(f"{where} is {array.dtype.name}; shape_infer said {spec.dtype}")
-        if wanted.kind in "iu" and array.size and array.dtype.kind in "iu":
+        if array.dtype.kind in "iu" and wanted.kind in "iu":
             limits = np.iinfo(wanted)
-            if int(array.min()) < limits.min or int(array.max()) > limits.max:
+            if array.size and (array.min() < limits.min or array.max() > limits.max):
                 raise self._wrong(f"{where} has values that do not fit {spec.dtype}")
+        elif array.dtype.kind not in "biuf" or not np.can_cast(array.dtype, wanted, "same_kind"):
+            raise self._wrong(f"{where} is {array.dtype.name}; shape_infer said {spec.dtype}")
         return np.ascontiguousarray(array.astype(wanted)).reshape(array.shape)
 
     def _wrong(self, what: str) -> SimulationError:
@@ -135,10 +136,6 @@ class CustomCall:
             cause="compute must give a list with one array per output, as shape_infer says them.",
             remedy="Correct compute of the custom operator, or its shape_infer.",
         )
-
-
-_IR_NAMES = {"float32": "float", "float64": "double"}
-"""Names of numpy that ONNX has other ones for."""
 
 
 def _kind(value: Any) -> str:

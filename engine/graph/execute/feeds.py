@@ -44,10 +44,7 @@ def check_feeds(
                 f"{array.dtype.name}.",
                 remedy=f"Convert the array to {spec.dtype} first.",
             )
-        fits = len(array.shape) == len(spec.shape) and all(
-            want in (-1, have) for want, have in zip(spec.shape, array.shape, strict=True)
-        )
-        if spec.rank_known and not fits:
+        if not spec.takes(array.shape):
             raise UsageError(
                 f"Input {printable(spec.name)!r} has the shape {shape_text(spec.shape)}; it was "
                 f"fed {shape_text(array.shape)}.",

@@ -78,10 +78,10 @@ def infer_proto(
         GraphError: an operator does not accept the types or shapes of its inputs, or the code of a
             custom operator failed; names the node.
     """
-    inferred = _infer_standard(proto)
-    if operators and any(is_custom(node) for node in proto.graph.node):
-        return infer_custom(inferred, operators, _infer_standard)
-    return inferred
+    # nearly every model imports one domain alone: its nodes need not be looked at
+    if len(proto.opset_import) > 1 and any(is_custom(node) for node in proto.graph.node):
+        return infer_custom(proto, operators or CustomOperators(), _infer_standard)
+    return _infer_standard(proto)
 
 
 def _infer_standard(proto: onnx.ModelProto) -> onnx.ModelProto:

@@ -44,6 +44,13 @@ class TensorSpec:
         """Whether every dimension is known."""
         return self.rank_known and all(dim >= 0 for dim in self.shape)
 
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array of this shape fits: every known dimension is the same."""
+        return not self.rank_known or (
+            len(shape) == len(self.shape)
+            and all(want in (-1, have) for want, have in zip(self.shape, shape, strict=True))
+        )
+
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{shape_text(self.shape)}]"
 
