@@ -1,0 +1,53 @@
+"""2,000 damaged files for each reader of our own: a clear error or a valid graph, within bounds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fuzz.mutate import mutant
+from tests.fuzz.readers import READERS
+
+MUTANTS = int(os.environ.get("RKNNTUI_MUTANTS", "2000"))
+MEGABYTES = 1000
+
+
+def attacked(reader: str, count: int, tmp_path: Path, zoo: Path, root: Path) -> dict[str, Any]:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    command = [sys.executable, "-m", "tests.fuzz.attack", reader, str(count), str(folder), str(zoo)]
+    ran = subprocess.run(
+        command, cwd=root, capture_output=True, text=True, timeout=1500, check=False
+    )
+    progress = tmp_path / "progress"
+    at = progress.read_text() if progress.exists() else "the seed"
+    assert ran.returncode == 0, f"ended with {ran.returncode} at {at}:\n{ran.stderr[-3000:]}"
+    seen: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return seen
+
+
+def holds(seen: dict[str, Any], count: int) -> None:
+    assert not seen["faults"], json.dumps(seen["faults"], indent=1)
+    assert seen["loaded"] + seen["refused"] == count
+    assert seen["refused"] > count // 20  # the damage reaches what is read
+    assert seen["grown_mb"] < MEGABYTES
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("reader", READERS)
+def test_damaged_files(reader: str, tmp_path: Path, zoo: Path, repository: Path) -> None:
+    seen = attacked(reader, MUTANTS, tmp_path, zoo, repository)
+    print(reader, seen)
+    holds(seen, MUTANTS)
+
+
+def test_a_mutant_is_the_same_every_time_and_damaged() -> None:
+    seed = bytes(range(256)) * 8
+    assert mutant(seed, 7) == mutant(seed, 7)
+    assert len({mutant(seed, number) for number in range(200)}) > 190
