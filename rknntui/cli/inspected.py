@@ -7,6 +7,7 @@ from typing import Any
 
 from engine import human_bytes, printable, shape_text, summary_text
 from rknntui.cli.output import table
+from rknntui.facts import fact_rows
 
 __all__ = ["lines"]
 
@@ -20,7 +21,10 @@ def lines(view: Mapping[str, Any]) -> list[str]:
     if before:
         text += _recognised(before)
     if view.get("vendor"):
-        text += _facts(view["vendor"])
+        text += [
+            f"{'  ' * depth}{name}:{' ' if fact else ''}{fact}"
+            for depth, name, fact in fact_rows(view["vendor"])
+        ]
     for title in ("inputs", "outputs"):
         text.append(f"{title}:")
         text += [f"  {_tensor(tensor)}" for tensor in view[title]]
@@ -93,17 +97,3 @@ def _load(loaded: Mapping[str, Any]) -> list[str]:
     for title in ("inputs", "outputs"):
         text += [f"  {title[:-1]} {_tensor(tensor)}" for tensor in loaded[title]]
     return [*text, *_findings(loaded["findings"])]
-
-
-def _facts(vendor: Mapping[str, Any], indent: str = "") -> list[str]:
-    """Facts of a vendor's file: plain values in lines, nested ones below their name."""
-    text = []
-    for name, value in vendor.items():
-        title = f"{indent}{name.replace('_', ' ')}"
-        if isinstance(value, Mapping):
-            text += [f"{title}:", *_facts(value, indent + "  ")]
-        elif isinstance(value, list):
-            text.append(f"{title}: " + ", ".join(printable(str(item), 200) for item in value))
-        elif value not in (None, ""):
-            text.append(f"{title}: {printable(str(value), 400)}")
-    return text

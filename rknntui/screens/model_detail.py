@@ -7,6 +7,7 @@ import textwrap
 from typing import Any
 
 from engine import human_bytes, printable, shape_text
+from rknntui.facts import fact_rows
 from rknntui.widgets.paint import Line, fit
 
 __all__ = ["histogram", "model_lines", "node_lines", "tensor_lines", "value_lines"]
@@ -85,18 +86,12 @@ def _operators(model: dict[str, Any], before: dict[str, Any]) -> list[Line]:
     return lines
 
 
-def _facts(facts: dict[str, Any], width: int, indent: str = "") -> list[Line]:
+def _facts(facts: dict[str, Any], width: int) -> list[Line]:
     """What a vendor's file says of itself; nested facts stand below their name."""
     lines: list[Line] = []
-    for name, value in facts.items():
-        title = f"{indent}{name.replace('_', ' ')}"
-        if isinstance(value, dict):
-            lines += [[(title, "dim")], *_facts(value, width, f"{indent}  ")]
-        elif isinstance(value, list) and value:
-            text = ", ".join(str(item) for item in value)
-            lines += _wrapped(f"{title:<11} ", "dim", text, "", width)
-        elif value not in (None, "", []):
-            lines += _wrapped(f"{title:<11} ", "dim", str(value), "", width)
+    for depth, name, text in fact_rows(facts):
+        title = f"{'  ' * depth}{name}"
+        lines += _wrapped(f"{title:<13} ", "dim", text, "", width) if text else [[(title, "dim")]]
     return lines
 
 
