@@ -15,7 +15,7 @@ from engine.frontends.caffe.caffemodel import Blob, StoredNet
 from engine.frontends.caffe.fields import Fields
 from engine.frontends.caffe.net import LayerSpec
 
-__all__ = ["NoBlobs", "RandomBlobs", "StoredBlobs", "Weights"]
+__all__ = ["AbsentBlobs", "NoBlobs", "RandomBlobs", "StoredBlobs", "Weights"]
 
 _SEED = 20_190_520
 # the largest of the well-known nets (VGG-19) has 144 million
@@ -65,6 +65,20 @@ class NoBlobs(Weights):
     ) -> np.ndarray:
         """Zeros that take no memory."""
         return np.broadcast_to(np.float32(0), tuple(shape))
+
+
+class AbsentBlobs(Weights):
+    """No caffemodel: fine for nets without weights."""
+
+    def blob(
+        self, spec: LayerSpec, index: int, shape: Sequence[int], kind: str, filler: Fields
+    ) -> np.ndarray:
+        """Refuses, as there is none."""
+        raise SourceModelError(
+            f"{spec.path} needs weights, and no caffemodel was given.",
+            cause="There is none beside the prototxt, and none was named.",
+            remedy="Name the caffemodel, or ask for random weights (blobs=None).",
+        )
 
 
 class StoredBlobs(Weights):
@@ -175,8 +189,7 @@ class RandomBlobs(Weights):
                 f"net has {self._count}.",
                 remedy="Give the caffemodel, or check num_output.",
             )
-        params = spec.fields.messages("param")
-        shared = params[index].text("name") if index < len(params) else ""
+        shared = spec.shared[index] if index < len(spec.shared) else ""
         seed = zlib.crc32((shared or f"{spec.name}\0{index}").encode())
         noise = np.random.default_rng([_SEED, seed]).standard_normal(size, np.float32)
         noise = noise.reshape(tuple(shape))

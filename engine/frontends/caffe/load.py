@@ -13,7 +13,7 @@ from engine.base.events import Reporter
 from engine.base.files import read_bounded
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable, shape_text
-from engine.frontends.caffe.blobs import NoBlobs, RandomBlobs, StoredBlobs
+from engine.frontends.caffe.blobs import AbsentBlobs, NoBlobs, RandomBlobs, StoredBlobs, Weights
 from engine.frontends.caffe.caffemodel import StoredNet, read_caffemodel
 from engine.frontends.caffe.convert import Conversion, Trial
 from engine.frontends.caffe.layer import Tensor
@@ -62,7 +62,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     layers, needed = needed_layers(net.layers, outputs, [value.name for value in inputs])
     _check_complete(net, inputs, needed, findings)
     emitter = Emitter(net.name or source.model.stem)
-    weights = StoredBlobs(stored, str(source.weights)) if stored else RandomBlobs()
+    weights = _weights(source, stored)
     conversion = Conversion(emitter, weights, _declare(emitter, inputs))
     conversion.convert(layers, reporter)
     emitter.origin = ""
@@ -112,6 +112,14 @@ def _mapped(path: Path) -> memoryview:
         ) from error
 
 
+def _weights(source: SourceModel, stored: StoredNet | None) -> Weights:
+    if source.options.random_weights:
+        return RandomBlobs()
+    if stored is None or source.weights is None:
+        return AbsentBlobs()
+    return StoredBlobs(stored, source.weights.name)
+
+
 def _format(files: CaffeFiles) -> str:
     kind = "V1 layers" if "layers" in files.net.fields else "V2 layers"
     return f"Caffe, {kind}"
@@ -128,11 +136,6 @@ def _check_options(source: SourceModel) -> None:
         raise SourceModelError(
             "Inputs of a Caffe model take no initial values.",
             remedy="Leave 'input_initial_val' out.",
-        )
-    if source.weights is None and not options.random_weights:
-        raise SourceModelError(
-            f"{printable(source.model.name)} has no weights: there is no caffemodel beside it.",
-            remedy="Name the caffemodel, or ask for random weights (blobs=None).",
         )
 
 

@@ -16,7 +16,7 @@ from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable
 from engine.frontends.caffe.data_layers import input_shape_of
 from engine.frontends.caffe.fields import Fields
-from engine.frontends.caffe.prototxt import Message
+from engine.frontends.caffe.prototxt import Message, Scalar
 from engine.frontends.caffe.types import DATA, LOSSES, V1_TYPES
 
 __all__ = ["LayerSpec", "Net", "NetInput", "needed_layers", "read_net"]
@@ -36,6 +36,7 @@ class LayerSpec:
         reads, makes: the values that stand for them, unique in the net.
         fields: everything that the file says of it.
         path: file and layer, for errors.
+        shared: for each blob the name by which layers share it; empty where it is the layer's own.
     """
 
     name: str
@@ -46,6 +47,7 @@ class LayerSpec:
     path: str
     reads: tuple[str, ...] = ()
     makes: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,17 @@ def _spec(layer: Fields, index: int, source: str) -> LayerSpec:
         tuple(layer.texts("top")),
         layer,
         f"{printable(source)}, layer {printable(name, 100)!r} ({printable(kind, 60) or 'no type'})",
+        shared=_shared(layer),
     )
+
+
+def _shared(layer: Fields) -> tuple[str, ...]:
+    """Names of shared blobs: of messages ``param``, in V1 layers of texts."""
+    names = []
+    for value in layer.source.all("param") if layer.source else ():
+        given = value.all("name") if isinstance(value, Message) else [value]
+        names.append(given[0].text if given and isinstance(given[0], Scalar) else "")
+    return tuple(names)
 
 
 def _without_training(specs: list[LayerSpec], net: Net) -> tuple[list[LayerSpec], set[str]]:

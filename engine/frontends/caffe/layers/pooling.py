@@ -34,12 +34,15 @@ class _Windows:
 def _windows(at: Layer, sides: Sequence[int], ceil: bool) -> _Windows:
     """pooling_layer.cpp, Reshape: rounded up, but the last window starts before the end padding."""
     size, kernel, stride, pad = sides
+    what = f"a window of {kernel}, stride {stride}, padding {pad} on {size}"
+    if kernel < 1 or stride < 1 or pad < 0 or pad >= kernel:
+        raise at.fault(f"{what} is none")
     span = size + 2 * pad - kernel
     out = (-(-span // stride) if ceil else span // stride) + 1
     if pad and (out - 1) * stride >= size + pad:
         out -= 1
-    if kernel < 1 or stride < 1 or pad < 0 or pad >= kernel or out < 1:
-        raise at.fault(f"a window of {kernel}, stride {stride}, padding {pad} on {size} is none")
+    if out < 1:
+        raise at.fault(f"{what} does not fit")
     if (out - 1) * stride - pad >= size:
         raise at.refuse("its last window lies outside of the input, where Caffe gives no number")
     return _Windows(size, kernel, stride, pad, out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -116,7 +115,8 @@ def _unpooled(at: Layer, param: Fields) -> Tensor:
             "would land elsewhere than where they came from"
         )
     shape = (*at.x.shape[:2], *size)
-    kernel = [max(1, math.ceil(a / b)) for a, b in zip(size, at.x.shape[2:], strict=True)]
+    # only a lower bound of the size that is given: the mask alone says where numbers go
+    kernel = [max(1, a // b) for a, b in zip(size, at.x.shape[2:], strict=True)]
     return at.top(
         "MaxUnpool",
         at.x.name,

@@ -1,0 +1,571 @@
+"""Every layer type against its definition in plain numpy (reference.py), or written beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from tests.frontends.caffe import reference
+from tests.frontends.caffe.nets import floats, inputs, layer, load, one, run
+
+X = floats(1, 2, 4, 6, 7)
+
+
+def close(found: np.ndarray, wanted: np.ndarray, tolerance: float = 1e-5) -> None:
+    assert found.dtype == np.float32
+    assert found.shape == np.shape(wanted)
+    assert np.abs(found - wanted).max() <= tolerance * max(1, np.abs(wanted).max())
+
+
+ACTIVATIONS = {
+    "ReLU": ("", lambda x: np.maximum(x, 0)),
+    "ReLU negative": (
+        "relu_param { negative_slope: 0.3 }",
+        lambda x: np.maximum(x, 0) + 0.3 * np.minimum(x, 0),
+    ),
+    "ELU": ("elu_param { alpha: 0.7 }", lambda x: np.where(x > 0, x, 0.7 * (np.exp(x) - 1))),
+    "Sigmoid": ("", reference.sigmoid),
+    "TanH": ("", np.tanh),
+    "Swish": ("swish_param { beta: 1.5 }", lambda x: x * reference.sigmoid(1.5 * x)),
+    "Swish plain": ("", lambda x: x * reference.sigmoid(x)),
+    "AbsVal": ("", np.abs),
+    "BNLL": ("", lambda x: np.log(1 + np.exp(x))),
+    "Clip": ("clip_param { min: -0.5 max: 1 }", lambda x: x.clip(-0.5, 1)),
+    "ReLU6": ("", lambda x: x.clip(0, 6)),
+    "HardSwish": ("", lambda x: x * (x + 3).clip(0, 6) / 6),
+    "Mish": ("", lambda x: x * np.tanh(np.log1p(np.exp(x)))),
+    "Threshold": ("threshold_param { threshold: 0.2 }", lambda x: (x > 0.2).astype(float)),
+    "Power": ("power_param { power: 3 scale: 0.5 shift: 2 }", lambda x: (2 + 0.5 * x) ** 3),
+    "Power identity": ("", lambda x: x),
+    "Power affine": ("power_param { scale: -2 shift: 1 }", lambda x: 1 - 2 * x),
+    "Power zero": ("power_param { power: 0 shift: 2 }", np.ones_like),
+    "Power constant": (
+        "power_param { power: 2 scale: 0 shift: 3 }",
+        lambda x: np.full_like(x, 9),
+    ),
+    "Exp": ("", np.exp),
+    "Exp base": ("exp_param { base: 2 scale: 0.5 shift: 1 }", lambda x: 2 ** (1 + 0.5 * x)),
+    "Exp shift": ("exp_param { shift: -1 }", lambda x: np.exp(x - 1)),
+    "Log": ("log_param { base: 10 scale: 2 shift: 30 }", lambda x: np.log10(30 + 2 * x)),
+    "Log e": ("log_param { shift: 9 }", lambda x: np.log(9 + x)),
+    "MVN": (
+        "",
+        lambda x: (x - x.mean((2, 3), keepdims=True)) / (x.std((2, 3), keepdims=True) + 1e-9),
+    ),
+    "MVN across": (
+        "mvn_param { across_channels: true eps: 0.1 }",
+        lambda x: (x - x.mean((1, 2, 3), keepdims=True)) / (x.std((1, 2, 3), keepdims=True) + 0.1),
+    ),
+    "MVN mean": (
+        "mvn_param { normalize_variance: false }",
+        lambda x: x - x.mean((2, 3), keepdims=True),
+    ),
+    "Softmax": ("", lambda x: np.exp(x) / np.exp(x).sum(1, keepdims=True)),
+    "Softmax axis": (
+        "softmax_param { axis: -1 }",
+        lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True),
+    ),
+    "LRN": (
+        "lrn_param { local_size: 3 alpha: 0.6 beta: 0.8 k: 2 }",
+        lambda x: reference.lrn_across(x, 3, 0.6, 0.8, 2),
+    ),
+    "LRN within": (
+        "lrn_param { norm_region: WITHIN_CHANNEL local_size: 3 alpha: 0.6 beta: 0.8 k: 5 }",
+        lambda x: reference.lrn_within(x, 3, 0.6, 0.8),
+    ),
+    "Dropout": ("dropout_param { dropout_ratio: 0.5 }", lambda x: x),
+    "Flatten": ("", lambda x: x.reshape(2, -1)),
+    "Flatten end": ("flatten_param { axis: 1 end_axis: -2 }", lambda x: x.reshape(2, 24, 7)),
+    "Permute": ("permute_param { order: 0 order: 2 order: 3 }", lambda x: x.transpose(0, 2, 3, 1)),
+    "Transpose": (
+        "transpose_param { dim: 3 dim: 0 dim: 1 dim: 2 }",
+        lambda x: x.transpose(3, 0, 1, 2),
+    ),
+    "Reverse": ("reverse_param { axis: 2 }", lambda x: x[:, :, ::-1]),
+    "Reverse first": ("", lambda x: x[::-1]),
+    "Reshape": (
+        "reshape_param { shape { dim: 0 dim: -1 dim: 7 } }",
+        lambda x: x.reshape(2, 24, 7),
+    ),
+    "Reshape axes": (
+        "reshape_param { shape { dim: 2 dim: 2 } axis: 1 num_axes: 1 }",
+        lambda x: x.reshape(2, 2, 2, 6, 7),
+    ),
+    "Reshape end": (
+        "reshape_param { shape { dim: 1 } axis: -1 num_axes: 0 }",
+        lambda x: x.reshape(2, 4, 6, 7, 1),
+    ),
+    "Tile": ("tile_param { axis: 2 tiles: 3 }", lambda x: np.tile(x, (1, 1, 3, 1))),
+    "ShuffleChannel": (
+        "shuffle_channel_param { group: 2 }",
+        lambda x: x.reshape(2, 2, 2, 6, 7).transpose(0, 2, 1, 3, 4).reshape(x.shape),
+    ),
+    "Reduction": ("", lambda x: x.sum()),
+    "Reduction asum": (
+        "reduction_param { operation: ASUM axis: 2 coeff: 0.5 }",
+        lambda x: 0.5 * np.abs(x).sum((2, 3)),
+    ),
+    "Reduction sumsq": (
+        "reduction_param { operation: SUMSQ axis: -1 }",
+        lambda x: (x**2).sum(-1),
+    ),
+    "Reduction mean": ("reduction_param { operation: MEAN axis: 1 }", lambda x: x.mean((1, 2, 3))),
+    "Upsample": (
+        "upsample_param { scale: 2 }",
+        lambda x: x.repeat(2, 2).repeat(2, 3),
+    ),
+    "Interp size": (
+        "interp_param { height: 11 width: 5 }",
+        lambda x: reference.interp(x, 0, 0, (11, 5)),
+    ),
+    "Interp zoom": (
+        "interp_param { zoom_factor: 3 }",
+        lambda x: reference.interp(x, 0, 0, (16, 19)),
+    ),
+    "Interp shrink": (
+        "interp_param { shrink_factor: 2 pad_beg: -1 pad_end: -1 }",
+        lambda x: reference.interp(x, -1, -1, (2, 3)),
+    ),
+    "Interp both": (
+        "interp_param { shrink_factor: 2 zoom_factor: 4 }",
+        lambda x: reference.interp(x, 0, 0, (9, 13)),
+    ),
+    "Interp one": ("interp_param { height: 1 width: 1 }", lambda x: x[:, :, :1, :1]),
+}
+
+
+@pytest.mark.parametrize("case", ACTIVATIONS)
+def test_layers_of_one_bottom_without_weights(tmp_path: Path, case: str) -> None:
+    params, wanted = ACTIVATIONS[case]
+    (found,) = one(tmp_path, case.split()[0], params, X)
+    close(found, wanted(X.astype(float)), 2e-5)
+
+
+CONVOLUTIONS = [
+    ("num_output: 6 kernel_size: 3", (3, 3), (1, 1), (0, 0), (1, 1), 1, 6),
+    (
+        "num_output: 4 kernel_h: 3 kernel_w: 2 stride_h: 2 stride_w: 1 pad_h: 1 pad_w: 0 group: 2",
+        *((3, 2), (2, 1), (1, 0), (1, 1), 2, 4),
+    ),
+    (
+        "num_output: 4 kernel_size: 3 pad: 2 dilation: 2 group: 4",
+        (3, 3),
+        *[(1, 1), (2, 2)],
+        (2, 2),
+        4,
+        4,
+    ),
+    (
+        "num_output: 2 kernel_size: 3 kernel_size: 1 stride: 2 stride: 3 pad: 1 pad: 0",
+        *((3, 1), (2, 3), (1, 0), (1, 1), 1, 2),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=range(len(CONVOLUTIONS)))
+def test_convolution(tmp_path: Path, case: tuple) -> None:
+    params, kernel, stride, pad, dilation, group, outputs = case
+    w, b = floats(2, outputs, 4 // group, *kernel), floats(3, outputs)
+    (found,) = one(tmp_path, "Convolution", f"convolution_param {{ {params} }}", X, blobs=[w, b])
+    close(found, reference.convolution(X, w, b, stride, pad, dilation, group))
+
+
+@pytest.mark.parametrize("kind", ["DepthwiseConvolution", "ConvolutionDepthwise"])
+def test_depthwise_layers_of_forks_have_a_group_for_each_channel(tmp_path: Path, kind: str) -> None:
+    w = floats(2, 4, 1, 3, 3)
+    params = "convolution_param { num_output: 4 kernel_size: 3 bias_term: false }"
+    (found,) = one(tmp_path, kind, params, X, blobs=[w])
+    close(found, reference.convolution(X, w, np.zeros(4), (1, 1), (0, 0), (1, 1), 4))
+
+
+def test_a_convolution_of_several_bottoms_shares_its_weights(tmp_path: Path) -> None:
+    w, b, other = floats(2, 3, 4, 3, 3), floats(3, 3), floats(9, 1, 4, 5, 5)
+    params = "convolution_param { num_output: 3 kernel_size: 3 }"
+    first, second = one(tmp_path, "Convolution", params, X, other, blobs=[w, b], tops="y z")
+    for found, x in ((first, X), (second, other)):
+        close(found, reference.convolution(x, w, b, (1, 1), (0, 0), (1, 1), 1))
+
+
+def test_convolution_in_three_axes(tmp_path: Path) -> None:
+    x, w = floats(1, 1, 2, 3, 4, 5), floats(2, 3, 2, 1, 1, 1)
+    params = "convolution_param { num_output: 3 kernel_size: 1 bias_term: false }"
+    (found,) = one(tmp_path, "Convolution", params, x, blobs=[w])
+    close(found, np.einsum("ncdhw,oc->nodhw", x, w[:, :, 0, 0, 0]))
+
+
+@pytest.mark.parametrize(
+    ("params", "kernel", "stride", "pad", "dilation", "group"),
+    [
+        ("num_output: 6 kernel_size: 4 stride: 2 pad: 1", (4, 4), (2, 2), (1, 1), (1, 1), 1),
+        ("num_output: 6 kernel_size: 3 group: 2 stride: 3", (3, 3), (3, 3), (0, 0), (1, 1), 2),
+        ("num_output: 6 kernel_size: 2 dilation: 2", (2, 2), (1, 1), (0, 0), (2, 2), 1),
+    ],
+)
+def test_deconvolution(
+    tmp_path: Path,
+    params: str,
+    kernel: tuple,
+    stride: tuple,
+    pad: tuple,
+    dilation: tuple,
+    group: int,
+) -> None:
+    w, b = floats(2, 4, 6 // group, *kernel), floats(3, 6)
+    (found,) = one(tmp_path, "Deconvolution", f"convolution_param {{ {params} }}", X, blobs=[w, b])
+    close(found, reference.deconvolution(X, w, b, stride, pad, dilation, group))
+
+
+# (kernel, stride, pad), many of which make windows reach beyond the padding
+WINDOWS = [
+    *[(3, 2, 0), (3, 2, 1), (2, 2, 0), (2, 2, 1), (3, 3, 1), (3, 1, 1), (5, 3, 2), (4, 3, 1)],
+    *[(5, 4, 1), (6, 2, 0), (2, 3, 1)],
+]
+
+
+@pytest.mark.parametrize("method", ["MAX", "AVE"])
+@pytest.mark.parametrize("rounding", ["", "round_mode: FLOOR", "ceil_mode: false"])
+def test_pooling_has_the_windows_of_caffe(tmp_path: Path, method: str, rounding: str) -> None:
+    shapes = [X, floats(5, 1, 2, 8, 5)]
+    net = "".join(inputs(**{f"x{i}": x.shape}) for i, x in enumerate(shapes))
+    wanted = {}
+    for number, (kernel, stride, pad) in enumerate(WINDOWS):
+        params = (
+            f"pooling_param {{ pool: {method} kernel_size: {kernel} stride: {stride} pad: {pad} "
+            f"{rounding} }}"
+        )
+        for i, x in enumerate(shapes):
+            if rounding and min(x.shape[2:]) + 2 * pad < kernel:
+                continue
+            name = f"y{number}_{i}"
+            net += layer("Pooling", f"x{i}", name, params, name)
+            wanted[name], _ = reference.pooling(
+                x, method, (kernel,) * 2, (stride,) * 2, (pad,) * 2, ceil=not rounding
+            )
+    found = run(load(tmp_path, net), *shapes)
+    assert list(found) == sorted(wanted)
+    for name, value in wanted.items():
+        close(found[name], value)
+
+
+def test_pooling_that_is_not_square_or_global(tmp_path: Path) -> None:
+    params = (
+        "pooling_param { pool: AVE kernel_h: 3 kernel_w: 2 stride_h: 2 stride_w: 3 "
+        "pad_h: 1 pad_w: 0 }"
+    )
+    (found,) = one(tmp_path, "Pooling", params, X)
+    close(found, reference.pooling(X, "AVE", (3, 2), (2, 3), (1, 0))[0])
+    (found,) = one(tmp_path, "Pooling", "pooling_param { pool: AVE global_pooling: true }", X)
+    close(found, X.mean((2, 3), keepdims=True))
+    (found,) = one(tmp_path, "Pooling", "pooling_param { global_pooling: true }", X)
+    close(found, X.max((2, 3), keepdims=True))
+
+
+def test_the_mask_of_a_pooling_and_what_unpools_by_it(tmp_path: Path) -> None:
+    params = "pooling_param { pool: MAX kernel_size: 2 stride: 2 }"
+    y, mask = one(tmp_path, "Pooling", params, X, tops="y mask")
+    wanted, places = reference.pooling(X, "MAX", (2, 2), (2, 2), (0, 0))
+    close(y, wanted)
+    close(mask, places)
+    net = inputs(x=X.shape) + layer("Pooling", "x", "y mask", params)
+    net += layer("Upsample", "y mask", "z", "upsample_param { upsample_h: 6 upsample_w: 7 }", "up")
+    (found,) = run(load(tmp_path, net), X).values()
+    unpooled = np.zeros(X.shape)
+    for index in np.ndindex(*places.shape):
+        place = int(places[index])
+        unpooled[index[0], index[1], place // 7, place % 7] = wanted[index]
+    close(found, unpooled)
+
+
+@pytest.mark.parametrize(
+    ("params", "shape", "axis"),
+    [
+        ("num_output: 5", (5, 168), 1),
+        ("num_output: 5 axis: 2", (5, 42), 2),
+        ("num_output: 5 axis: -1 transpose: true", (7, 5), 3),
+    ],
+)
+def test_inner_product(tmp_path: Path, params: str, shape: tuple, axis: int) -> None:
+    w, b = floats(2, *shape), floats(3, 5)
+    (found,) = one(tmp_path, "InnerProduct", f"inner_product_param {{ {params} }}", X, blobs=[w, b])
+    weights = w if "transpose" in params else w.T
+    vectors = X.reshape(*X.shape[:axis], -1).astype(float)
+    close(found, vectors @ weights + b)
+
+
+def test_inner_product_without_bias_of_vectors(tmp_path: Path) -> None:
+    x, w = floats(1, 3, 8), floats(2, 5, 8)
+    params = "inner_product_param { num_output: 5 bias_term: false }"
+    (found,) = one(tmp_path, "InnerProduct", params, x, blobs=[w])
+    close(found, x @ w.T)
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.5, 0.0])
+def test_batch_norm_divides_by_its_factor(tmp_path: Path, factor: float) -> None:
+    mean, variance = floats(2, 4), np.abs(floats(3, 4)) + 0.5
+    blobs = [mean, variance, np.array([factor])]
+    (found,) = one(tmp_path, "BatchNorm", "batch_norm_param { eps: 0.01 }", X, blobs=blobs)
+    part = 1 / factor if factor else 0
+    m, v = (a.reshape(1, -1, 1, 1).astype(float) * part for a in (mean, variance))
+    close(found, (X - m) / np.sqrt(v + 0.01))
+
+
+def test_batch_norm_by_the_statistics_of_the_batch(tmp_path: Path) -> None:
+    blobs = [floats(2, 4), floats(3, 4), np.ones(1)]
+    (found,) = one(
+        tmp_path, "BatchNorm", "batch_norm_param { use_global_stats: false }", X, blobs=blobs
+    )
+    x = X.astype(float)
+    close(
+        found,
+        (x - x.mean((0, 2, 3), keepdims=True)) / np.sqrt(x.var((0, 2, 3), keepdims=True) + 1e-5),
+    )
+
+
+def test_batch_norm_of_vectors_and_with_the_scale_of_nvidia(tmp_path: Path) -> None:
+    x = floats(4, 3, 4)
+    mean, variance, scale, bias = (np.abs(floats(i, 4)) + 0.1 for i in range(4))
+    params = "batch_norm_param { scale_bias: true }"
+    blobs = [mean, variance, np.ones(1), scale, bias]
+    (found,) = one(tmp_path, "BatchNorm", params, x, blobs=blobs)
+    close(found, scale * (x - mean) / np.sqrt(variance + 1e-5) + bias)
+
+
+def test_bn_of_pspnet_and_of_segnet(tmp_path: Path) -> None:
+    arrays = [np.abs(floats(i, 1, 4, 1, 1)) + 0.1 for i in range(4)]
+    (found,) = one(tmp_path, "BN", "bn_param { frozen: true eps: 0.1 }", X, blobs=arrays)
+    slope, bias, mean, variance = arrays
+    close(found, slope * (X - mean) / np.sqrt(variance + 0.1) + bias)
+    (found,) = one(tmp_path, "BN", "bn_param { bn_mode: INFERENCE }", X, blobs=arrays[:2])
+    close(found, slope * X + bias)
+    with pytest.raises(UnsupportedOperatorError, match="bn_mode is LEARN"):
+        one(tmp_path, "BN", "", X, blobs=arrays[:2])
+
+
+@pytest.mark.parametrize(
+    ("params", "shape", "spread"),
+    [
+        ("bias_term: true", (4,), (4, 1, 1)),
+        ("axis: 2 num_axes: -1", (6, 7), (6, 7)),
+        ("axis: 0 num_axes: 2 bias_term: true", (2, 4), (2, 4, 1, 1)),
+        ("num_axes: 0", (), ()),
+    ],
+)
+def test_scale(tmp_path: Path, params: str, shape: tuple, spread: tuple) -> None:
+    arrays = [floats(2, *shape), floats(3, *shape)][: 2 if "bias" in params else 1]
+    (found,) = one(tmp_path, "Scale", f"scale_param {{ {params} }}", X, blobs=arrays)
+    wanted = X * arrays[0].reshape(spread)
+    close(found, wanted + arrays[1].reshape(spread) if len(arrays) > 1 else wanted)
+
+
+def test_scale_and_bias_by_a_second_bottom(tmp_path: Path) -> None:
+    channels, bias = floats(2, 2, 4), floats(3, 2, 4)
+    params = "scale_param { axis: 0 bias_term: true }"
+    (found,) = one(tmp_path, "Scale", params, X, channels, blobs=[bias])
+    close(found, X * channels[..., None, None] + bias[..., None, None])
+    (found,) = one(tmp_path, "Bias", "bias_param { axis: 0 }", X, channels)
+    close(found, X + channels[..., None, None])
+    (found,) = one(tmp_path, "Bias", "", X, blobs=[bias[0]])
+    close(found, X + bias[0].reshape(4, 1, 1))
+
+
+def test_prelu(tmp_path: Path) -> None:
+    slope, shared = floats(2, 4), np.array([0.3], np.float32)
+    (found,) = one(tmp_path, "PReLU", "", X, blobs=[slope])
+    close(found, np.where(X > 0, X, X * slope.reshape(4, 1, 1)))
+    (found,) = one(tmp_path, "PReLU", "prelu_param { channel_shared: true }", X, blobs=[shared])
+    close(found, np.where(X > 0, X, X * 0.3))
+    vectors = floats(3, 5, 4)
+    (found,) = one(tmp_path, "PReLU", "", vectors, blobs=[slope])
+    close(found, np.where(vectors > 0, vectors, vectors * slope))
+
+
+def test_normalize_of_ssd(tmp_path: Path) -> None:
+    scale, shared = floats(2, 4), np.array([20.0], np.float32)
+    x = X.astype(float)
+    params = "norm_param { across_spatial: false channel_shared: false eps: 0.01 }"
+    (found,) = one(tmp_path, "Normalize", params, X, blobs=[scale])
+    close(found, x / np.sqrt((x**2).sum(1, keepdims=True) + 0.01) * scale.reshape(4, 1, 1))
+    (found,) = one(tmp_path, "Normalize", "", X, blobs=[shared])
+    close(found, 20 * x / np.sqrt((x**2).sum((1, 2, 3), keepdims=True)))
+
+
+def test_eltwise_concat_axpy(tmp_path: Path) -> None:
+    a, b, c = X, floats(2, *X.shape), floats(3, *X.shape)
+    cases = {
+        "": a + b + c,
+        "eltwise_param { operation: SUM coeff: 1 coeff: -1 coeff: 0.5 }": a - b + 0.5 * c,
+        "eltwise_param { operation: PROD }": a * b * c,
+        "eltwise_param { operation: 2 }": np.maximum(np.maximum(a, b), c),
+    }
+    for params, wanted in cases.items():
+        (found,) = one(tmp_path, "Eltwise", params, a, b, c)
+        close(found, wanted)
+    (found,) = one(tmp_path, "Concat", "", a, b)
+    close(found, np.concatenate([a, b], 1))
+    (found,) = one(tmp_path, "Concat", "concat_param { concat_dim: 0 }", a, b)
+    close(found, np.concatenate([a, b], 0))
+    (found,) = one(tmp_path, "Concat", "concat_param { axis: -2 }", a, b)
+    close(found, np.concatenate([a, b], 2))
+    factors = floats(4, 2, 4, 1, 1)
+    (found,) = one(tmp_path, "Axpy", "", factors, a, b)
+    close(found, factors * a + b)
+
+
+def test_slice_and_split(tmp_path: Path) -> None:
+    params = "slice_param { slice_point: 1 slice_point: 3 }"
+    for found, wanted in zip(
+        one(tmp_path, "Slice", params, X, tops="a b c"), np.split(X, [1, 3], 1), strict=True
+    ):
+        close(found, wanted)
+    for found, wanted in zip(
+        one(tmp_path, "Slice", "slice_param { axis: 2 }", X, tops="a b"),
+        np.split(X, 2, 2),
+        strict=True,
+    ):
+        close(found, wanted)
+    for found in one(tmp_path, "Split", "", X, tops="a b"):
+        close(found, X)
+
+
+def test_crop(tmp_path: Path) -> None:
+    reference_blob = floats(2, 2, 4, 3, 4)
+    (found,) = one(tmp_path, "Crop", "crop_param { offset: 2 offset: 1 }", X, reference_blob)
+    close(found, X[:, :, 2:5, 1:5])
+    (found,) = one(tmp_path, "Crop", "crop_param { axis: -1 offset: 3 }", X, reference_blob)
+    close(found, X[..., 3:7])
+    (found,) = one(tmp_path, "Crop", "", X, reference_blob)
+    close(found, X[:, :, :3, :4])
+
+
+@pytest.mark.parametrize("axis", [None, 1, -1])
+@pytest.mark.parametrize("top_k", [1, 3])
+@pytest.mark.parametrize("values", [False, True])
+def test_arg_max(tmp_path: Path, axis: int | None, top_k: int, values: bool) -> None:
+    x = np.round(X * 2) / 2  # with equal numbers, of which Caffe takes the last
+    where = "" if axis is None else f"axis: {axis}"
+    params = f"argmax_param {{ top_k: {top_k} out_max_val: {str(values).lower()} {where} }}"
+    (found,) = one(tmp_path, "ArgMax", params, x)
+    close(found, reference.argmax(x, axis, top_k, values=values))
+
+
+def test_arg_max_of_vectors_has_three_axes(tmp_path: Path) -> None:
+    x = floats(3, 2, 9)
+    (found,) = one(tmp_path, "ArgMax", "argmax_param { top_k: 2 }", x)
+    close(found, reference.argmax(x, None, 2, values=False))
+
+
+@pytest.mark.parametrize(
+    ("params", "sizes", "ratios", "steps", "offset", "flip", "clip"),
+    [
+        (
+            "min_size: 30.7 max_size: 60 aspect_ratio: 2 aspect_ratio: 3 flip: true clip: true "
+            "variance: 0.1 variance: 0.1 variance: 0.2 variance: 0.2 step: 8 offset: 0.4",
+            *(([30.7], [60.0], [0.1, 0.1, 0.2, 0.2]), [2, 3], (8, 8), 0.4, True, True),
+        ),
+        (
+            "min_size: 10 min_size: 20 aspect_ratio: 1 aspect_ratio: 2 aspect_ratio: 0.5",
+            *(([10, 20], [], [0.1]), [1, 2, 0.5], (40 / 6, 60 / 7), 0.5, True, False),
+        ),
+        (
+            "min_size: 16 flip: false aspect_ratio: 3 variance: 0.3 step_h: 4 step_w: 5",
+            *(([16], [], [0.3]), [3], (4, 5), 0.5, False, False),
+        ),
+    ],
+    ids=["ssd", "two sizes", "no flip"],
+)
+def test_prior_box(
+    tmp_path: Path,
+    params: str,
+    sizes: tuple,
+    ratios: list,
+    steps: tuple,
+    offset: float,
+    flip: bool,
+    clip: bool,
+) -> None:
+    net = inputs(x=(1, 4, 6, 7), data=(1, 3, 40, 60)) + layer(
+        "PriorBox", "x data", "priors", f"prior_box_param {{ {params} }}", "priors"
+    )
+    net += layer("ReLU", "x", "y") + layer("ReLU", "data", "z", name="other")
+    found = run(load(tmp_path, net), floats(1, 1, 4, 6, 7), floats(2, 1, 3, 40, 60))
+    wanted = reference.prior_box(
+        (6, 7), (40, 60), sizes, ratios, steps, offset, flip=flip, clip=clip
+    )
+    close(found["priors"], wanted, 1e-6)
+
+
+def test_roi_pooling(tmp_path: Path) -> None:
+    rois = np.array([[0, 0, 0, 12, 10], [1, 4, 2, 8, 8], [1, 0, 0, 3, 3]], np.float32)
+    params = "roi_pooling_param { pooled_h: 2 pooled_w: 3 spatial_scale: 0.5 }"
+    (found,) = one(tmp_path, "ROIPooling", params, X, rois)
+    wanted = np.zeros((3, 4, 2, 3))
+    for n, (batch, *box) in enumerate(rois):
+        x1, y1, x2, y2 = (int(np.floor(side * 0.5 + 0.5)) for side in box)
+        high, wide = max(y2 - y1 + 1, 1), max(x2 - x1 + 1, 1)
+        for i in range(2):
+            for j in range(3):
+                top, end = int(np.floor(i * high / 2)) + y1, int(np.ceil((i + 1) * high / 2)) + y1
+                left, right = (
+                    int(np.floor(j * wide / 3)) + x1,
+                    int(np.ceil((j + 1) * wide / 3)) + x1,
+                )
+                part = X[int(batch), :, max(top, 0) : min(end, 6), max(left, 0) : min(right, 7)]
+                wanted[n, :, i, j] = part.max((1, 2)) if part.size else 0
+    close(found, wanted)
+
+
+REFUSED = {
+    "Pooling": ("pooling_param { pool: STOCHASTIC kernel_size: 2 }", "stochastic"),
+    "DetectionOutput": ("", r"outputs=\['x0'\]"),
+    "Proposal": ("", "suppresses"),
+    "Python": ("python_param { module: 'os' layer: 'system' }", "Python code"),
+    "HardSigmoid": ("", "forks"),
+    "Convolutoin": ("", "Did you mean 'Convolution'"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refused_layers_say_why_and_where_to_cut(tmp_path: Path, kind: str) -> None:
+    params, words = REFUSED[kind]
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        one(tmp_path, kind, params, X)
+    import re
+
+    assert re.search(words, str(caught.value))
+    assert "'it'" in str(caught.value)
+    assert "line 2" in str(caught.value) or "line 1" in str(caught.value)
+
+
+FAULTS = {
+    "Eltwise": ("", [X, X[:, :2]], "different shapes"),
+    "Concat": ("", [X, X[:1]], "do not fit"),
+    "Slice": ("slice_param { slice_point: 9 }", [X], "slice points"),
+    "Reshape": ("reshape_param { shape { dim: 5 dim: -1 } }", [X], "do not fill"),
+    "Permute": ("permute_param { order: 0 order: 0 }", [X], "names? each"),
+    "Crop": ("crop_param { offset: 5 }", [X, X], "outside"),
+    "Pooling": ("pooling_param { kernel_size: 2 stride: 0 }", [X], "is none"),
+    "Convolution": (
+        "convolution_param { num_output: 5 group: 2 kernel_size: 1 }",
+        [X],
+        "do not fit",
+    ),
+    "ArgMax": ("argmax_param { top_k: 1000 }", [X], "top_k is 1000"),
+    "Tile": ("tile_param { tiles: 2000000000 }", [X], "too large"),
+    "ReLU": ("relu_param { negative_slope: a }", [X], "not a finite number"),
+    "Softmax": ("softmax_param { axis: 4 }", [X], "4 axes"),
+    "Interp": ("interp_param { height: 3 }", [X], "no factor"),
+    "LRN": ("lrn_param { local_size: 4 }", [X], "even"),
+    "PriorBox": ("prior_box_param { min_size: 0 }", [X, X], "min_size"),
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_layers_that_do_not_fit_name_the_line(tmp_path: Path, kind: str) -> None:
+    params, feeds, words = FAULTS[kind]
+    tops = "y z" if kind == "Slice" else "y"
+    with pytest.raises(SourceModelError, match=words) as caught:
+        one(tmp_path, kind, params, *feeds, tops=tops)
+    assert "line" in caught.value.what
