@@ -9,6 +9,7 @@ import onnx.inliner
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import printable
+from engine.frontends.onnx.contrib import is_written_out
 from engine.frontends.onnx.control import is_structural
 from engine.frontends.onnx.nested import inner_graphs, walk
 from engine.frontends.onnx.newer import too_new
@@ -97,7 +98,8 @@ def unsupported(
     schemas: dict[str, str] = {}
     for node in (node for part in walk(graph) for node in part.node):
         if node.domain not in STANDARD_DOMAINS:
-            if not operators or node.op_type not in operators:
+            registered = operators is not None and node.op_type in operators
+            if not registered and not is_written_out(node):
                 found.append((f"{node.domain}:{node.op_type}", node.name, _CUSTOM))
             continue
         if is_structural(node):

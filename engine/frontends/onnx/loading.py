@@ -15,6 +15,7 @@ from engine.base.text import printable
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.onnx.axes import fix_inputs
 from engine.frontends.onnx.clean import clean, refuse_unsupported
+from engine.frontends.onnx.contrib import write_out
 from engine.frontends.onnx.control import expand
 from engine.frontends.onnx.cut import cut, sort_nodes
 from engine.frontends.onnx.opset import rewrite_old_operators, to_pinned_opset
@@ -76,6 +77,7 @@ def load_onnx(
         refuse_unsupported(proto, file.opset, name, operators)
         findings = fix_inputs(proto.graph, input_size_list, input_initial_val)
         resolved = expand(proto.graph, file.opset, name)
+        write_out(proto.graph, file.opset)
         graph = _finish(file, operators)
     except GraphError as error:
         raise SourceModelError(
@@ -128,7 +130,7 @@ def _finish(file: SourceFile, operators: CustomOperators | None) -> Graph:
         _forget_shapes(proto.graph)
         check_proto(proto)
     proto = infer_proto(proto, operators)
-    if settle(proto.graph):
+    if settle(proto.graph, weights):
         _forget_shapes(proto.graph)
         proto = infer_proto(proto, operators)
     for value in proto.graph.output:

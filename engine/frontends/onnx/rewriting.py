@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from engine.graph.ir.constants import STANDARD_DOMAINS
+from engine.graph.ir.constants import OPSET
 from engine.graph.ir.naming import UniqueNames
 
 __all__ = ["Context", "Rewrite", "attribute", "rewrite", "without"]
@@ -18,15 +18,27 @@ class Context:
     """What a rewrite knows of the graph, the names it may take and the constants it adds.
 
     Types are those that the graph holds: all of them after inference.
+
+    Args:
+        graph: the graph.
+        opset: its version of ONNX's operators.
+        weights: constants that were stripped from it.
     """
 
-    def __init__(self, graph: onnx.GraphProto) -> None:
+    def __init__(
+        self,
+        graph: onnx.GraphProto,
+        opset: int = OPSET,
+        weights: Mapping[str, onnx.TensorProto] | None = None,
+    ) -> None:
+        self.opset = opset
         taken = {name for node in graph.node for name in (*node.input, *node.output)}
         taken.update(value.name for value in graph.input)
         taken.update(tensor.name for tensor in graph.initializer)
         self._names = UniqueNames(taken)
         self._types = {v.name: v.type for v in (*graph.value_info, *graph.output, *graph.input)}
         self._tensors = {tensor.name: tensor for tensor in graph.initializer}
+        self._tensors.update(weights or {})
         for node in graph.node:
             if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
                 self._tensors[node.output[0]] = node.attribute[0].t
@@ -82,15 +94,31 @@ Rewrite = Callable[[onnx.NodeProto, Context], Sequence[onnx.NodeProto] | None]
 """Gives the nodes that take a node's place, or None where it stays (it may be changed)."""
 
 
-def rewrite(graph: onnx.GraphProto, table: Mapping[str, Rewrite]) -> bool:
-    """Apply ``table`` to the nodes of ONNX's own operators, in place; gives whether any matched."""
-    if not any(node.op_type in table for node in graph.node):
+def rewrite(
+    graph: onnx.GraphProto,
+    table: Mapping[str, Rewrite],
+    *,
+    domain: str = "",
+    opset: int = OPSET,
+    weights: Mapping[str, onnx.TensorProto] | None = None,
+) -> bool:
+    """Apply ``table`` to the nodes of a domain, in place.
+
+    Args:
+        graph, opset, weights: as of :class:`Context`.
+        table: operator -> what rewrites it.
+        domain: of the operators; the empty one is ONNX's own.
+
+    Returns:
+        Whether anything changed.
+    """
+    if not any(node.op_type in table and node.domain == domain for node in graph.node):
         return False
-    context = Context(graph)
+    context = Context(graph, opset, weights)
     nodes: list[onnx.NodeProto] = []
     changed = False
     for node in graph.node:
-        found = table.get(node.op_type) if node.domain in STANDARD_DOMAINS else None
+        found = table.get(node.op_type) if node.domain == domain else None
         before = node.SerializeToString() if found is not None else b""
         made = None if found is None else found(node, context)
         changed |= made is not None or (found is not None and node.SerializeToString() != before)

@@ -5,13 +5,14 @@ They are brought to a form that both agree on, or refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import onnx
 from onnx import helper
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import printable
+from engine.frontends.onnx.qlinear import QLINEAR
 from engine.frontends.onnx.rewriting import Context, Rewrite, attribute, rewrite, without
 
 __all__ = ["complete", "settle"]
@@ -22,8 +23,12 @@ def complete(graph: onnx.GraphProto) -> None:
     rewrite(graph, _BEFORE)
 
 
-def settle(graph: onnx.GraphProto) -> bool:
+def settle(graph: onnx.GraphProto, weights: Mapping[str, onnx.TensorProto]) -> bool:
     """Rewrite what ONNX Runtime does otherwise; in place, at the pinned opset, after inference.
+
+    Args:
+        graph: the graph.
+        weights: the constants that were stripped from it.
 
     Returns:
         Whether anything changed: then types are to be inferred again.
@@ -31,7 +36,7 @@ def settle(graph: onnx.GraphProto) -> bool:
     Raises:
         UnsupportedOperatorError: what has no form that both agree on.
     """
-    return rewrite(graph, _AFTER)
+    return rewrite(graph, _AFTER, weights=weights)
 
 
 def _axes_of_variance(node: onnx.NodeProto, context: Context) -> None:
@@ -152,4 +157,5 @@ _AFTER: dict[str, Rewrite] = {
     "MaxPool": _ceil_pool,
     "MaxUnpool": _unpooled,
     "RNN": _batch_first,
+    **QLINEAR,
 }
