@@ -215,18 +215,28 @@ class Workbench(Shell):
 
     def open_path(self, path: str) -> None:
         """Open a model, recipe or container."""
+        self.do(self._open(path))
+
+    async def _open(self, path: str) -> None:
+        from pathlib import Path
+
+        from rknntui.consent import ask_about_code, recipe_at
         from rknntui.opening import open_path
 
-        self.do(open_path(self.session, self.bridge, path))
+        absolute = str(Path(path).expanduser().absolute())
+        await ask_about_code(self, await recipe_at(self, absolute))
+        await open_path(self.session, self.bridge, path)
 
     async def _open_first(self) -> None:
         from rknntui import opening
+        from rknntui.consent import ask_about_code
 
         if self._recipe is not None:
             await opening.open_recipe(self.session, self.bridge, self._recipe)
         elif self._argument:
-            await opening.open_path(self.session, self.bridge, self._argument)
+            await self._open(self._argument)
         else:
+            await ask_about_code(self, self._state.get("recipe") or {})
             await opening.restore(self.session, self.bridge, self._state)
 
     def reload_changed(self) -> None:

@@ -10,7 +10,15 @@ import click
 
 from engine import OPTIONS, EngineError, Option
 
-__all__ = ["json_flag", "quiet_flag", "recipe_flags", "source_flags", "target", "values_of"]
+__all__ = [
+    "allowed_code",
+    "json_flag",
+    "quiet_flag",
+    "recipe_flags",
+    "source_flags",
+    "target",
+    "values_of",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -61,9 +69,34 @@ def source_flags(command: Command) -> Command:
 
 
 def _flags(command: Command, options: list[Option]) -> Command:
+    command = _allow_code(command)
     for option in reversed(options):
         command = _flag(option)(command)
     return command
+
+
+_ALLOWED = "rknntui.allow_code"
+
+
+def _allow(ctx: click.Context, _param: click.Parameter, files: tuple[Path, ...]) -> None:
+    ctx.meta[_ALLOWED] = [str(file.absolute()) for file in files]
+
+
+_allow_code = click.option(
+    "--allow-code",
+    multiple=True,
+    expose_value=False,
+    callback=_allow,
+    metavar="FILE.py",
+    type=click.Path(path_type=Path),
+    help="Let this Python file of the recipe run; one that --custom-ops names is allowed by that.",
+)
+
+
+def allowed_code(context: click.Context) -> list[str]:
+    """The Python files that this command line names: their code may run."""
+    named = [str(code).rpartition(":")[0] for code in context.params.get("custom_ops") or ()]
+    return [*context.meta.get(_ALLOWED, ()), *(str(Path(file).absolute()) for file in named)]
 
 
 def _flag(option: Option) -> Callable[[Command], Command]:

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import click
+
 from engine import (
     ArtifactWritten,
     ContainerError,
@@ -18,6 +20,7 @@ from engine import (
     UsageError,
     Worker,
 )
+from rknntui.cli.flags import allowed_code
 
 __all__ = ["WorkerSession", "is_recipe", "resolve", "sniffed", "with_worker"]
 
@@ -30,13 +33,16 @@ Result = TypeVar("Result")
 class WorkerSession:
     """The worker of this command."""
 
-    def __init__(self, worker: Worker, on_event: Callable[[Event], None]) -> None:
+    def __init__(
+        self, worker: Worker, on_event: Callable[[Event], None], allowed: list[str] | None = None
+    ) -> None:
         self._worker = worker
         self._on_event = on_event
+        self._allowed = {"allow_code": allowed} if allowed else {}
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Ask a query and wait for its answer."""
-        return await self._worker.call(method, params)
+        return await self._worker.call(method, {**params, **self._allowed})
 
     async def run(self, method: str, **params: Any) -> dict[str, Any]:
         """Run a job to its end; Ctrl-C and SIGTERM cancel it, a second one kills it."""
@@ -54,7 +60,7 @@ class WorkerSession:
     async def _run(
         self, method: str, params: dict[str, Any], tell: Callable[[Event], None]
     ) -> dict[str, Any]:
-        job = await self._worker.submit(method, params)
+        job = await self._worker.submit(method, {**params, **self._allowed})
         loop = asyncio.get_running_loop()
         with contextlib.ExitStack() as stack:
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -79,11 +85,13 @@ def with_worker(
     action: Callable[[WorkerSession], Awaitable[Result]], on_event: Callable[[Event], None]
 ) -> Result:
     """Start a worker, run ``action`` with it and end it."""
+    context = click.get_current_context(silent=True)
+    allowed = [] if context is None else allowed_code(context)
 
     async def main() -> Result:
         worker = await Worker.start()
         try:
-            return await action(WorkerSession(worker, on_event))
+            return await action(WorkerSession(worker, on_event, allowed))
         finally:
             await worker.close()
 

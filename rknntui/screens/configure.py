@@ -248,6 +248,14 @@ class Configure(TableWorkspace):
         self.session.set_values(changes)
         if self.session.recipe != before:
             self._undo = [*self._undo[-_UNDO_STEPS:], before]
+            if "custom_ops" in changes:
+                self.workbench.do(self._ask_about_code())
+
+    async def _ask_about_code(self) -> None:
+        from rknntui.consent import ask_about_code
+
+        await ask_about_code(self.workbench, dict(self.session.recipe))
+        self._check()
 
     @on(FormRows.Turned)
     def _turned(self, event: FormRows.Turned) -> None:
