@@ -1,0 +1,294 @@
+"""TorchScript to ONNX by torch itself: what runs in the foreign child process.
+
+The module is run on seeded inputs, exported along one route after the other, and each file is run
+by ONNX Runtime on the same inputs: the first that agrees is taken, with the numbers beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from engine.base.findings import Finding
+from engine.base.text import printable
+from engine.frontends.pytorch.agreement import FLOAT_TOLERANCE, Agreement, agreement
+from engine.frontends.pytorch.choose import Expected, difference, first_that_agrees, to_array
+from engine.frontends.pytorch.inputs import Plan, last_line, plan_inputs, run, unoptimised
+from engine.frontends.pytorch.quantized import (
+    all_nodes,
+    is_fake_quantized,
+    is_quantized,
+    silence_observers,
+)
+from engine.frontends.pytorch.routes import Subject
+from engine.frontends.pytorch.signature import leaves
+
+__all__ = ["REFERENCE", "convert"]
+
+REFERENCE = "reference.npz"
+"""File beside the ONNX file: torch's inputs ``in:SAMPLE:NUMBER`` and outputs ``out:...``."""
+
+_SAMPLES = 3
+_SAMPLES_OF_BRANCHES = 6
+_INLINE_BYTES = 1 << 30
+_DEFAULT_ENGINE = torch.backends.quantized.engine
+_EXACT_ENGINE = "qnnpack"
+_BRANCHES = ("prim::If", "prim::Loop")
+
+
+def convert(request: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Write ``out`` and the reference beside it.
+
+    Args:
+        request: ``model`` (path), ``sizes`` (a list of ints per tensor, or None), ``traced``
+            ((shape, dtype) per input that the file was traced with), ``route`` (``auto``,
+            ``script`` or ``export``).
+        out: the ONNX file to write.
+
+    Returns:
+        ``route``, ``samples``, ``tolerance``, ``findings`` (as dictionaries), ``inputs`` and
+        ``outputs`` (names).
+
+    Raises:
+        SourceModelError: torch does not load or run it, the sizes do not fit, or no route gives
+            torch's own numbers.
+        UnsupportedOperatorError: torch does not know one of its operators.
+    """
+    path = Path(request["model"])
+    findings: list[Finding] = []
+    module, plan = _planned(path, request, findings)
+    graph = _inlined(module)
+    _refuse_training(graph)
+    quantized = is_quantized(graph) or is_fake_quantized(graph)
+    branches = any(node.kind() in _BRANCHES for node in all_nodes(graph))
+    count = _SAMPLES_OF_BRANCHES if branches else _SAMPLES
+    samples = [plan.sample(seed) for seed in range(count)]
+    outputs = [[to_array(t) for t in run(module, plan.signature, sample)] for sample in samples]
+    _refuse_random(module, plan, samples[0], outputs[0])
+    subject = _subject(path, module, plan)
+    expected = Expected(samples, outputs, quantized)
+    found, route = first_that_agrees(subject, request["route"], out, expected)
+    findings += _notes(plan, found, quantized, is_quantized(graph))
+    _save(out.with_name(REFERENCE), samples, outputs)
+    return {
+        "route": route,
+        "samples": len(samples),
+        "tolerance": max(FLOAT_TOLERANCE, 2 * found.error),
+        "findings": [finding.to_dict() for finding in findings],
+        "inputs": list(subject.inputs),
+        "outputs": list(subject.outputs),
+    }
+
+
+def _planned(path: Path, request: dict[str, Any], findings: list[Finding]) -> tuple[Any, Plan]:
+    """The module and how it is fed, with the engine for integers that is exact.
+
+    The kernels of engine ``x86`` add pairs of products in 16 bits, which saturates for activations
+    of 8 bits on processors without VNNI; those of ``qnnpack`` add in 32 bits. Weights are packed
+    for an engine when they are loaded.
+    """
+    torch.backends.quantized.engine = _DEFAULT_ENGINE
+    module = _load(path, findings)
+    exact = _EXACT_ENGINE in torch.backends.quantized.supported_engines
+    if exact and is_quantized(_inlined(module)):
+        torch.backends.quantized.engine = _EXACT_ENGINE
+        with contextlib.suppress(SourceModelError):  # it has fewer operators
+            module = _load(path, [])
+            return module, plan_inputs(module, request["sizes"], request["traced"])
+        torch.backends.quantized.engine = _DEFAULT_ENGINE
+    return module, plan_inputs(module, request["sizes"], request["traced"])
+
+
+def _inlined(module: Any) -> Any:
+    """The graph of ``forward`` with the calls of submodules written out."""
+    graph = module.forward.graph.copy()
+    torch._C._jit_pass_inline(graph)
+    return graph
+
+
+def _load(path: Path, findings: list[Finding]) -> Any:
+    """The module in evaluation mode, in floats of 32 bits where it has 16."""
+    try:
+        module = torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
+    except (RuntimeError, ValueError, OSError, EOFError) as error:
+        raise _not_loaded(path, error) from error
+    if module.training:
+        findings.append(
+            Finding(
+                code="pytorch-evaluation-mode",
+                severity="info",
+                where=path.name,
+                what="The model was saved in training mode; it was switched to evaluation.",
+                remedy="Call model.eval() before it is scripted or traced.",
+            )
+        )
+    module.eval()
+    silenced = silence_observers(module)
+    if silenced:
+        findings.append(
+            Finding(
+                code="pytorch-observers-off",
+                severity="warning",
+                where=path.name,
+                what=f"{silenced} observers of fake quantization were on; they were switched off.",
+                cause="An observer changes the scales whenever the model runs.",
+                remedy="Call model.apply(torch.ao.quantization.disable_observer) before saving.",
+            )
+        )
+    small = {p.dtype for p in module.parameters()} & {torch.float16, torch.bfloat16}
+    if small:
+        module.float()
+        findings.append(
+            Finding(
+                code="pytorch-widened",
+                severity="info",
+                where=path.name,
+                what=f"Weights of type {_names(small)} were widened to float32.",
+                remedy="Quantize the model for the NPU's own 16-bit types.",
+            )
+        )
+    return module
+
+
+def _names(dtypes: set[torch.dtype]) -> str:
+    return " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
+
+
+def _not_loaded(path: Path, error: Exception) -> SourceModelError:
+    text = str(error)
+    for mark in ("Unknown builtin op: ", "Unknown type name "):
+        if mark in text:
+            name = printable(text.partition(mark)[2].split("\n")[0].strip(" .:'"), 100)
+            return UnsupportedOperatorError(
+                f"{path.name} uses {name}, which PyTorch itself does not have.",
+                cause="It belongs to an extension (nms of torchvision, say) that is not loaded.",
+                remedy="Leave that part out of the module that is scripted or traced: end it "
+                "before the boxes are selected, say.",
+            )
+    return SourceModelError(
+        f"PyTorch {torch.__version__} cannot load {path.name}: {last_line(error)}",
+        cause="The file is damaged, or was written by a PyTorch that is newer or much older.",
+        remedy="Save it again with torch.jit.save, by this version of PyTorch if you can.",
+    )
+
+
+def _refuse_training(graph: Any) -> None:
+    """Refuse what a trace took over from training mode: random, or dependent on the batch."""
+    # operator -> number of its argument that says whether it trains (ATen, native_functions.yaml)
+    switches = {"aten::dropout": 2, "aten::dropout_": 2, "aten::feature_dropout": 2,
+                "aten::batch_norm": 5}  # fmt: skip
+    for node in all_nodes(graph):
+        number = switches.get(node.kind())
+        if number is None:
+            continue
+        source = list(node.inputs())[number].node()
+        if source.kind() == "prim::Constant" and source.output().toIValue() is True:
+            raise SourceModelError(
+                f"The model was traced in training mode: {node.kind()} is active in it.",
+                cause="A trace keeps the mode that the network was in.",
+                remedy="Call model.eval() before torch.jit.trace, and save it again.",
+            )
+
+
+def _refuse_random(
+    module: Any, plan: Plan, sample: list[torch.Tensor], expected: list[np.ndarray]
+) -> None:
+    again = [to_array(t) for t in run(module, plan.signature, sample)]
+    if not agreement(expected, again).exact:
+        raise SourceModelError(
+            "The model gives other outputs for the same inputs when it runs again.",
+            cause="It draws random numbers, or keeps a state between calls.",
+            remedy="Make it a function of its inputs: states as inputs and outputs, no dropout.",
+        )
+
+
+def _subject(path: Path, module: Any, plan: Plan) -> Subject:
+    with torch.no_grad(), unoptimised():
+        result = module(*plan.signature.pack(plan.sample(0)))
+    paths = tuple(where for where, _ in leaves(result))
+    weights = sum(p.numel() * p.element_size() for p in module.parameters())
+    inputs = tuple(feed.name for feed in plan.feeds)
+    return Subject(
+        load=lambda: _load(path, []),
+        plan=plan,
+        paths=paths,
+        inputs=inputs,
+        outputs=_output_names(result, paths, set(inputs)),
+        large=weights > _INLINE_BYTES,
+    )
+
+
+def _output_names(result: Any, paths: Sequence[str], taken: set[str]) -> tuple[str, ...]:
+    """Keys where the result is a dictionary of tensors, else ``output`` and a number."""
+    if isinstance(result, dict) and all(path.count("[") == 1 for path in paths):
+        keys = [str(key) for key, value in result.items() if isinstance(value, torch.Tensor)]
+    else:
+        keys = [f"output{i}" if len(paths) > 1 else "output" for i in range(len(paths))]
+    names: list[str] = []
+    for key in keys:
+        name = printable(key, 100) or "output"
+        while name in taken:
+            name += "_out"
+        taken.add(name)
+        names.append(name)
+    return tuple(names)
+
+
+def _notes(plan: Plan, found: Agreement, quantized: bool, converted: bool) -> list[Finding]:
+    notes = [
+        Finding(
+            code="batch-added",
+            severity="info",
+            where=printable(feed.name),
+            what=f"The size of input {printable(feed.name)!r} had no batch; it is "
+            f"{list(feed.shape)} now.",
+        )
+        for feed in plan.feeds
+        if feed.batch_added
+    ]
+    if quantized:
+        kind = "integers" if converted else "fake quantization"
+        notes.append(
+            Finding(
+                code="source-quantized",
+                severity="info",
+                where="model",
+                what=f"The model computes in {kind}: its scales are kept as they are.",
+                remedy="Build it with do_quantization=False to use them.",
+            )
+        )
+    if (quantized and not found.exact) or found.flipped:
+        notes.append(
+            Finding(
+                code="pytorch-not-exact",
+                severity="warning",
+                where="model",
+                what=f"Compared with PyTorch, it {difference(found)}.",
+                cause="A value that lies between two steps is rounded the other way.",
+            )
+        )
+    elif found.error > FLOAT_TOLERANCE:
+        notes.append(
+            Finding(
+                code="pytorch-float-noise",
+                severity="warning",
+                where="model",
+                what=f"It {difference(found)}.",
+                cause="That is float32's own rounding: PyTorch in float64 differs as much.",
+            )
+        )
+    return notes
+
+
+def _save(path: Path, samples: list[list[torch.Tensor]], expected: list[list[np.ndarray]]) -> None:
+    arrays: dict[str, Any] = {}
+    for number, (sample, want) in enumerate(zip(samples, expected, strict=True)):
+        arrays |= {f"in:{number}:{i}": to_array(tensor) for i, tensor in enumerate(sample)}
+        arrays |= {f"out:{number}:{i}": array for i, array in enumerate(want)}
+    np.savez(path, **arrays)

@@ -1,0 +1,177 @@
+"""Which of the routes is taken: the first whose ONNX file gives torch's own numbers.
+
+Imported in the child process only: it needs torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
+from engine.base.text import printable
+from engine.frontends.pytorch.agreement import FLOAT_TOLERANCE, Agreement, agreement
+from engine.frontends.pytorch.inputs import run
+from engine.frontends.pytorch.routes import ROUTES, Subject
+from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
+
+__all__ = ["Expected", "difference", "first_that_agrees", "to_array"]
+
+_NOISE = 4.0
+_NOISE_LIMIT = 1e-2
+_QUANTIZED_TOLERANCE = 0.02
+
+
+def to_array(tensor: torch.Tensor) -> np.ndarray:
+    """The numbers of a tensor; those of a quantized one as the floats that they stand for."""
+    plain = tensor.dequantize() if tensor.is_quantized else tensor
+    array: np.ndarray = plain.contiguous().numpy()
+    return array
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What torch gives.
+
+    Attributes:
+        samples: inputs of each run.
+        outputs: of each run.
+        quantized: whether the module quantizes: then steps decide, not rounding of floats.
+    """
+
+    samples: list[list[torch.Tensor]]
+    outputs: list[list[np.ndarray]]
+    quantized: bool
+
+
+def first_that_agrees(
+    subject: Subject, wanted: str, out: Path, expected: Expected
+) -> tuple[Agreement, str]:
+    """Write ``out`` along one route after the other until its numbers are torch's.
+
+    Args:
+        subject: what is exported.
+        wanted: ``auto``, or the kind of routes to try.
+        out: the file; another one is written over it while routes fail.
+        expected: torch's numbers.
+
+    Returns:
+        How well it agrees, and the name of the route.
+
+    Raises:
+        SourceModelError: what was written computes something else.
+        UnsupportedOperatorError: nothing could be written.
+    """
+    noise = _Noise(subject, expected)
+    problems: list[str] = []
+    differs = False
+    for route in ROUTES:
+        if wanted not in ("auto", route.kind):
+            continue
+        try:
+            route.export(subject, out)
+            found = _run_file(out, subject, expected)
+        except EngineError as error:
+            problems.append(f"{route.name}: {error.what}")
+            continue
+        except Exception as error:  # noqa: BLE001 - exporters fail in every way there is
+            problems.append(f"{route.name}: {_reason(error)}")
+            continue
+        if _accepted(found, noise, quantized=expected.quantized):
+            return found, route.name
+        problems.append(f"{route.name}: {difference(found)}")
+        differs = True
+    raise _no_route(problems, differs=differs)
+
+
+def _accepted(found: Agreement, noise: _Noise, *, quantized: bool) -> bool:
+    """Floats to 1e-5, or as far as float32 itself is from float64; steps of a quantized model may
+    fall to the other side here and there, which is then said.
+    """
+    if quantized:
+        return found.within(_QUANTIZED_TOLERANCE)
+    if found.within(FLOAT_TOLERANCE):
+        return True
+    return found.error < _NOISE_LIMIT and found.within(_NOISE * noise.size)
+
+
+class _Noise:
+    """How much of a difference is float32's own: the module compared with itself in float64."""
+
+    def __init__(self, subject: Subject, expected: Expected) -> None:
+        self._subject, self._expected = subject, expected
+        self._size: float | None = None
+
+    @property
+    def size(self) -> float:
+        """Error of torch's own float32 results; 0 where the module does not run in float64."""
+        if self._size is None:
+            self._size = self._measured()
+        return self._size
+
+    def _measured(self) -> float:
+        module = self._subject.load()
+        worst = Agreement()
+        try:
+            module.double()
+            for sample, want in zip(self._expected.samples, self._expected.outputs, strict=True):
+                wide = [t.double() if t.is_floating_point() else t for t in sample]
+                given = [to_array(t) for t in run(module, self._subject.plan.signature, wide)]
+                same = [g.astype(w.dtype) for g, w in zip(given, want, strict=True)]
+                worst = worst.worse(agreement(same, want))
+        except Exception:  # noqa: BLE001 - its code may insist on float32: then nothing is known
+            return 0.0
+        return 0.0 if worst.misfit else worst.error
+
+
+def _run_file(out: Path, subject: Subject, expected: Expected) -> Agreement:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    session = ort.InferenceSession(str(out), options, providers=["CPUExecutionProvider"])
+    known = {value.name for value in session.get_inputs()}
+    worst = Agreement()
+    for sample, want in zip(expected.samples, expected.outputs, strict=True):
+        named = zip(subject.inputs, sample, strict=True)
+        feeds = {name: to_array(tensor) for name, tensor in named if name in known}
+        worst = worst.worse(agreement(want, session.run(list(subject.outputs), feeds)))
+    return worst
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RUNTIME_ERRORS) and "ONNXRuntimeError" in str(error):
+        return printable(str(error), 200)
+    chain: BaseException = error
+    while chain.__cause__ is not None:
+        chain = chain.__cause__
+    first = next((line for line in str(chain).splitlines() if line.strip()), type(chain).__name__)
+    return printable(first, 200)
+
+
+def difference(found: Agreement) -> str:
+    """A difference in words, to follow the name of what differs."""
+    if found.misfit:
+        return found.misfit
+    if found.flipped:
+        return f"{100 * found.flipped:.2f} % of the elements of an output of integers differ"
+    return f"differs from PyTorch by {found.error:.1e} of the largest output"
+
+
+def _no_route(problems: list[str], *, differs: bool) -> SourceModelError:
+    listed = "\n".join(f"  {problem}" for problem in problems[:8])
+    if differs:
+        return SourceModelError(
+            f"No conversion of this model gives PyTorch's own numbers:\n{listed}",
+            cause="An operator in it is converted to something else than it computes.",
+            remedy="Leave that operator out of the module that is traced, or convert the model to "
+            "ONNX and load that.",
+        )
+    return UnsupportedOperatorError(
+        f"PyTorch's exporters do not convert this model:\n{listed}",
+        cause="They have no ONNX form of an operator in it.",
+        remedy="Leave that operator out of the module that is traced: end it before.",
+    )

@@ -1,0 +1,269 @@
+"""Sizes and types of the inputs of a TorchScript module: as given, else found by trying it.
+
+A TorchScript file says neither. Imported in the child process only: it needs torch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.base.errors import SourceModelError
+from engine.base.text import printable
+from engine.frontends.pytorch.signature import Signature, leaves
+
+__all__ = ["Feed", "Plan", "last_line", "plan_inputs", "run", "unoptimised"]
+
+_MAX_ELEMENTS = 1 << 28
+_MAX_TRIES = 64
+_HIGHS = (100, 10, 2, 1)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One input tensor.
+
+    Attributes:
+        name: of the argument of ``forward``.
+        shape: with the batch.
+        dtype: of torch.
+        batch_added: whether the size that was given lacked the batch.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    batch_added: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a module is fed.
+
+    Attributes:
+        signature: of its ``forward``.
+        feeds: its inputs, in order.
+        high: whole numbers that are fed stay below it: rows of an embedding, say.
+    """
+
+    signature: Signature
+    feeds: tuple[Feed, ...]
+    high: int
+
+    def sample(self, seed: int) -> list[torch.Tensor]:
+        """Random inputs, the same for the same seed.
+
+        Floats are normal for seed 0, 0 to 1 for 1, then of both signs, positive and negative at
+        other scales: control flow that depends on data should go more than one way.
+        """
+        generator = torch.Generator().manual_seed(seed)
+        return [self._tensor(feed, seed, generator) for feed in self.feeds]
+
+    def _tensor(self, feed: Feed, seed: int, generator: torch.Generator) -> torch.Tensor:
+        if feed.dtype == torch.bool:
+            return torch.rand(feed.shape, generator=generator) < 0.7
+        if not feed.dtype.is_floating_point:
+            high = self.high if seed % 2 == 0 else min(self.high, 2)
+            return torch.randint(0, high, feed.shape, generator=generator, dtype=feed.dtype)
+        if seed == 1:
+            return torch.rand(feed.shape, generator=generator, dtype=feed.dtype)
+        normal = torch.randn(feed.shape, generator=generator, dtype=feed.dtype)
+        return _SCALES[seed % len(_SCALES)](normal)
+
+
+_SCALES: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
+    lambda x: x,
+    lambda x: x,
+    lambda x: 2 * x - 0.5,
+    torch.abs,
+    lambda x: -3 * torch.abs(x),
+    lambda x: 0.01 * x,
+)
+
+
+def unoptimised() -> AbstractContextManager[None]:
+    """Let the interpreter of TorchScript run the code as it is: no profiling, no fusion."""
+    found: AbstractContextManager[None] = torch.jit.optimized_execution(False)  # type: ignore[attr-defined]
+    return found
+
+
+def run(module: Any, signature: Signature, tensors: Sequence[torch.Tensor]) -> list[Any]:
+    """The tensors that the module gives, detached; what is quantized comes dequantized.
+
+    Raises:
+        RuntimeError: and others, as torch raises them.
+    """
+    with torch.no_grad(), unoptimised():
+        result = module(*signature.pack([tensor.clone() for tensor in tensors]))
+    return [tensor.detach() for _, tensor in leaves(result)]
+
+
+def plan_inputs(module: Any, sizes: Sequence[Sequence[int]] | None, traced: Any) -> Plan:
+    """Fit the given sizes to ``forward``.
+
+    Args:
+        module: a loaded script module.
+        sizes: one per tensor, with the batch, or (generation 1) without.
+        traced: (shape, dtype name) of each input that the module was traced with; empty if unknown.
+
+    Raises:
+        SourceModelError: no sizes, a wrong number of them, or none that the module runs with.
+        UnsupportedOperatorError: an argument that is no tensor.
+    """
+    signature = Signature.of(module)
+    _check_count(signature, sizes, traced)
+    names = signature.names(len(sizes or ()))
+    given = [tuple(int(n) for n in size) for size in sizes or ()]
+    for name, size in zip(names, given, strict=True):
+        _check_size(name, size)
+    problems: list[tuple[tuple[tuple[int, ...], ...], Exception]] = []
+    for shapes, dtypes in _combinations(module, given, traced):
+        feeds = tuple(
+            Feed(name, shape, dtype, len(shape) > len(size))
+            for name, shape, dtype, size in zip(names, shapes, dtypes, given, strict=True)
+        )
+        try:
+            return _trial(module, signature, feeds)
+        except Exception as error:  # noqa: BLE001 - torch raises whatever the model's code meets
+            problems.append((shapes, error))
+    raise _unfit(names, given, traced, problems)
+
+
+def _trial(module: Any, signature: Signature, feeds: tuple[Feed, ...]) -> Plan:
+    """A plan that the module runs with; raises what torch raised where it does not."""
+    whole = any(not f.dtype.is_floating_point and f.dtype != torch.bool for f in feeds)
+    highs = _HIGHS if whole else _HIGHS[:1]
+    for high in highs:
+        plan = Plan(signature, feeds, high)
+        try:
+            if not run(module, signature, plan.sample(0)):
+                raise SourceModelError(
+                    "forward gives no tensor.", remedy="Return tensors from forward."
+                )
+        except (IndexError, RuntimeError):
+            if high == highs[-1]:
+                raise
+        else:
+            return plan
+    raise AssertionError("unreachable")
+
+
+def _combinations(
+    module: Any, given: list[tuple[int, ...]], traced: Any
+) -> Iterator[tuple[tuple[tuple[int, ...], ...], tuple[torch.dtype, ...]]]:
+    """(shapes, dtypes) to try, the likeliest first."""
+    own = next((p.dtype for p in module.parameters() if p.is_floating_point()), torch.float32)
+    known = len(traced) == len(given)
+    types = [_DTYPES.get(dtype, own) for _, dtype in traced] if known else [own] * len(given)
+    others = (own, torch.int64, torch.bool, torch.int32)
+    tries = 0
+    for shapes in _shapes(module, given, traced if known else ()):
+        mixes = itertools.product(*[dict.fromkeys((dtype, *others)) for dtype in types])
+        ordered = sorted(
+            itertools.islice(mixes, _MAX_TRIES * 4),
+            key=lambda mix: sum(a != b for a, b in zip(mix, types, strict=True)),
+        )
+        for mix in ordered[:_MAX_TRIES]:
+            tries += 1
+            if tries > _MAX_TRIES:
+                return
+            yield shapes, mix
+
+
+_DTYPES = {
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "int64": torch.int64,
+    "int32": torch.int32,
+    "uint8": torch.uint8,
+    "bool": torch.bool,
+}
+
+
+def _shapes(
+    module: Any, given: list[tuple[int, ...]], traced: Any
+) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """The sizes as given and with a batch of 1 in front, the likelier first.
+
+    Convolutions of torch also take pictures without a batch: where the net has kernels of one
+    dimension more than a size, the size is more likely one without the batch.
+    """
+    batched = [(1, *size) for size in given]
+    if traced:
+        ranks = [len(shape) for shape, _ in traced]
+        yield tuple(
+            long if len(size) == rank - 1 else size
+            for size, long, rank in zip(given, batched, ranks, strict=True)
+        )
+    kernels = {parameter.dim() for parameter in module.parameters() if parameter.dim() > 2}
+    pictures = [len(size) + 1 in kernels for size in given]
+    mixed = [b if p else g for g, b, p in zip(given, batched, pictures, strict=True)]
+    yield from dict.fromkeys(map(tuple, (mixed, given, batched)))
+
+
+def _check_count(signature: Signature, sizes: Sequence[Sequence[int]] | None, traced: Any) -> None:
+    most = signature.most
+    names = signature.names(most if most is not None else signature.fewest + 1)
+    takes = f"forward takes {', '.join(printable(name, 60) for name in names[:8])}"
+    if not sizes:
+        raise SourceModelError(
+            f"A TorchScript model needs 'input_size_list': {takes}.",
+            cause="The file does not say what sizes its inputs have.",
+            remedy=f"Give one size per input, for example {_example(len(names), traced)}.",
+        )
+    fits = signature.fewest <= len(sizes) and (most is None or len(sizes) <= most)
+    if not fits:
+        raise SourceModelError(
+            f"'input_size_list' has {len(sizes)} sizes; {takes}.",
+            remedy=f"Give one size per input, for example {_example(len(names), traced)}.",
+        )
+
+
+def _example(count: int, traced: Any) -> str:
+    if traced:
+        return f"{[list(shape) for shape, _ in traced]}, which it was traced with"
+    return str([[1, 3, 224, 224]] * max(1, min(count, 4)))
+
+
+def _check_size(name: str, size: tuple[int, ...]) -> None:
+    if any(n < 1 for n in size) or math.prod(size) > _MAX_ELEMENTS:
+        raise SourceModelError(
+            f"The size {list(size)} of input {printable(name)!r} cannot be used.",
+            cause=f"Every entry is at least 1, and an input has at most {_MAX_ELEMENTS} elements.",
+            remedy="Write it as [[1, 3, 224, 224]].",
+        )
+
+
+def _unfit(
+    names: Sequence[str],
+    given: list[tuple[int, ...]],
+    traced: Any,
+    problems: list[tuple[tuple[tuple[int, ...], ...], Exception]],
+) -> SourceModelError:
+    for _, error in problems:
+        if isinstance(error, SourceModelError):
+            return error
+    shapes, error = problems[0]
+    shown = ", ".join(
+        f"{printable(name, 60)} {list(shape)}" for name, shape in zip(names, shapes, strict=True)
+    )
+    hint = f" It was traced with {[list(shape) for shape, _ in traced]}." if traced else ""
+    return SourceModelError(
+        f"The model does not run with these sizes ({shown}): {last_line(error)}",
+        cause="A size has the wrong number of dimensions, or does not fit the layers." + hint,
+        remedy="Give the sizes that the network was made for in 'input_size_list', with the batch.",
+    )
+
+
+def last_line(error: BaseException) -> str:
+    """What torch says of an error: the last line of its text, which has no code in it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    marks = ("~", "^", "<---")
+    said = [line for line in lines if not line.startswith(marks) and "<--- HERE" not in line]
+    return printable(said[-1] if said else type(error).__name__, 300)

@@ -1,0 +1,131 @@
+"""TorchScript to a graph: torch converts it in a child process, the result is compared here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.base.errors import EngineError, SourceModelError
+from engine.base.events import Reporter
+from engine.base.findings import Finding
+from engine.base.text import printable
+from engine.frontends import foreign
+from engine.frontends.loaded import Loaded, SourceInfo
+from engine.frontends.onnx import load_onnx
+from engine.frontends.pytorch.agreement import Agreement, agreement
+from engine.frontends.pytorch.archive import Archive
+from engine.frontends.pytorch.look import traced_inputs
+from engine.frontends.source import LoadOptions, SourceModel
+from engine.graph.execute.session import Session
+from engine.graph.ir.graph import Graph
+
+__all__ = ["load"]
+
+_SECONDS = 600.0
+_REFERENCE = "reference.npz"
+# quantized models are compared in the child; here only that nothing changed on the way
+_PASSED_ON = ("opset-converted",)
+
+
+def load(source: SourceModel, reporter: Reporter) -> Loaded:
+    """Convert a TorchScript file.
+
+    The graph's inputs are the tensors that ``forward`` takes, by their names; its outputs are
+    ``output``, ``output0`` and so on, or the keys of the dictionary that ``forward`` gives.
+
+    Raises:
+        SourceModelError: damaged, without or with wrong sizes, or its numbers come out different.
+        UnsupportedOperatorError: torch's exporters or the graph do not have an operator of it.
+        WorkerError: torch crashed, or took too long or too much memory.
+    """
+    foreign.require("pytorch")
+    with Archive(source.model) as archive:
+        archive.check()
+        traced = traced_inputs(archive)
+        digest = archive.digest()
+    options = source.options
+    request = {
+        "model": str(source.model.resolve()),
+        "sizes": _sizes(options),
+        "traced": traced,
+        "route": options.pytorch_route,
+    }
+    with foreign.convert("pytorch", request, reporter, seconds=_SECONDS) as (path, answer):
+        whole = _graph(path, source, None, None)
+        _compare(whole.graph, path.with_name(_REFERENCE), answer, source.model.name)
+        cut = options.inputs is not None or options.outputs is not None
+        fixed = cut or options.input_initial_val is not None
+        loaded = _graph(path, source, options, answer) if fixed else whole
+    info = SourceInfo(
+        framework="pytorch",
+        format=f"TorchScript, by way of {answer['route']}",
+        opset=0,
+        ir_version=0,
+        producer="PyTorch",
+        files=((source.model.name, digest),),
+    )
+    told = [Finding.from_dict(finding) for finding in answer["findings"]]
+    notes = [finding for finding in loaded.findings if finding.code not in _PASSED_ON]
+    return Loaded(loaded.graph, (*told, *notes), info)
+
+
+def _sizes(options: LoadOptions) -> list[list[int]] | None:
+    if options.input_size_list is None:
+        return None
+    sizes: list[list[int]] = []
+    for size in options.input_size_list:
+        try:
+            sizes.append([int(number) for number in size])
+        except (TypeError, ValueError) as error:
+            raise SourceModelError(
+                "'input_size_list' has an entry that is no list of whole numbers.",
+                remedy="Write it as [[1, 3, 224, 224]].",
+            ) from error
+    return sizes
+
+
+def _graph(
+    path: Path, source: SourceModel, options: LoadOptions | None, answer: dict[str, Any] | None
+) -> Loaded:
+    """The file that torch wrote, as a graph; cut and with constants where ``options`` ask."""
+    try:
+        if options is None:
+            return load_onnx(path)
+        return load_onnx(
+            path,
+            inputs=options.inputs,
+            input_initial_val=options.input_initial_val,
+            outputs=options.outputs,
+        )
+    except EngineError as error:
+        name = printable(source.model.name)
+        raise type(error)(
+            error.what.replace(path.name, name), cause=error.cause, remedy=error.remedy
+        ) from error
+
+
+def _compare(graph: Graph, reference: Path, answer: dict[str, Any], name: str) -> None:
+    """Refuse a graph that does not give what torch gave for the same inputs."""
+    with np.load(reference, allow_pickle=False) as arrays:
+        session = Session(graph)
+        worst = Agreement()
+        for sample in range(answer["samples"]):
+            feeds = _numbered(arrays, f"in:{sample}:", answer["inputs"])
+            known = {spec.name for spec in session.inputs}
+            results = session.run({key: feeds[key] for key in feeds if key in known})
+            want = _numbered(arrays, f"out:{sample}:", answer["outputs"])
+            worst = worst.worse(agreement([*want.values()], [results[key] for key in want]))
+    if not worst.within(answer["tolerance"]):
+        raise SourceModelError(
+            f"{printable(name)} comes out different from what PyTorch computes"
+            + (f": {worst.misfit}." if worst.misfit else f" by {worst.error:.1e} of its range."),
+            cause="A rewrite of this program, or ONNX Runtime, treats an operator otherwise.",
+            remedy="Report it; load with the other pytorch_route (script or export) meanwhile.",
+        )
+
+
+def _numbered(arrays: Any, prefix: str, names: Sequence[str]) -> dict[str, np.ndarray]:
+    return {name: arrays[f"{prefix}{index}"] for index, name in enumerate(names)}

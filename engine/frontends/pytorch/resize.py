@@ -1,0 +1,97 @@
+"""Resizing to the nearest element, with torch's own choice of the element.
+
+Imported in the child process only: it needs torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.onnx import symbolic_helper
+
+__all__ = ["NEAREST", "nearest_elements"]
+
+
+def nearest_elements(size: int, wanted: int, scale: float | None, *, exact: bool) -> np.ndarray:
+    """Which element each of ``wanted`` takes of ``size``, as int64.
+
+    ATen/native/UpSample.h, ``nearest_neighbor_compute_source_index`` and the ``exact`` form of it:
+    in float32, where ``floor(6 * (20 / 24))`` and ``floor(6 / 1.2)`` are not the same.
+    """
+    step = np.float32(1.0 / scale) if scale else np.float32(size) / np.float32(wanted)
+    place = np.arange(wanted, dtype=np.float32)
+    if exact:
+        place = place + np.float32(0.5)
+    chosen: np.ndarray = np.minimum(np.floor(place * step).astype(np.int64), size - 1)
+    return chosen
+
+
+def _symbolic(axes: int, *, exact: bool) -> Callable[..., Any]:
+    """A picture of ``axes`` axes after batch and channel: Resize where its factors are whole
+    numbers, else a Gather for each axis.
+    """
+
+    def resize(g: Any, x: Any, size: Any, *scales: Any) -> Any:
+        sizes = symbolic_helper._get_tensor_sizes(x)
+        if sizes is None or any(n is None for n in sizes[2:]):
+            return symbolic_helper._unimplemented("upsample_nearest", "input of unknown size", x)
+        given = _scales(scales, axes)
+        wanted = _wanted(size, sizes[2:], given)
+        if wanted is None:
+            return symbolic_helper._unimplemented("upsample_nearest", "output of unknown size", x)
+        if all(new % old == 0 for old, new in zip(sizes[2:], wanted, strict=True)):
+            factors = [new / old for old, new in zip(sizes[2:], wanted, strict=True)]
+            return _whole(g, x, [1.0, 1.0, *factors])
+        for axis, (old, new, scale) in enumerate(
+            zip(sizes[2:], wanted, given, strict=True), start=2
+        ):
+            chosen = torch.from_numpy(nearest_elements(old, new, scale, exact=exact))
+            if not (old == new and torch.equal(chosen, torch.arange(old))):
+                x = g.op("Gather", x, g.op("Constant", value_t=chosen), axis_i=axis)
+        return x
+
+    return resize
+
+
+def _whole(g: Any, x: Any, factors: Sequence[float]) -> Any:
+    empty = g.op("Constant", value_t=torch.tensor([], dtype=torch.float32))
+    scales = g.op("Constant", value_t=torch.tensor(factors, dtype=torch.float32))
+    return g.op(
+        "Resize",
+        x,
+        empty,
+        scales,
+        mode_s="nearest",
+        coordinate_transformation_mode_s="asymmetric",
+        nearest_mode_s="floor",
+    )
+
+
+def _scales(values: Sequence[Any], axes: int) -> list[float | None]:
+    """The factors that the call names: a list, or one argument per axis; None where it does not."""
+    if len(values) == 1:
+        found = symbolic_helper._maybe_get_const(values[0], "fs")
+        values = found if isinstance(found, list) else [None] * axes
+        return [float(v) if v is not None else None for v in values]
+    numbers = [symbolic_helper._maybe_get_const(value, "f") for value in values[-axes:]]
+    return [float(n) if isinstance(n, float | int) else None for n in numbers]
+
+
+def _wanted(size: Any, old: Sequence[int], scales: Sequence[float | None]) -> list[int] | None:
+    if not symbolic_helper._is_none(size):
+        found = symbolic_helper._maybe_get_const(size, "is")
+        return [int(n) for n in found] if isinstance(found, list) else None
+    if any(scale is None for scale in scales):
+        return None
+    return [int(n * (scale or 1.0)) for n, scale in zip(old, scales, strict=True)]
+
+
+NEAREST: dict[str, Callable[..., Any]] = {
+    f"aten::{kind}{axes}d": _symbolic(axes, exact=kind.startswith("_"))
+    for kind in ("upsample_nearest", "_upsample_nearest_exact")
+    for axes in (1, 2, 3)
+}
+"""Operator -> symbolic function for the exporter of script modules."""
