@@ -1,0 +1,5 @@
+"""MXNet: symbols of 0.x to 1.9 with their parameters, by our own readers."""
+
+from engine.frontends.mxnet.load import load, look
+
+__all__ = ["load", "look"]

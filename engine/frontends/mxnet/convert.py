@@ -1,0 +1,200 @@
+"""From a symbol and its parameters to a graph, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from engine.base.text import did_you_mean, printable
+from engine.frontends.emit import Emitter
+from engine.frontends.mxnet.call import Call, Value, Writer
+from engine.frontends.mxnet.inputs import NetworkInput
+from engine.frontends.mxnet.operators import CUT_HERE, DATA_INPUTS, OPERATORS
+from engine.frontends.mxnet.symbol import Node, Symbol
+
+__all__ = ["Conversion", "output_name", "read_inputs", "resolve", "unknown_operator"]
+
+Reference = tuple[int, int]
+
+
+def read_inputs(node: Node) -> tuple[Reference, ...]:
+    """The inputs that a node reads at inference: labels are left out."""
+    return node.inputs[: DATA_INPUTS.get(node.op)]
+
+
+def output_name(symbol: Symbol, reference: Reference, count: int = 1) -> str:
+    """MXNet's own name of an output: ``conv0_output``, ``split0_output1``, or the variable's."""
+    node = symbol.nodes[reference[0]]
+    if node.op == "null":
+        return node.name
+    return f"{node.name}_output{reference[1] if count > 1 else ''}"
+
+
+def resolve(symbol: Symbol, name: str, what: str) -> Reference:
+    """The (node, output) that a user's name means: a tensor's, or a node's.
+
+    Raises:
+        SourceModelError: nothing has this name; with the nearest candidates.
+    """
+    nodes = {node.name: index for index, node in enumerate(symbol.nodes)}
+    if name in nodes:
+        return nodes[name], 0
+    stem, mark, number = name.rpartition("_output")
+    if mark and stem in nodes and (number == "" or (number.isdigit() and len(number) < 4)):
+        return nodes[stem], int(number or 0)
+    candidates = [output_name(symbol, (index, 0)) for index in range(len(symbol.nodes))]
+    raise SourceModelError(
+        f"The network has no tensor {printable(name)!r}, which {what} names.",
+        remedy=did_you_mean(name, candidates) or "Look tensor names up in the graph view.",
+    )
+
+
+def unknown_operator(op: str) -> str:
+    """Why an operator is refused before anything is computed; empty where it is known."""
+    if op in OPERATORS or op == "null":
+        return ""
+    return CUT_HERE.get(op) or f"it is not converted. {did_you_mean(op, OPERATORS)}".rstrip()
+
+
+class Conversion:
+    """Converts the nodes that some outputs need.
+
+    Args:
+        symbol: the network.
+        arrays: its parameters, by name.
+        emitter: writes the graph.
+        inputs: of the network, with shapes.
+
+    Attributes:
+        writer: what was written, with shapes.
+        refused: node -> why, of those that could not be converted.
+    """
+
+    def __init__(
+        self,
+        symbol: Symbol,
+        arrays: Mapping[str, np.ndarray],
+        emitter: Emitter,
+        inputs: Sequence[NetworkInput],
+    ) -> None:
+        self._symbol = symbol
+        self._arrays = arrays
+        self._emitter = emitter
+        self.writer = Writer(emitter)
+        self.refused: dict[int, UnsupportedOperatorError] = {}
+        self._values: dict[Reference, Value] = {}
+        self._constants: dict[Reference, str] = {}
+        for given in inputs:
+            if given.value is not None:
+                self._values[given.reference] = given.value
+            elif given.shape is not None:
+                name = self.writer.input(given.name, given.shape, given.dtype)
+                self._values[given.reference] = name
+
+    def run(self, needed: Iterable[int], *, strict: bool) -> None:
+        """Convert nodes, in their order.
+
+        Raises:
+            UnsupportedOperatorError: ``strict``, and a node is refused.
+        """
+        for index in sorted(needed):
+            node = self._symbol.nodes[index]
+            if (index, 0) in self._values:
+                continue
+            if node.op == "null":
+                self._values[index, 0] = self._arrays[node.name]
+                continue
+            try:
+                self._convert(index, node)
+            except UnsupportedOperatorError as error:
+                self.refused[index] = self._named(node, error)
+                if strict:
+                    raise self.refused[index] from error
+
+    def _convert(self, index: int, node: Node) -> None:
+        references = read_inputs(node)
+        if any(reference[0] in self.refused for reference in references):
+            return
+        values = []
+        for reference in references:
+            if reference not in self._values:
+                made = output_name(self._symbol, reference)
+                if reference[0] in {key for key, _ in self._values}:
+                    raise UnsupportedOperatorError(
+                        f"it reads output {reference[1]} of {made}, which is not converted"
+                    )
+                return  # it hangs on a node that was refused: only a look comes here
+            values.append(self._values[reference])
+        why = unknown_operator(node.op)
+        if why:
+            raise UnsupportedOperatorError(why)
+        self._emitter.origin = printable(node.name, 200)
+        call = Call(
+            self.writer,
+            node,
+            values,
+            lambda number: self.tensor(references[number]),
+            lambda role: self._arrays.get(f"{node.name}_{role}"),
+            lambda number, count: output_name(self._symbol, (index, number), count),
+        )
+        result = OPERATORS[node.op](call)
+        self._emitter.origin = ""
+        outputs = result if isinstance(result, list) else [result]
+        self._values.update(((index, number), value) for number, value in enumerate(outputs))
+
+    def tensor(self, reference: Reference) -> str:
+        """The name of an output of a node; a known array becomes a constant, once."""
+        value = self._values[reference]
+        if isinstance(value, str):
+            return value
+        if reference not in self._constants:
+            hint = printable(output_name(self._symbol, reference), 500)
+            self._constants[reference] = self.writer.constant(value, hint)
+        return self._constants[reference]
+
+    def output(self, reference: Reference) -> str:
+        """Declare an output of a node as one of the graph, and give its name.
+
+        Raises:
+            SourceModelError: the node has no such output, or it is a weight.
+        """
+        name = output_name(self._symbol, reference)
+        if reference not in self._values:
+            raise SourceModelError(
+                f"{printable(name)} has no output {reference[1]} that could be taken.",
+                remedy="Take its first output.",
+            )
+        node = self._symbol.nodes[reference[0]]
+        if node.op == "null" and isinstance(self._values[reference], np.ndarray):
+            raise SourceModelError(
+                f"{printable(name)!r} is a parameter of the network, no result.",
+                remedy="Name a tensor that is computed from the inputs.",
+            )
+        tensor = self.tensor(reference)
+        if node.op == "null" or not isinstance(self._values[reference], str):
+            self._emitter.origin = printable(node.name, 200)
+            tensor = self.writer.node("Identity", [tensor], f"{node.name}_output")
+            self._emitter.origin = ""
+        return self._emitter.output(tensor, self.writer.dtype(tensor).name)
+
+    def shape(self, reference: Reference) -> tuple[int, ...] | None:
+        """The shape of an output; None where it was not converted."""
+        value = self._values.get(reference)
+        if value is None:
+            return None
+        return value.shape if isinstance(value, np.ndarray) else self.writer.shape(value)
+
+    def _named(self, node: Node, error: UnsupportedOperatorError) -> UnsupportedOperatorError:
+        before = [
+            repr(printable(output_name(self._symbol, reference), 100))
+            for reference in read_inputs(node)[:3]
+            if self._symbol.nodes[reference[0]].op != "null"
+        ]
+        cut = f"outputs: [{', '.join(before)}]" if before else "'outputs'"
+        return UnsupportedOperatorError(
+            f"Operator {printable(node.op, 80)} (node {printable(node.name, 120)!r}) is not "
+            f"supported: {error.what}.",
+            remedy=f"Cut the network before it with {cut}.",
+        )

@@ -1,0 +1,192 @@
+"""The inputs of an MXNet network: which variables they are, their sizes and types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.base.errors import SourceModelError
+from engine.base.findings import Finding
+from engine.base.text import printable
+from engine.frontends.mxnet.symbol import Node, Symbol
+
+__all__ = ["NetworkInput", "network_inputs"]
+
+_MAX_DIM = 1 << 24
+_MAX_COUNT = 1 << 31
+_DTYPES = {"0": "float32", "3": "uint8", "4": "int32", "5": "int8", "6": "int64"}
+_KERNELS = ("Convolution", "Convolution_v1", "Deconvolution", "Pooling", "Pooling_v1")
+# what keeps the number of dimensions, so that a kernel behind it tells that of the input
+_KEEPING = (
+    "BatchNorm",
+    "BatchNorm_v1",
+    "Activation",
+    "LeakyReLU",
+    "Dropout",
+    "Cast",
+    "clip",
+    "Pad",
+)
+_MAX_STEPS = 20
+
+
+@dataclass(frozen=True)
+class NetworkInput:
+    """One input: the (node, output) that it stands for, its name, shape and type.
+
+    Attributes:
+        reference: the node and its output.
+        name: of the tensor.
+        shape: with the batch; None where nobody said it.
+        dtype: of its values.
+        value: its constant, where one was given.
+    """
+
+    reference: tuple[int, int]
+    name: str
+    shape: tuple[int, ...] | None
+    dtype: str
+    value: np.ndarray | None = None
+
+
+def network_inputs(
+    symbol: Symbol,
+    references: Sequence[tuple[tuple[int, int], str]],
+    sizes: Sequence[Sequence[int] | None] | None,
+    initial: Sequence[Any] | None,
+) -> tuple[list[NetworkInput], list[Finding]]:
+    """The inputs with their sizes.
+
+    Args:
+        symbol: the network.
+        references: (node, output) and name of each input, in order.
+        sizes: a size per input, with or without the batch.
+        initial: per input None, an array (or lists), or the path of an npy file.
+
+    Raises:
+        SourceModelError: lists that do not fit the inputs, or sizes that make no sense.
+    """
+    names = [name for _, name in references]
+    for what, given in (("input_size_list", sizes), ("input_initial_val", initial)):
+        if given is not None and len(given) != len(names):
+            shown = ", ".join(printable(name, 60) for name in names[:8])
+            raise SourceModelError(
+                f"'{what}' has {len(given)} entries; there are {len(names)} inputs ({shown}).",
+                remedy="Give one entry for each input, in their order.",
+            )
+    found: list[NetworkInput] = []
+    findings: list[Finding] = []
+    for number, (reference, name) in enumerate(references):
+        node = symbol.nodes[reference[0]]
+        dtype = _DTYPES.get(node.attributes.get("__dtype__", "0"), "float32")
+        given = initial[number] if initial is not None else None
+        size = sizes[number] if sizes is not None else None
+        if given is not None:
+            value = _constant(name, given, dtype)
+            found.append(NetworkInput(reference, name, value.shape, dtype, value))
+            continue
+        declared = _declared(node)
+        if size is not None:
+            shape: tuple[int, ...] | None = _sized(name, size, _rank(symbol, reference, declared))
+        else:
+            shape, finding = _own(name, declared)
+            findings += finding
+        found.append(NetworkInput(reference, name, shape, dtype))
+    return found, findings
+
+
+def _declared(node: Node) -> tuple[int, ...] | None:
+    """The shape that a variable says (``__shape__``); dimensions below 1 are open."""
+    text = node.attributes.get("__shape__", "").strip("()[] ")
+    items = [item.strip().rstrip("L") for item in text.split(",", 32) if item.strip()]
+    if node.op != "null" or not items or not all(i.lstrip("-").isdigit() for i in items):
+        return None
+    if any(len(item) > 12 for item in items):
+        return None
+    return tuple(int(item) for item in items)
+
+
+def _own(
+    name: str, declared: tuple[int, ...] | None
+) -> tuple[tuple[int, ...] | None, list[Finding]]:
+    """The declared shape, an open batch set to 1; None where another dimension is open."""
+    if declared is None:
+        return None, []
+    shape = declared if declared[0] > 0 else (1, *declared[1:])
+    if min(shape) < 1:
+        return None, []
+    if shape == declared:
+        return shape, []
+    return shape, [
+        Finding(
+            code="batch-fixed",
+            severity="info",
+            where=printable(name),
+            what=f"The first axis of input {printable(name)!r} is open; it was set to 1.",
+            cause="The symbol was exported with an open batch; an NPU needs fixed sizes.",
+            remedy="Give 'input_size_list' for another batch.",
+        )
+    ]
+
+
+def _sized(name: str, size: Sequence[int], rank: int | None) -> tuple[int, ...]:
+    numbers: list[Any] = list(size)
+    fits = numbers and all(isinstance(n, int | np.integer) and 1 <= n < _MAX_DIM for n in numbers)
+    if not fits or float(np.prod(numbers, dtype=np.float64)) > _MAX_COUNT:
+        raise SourceModelError(
+            f"The size of input {printable(name)!r} is {numbers}: every entry must be a whole "
+            "number of at least 1, and the whole no more than a memory holds.",
+            remedy="Write it as [[1, 3, 224, 224]].",
+        )
+    shape = tuple(int(n) for n in numbers)
+    if len(shape) == 1 or (rank is not None and len(shape) == rank - 1):
+        shape = (1, *shape)
+    if rank is not None and len(shape) != rank:
+        raise SourceModelError(
+            f"The size {numbers} of input {printable(name)!r} has {len(numbers)} dimensions; the "
+            f"network's input has {rank}.",
+            remedy="Write it as [[1, 3, 224, 224]], or without the batch as [[3, 224, 224]].",
+        )
+    return shape
+
+
+def _rank(
+    symbol: Symbol, reference: tuple[int, int], declared: tuple[int, ...] | None
+) -> int | None:
+    """How many dimensions an input has, by what it says or by the first kernel behind it."""
+    if declared is not None:
+        return len(declared)
+    for _ in range(_MAX_STEPS):
+        reader = next(
+            (i for i, node in enumerate(symbol.nodes) if node.inputs[:1] == (reference,)), None
+        )
+        if reader is None:
+            return None
+        node = symbol.nodes[reader]
+        if node.op in _KERNELS:
+            kernel = [k for k in node.attributes.get("kernel", "").strip("()[] ").split(",") if k]
+            return len(kernel) + 2 if kernel else None
+        plain = node.op in _KEEPING or node.op.lower().endswith("scalar")
+        if not plain and not node.op.startswith(("broadcast_", "elemwise_")):
+            return None
+        reference = (reader, 0)
+    return None
+
+
+def _constant(name: str, item: Any, dtype: str) -> np.ndarray:
+    try:
+        loaded = np.load(item, allow_pickle=False) if isinstance(item, str | Path) else item
+        value = np.asarray(loaded)
+        if value.dtype.kind not in "biuf":
+            raise ValueError(f"it holds {value.dtype}, no numbers")
+        return value.astype(dtype)
+    except (OSError, ValueError, TypeError, EOFError) as error:
+        raise SourceModelError(
+            f"The initial value of input {printable(name)!r} cannot be used: "
+            f"{printable(str(error), 200)}.",
+            remedy="Give an npy file or an array of numbers with the shape of the input.",
+        ) from error

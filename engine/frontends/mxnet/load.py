@@ -1,0 +1,379 @@
+"""Load and look at MXNet networks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.base.errors import SourceModelError
+from engine.base.events import Reporter
+from engine.base.files import read_bounded
+from engine.base.findings import Finding
+from engine.base.text import printable
+from engine.frontends.emit import Emitter
+from engine.frontends.loaded import Loaded, SourceInfo
+from engine.frontends.mxnet.convert import (
+    Conversion,
+    output_name,
+    read_inputs,
+    resolve,
+    unknown_operator,
+)
+from engine.frontends.mxnet.inputs import NetworkInput, network_inputs
+from engine.frontends.mxnet.operators import WEIGHT_INPUTS
+from engine.frontends.mxnet.params import MAX_BYTES as MAX_PARAMS
+from engine.frontends.mxnet.params import Params, read_params
+from engine.frontends.mxnet.symbol import MAX_BYTES, Node, Symbol, read_symbol
+from engine.frontends.source import SourceModel
+from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
+
+__all__ = ["load", "look"]
+
+Reference = tuple[int, int]
+_WEIGHT_NAMES = ("_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var")
+
+
+@dataclass(frozen=True)
+class _Files:
+    """Both files of a network, read.
+
+    Attributes:
+        symbol: the layers.
+        params: the arrays; None where there is no file of them.
+        arrays: of ``params``, all float ones in float32.
+        digests: (file name, SHA-256) of each.
+        findings: about the arrays.
+    """
+
+    symbol: Symbol
+    params: Params | None
+    arrays: dict[str, np.ndarray]
+    digests: tuple[tuple[str, str], ...]
+    findings: tuple[Finding, ...]
+
+
+def load(source: SourceModel, reporter: Reporter) -> Loaded:
+    """The graph of a symbol file and its ``.params``.
+
+    Args:
+        source: the files, and the options ``inputs``, ``outputs``, ``input_size_list`` and
+            ``input_initial_val``.
+        reporter: asked whether to stop.
+
+    Returns:
+        A graph whose tensors have MXNet's own names: ``data``, ``conv0_output``.
+
+    Raises:
+        SourceModelError: damaged, incomplete, without sizes, or an unknown name.
+        UnsupportedOperatorError: names the node, its operator and the reason.
+    """
+    files = _read(source)
+    name = printable(source.model.name, 100)
+    if files.params is None:
+        raise _no_params(name)
+    ends = _ends(files.symbol, source.options.outputs)
+    starts = _starts(files.symbol, source.options.inputs)
+    needed = _needed(files.symbol, ends, starts)
+    references = _references(files, starts, needed, source.options.inputs)
+    options = source.options
+    inputs, notes = network_inputs(
+        files.symbol, references, options.input_size_list, options.input_initial_val
+    )
+    _require_sizes(inputs)
+    reporter.check_cancelled()
+    emitter = Emitter(source.model.stem)
+    conversion = Conversion(files.symbol, files.arrays, emitter, inputs)
+    conversion.run(needed, strict=True)
+    for reference in ends:
+        conversion.output(reference)
+    graph = emitter.finish(name)
+    info = SourceInfo(
+        framework="mxnet",
+        format=_format(files),
+        opset=0,
+        ir_version=0,
+        producer=f"MXNet {files.symbol.version}".strip(),
+        files=files.digests,
+    )
+    return Loaded(graph, (*files.findings, *notes), info)
+
+
+def _read(source: SourceModel) -> _Files:
+    name = printable(source.model.name, 100)
+    data = read_bounded(source.model, MAX_BYTES, "an MXNet symbol")
+    symbol = read_symbol(data, name)
+    digests = [(source.model.name, hashlib.sha256(data).hexdigest())]
+    if source.weights is None:
+        return _Files(symbol, None, {}, tuple(digests), ())
+    raw = read_bounded(source.weights, MAX_PARAMS, "a file of MXNet parameters")
+    digests.append((source.weights.name, hashlib.sha256(raw).hexdigest()))
+    params = read_params(raw, printable(source.weights.name, 100))
+    arrays, findings = _in_float32(params)
+    return _Files(symbol, params, arrays, tuple(digests), findings)
+
+
+def _in_float32(params: Params) -> tuple[dict[str, np.ndarray], tuple[Finding, ...]]:
+    """The arrays, those of other float types brought to float32."""
+    arrays: dict[str, np.ndarray] = {}
+    changed: list[str] = []
+    for name, array in params.arrays.items():
+        kind = array.dtype.name
+        if kind in ("float16", "float64", "bfloat16"):
+            changed.append(kind)
+            arrays[name] = array.astype(np.float32)
+        else:
+            arrays[name] = array
+    if not changed:
+        return arrays, ()
+    kinds = ", ".join(sorted(set(changed)))
+    finding = Finding(
+        code="weights-to-float32",
+        severity="warning",
+        where="parameters",
+        what=f"{len(changed)} arrays are {kinds}; they were brought to float32.",
+        cause="The graph computes in float32. MXNet computes in the type of the weights, so that "
+        "results differ by its rounding.",
+    )
+    return arrays, (finding,)
+
+
+def _no_params(name: str) -> SourceModelError:
+    return SourceModelError(
+        f"{name} describes the layers of a network; its parameters are missing.",
+        cause="There is no .params file beside it.",
+        remedy="Name the .params file that was saved with it.",
+    )
+
+
+def _format(files: _Files) -> str:
+    symbol = f"MXNet symbol {files.symbol.version or 'without a version'}"
+    if files.params is None or not files.params.versions:
+        return symbol
+    return f"{symbol}, parameters {' and '.join(files.params.versions)}"
+
+
+# ------------------------------------------------------------------------ ends and inputs
+def _ends(symbol: Symbol, asked: Sequence[str] | None) -> list[Reference]:
+    if asked is None:
+        return list(symbol.heads)
+    found = [resolve(symbol, name, "outputs") for name in asked]
+    if not found:
+        raise SourceModelError(
+            "The list of outputs is empty.", remedy="Leave it out for the model's own."
+        )
+    for number, reference in enumerate(found):
+        if reference in found[:number]:
+            raise SourceModelError(f"{printable(asked[number])!r} is listed twice in outputs.")
+    return found
+
+
+def _starts(symbol: Symbol, asked: Sequence[str] | None) -> list[tuple[Reference, str]]:
+    """The tensors that ``inputs`` names; empty where the network's own variables are taken."""
+    if asked is None:
+        return []
+    found = [(resolve(symbol, name, "inputs"), name) for name in asked]
+    if len({reference for reference, _ in found}) != len(found):
+        raise SourceModelError("A tensor is listed twice in inputs.")
+    return [
+        (reference, output_name(symbol, reference, 2 if reference[1] else 1))
+        for reference, _ in found
+    ]
+
+
+def _needed(
+    symbol: Symbol, ends: Sequence[Reference], starts: Sequence[tuple[Reference, str]]
+) -> set[int]:
+    """The nodes that the outputs need, back to the inputs that were chosen."""
+    begin = {reference for reference, _ in starts}
+    found: set[int] = set()
+    waiting = [reference for reference in ends if reference not in begin]
+    while waiting:
+        index = waiting.pop()[0]
+        if index in found:
+            continue
+        found.add(index)
+        waiting += [r for r in read_inputs(symbol.nodes[index]) if r not in begin]
+    return found
+
+
+def _references(
+    files: _Files,
+    starts: Sequence[tuple[Reference, str]],
+    needed: set[int],
+    asked: Sequence[str] | None,
+) -> list[tuple[Reference, str]]:
+    """The inputs: those chosen, or the variables that are no parameters, in their order.
+
+    Raises:
+        SourceModelError: a weight is missing or sparse, or a variable is left out of ``inputs``.
+    """
+    weights = _weights_of(files.symbol, needed)
+    free = []
+    begin = {reference for reference, _ in starts}
+    for index in sorted(needed):
+        node = files.symbol.nodes[index]
+        if node.op != "null" or node.name in files.arrays or (index, 0) in begin:
+            continue
+        _refuse_weight(files, node, weights.get(index))
+        free.append(((index, 0), node.name))
+    if asked is None:
+        return free
+    if free:
+        names = ", ".join(repr(printable(name, 100)) for _, name in free[:5])
+        raise SourceModelError(
+            f"The outputs need {names}, which the list of inputs leaves out.",
+            cause="The chosen inputs do not cut every path from the model's own inputs.",
+            remedy="Add it to 'inputs'.",
+        )
+    return list(starts)
+
+
+def _weights_of(symbol: Symbol, needed: set[int]) -> dict[int, str]:
+    """Variable -> the node that reads it as a weight."""
+    found: dict[int, str] = {}
+    for index in sorted(needed):
+        node = symbol.nodes[index]
+        if node.op in WEIGHT_INPUTS:
+            found.update((reference[0], node.name) for reference in node.inputs[1:])
+        elif node.op == "RNN":
+            found.update((reference[0], node.name) for reference in node.inputs[1:2])
+    return found
+
+
+def _refuse_weight(files: _Files, node: Node, reader: str | None) -> None:
+    shown = printable(node.name, 100)
+    if files.params is not None and shown in files.params.sparse:
+        raise SourceModelError(
+            f"The parameter {shown!r} is stored as {files.params.sparse[shown]}; only dense "
+            "arrays are read.",
+            remedy="Save it dense: array.tostype('default').",
+        )
+    if files.params is not None and (reader is not None or node.name.endswith(_WEIGHT_NAMES)):
+        where = f", which node {printable(reader, 80)!r} reads," if reader is not None else ""
+        raise SourceModelError(
+            f"The parameter {shown!r}{where} is not in the file of parameters.",
+            cause="The .params file is of another network, or of another step of its making.",
+            remedy="Give the .params file that was saved with this symbol.",
+        )
+
+
+def _require_sizes(inputs: Sequence[NetworkInput]) -> None:
+    unsized = [given for given in inputs if given.shape is None]
+    if unsized:
+        names = ", ".join(repr(printable(given.name, 80)) for given in unsized[:8])
+        example = ", ".join("[1, 3, 224, 224]" for _ in inputs[:3])
+        raise SourceModelError(
+            f"The symbol says no size of the input {names}.",
+            cause="MXNet is told sizes when a network is bound; its files mostly do not have them.",
+            remedy=f"Give them, one for each input: input_size_list: [{example}].",
+        )
+    if inputs and all(given.value is not None for given in inputs):
+        raise SourceModelError(
+            "Every input has an initial value, so the model has no input left.",
+            remedy="Leave null for at least one input in 'input_initial_val'.",
+        )
+
+
+# ------------------------------------------------------------------------------------- look
+def look(source: SourceModel) -> SourceSummary:
+    """What a symbol and its parameters hold, and what a load would refuse.
+
+    Shapes are told where the inputs have sizes. Then also what depends on shapes is checked.
+
+    Raises:
+        SourceModelError: a file cannot be read, or is damaged.
+    """
+    files = _read(source)
+    symbol = files.symbol
+    name = printable(source.model.name, 100)
+    findings = list(files.findings)
+    if files.params is None:
+        error = _no_params(name)
+        findings.append(Finding("no-weights", "error", name, error.what, error.cause, error.remedy))
+    needed = _needed(symbol, symbol.heads, ())
+    inputs, conversion = _tried(source, files, needed, findings)
+    reasons = {
+        index: unknown_operator(node.op)
+        for index, node in enumerate(symbol.nodes)
+        if index in needed and unknown_operator(node.op)
+    }
+    if conversion is not None:
+        reasons.update((index, error.what) for index, error in conversion.refused.items())
+    findings += [
+        Finding("unsupported-operator", "error", printable(symbol.nodes[i].name), why)
+        for i, why in list(reasons.items())[:50]
+    ]
+    sizes = [array.nbytes for array in files.params.arrays.values()] if files.params else []
+    outputs = tuple(_tensor(symbol, reference, conversion) for reference in symbol.heads)
+    return SourceSummary(
+        framework="mxnet",
+        format=_format(files),
+        version=(("MXNet", symbol.version or "not told", "0.x to 1.9"),),
+        files=files.digests,
+        inputs=tuple(SourceTensor(given.name, given.shape, given.dtype) for given in inputs),
+        outputs=outputs,
+        layers=tuple(
+            _row(symbol, index, conversion, reasons.get(index, ""))
+            for index, node in enumerate(symbol.nodes)
+            if node.op != "null"
+        ),
+        candidates=(
+            tuple(given.name for given in inputs),
+            tuple(tensor.name for tensor in outputs),
+        ),
+        findings=tuple(findings),
+        parameters=sum(array.size for array in files.params.arrays.values()) if files.params else 0,
+        weights_bytes=sum(sizes),
+    )
+
+
+def _tried(
+    source: SourceModel, files: _Files, needed: set[int], findings: list[Finding]
+) -> tuple[list[NetworkInput], Conversion | None]:
+    """The inputs, and a conversion that went as far as it could where their sizes are known."""
+    try:
+        references = _references(files, (), needed, None)
+        options = source.options
+        sizes = options.input_size_list if options.inputs is None else None
+        inputs, notes = network_inputs(files.symbol, references, sizes, None)
+    except SourceModelError as error:
+        findings.append(
+            Finding("load-fails", "error", "parameters", error.what, error.cause, error.remedy)
+        )
+        return [], None
+    findings += notes
+    if files.params is None:
+        named = [g for g in inputs if not g.name.endswith(_WEIGHT_NAMES)]
+        return named, None
+    try:
+        _require_sizes(inputs)
+    except SourceModelError as error:
+        findings.append(
+            Finding("size-needed", "warning", "inputs", error.what, error.cause, error.remedy)
+        )
+        return inputs, None
+    conversion = Conversion(files.symbol, files.arrays, Emitter("look"), inputs)
+    conversion.run(needed, strict=False)
+    return inputs, conversion
+
+
+def _tensor(symbol: Symbol, reference: Reference, conversion: Conversion | None) -> SourceTensor:
+    shape = conversion.shape(reference) if conversion is not None else None
+    name = output_name(symbol, reference, 2 if reference[1] else 1)
+    return SourceTensor(name, shape, "float32")
+
+
+def _row(symbol: Symbol, index: int, conversion: Conversion | None, refused: str) -> SourceLayer:
+    node = symbol.nodes[index]
+    return SourceLayer(
+        name=node.name,
+        op=node.op,
+        inputs=tuple(output_name(symbol, reference) for reference in node.inputs),
+        outputs=(output_name(symbol, (index, 0)),),
+        attributes=tuple(node.attributes.items()),
+        shape=conversion.shape((index, 0)) if conversion is not None else None,
+        refused=refused,
+    )

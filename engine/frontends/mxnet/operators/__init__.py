@@ -1,0 +1,64 @@
+"""The operators of MXNet that are converted, and why others are not."""
+
+from __future__ import annotations
+
+from engine.frontends.mxnet.call import Converter
+from engine.frontends.mxnet.operators.arithmetic import ARITHMETIC
+from engine.frontends.mxnet.operators.neural import NEURAL
+from engine.frontends.mxnet.operators.recurrent import RECURRENT
+from engine.frontends.mxnet.operators.resizing import RESIZING
+from engine.frontends.mxnet.operators.shaping import SHAPING
+
+__all__ = ["CUT_HERE", "DATA_INPUTS", "OPERATORS", "WEIGHT_INPUTS"]
+
+OPERATORS: dict[str, Converter] = {**NEURAL, **ARITHMETIC, **SHAPING, **RESIZING, **RECURRENT}
+"""Operator -> the function that converts it."""
+
+_BOXES = "it makes boxes, which a program does behind the network"
+_ROIS = "it pools boxes that another part of the network makes"
+_DETECTION = f"{_BOXES}: class probabilities, locations and anchors are its inputs"
+CUT_HERE: dict[str, str] = {
+    "_contrib_MultiBoxDetection": _DETECTION,
+    "MultiBoxDetection": _DETECTION,
+    "_contrib_MultiBoxTarget": "only training needs it",
+    "_contrib_Proposal": _BOXES,
+    "_contrib_MultiProposal": _BOXES,
+    "_contrib_box_nms": _BOXES,
+    "_contrib_box_decode": _BOXES,
+    "ROIPooling": _ROIS,
+    "_contrib_ROIAlign": _ROIS,
+    "Custom": "it is a Python function of the program that made the network",
+}
+"""Operators that are refused with a word on why; the network can be cut before them."""
+
+DATA_INPUTS: dict[str, int] = dict.fromkeys(
+    (
+        "SoftmaxOutput",
+        "Softmax",
+        "LinearRegressionOutput",
+        "LogisticRegressionOutput",
+        "MAERegressionOutput",
+        "SVMOutput",
+    ),
+    1,
+)
+"""How many inputs an operator reads at inference, where the others are labels."""
+
+WEIGHT_INPUTS = frozenset(
+    {
+        "Convolution",
+        "Convolution_v1",
+        "Deconvolution",
+        "FullyConnected",
+        "BatchNorm",
+        "BatchNorm_v1",
+        "CuDNNBatchNorm",
+        "_contrib_SyncBatchNorm",
+        "InstanceNorm",
+        "LayerNorm",
+        "GroupNorm",
+        "LeakyReLU",
+        "Embedding",
+    }
+)
+"""Operators whose inputs behind the first are weights: what is missing there is no input."""
