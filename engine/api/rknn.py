@@ -186,14 +186,14 @@ class RKNN(Loading):
         if self.generation == 1 and self._config is None:
             values.update(quantized_method="layer", target_platform="rk1808")
         values.update(changes)
-        given = self._initial_values
+        given, operators = self._initial_values, self._operators
         return Pipeline(
             Recipe.from_values({k: v for k, v in values.items() if v is not None}, Path.cwd()),
             reporter=CallbackReporter(self._on_event),
             # what the classes of a script compute is in no key
-            cache=None if self._operators else StageCache(),
+            cache=None if operators else StageCache(),
             generation=self.generation,
-            operators=self._operators,
+            operators=None if operators is None else lambda: operators,
             initial_values=None
             if given is None
             else [None if v is None else np.asarray(v) for v in given],

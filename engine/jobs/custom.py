@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection
 from functools import lru_cache
 from importlib.abc import SourceLoader
-from importlib.util import module_from_spec, spec_from_loader
+from importlib.util import module_from_spec, spec_from_file_location
 from inspect import isclass
 from pathlib import Path
 from types import ModuleType
@@ -141,7 +141,7 @@ def _module(path: Path, digest: str, data: bytes) -> ModuleType:
         RecipeError: running it raised.
     """
     name = _PREFIX + hashlib.sha256(f"{path}\0{digest}".encode()).hexdigest()[:16]
-    spec = spec_from_loader(name, _Bytes(path, data), origin=str(path))
+    spec = spec_from_file_location(name, path, loader=_Bytes(path, data))
     if spec is None or spec.loader is None:
         raise RecipeError(f"{printable(str(path))} cannot be loaded as Python.")
     module = module_from_spec(spec)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.base.errors import EngineError
+from engine.base.errors import EngineError, RecipeError
 from engine.base.findings import Finding
 
 if TYPE_CHECKING:
@@ -130,7 +130,8 @@ def _take_load(view: dict[str, Any], pipeline: Pipeline, plain: Path | None) -> 
     try:
         loaded = pipeline.loaded
     except EngineError as error:
-        if not any(finding["severity"] == "error" for finding in findings):
+        known = any(finding["severity"] == "error" for finding in findings)
+        if not known or isinstance(error, RecipeError):
             view["findings"] = [_refused(pipeline.model_path, error).to_dict(), *findings]
         view["loaded"] = False
         return

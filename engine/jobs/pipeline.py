@@ -8,7 +8,7 @@ and the versions of this program and of the libraries that decide numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -62,8 +62,8 @@ class Pipeline(StageRunner):
         stages: that this run is going to ask for, to number them in the events.
         generation: of the vendor's API whose reading of ambiguous npy shapes holds (1 or 2).
         initial_values: constants for inputs, in the place of the files of ``input_initial_val``.
-        operators: custom operators: those that the recipe names, or that a script registered.
-            Only the former are in the keys of stages: others must not meet a cache.
+        operators: gives the custom operators: those that the recipe names, or that a script
+            registered. Only the former are in the keys of stages: others must not meet a cache.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class Pipeline(StageRunner):
         stages: Sequence[str] | None = None,
         generation: int = 2,
         initial_values: Sequence[np.ndarray | None] | None = None,
-        operators: CustomOperators | None = None,
+        operators: Callable[[], CustomOperators] | None = None,
     ) -> None:
         self.recipe = recipe
-        self.operators = operators
+        self._give_operators = operators
         self.generation = generation
         self._initial_values = initial_values
         super().__init__(
@@ -104,9 +104,22 @@ class Pipeline(StageRunner):
     # -- load ----------------------------------------------------------------------------------
 
     @cached_property
+    def operators(self) -> CustomOperators | None:
+        """The custom operators; their Python is run at the first question.
+
+        Raises:
+            RecipeError: nobody allowed it to run, or it does not run.
+        """
+        return None if self._give_operators is None else self._give_operators()
+
+    @cached_property
     def source(self) -> RecipeSource:
-        """The source model's files."""
-        return RecipeSource(self.recipe, self._initial_values, self.operators)
+        """The source model's files; a look at them does without operators that may not run."""
+        try:
+            operators = self.operators
+        except EngineError:
+            operators = None
+        return RecipeSource(self.recipe, self._initial_values, operators)
 
     @property
     def model_path(self) -> Path:
@@ -115,6 +128,8 @@ class Pipeline(StageRunner):
 
     @cached_property
     def _load_key(self) -> str:
+        # every stage asks for this key: none gives results of code that may not run
+        _ = self.operators
         given = self._initial_values
         arrays: list[str | None] | None = None
         if given is not None:

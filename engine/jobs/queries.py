@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import engine
-from engine.base.errors import GraphError, SourceModelError, UsageError
+from engine.base.errors import GraphError, RecipeError, SourceModelError, UsageError
 
 if TYPE_CHECKING:
     from engine.frontends.onnx import SourceLook
@@ -223,7 +223,7 @@ def _loaded_or_told(pipeline: Pipeline) -> Seen:
     if pipeline.loads_at_once:
         try:
             return pipeline.loaded.graph.graph
-        except SourceModelError:
+        except (RecipeError, SourceModelError):
             pass  # a model that cannot be loaded is shown too; its view says why not
     return ToldGraph.of_source(summary_of(pipeline.source.model))
 

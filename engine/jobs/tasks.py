@@ -15,7 +15,6 @@ from engine.base.events import ArtifactWritten, Reporter, StageFinished, StageSt
 from engine.base.files import atomic_write, output_errors, refuse_existing
 from engine.base.text import printable
 from engine.jobs.confirmed import allowed_code
-from engine.jobs.custom import operators_of
 from engine.jobs.queries import text_of, whole_of
 from engine.jobs.warm import KEPT, pipeline_of, recipe_of
 from engine.report import CONTAINER_NOTE
@@ -107,6 +106,8 @@ def _runnable(params: Mapping[str, Any], reporter: Reporter) -> tuple[Runnable, 
 
 def _operators_beside(params: Mapping[str, Any]) -> CustomOperators:
     """The custom operators that a request gives beside a container, which holds no code."""
+    from engine.jobs.custom import operators_of
+
     named = {name: params[name] for name in ("custom_ops", "op_packages") if params.get(name)}
     return operators_of(recipe_of({"recipe": named}), allowed=allowed_code())
 

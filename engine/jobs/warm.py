@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.base.errors import RecipeError, SourceModelError, UsageError
 from engine.base.events import Reporter
 from engine.jobs.cache import Memory, StageCache
 from engine.jobs.confirmed import allowed_code
-from engine.jobs.custom import operators_of
 from engine.jobs.pipeline import Pipeline
 from engine.jobs.results import LoadedModel
 from engine.options import OPTIONS
 from engine.recipe import Recipe
+
+if TYPE_CHECKING:
+    from engine.graph.ir.custom import CustomOperators
 
 __all__ = ["KEPT", "loaded_at_once", "pipeline_of", "recipe_of"]
 
@@ -51,8 +54,10 @@ def pipeline_of(
 ) -> Pipeline:
     """The pipeline of a recipe over the worker's caches.
 
+    Its stages raise RecipeError where the recipe names Python that nobody allowed to run.
+
     Raises:
-        RecipeError: the recipe names no model, or Python that nobody allowed to run.
+        RecipeError: the recipe names no model.
     """
     if recipe.source.model is None:
         raise RecipeError("The recipe names no model.", remedy="Set model to a model file.")
@@ -63,8 +68,17 @@ def pipeline_of(
         memory=KEPT,
         refresh=refresh,
         stages=stages,
-        operators=operators_of(recipe, allowed=allowed_code()),
+        operators=_operators_of(recipe),
     )
+
+
+def _operators_of(recipe: Recipe) -> Callable[[], CustomOperators] | None:
+    """What gives the custom operators that a recipe names, as the present request allows them."""
+    if not recipe.source.custom_ops and not recipe.source.op_packages:
+        return None  # nothing to import
+    from engine.jobs.custom import operators_of
+
+    return partial(operators_of, recipe, allowed=allowed_code())
 
 
 def loaded_at_once(pipeline: Pipeline) -> LoadedModel:

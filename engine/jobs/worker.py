@@ -53,6 +53,8 @@ QUERIES: dict[str, str] = {
     "layer": "engine.jobs.queries:layer",
     "ranges": "engine.jobs.tables:ranges",
     "validate": "engine.jobs.recipes:validate",
+    "code.files": "engine.jobs.code:files",
+    "code.confirm": "engine.jobs.code:confirm_file",
     "recipe.load": "engine.jobs.recipes:load",
     "recipe.save": "engine.jobs.recipes:save",
     "dataset.list": "engine.jobs.tables:samples",

@@ -95,6 +95,9 @@ class CustomOperators(Mapping[str, CustomOperator]):
     def __len__(self) -> int:
         return len(self._operators)
 
+    def __repr__(self) -> str:
+        return f"CustomOperators({', '.join(sorted(self._operators))})"
+
     def replaced(self, operator: CustomOperator) -> CustomOperators:
         """These operators with another one, in the place of any of its name."""
         kept = [known for known in self.values() if known.op_type != operator.op_type]
