@@ -262,21 +262,19 @@ def _dequantize(layer: Layer) -> None:
 
 def _fake_quant(layer: Layer) -> None:
     """FAKE_QUANT: the nudged range as Q/DQ (fake_quant.cc, ``NudgeQuantizationRange``)."""
-    bits, narrow = layer.int_option("bits"), layer.int_option("narrow_range")
+    bits = layer.int_option("bits")
     low, high = layer.float_option("min"), layer.float_option("max")
     if bits not in (8, 16) or not low < high or low > 0 or high < 0:
         raise layer.refusal(f"it has {bits} bits from {low} to {high}")
-    lowest, highest = float(narrow), float((1 << bits) - 1)
-    scale = np.float32((np.float32(high) - np.float32(low)) / np.float32(highest - lowest))
-    zero = float(np.clip(np.floor(lowest - low / float(scale) + 0.5), lowest, highest))
+    if layer.int_option("narrow_range"):
+        raise layer.refusal("its range is narrow, which TFLite's kernel does not compute")
+    highest = (1 << bits) - 1
+    scale = (np.float32(high) - np.float32(low)) / np.float32(highest)
+    zero = np.clip(np.floor(-low / float(scale) + 0.5), 0, highest)
     kind = "uint8" if bits == 8 else "uint16"
-    parameters = [layer.emit.scalar(float(scale)), layer.emit.constant(np.array(zero, kind))]
+    parameters = [layer.emit.scalar(float(scale)), layer.emit.constant(zero.astype(kind))]
     layout = layer.layout(0)
-    x = layer.real(0, layout)
-    if narrow:
-        bounds = [(edge - zero) * float(scale) for edge in (lowest, highest)]
-        x = layer.node("Clip", [x, *(layer.emit.scalar(bound) for bound in bounds)])
-    stored = layer.node("QuantizeLinear", [x, *parameters])
+    stored = layer.node("QuantizeLinear", [layer.real(0, layout), *parameters])
     layer.result("DequantizeLinear", [stored, *parameters], layer.input(0).shape, layout=layout)
     layer.converter.note(
         Finding(

@@ -1,0 +1,179 @@
+"""Single operators with quantized tensors; the tolerance is the largest difference in steps (LSB)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.frontends.tflite.tflite_models import Case, In, const, ints
+
+# Operators whose kernels in TFLite round otherwise than dequantize, compute, quantize does: the
+# largest difference seen, in steps of the output. All others are exact.
+LARGEST = {
+    ("", "ADD"): 1,
+    ("", "SUB"): 1,
+    ("", "SUM"): 1,
+    ("", "AVERAGE_POOL_2D"): 1,
+    ("", "LEAKY_RELU"): 1,
+    ("", "PRELU"): 1,
+    ("", "RELU6"): 1,
+    ("", "RESIZE_BILINEAR"): 1,
+    ("", "QUANTIZE"): 1,
+    ("", "HARD_SWISH"): 1,
+    ("", "SQUARED_DIFFERENCE"): 1,
+    ("", "BATCH_MATMUL"): 1,
+    ("uint8", "CONCATENATION"): 1,
+    ("int16", "CONV_2D"): 1,
+    ("int16", "DEPTHWISE_CONV_2D"): 1,
+    ("int16", "FULLY_CONNECTED"): 1,
+    ("int16", "MUL"): 1,
+    ("int16", "SOFTMAX"): 6,
+    ("int16", "LOGISTIC"): 1,
+    ("int16", "TANH"): 2,
+}
+VERSIONS = {
+    "ELU": 1, "HARD_SWISH": 1, "PRELU": 1, "RESHAPE": 1, "RESIZE_BILINEAR": 3, "TRANSPOSE_CONV": 3,
+}
+
+_RNG = np.random.default_rng(11)
+_POOL = {"padding": 0, "strideH": 2, "strideW": 2, "filterHeight": 2, "filterWidth": 2}
+_CONV = {"padding": 0, "strideH": 1, "strideW": 1}
+
+
+def _zero(kind: str, zero: int) -> int:
+    return zero + 128 if kind == "uint8" else 0 if kind == "int16" else zero
+
+
+# Round scales make exact ties, which kernels round by the last bit of their factor.
+_SCALE = 0.0518565
+
+
+def _q(kind: str, *shape: int, scale: float = _SCALE, zero: int = 3) -> In:
+    step = scale / 200 if kind == "int16" else scale
+    return In(shape, kind, scale=step, zero=_zero(kind, zero))
+
+
+def _weights(kind: str, shape: tuple[int, ...], axis: int, channels: bool) -> In:
+    if kind == "uint8":
+        data = _RNG.integers(0, 256, shape)
+        return const(data, "uint8", scale=0.0103713, zero=120)
+    data = _RNG.integers(-127, 128, shape)
+    scale = _RNG.uniform(0.004, 0.02, shape[axis]) if channels else 0.0103713
+    return const(data, "int8", scale=scale, zero=0, axis=axis)
+
+
+def _bias(x: In, w: In) -> In:
+    scale = np.atleast_1d(np.asarray(w.scale, np.float32)) * np.float32(x.scale)
+    count = w.shape[3] if w.shape[0] == 1 and len(w.shape) == 4 else w.shape[0]
+    kind = "int64" if x.dtype == "int16" else "int32"
+    return const(_RNG.integers(-2000, 2000, count), kind, scale=scale, zero=0)
+
+
+def _layer(op: str, kind: str, options: tuple[str, dict[str, Any]], channels: bool,
+           shape: tuple[int, ...], axis: int, note: str, out: float, rows: bool) -> Case:
+    x = _q(kind, 6, 16) if rows else _q(kind, 1, 9, 8, 4)
+    w = _weights(kind, shape, axis, channels)
+    return Case(op, [x, w, _bias(x, w)], options, [_q(kind, scale=out, zero=-5)],
+                LARGEST.get((kind, op), 0),
+                f"{kind}-{note}", version=5 if kind == "int16" else 3)
+
+
+def layers() -> list[Case]:
+    cases = []
+    for kind, channels in (("int8", True), ("int8", False), ("uint8", False), ("int16", True)):
+        note = "channel" if channels else "tensor"
+        for act in (0, 1, 3):
+            more = {"fusedActivationFunction": act}
+            label = f"{note}-a{act}"
+            cases += [
+                _layer("CONV_2D", kind, ("Conv2DOptions", {**_CONV, **more}), channels,
+                       (5, 3, 3, 4), 0, label, 0.103713, False),
+                _layer("DEPTHWISE_CONV_2D", kind,
+                       ("DepthwiseConv2DOptions", {**_CONV, **more, "depthMultiplier": 2}),
+                       channels, (1, 3, 3, 8), 3, label, 0.0622278, False),
+                _layer("FULLY_CONNECTED", kind, ("FullyConnectedOptions", more), channels,
+                       (5, 16), 0, label, 0.103713, True),
+            ]
+    return cases
+
+
+def simple() -> list[Case]:
+    cases = []
+    for kind in ("int8", "uint8", "int16"):
+        x = _q(kind, 2, 6, 8, 4)
+        other = _q(kind, 2, 6, 8, 4, scale=0.0321503, zero=-20)
+        same, wide = [_q(kind)], [_q(kind, scale=0.0933417, zero=10)]
+        reduce = ("ReducerOptions", {"keepDims": True})
+        unit = [_q(kind, scale=1 / 256, zero=-128)] if kind != "int16" else [
+            In(dtype=kind, scale=1 / 32768, zero=0)]
+        both = [_q(kind, scale=1 / 128, zero=0)] if kind != "int16" else unit
+        table: list[tuple[str, list[In | None], Any, list[In]]] = [
+            ("ADD", [x, other], ("AddOptions", {}), wide),
+            ("SUB", [x, other], ("SubOptions", {}), wide),
+            ("MUL", [x, other], ("MulOptions", {}), wide),
+            ("MAXIMUM", [x, _q(kind, 2, 6, 8, 4)], ("MaximumMinimumOptions", {}), same),
+            ("CONCATENATION", [x, _q(kind, 2, 6, 8, 4)], ("ConcatenationOptions", {"axis": 3}), same),
+            ("AVERAGE_POOL_2D", [x], ("Pool2DOptions", _POOL), same),
+            ("MAX_POOL_2D", [x], ("Pool2DOptions", _POOL), same),
+            ("MEAN", [x, ints(1, 2)], reduce, wide),
+            ("SUM", [x, ints(1, 2)], reduce, [_q(kind, scale=0.933417, zero=10)]),
+            ("REDUCE_MAX", [x, ints(1, 2)], reduce, same),
+            ("SOFTMAX", [x], ("SoftmaxOptions", {"beta": 1.0}), unit),
+            ("LOGISTIC", [x], None, unit),
+            ("TANH", [x], None, both),
+            ("RELU", [x], None, wide),
+            ("RELU6", [x], None, [_q(kind, scale=6 / 255, zero=-128)]),
+            ("LEAKY_RELU", [x], ("LeakyReluOptions", {"alpha": 0.1}), wide),
+            ("RESHAPE", [x, ints(2, -1)], ("ReshapeOptions", {"newShape": [2, -1]}), same),
+            ("PAD", [x, const([[0, 0], [1, 2], [0, 1], [0, 0]], "int32")], None, same),
+            ("TRANSPOSE", [x, ints(0, 3, 1, 2)], None, same),
+            ("RESIZE_NEAREST_NEIGHBOR", [x, ints(9, 11)], ("ResizeNearestNeighborOptions", {}), same),
+            ("RESIZE_BILINEAR", [x, ints(12, 16)],
+             ("ResizeBilinearOptions", {"halfPixelCenters": True}), same),
+            ("STRIDED_SLICE", [x, ints(0, 1, 0, 0), ints(2, 5, 8, 4), ints(1, 2, 1, 1)],
+             ("StridedSliceOptions", {}), same),
+            ("QUANTIZE", [x], ("QuantizeOptions", {}), wide),
+            ("DEQUANTIZE", [x], ("DequantizeOptions", {}), [In()]),
+        ]
+        if kind != "int16":
+            table += [
+                ("HARD_SWISH", [x], None, wide),
+                ("PRELU", [x, const(_RNG.integers(0, 100, (1, 1, 4)), kind, scale=0.01)],
+                 None, wide),
+                ("ARG_MAX", [x, ints(3)], ("ArgMaxOptions", {"outputType": 2}), [In(dtype="int32")]),
+                ("DEPTH_TO_SPACE", [x], ("DepthToSpaceOptions", {"blockSize": 2}), same),
+            ]
+        if kind == "uint8":
+            table.append(
+                ("CONCATENATION", [x, other], ("ConcatenationOptions", {"axis": 3}), wide)
+            )
+        else:
+            table.append(
+                ("BATCH_MATMUL", [_q(kind, 2, 3, 8), _q(kind, 2, 8, 5)], ("BatchMatMulOptions", {}),
+                 [_q(kind, scale=0.311139)])
+            )
+        if kind == "int8":
+            table += [
+                ("ABS", [x], None, wide),
+                ("RSQRT", [_q(kind, 4, 9, zero=-128)], None, [_q(kind, scale=0.0207426, zero=-128)]),
+                ("GELU", [x], ("GeluOptions", {}), wide),
+                ("ELU", [x], None, wide),
+                ("LOG_SOFTMAX", [_q(kind, 4, 9)], None, [In(dtype=kind, scale=16 / 256, zero=127)]),
+                ("L2_NORMALIZATION", [x], ("L2NormOptions", {}), both),
+                ("SQUARED_DIFFERENCE", [x, other], None, wide),
+                ("EXP", [x], None, wide),
+                ("TRANSPOSE_CONV", [], None, wide),
+            ]
+        for position, (op, inputs, options, outputs) in enumerate(table):
+            if op == "TRANSPOSE_CONV":
+                w = _weights(kind, (5, 3, 3, 4), 0, True)
+                inputs = [ints(2, 12, 16, 5), w, x, _bias(x, w)]  # noqa: PLW2901
+                options = ("TransposeConvOptions", {"padding": 0, "strideH": 2, "strideW": 2})  # noqa: PLW2901
+            steps = LARGEST.get((kind, op), LARGEST.get(("", op), 0))
+            note, version = f"{kind}-{position}", VERSIONS.get(op, 2)
+            cases.append(Case(op, list(inputs), options, outputs, steps, note, version))
+    return cases
+
+
+CASES = [*layers(), *simple()]

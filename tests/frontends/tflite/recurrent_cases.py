@@ -1,0 +1,158 @@
+"""Recurrent layers: every kind of cell that TFLite's kernels know."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.frontends.tflite.tflite_models import Case, In, const
+
+_RNG = np.random.default_rng(23)
+_UNITS, _FEATURES, _BATCH, _STEPS = 5, 4, 2, 6
+
+
+def _w(*shape: int, size: float = 0.5) -> In:
+    return const(_RNG.normal(size=shape).astype(np.float32) * size)
+
+
+def _state(width: int) -> In:
+    return In((_BATCH, width), variable=True)
+
+
+def _cell(
+    *,
+    coupled: bool = False,
+    peephole: bool = False,
+    projection: int = 0,
+    size: float = 0.5,
+) -> list[In | None]:
+    """Inputs 1 to 17: weights, recurrent weights, peepholes, biases, projection."""
+    out = projection or _UNITS
+    first = None if coupled else 0
+    kernel = [None if first is None and i == 0 else _w(_UNITS, _FEATURES, size=size) for i in range(4)]
+    recurrent = [None if first is None and i == 0 else _w(_UNITS, out) for i in range(4)]
+    seen = [_w(_UNITS) if peephole and not (coupled and i == 0) else None for i in range(3)]
+    bias = [None if coupled and i == 0 else _w(_UNITS) for i in range(4)]
+    more = [_w(projection, _UNITS), _w(projection)] if projection else [None, None]
+    return [*kernel, *recurrent, *seen, *bias, *more]
+
+
+def _lstm(note: str, *, major: bool = False, clip: float = 0.0, projection_clip: float = 0.0,
+          norm: bool = False, **cell: object) -> Case:
+    x = In((_STEPS, _BATCH, _FEATURES) if major else (_BATCH, _STEPS, _FEATURES))
+    width = int(cell.get("projection", 0) or _UNITS)  # type: ignore[call-overload]
+    coefficients: list[In | None] = [_w(_UNITS) if norm else None for _ in range(4)]
+    if norm and cell.get("coupled"):
+        coefficients[0] = None
+    return Case(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        [x, *_cell(**cell), _state(width), _state(_UNITS), *coefficients],  # type: ignore[arg-type]
+        (
+            "UnidirectionalSequenceLSTMOptions",
+            {
+                "fusedActivationFunction": 4,
+                "cellClip": clip,
+                "projClip": projection_clip,
+                "timeMajor": major,
+            },
+        ),
+        note=note,
+    )
+
+
+def _both(note: str, *, merge: bool, major: bool = True, clip: float = 0.0) -> Case:
+    x = In((_STEPS, _BATCH, _FEATURES) if major else (_BATCH, _STEPS, _FEATURES))
+    states = [_state(_UNITS) for _ in range(4)]
+    return Case(
+        "BIDIRECTIONAL_SEQUENCE_LSTM",
+        [x, *_cell(), *_cell(peephole=True), *states, *[None] * 9],
+        (
+            "BidirectionalSequenceLSTMOptions",
+            {
+                "fusedActivationFunction": 4,
+                "cellClip": clip,
+                "timeMajor": major,
+                "mergeOutputs": merge,
+            },
+        ),
+        [In()] if merge else [In(), In()],
+        note=note,
+    )
+
+
+def _rnn_weights() -> list[In | None]:
+    return [_w(_UNITS, _FEATURES), _w(_UNITS, _UNITS), _w(_UNITS)]
+
+
+CASES = [
+    _lstm("plain"),
+    _lstm("time-major", major=True),
+    _lstm("clip-idle", clip=10.0),
+    _lstm("clip-acts", clip=0.3, size=2.0),
+    _lstm("coupled", coupled=True),
+    _lstm("peephole", peephole=True),
+    _lstm("coupled-peephole", coupled=True, peephole=True),
+    _lstm("projection", projection=3, projection_clip=0.2),
+    _lstm("norm", norm=True),
+    _lstm("norm-coupled-peephole-projection", norm=True, coupled=True, peephole=True, projection=3),
+    _both("apart", merge=False),
+    _both("merged", merge=True),
+    # merged and batch-major is left out: TFLite's kernel writes its second batch wrongly
+    _both("batch-major-clip", merge=False, major=False, clip=0.3),
+    Case(
+        "LSTM",
+        [In((_BATCH, _FEATURES)), *_cell(), _state(_UNITS), _state(_UNITS)],
+        ("LSTMOptions", {"fusedActivationFunction": 4, "kernelType": 0}),
+        note="full",
+    ),
+    Case(
+        "LSTM",
+        [
+            In((_BATCH, _FEATURES)),
+            In((_BATCH, _UNITS)),
+            _w(4 * _UNITS, _FEATURES + _UNITS),
+            _w(4 * _UNITS),
+            In((_BATCH, _UNITS)),
+        ],
+        ("LSTMOptions", {"fusedActivationFunction": 4, "kernelType": 1}),
+        [In(), In(), In(), In()],
+        note="basic",
+        version=2,
+        given=2,
+    ),
+    Case(
+        "UNIDIRECTIONAL_SEQUENCE_RNN",
+        [In((_BATCH, _STEPS, _FEATURES)), *_rnn_weights(), _state(_UNITS)],
+        ("SequenceRNNOptions", {"fusedActivationFunction": 4, "timeMajor": False}),
+    ),
+    Case(
+        "UNIDIRECTIONAL_SEQUENCE_RNN",
+        [In((_STEPS, _BATCH, _FEATURES)), *_rnn_weights(), _state(_UNITS)],
+        ("SequenceRNNOptions", {"fusedActivationFunction": 1, "timeMajor": True}),
+        note="relu-major",
+    ),
+    Case(
+        "BIDIRECTIONAL_SEQUENCE_RNN",
+        [
+            In((_STEPS, _BATCH, _FEATURES)),
+            *_rnn_weights(),
+            _state(_UNITS),
+            *_rnn_weights(),
+            _state(_UNITS),
+            *[None] * 3,
+        ],
+        (
+            "BidirectionalSequenceRNNOptions",
+            {"fusedActivationFunction": 4, "timeMajor": True, "mergeOutputs": True},
+        ),
+    ),
+    Case(
+        "RNN",
+        [In((_BATCH, _FEATURES)), *_rnn_weights(), _state(_UNITS)],
+        ("RNNOptions", {"fusedActivationFunction": 4}),
+    ),
+    Case(
+        "SVDF",
+        [In((_BATCH, _FEATURES)), _w(6, _FEATURES), _w(6, 7), _w(3), _state(7 * 6)],
+        ("SVDFOptions", {"rank": 2, "fusedActivationFunction": 1}),
+    ),
+]

@@ -1,0 +1,293 @@
+"""Weights of other types, control flow, composites, and files that must be refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from tests.frontends.tflite.tflite_models import (
+    Case,
+    In,
+    Writer,
+    const,
+    ints,
+    interpret,
+    largest_difference,
+    load_bytes,
+    number,
+    run,
+)
+
+_RNG = np.random.default_rng(31)
+_CONV = {"padding": 0, "strideH": 1, "strideW": 1}
+
+
+def _int8(*shape: int, axis: int = 0, channels: bool = True) -> In:
+    scale = _RNG.uniform(0.005, 0.01, shape[axis]) if channels else 0.0077
+    return const(_RNG.integers(-127, 128, shape), "int8", scale=scale, axis=axis)
+
+
+_HYBRID = [
+    Case(
+        "FULLY_CONNECTED",
+        [In((3, 16)), _int8(5, 16, channels=False), const(np.zeros(5))],
+        ("FullyConnectedOptions", {"asymmetricQuantizeInputs": True}),
+        note="fc",
+        version=9,
+    ),
+    Case(
+        "CONV_2D",
+        [In((1, 6, 6, 4)), _int8(5, 3, 3, 4), const(np.zeros(5))],
+        ("Conv2DOptions", _CONV),
+        note="conv",
+        version=5,
+    ),
+    Case(
+        "DEPTHWISE_CONV_2D",
+        [In((1, 6, 6, 4)), _int8(1, 3, 3, 4, axis=3), const(np.zeros(4))],
+        ("DepthwiseConv2DOptions", {**_CONV, "depthMultiplier": 1}),
+        note="depthwise",
+        version=6,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", _HYBRID, ids=lambda case: case.note)
+def test_int8_weights_with_float_inputs_are_dequantized(case: Case, tmp_path: Path) -> None:
+    # TFLite quantizes the inputs on the fly, which is what the difference is: a step of the input
+    # is 4 / 255, its rounding half of that, over at most 36 products of weights up to 1.27
+    assert largest_difference(case, tmp_path) <= 0.06
+
+
+def test_int4_weights_are_unpacked(tmp_path: Path) -> None:
+    weights = _RNG.integers(-7, 8, (5, 16)).astype(np.int8)
+    packed = ((weights.reshape(-1, 2)[:, 1] & 15) << 4 | (weights.reshape(-1, 2)[:, 0] & 15)).astype(
+        np.uint8
+    )
+    given = In((5, 16), "int4", scale=_RNG.uniform(0.05, 0.1, 5), raw=packed.tobytes())
+    x = In((3, 16), "int8", scale=0.0518565, zero=3)
+    bias = const(
+        _RNG.integers(-99, 99, 5), "int32", scale=np.float32(x.scale) * np.float32(given.scale)
+    )
+    options = ("FullyConnectedOptions", {})
+    out = [In(dtype="int8", scale=0.103713, zero=-5)]
+    case = Case("FULLY_CONNECTED", [x, given, bias], options, out, 0, version=10)
+    assert largest_difference(case, tmp_path) == 0
+
+
+def _chain(*, half: bool) -> tuple[bytes, dict[str, np.ndarray]]:
+    """Weights of 16-bit floats, or sparse ones, in front of a fully connected layer."""
+    writer = Writer()
+    weights = _RNG.normal(size=(4, 6)).astype(np.float32)
+    x = writer.tensor(In((2, 6)), "x")
+    dense = writer.tensor(In((4, 6)), "weights")
+    if half:
+        stored = writer.tensor(const(weights, "float16"), "half")
+        writer.op("DEQUANTIZE", [stored], [dense], ("DequantizeOptions", {}), 3)
+    else:
+        from ai_edge_litert import schema_py_generated as schema
+
+        weights[_RNG.random(weights.shape) < 0.6] = 0
+        rows = [np.flatnonzero(row) for row in weights]
+        values = np.concatenate([row[row != 0] for row in weights])
+        stored = writer.tensor(In((4, 6), raw=values.tobytes()), "sparse")
+        sparsity = schema.SparsityParametersT()
+        sparsity.traversalOrder, sparsity.blockMap = [0, 1], []
+        outer, inner = schema.DimensionMetadataT(), schema.DimensionMetadataT()
+        outer.format, outer.denseSize = schema.DimensionType.DENSE, 4
+        inner.format = schema.DimensionType.SPARSE_CSR
+        segments, indices = schema.Int32VectorT(), schema.Int32VectorT()
+        segments.values = [0, *np.cumsum([len(row) for row in rows]).tolist()]
+        indices.values = np.concatenate(rows).tolist()
+        inner.arraySegmentsType = inner.arrayIndicesType = schema.SparseIndexVector.Int32Vector
+        inner.arraySegments, inner.arrayIndices = segments, indices
+        sparsity.dimMetadata = [outer, inner]
+        writer.graph.tensors[stored].sparsity = sparsity
+        writer.op("DENSIFY", [stored], [dense], ("DensifyOptions", {}))
+    y = writer.tensor(In((2, 4)), "y")
+    writer.op("FULLY_CONNECTED", [x, dense, -1], [y], ("FullyConnectedOptions", {}))
+    writer.ends([x], [y])
+    return writer.data(), {"x": _RNG.normal(size=(2, 6)).astype(np.float32)}
+
+
+@pytest.mark.parametrize("half", [True, False], ids=["float16", "sparse"])
+def test_weights_stored_in_other_ways(half: bool, tmp_path: Path) -> None:
+    data, feeds = _chain(half=half)
+    (expected,) = interpret(data, feeds)
+    (got,) = run(load_bytes(data, tmp_path), feeds)
+    assert np.abs(got - expected).max() <= 1e-5
+
+
+def test_a_bias_with_the_axis_of_its_weights(tmp_path: Path) -> None:
+    # older converters wrote the channel axis of the weights, 3, at one-dimensional biases
+    writer = Writer()
+    x = writer.tensor(In((1, 4, 4, 2), "int8", scale=0.05, zero=1), "x")
+    w = _int8(3, 1, 1, 2)
+    scale = np.float32(0.05) * np.asarray(w.scale, np.float32)
+    bias = const([5, -7, 9], "int32", scale=scale, axis=3)
+    y = In((1, 4, 4, 3), "int8", scale=0.0517, zero=0)
+    numbers = [x, writer.tensor(w), writer.tensor(bias), writer.tensor(y, "y")]
+    writer.op("CONV_2D", numbers[:3], numbers[3:], ("Conv2DOptions", _CONV), 3)
+    writer.ends([x], numbers[3:])
+    odd = writer.data()
+    writer.graph.tensors[numbers[2]].quantization.quantizedDimension = 0
+    feeds = {"x": _RNG.integers(-128, 128, (1, 4, 4, 2)).astype(np.int8)}
+    (expected,) = interpret(writer.data(), feeds)
+    (got,) = run(load_bytes(odd, tmp_path), feeds)
+    assert np.array_equal(got, expected)
+
+
+# -------------------------------------------------------------------------------- control flow
+
+
+def _counter(limit: int) -> tuple[bytes, dict[str, np.ndarray]]:
+    """``while i < limit: x = x * 2 + i``, with a counter that is a constant."""
+    writer = Writer()
+    start = writer.tensor(number(0, "int32"), "start")
+    x = writer.tensor(In((2, 3)), "x")
+    count, y = writer.tensor(In((), "int32"), "count"), writer.tensor(In((2, 3)), "y")
+    options = {"condSubgraphIndex": 1, "bodySubgraphIndex": 2}
+    writer.op("WHILE", [start, x], [count, y], ("WhileOptions", options))
+    writer.ends([x], [y])
+    writer.subgraph()
+    i, kept = writer.tensor(In((), "int32"), "i"), writer.tensor(In((2, 3)), "kept")
+    bound, less = writer.tensor(number(limit, "int32")), writer.tensor(In((), "bool"))
+    writer.op("LESS", [i, bound], [less])
+    writer.ends([i, kept], [less])
+    writer.subgraph()
+    i, inner = writer.tensor(In((), "int32"), "i"), writer.tensor(In((2, 3)), "inner")
+    one, following = writer.tensor(number(1, "int32")), writer.tensor(In((), "int32"))
+    writer.op("ADD", [i, one], [following], ("AddOptions", {}))
+    real, double = writer.tensor(In(())), writer.tensor(In((2, 3)))
+    writer.op("CAST", [i], [real], ("CastOptions", {"inDataType": 2}))
+    two, result = writer.tensor(number(2.0)), writer.tensor(In((2, 3)))
+    writer.op("MUL", [inner, two], [double], ("MulOptions", {}))
+    writer.op("ADD", [double, real], [result], ("AddOptions", {}))
+    writer.ends([i, inner], [following, result])
+    return writer.data(), {"x": _RNG.normal(size=(2, 3)).astype(np.float32)}
+
+
+@pytest.mark.parametrize("rounds", [0, 4])
+def test_a_loop_over_a_constant_counter_is_unrolled(rounds: int, tmp_path: Path) -> None:
+    data, feeds = _counter(rounds)
+    (expected,) = interpret(data, feeds)
+    (got,) = run(load_bytes(data, tmp_path), feeds)
+    assert np.allclose(got, expected, atol=1e-5)
+
+
+def _branch(*, constant: bool) -> bytes:
+    writer = Writer()
+    flag = const(np.array(True), "bool") if constant else In((), "bool")
+    condition, x = writer.tensor(flag, "flag"), writer.tensor(In((2, 3)), "x")
+    y = writer.tensor(In((2, 3)), "y")
+    options = ("IfOptions", {"thenSubgraphIndex": 1, "elseSubgraphIndex": 2})
+    writer.op("IF", [condition, x], [y], options)
+    writer.ends([x] if constant else [condition, x], [y])
+    for op in ("EXP", "NEG"):
+        writer.subgraph()
+        inner, result = writer.tensor(In((2, 3)), "x"), writer.tensor(In((2, 3)), "y")
+        writer.op(op, [inner], [result])
+        writer.ends([inner], [result])
+    return writer.data()
+
+
+def test_a_constant_branch_is_taken(tmp_path: Path) -> None:
+    feeds = {"x": _RNG.normal(size=(2, 3)).astype(np.float32)}
+    (expected,) = interpret(_branch(constant=True), feeds)
+    (got,) = run(load_bytes(_branch(constant=True), tmp_path), feeds)
+    assert np.allclose(got, expected)
+
+
+def test_a_branch_on_data_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedOperatorError, match=r"'y' is the operator IF.*on the data"):
+        load_bytes(_branch(constant=False), tmp_path)
+
+
+def test_a_composite_is_what_its_graph_says(tmp_path: Path) -> None:
+    writer = Writer()
+    x, y = writer.tensor(In((2, 3)), "x"), writer.tensor(In((2, 3)), "y")
+    options = {
+        "name": "odml.twice",
+        "decompositionSubgraphIndex": 1,
+        "compositeAttributes": [0],
+    }
+    writer.op("STABLEHLO_COMPOSITE", [x], [y], ("StableHLOCompositeOptions", options))
+    writer.ends([x], [y])
+    writer.subgraph()
+    inner, result = writer.tensor(In((2, 3)), "in"), writer.tensor(In((2, 3)), "out")
+    writer.op("ADD", [inner, inner], [result], ("AddOptions", {}))
+    writer.ends([inner], [result])
+    feeds = {"x": _RNG.normal(size=(2, 3)).astype(np.float32)}
+    (expected,) = interpret(writer.data(), feeds)
+    (got,) = run(load_bytes(writer.data(), tmp_path), feeds)
+    assert np.array_equal(got, expected)
+
+
+# ------------------------------------------------------------------------- arithmetic of shapes
+
+
+def test_shapes_are_computed_while_the_model_is_read(tmp_path: Path) -> None:
+    writer = Writer()
+    x = writer.tensor(In((2, 3, 4)), "x")
+    shape, first = writer.tensor(In((3,), "int32")), writer.tensor(In((), "int32"))
+    writer.op("SHAPE", [x], [shape], ("ShapeOptions", {"outType": 2}))
+    bounds = [writer.tensor(ints(n)) for n in (0, 1, 1)]
+    writer.op("STRIDED_SLICE", [shape, *bounds], [first], ("StridedSliceOptions", {"shrinkAxisMask": 1}))
+    rest = writer.tensor(number(-1, "int32"))
+    packed, y = writer.tensor(In((2,), "int32")), writer.tensor(In((2, 12)), "y")
+    writer.op("PACK", [first, rest], [packed], ("PackOptions", {"valuesCount": 2}))
+    writer.op("RESHAPE", [x, packed], [y], ("ReshapeOptions", {}))
+    writer.ends([x], [y])
+    loaded = load_bytes(writer.data(), tmp_path, input_size_list=((5, 3, 4),))
+    assert [node.op_type for node in loaded.graph.nodes] == ["Reshape"]
+    assert loaded.graph.outputs[0].shape == (5, 12)
+
+
+# ------------------------------------------------------------------------------------- refusals
+
+
+def _one(op: str, count: int = 1, **kinds: Any) -> bytes:
+    writer = Writer()
+    inputs = [writer.tensor(In((2, 4), **kinds), f"in{i}") for i in range(count)]
+    middle = writer.tensor(In((2, 4)), "middle")
+    writer.op("NEG", inputs[:1], [middle])
+    y = writer.tensor(In((2, 4)), "boxes")
+    writer.op(op, [middle, *inputs[1:]], [y])
+    writer.ends(inputs, [y])
+    return writer.data()
+
+
+@pytest.mark.parametrize(
+    "op",
+    ["TFLite_Detection_PostProcess", "FlexErf", "UNIQUE", "NON_MAX_SUPPRESSION_V5", "RFFT2D",
+     "HASHTABLE_FIND", "READ_VARIABLE", "STABLEHLO_GATHER", "RANDOM_UNIFORM", "WHERE"],
+)
+def test_an_operator_is_refused_by_name_with_where_to_cut(op: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        load_bytes(_one(op), tmp_path)
+    assert op in caught.value.what
+    assert "'boxes'" in caught.value.what
+    assert "outputs: ['middle']" in caught.value.remedy
+    loaded = load_bytes(_one(op), tmp_path, outputs=("middle",))
+    assert [node.op_type for node in loaded.graph.nodes] == ["Neg"]
+
+
+def test_quantization_in_blocks_is_refused(tmp_path: Path) -> None:
+    from ai_edge_litert import schema_py_generated as schema
+
+    writer = Writer()
+    x = writer.tensor(In((2, 4), "int8", scale=0.1), "x")
+    y = writer.tensor(In((2, 4), "int8", scale=0.1), "y")
+    quant = writer.graph.tensors[x].quantization
+    quant.detailsType = schema.QuantizationDetails.CustomQuantization
+    quant.details = schema.CustomQuantizationT()
+    quant.details.custom = [1, 2, 3]
+    writer.op("RELU", [x], [y])
+    writer.ends([x], [y])
+    with pytest.raises(SourceModelError, match="scheme of its own"):
+        load_bytes(writer.data(), tmp_path)
+
