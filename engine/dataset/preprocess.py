@@ -96,6 +96,7 @@ class Preprocess:
             resize_filter=self.resize_filter,
             resize_fit=self.resize_fit,
             generation=self.generation,
+            quant=spec.quant,
         )
 
 
@@ -109,6 +110,9 @@ class InputPlan:
         channels: their number; of other inputs the size of axis 1.
         mean, std: one value per channel; None where all are 0 (or 1): nothing is computed then.
         swap: whether pictures become BGR.
+        quant: (scale, zero point) of an 8-bit input that stands for real values: pixels and float
+            arrays are quantized with it, after mean and std; arrays of the input's own type are
+            taken as they are.
     """
 
     name: str
@@ -122,6 +126,7 @@ class InputPlan:
     resize_filter: str
     resize_fit: str
     generation: int
+    quant: tuple[float, int] | None = None
 
     @property
     def takes_pictures(self) -> bool:
@@ -189,7 +194,8 @@ class InputPlan:
 
         Computes ``(float32(p) - float32(mean)) / float32(std)``; a batch above 1 repeats it.
         """
-        if self.mean is None and self.std is None and self.dtype == str(pixels.dtype):
+        plain = self.mean is None and self.std is None and self.quant is None
+        if plain and self.dtype == str(pixels.dtype):
             scaled = pixels
         else:
             scaled = pixels.astype(np.float32)
@@ -197,6 +203,7 @@ class InputPlan:
                 scaled -= np.asarray(self.mean, dtype=np.float32)
             if self.std is not None:
                 scaled /= np.asarray(self.std, dtype=np.float32)
+            scaled = self._quantized(scaled)
         if self.layout == "NCHW":
             scaled = scaled.transpose(2, 0, 1)
         batch = np.broadcast_to(scaled, self.shape)
@@ -214,7 +221,8 @@ class InputPlan:
                 cause="Whatever wrote the file divided by zero or overflowed.",
                 remedy="Write finite numbers.",
             )
-        if self.mean is None and self.std is None:
+        own = self.quant is None or str(array.dtype) == self.dtype
+        if self.mean is None and self.std is None and own:
             return self._cast(np.ascontiguousarray(array))
         axis = 3 if self.layout == "NHWC" else min(1, array.ndim - 1)
         shape = [1] * array.ndim
@@ -225,7 +233,17 @@ class InputPlan:
             scaled -= np.asarray(self.mean, dtype=np.float32).reshape(shape)
         if self.std is not None:
             scaled /= np.asarray(self.std, dtype=np.float32).reshape(shape)
-        return self._cast(scaled)
+        return self._cast(self._quantized(scaled))
+
+    def _quantized(self, values: np.ndarray) -> np.ndarray:
+        """Real values as the integers of a quantized input, rounded half to even, saturated."""
+        if self.quant is None:
+            return values
+        scale, zero_point = self.quant
+        limits = np.iinfo(np.dtype(self.dtype))
+        steps = np.rint(values / np.float32(scale)) + zero_point
+        whole: np.ndarray = np.clip(steps, limits.min, limits.max).astype(self.dtype)
+        return whole
 
     def _cast(self, array: np.ndarray) -> np.ndarray:
         dtype = np.dtype(self.dtype)

@@ -2,6 +2,7 @@
 
 from engine.quantize.calibrate import Observation, Observations, calibrate
 from engine.quantize.operators import LAYOUT, WEIGHTED, Role, reason_for, role_of
+from engine.quantize.plan import is_quantized_source
 from engine.quantize.qdq import GUARD, REASON
 from engine.quantize.quantize import ALGORITHMS, DTYPES, GRANULARITIES, Quantized, quantize
 from engine.quantize.vendor import lower_for_vendor
@@ -19,6 +20,7 @@ __all__ = [
     "Quantized",
     "Role",
     "calibrate",
+    "is_quantized_source",
     "lower_for_vendor",
     "quantize",
     "reason_for",

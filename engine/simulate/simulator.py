@@ -10,6 +10,7 @@ import numpy as np
 from engine.base.findings import Finding
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, TensorSpec
+from engine.quantize import is_quantized_source
 from engine.simulate.selfcheck import check_saturation
 
 __all__ = ["Simulator"]
@@ -21,6 +22,14 @@ FLOAT_NOTE = Finding(
     what="The build is not quantized: it is simulated in float32.",
     cause="The NPU would compute in float16, whose rounding is not simulated yet.",
     remedy="Expect small differences on a board.",
+)
+
+OWN_NOTE = Finding(
+    code="source-quantization-simulated",
+    severity="info",
+    where="simulator",
+    what="The model's own quantization is simulated; nothing was quantized here.",
+    cause="It was quantized, or trained with quantization, by the tool that wrote it.",
 )
 
 
@@ -75,7 +84,7 @@ class Simulator:
     def findings(self) -> tuple[Finding, ...]:
         """What limits the simulation on this machine; checked once a process."""
         if not self._quantized:
-            return (FLOAT_NOTE,)
+            return (OWN_NOTE if is_quantized_source(self._graph) else FLOAT_NOTE,)
         found = check_saturation()
         return () if found is None else (found,)
 

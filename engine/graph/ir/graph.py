@@ -19,7 +19,7 @@ from engine.base.errors import GraphError
 from engine.base.text import did_you_mean, printable
 from engine.graph.ir.custom import CustomOperators, attach, operators_of
 from engine.graph.ir.naming import name_everything
-from engine.graph.ir.spec import TensorSpec, constant_of, spec_of
+from engine.graph.ir.spec import TensorSpec, constant_of, input_spec, spec_of
 
 __all__ = ["Graph", "no_collection", "parse_proto"]
 
@@ -161,7 +161,7 @@ class Graph:
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The graph's inputs in order."""
-        return tuple(spec_of(value) for value in self.model.graph.inputs)
+        return tuple(input_spec(value) for value in self.model.graph.inputs)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.base.text import shape_text
 
-__all__ = ["TensorSpec", "constant_of", "dtype_name", "shape_of", "spec_of"]
+__all__ = ["TensorSpec", "constant_of", "dtype_name", "input_spec", "shape_of", "spec_of"]
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,15 @@ class TensorSpec:
             the shape ``(-1,)`` and ``rank_known`` false.
         dtype: numpy's name (``float32``, ``int8``); ``ml_dtypes``' for types that numpy lacks
             (``int4``, ``bfloat16``); ``unknown`` before shape inference.
+        quant: (scale, zero point) of an 8-bit graph input whose values stand for real ones, as
+            models that were quantized elsewhere have; else None.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     rank_known: bool = True
+    quant: tuple[float, int] | None = None
 
     @property
     def size(self) -> int | None:
@@ -83,6 +86,38 @@ def spec_of(value: ir.Value) -> TensorSpec:
         shape = shape if shape is not None else value.const_value.shape
         dtype = dtype if dtype is not None else value.const_value.dtype
     return TensorSpec(value.name or "", shape_of(shape), dtype_name(dtype), shape is not None)
+
+
+_CARRIERS = frozenset({"Transpose", "Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten"})
+_MAX_CARRIERS = 8
+
+
+def input_spec(value: ir.Value) -> TensorSpec:
+    """:func:`spec_of` a graph input, with the parameters that dequantize it where it has some."""
+    spec = spec_of(value)
+    if spec.dtype not in ("int8", "uint8"):
+        return spec
+    for _ in range(_MAX_CARRIERS):
+        readers = value.consumers()
+        if len(readers) != 1:
+            break
+        reader = readers[0]
+        if reader.op_type == "DequantizeLinear" and reader.domain == "":
+            return replace(spec, quant=_parameters(reader))
+        if reader.op_type not in _CARRIERS:
+            break
+        value = reader.outputs[0]
+    return spec
+
+
+def _parameters(node: ir.Node) -> tuple[float, int] | None:
+    """(scale, zero point) of a DequantizeLinear with one of each."""
+    scale = constant_of(node.inputs[1])
+    zero = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
+    if scale is None or scale.size != 1 or (zero is None and len(node.inputs) > 2):
+        return None
+    point = 0 if zero is None else int(zero.numpy().reshape(-1)[0])
+    return float(scale.numpy().reshape(-1)[0]), point
 
 
 def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:
