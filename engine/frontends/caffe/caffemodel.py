@@ -19,7 +19,7 @@ from engine.base.text import printable
 __all__ = ["Blob", "StoredLayer", "StoredNet", "read_caffemodel"]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_MAX_FIELDS = 1_000_000
+_MAX_FIELDS = 300_000
 _MAX_AXES = 32  # kMaxBlobAxes of caffe/blob.hpp
 _NET_LAYER, _NET_V1_LAYER, _NET_V0_INPUT = 100, 2, 3
 
@@ -59,7 +59,7 @@ class _Reader:
     """Bounds shared by all messages of one file."""
 
     source: str
-    left: int = field(default=_MAX_FIELDS)
+    left: int = field(default_factory=lambda: _MAX_FIELDS)
 
     def fault(self, what: str) -> SourceModelError:
         return SourceModelError(

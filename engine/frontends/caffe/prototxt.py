@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from engine.base.errors import SourceModelError
 from engine.base.text import printable
@@ -18,11 +19,10 @@ __all__ = ["MAX_BYTES", "Message", "Scalar", "parse"]
 
 MAX_BYTES = 32 << 20
 _MAX_DEPTH = 40
-_MAX_FIELDS = 500_000
+_MAX_FIELDS = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(NamedTuple):
     """A number, word or text as the file has it, and the line where it stands."""
 
     text: str
@@ -57,8 +57,7 @@ _CLOSING = {"{": "}", "<": ">"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(NamedTuple):
     kind: str
     text: str
     line: int
@@ -72,7 +71,7 @@ def parse(text: str, source: str) -> Message:
         source: the file's name, for errors.
 
     Raises:
-        SourceModelError: not this format, nested more than 40 deep or above 500,000 fields; names
+        SourceModelError: not this format, nested more than 40 deep or above 200,000 fields; names
             the line.
     """
     return _Parser(text, source).whole()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -123,8 +122,3 @@ def one(
 def floats(seed: int, *shape: int) -> np.ndarray:
     """Normal numbers, the same for a seed."""
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def struct_floats(*numbers: float) -> bytes:
-    """Numbers as packed float32."""
-    return struct.pack(f"<{len(numbers)}f", *numbers)

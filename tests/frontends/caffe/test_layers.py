@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -457,12 +458,17 @@ def test_arg_max_of_vectors_has_three_axes(tmp_path: Path) -> None:
     close(found, reference.argmax(x, None, 2, values=False))
 
 
+SSD_PRIORS = (
+    "min_size: 30.7 max_size: 60 aspect_ratio: 2 aspect_ratio: 3 flip: true clip: true "
+    "variance: 0.1 variance: 0.1 variance: 0.2 variance: 0.2 step: 8 offset: 0.4"
+)
+
+
 @pytest.mark.parametrize(
     ("params", "sizes", "ratios", "steps", "offset", "flip", "clip"),
     [
         (
-            "min_size: 30.7 max_size: 60 aspect_ratio: 2 aspect_ratio: 3 flip: true clip: true "
-            "variance: 0.1 variance: 0.1 variance: 0.2 variance: 0.2 step: 8 offset: 0.4",
+            SSD_PRIORS,
             *(([30.7], [60.0], [0.1, 0.1, 0.2, 0.2]), [2, 3], (8, 8), 0.4, True, True),
         ),
         (
@@ -532,8 +538,6 @@ def test_refused_layers_say_why_and_where_to_cut(tmp_path: Path, kind: str) -> N
     params, words = REFUSED[kind]
     with pytest.raises(UnsupportedOperatorError) as caught:
         one(tmp_path, kind, params, X)
-    import re
-
     assert re.search(words, str(caught.value))
     assert "'it'" in str(caught.value)
     assert "line 2" in str(caught.value) or "line 1" in str(caught.value)

@@ -11,9 +11,9 @@ from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from tests.frontends.caffe import reference
 from tests.frontends.caffe.nets import floats, inputs, layer, load, run
 
-T, N, I, H = 5, 2, 6, 3
-X = floats(1, T, N, I)
-W, R, B = floats(2, 4 * H, I), floats(3, 4 * H, H), floats(4, 4 * H)
+T, N, K, H = 5, 2, 6, 3
+X = floats(1, T, N, K)
+W, R, B = floats(2, 4 * H, K), floats(3, 4 * H, H), floats(4, 4 * H)
 ZERO = np.zeros((N, H))
 INDICATOR = (
     'layer { name: "indicator" type: "ContinuationIndicator" top: "cont" '
@@ -89,7 +89,7 @@ def test_lstm_of_the_ocr_forks_both_ways(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_out_is_refused(tmp_path: Path) -> None:
-    net = inputs(x=(300, 1, I), cont=(300, 1)) + layer("LSTM", "x cont", "y", PARAM)
+    net = inputs(x=(300, 1, K), cont=(300, 1)) + layer("LSTM", "x cont", "y", PARAM)
     with pytest.raises(UnsupportedOperatorError, match="300 steps"):
         load(tmp_path, net, {"it": [W, B, R]})
     static = inputs(x=X.shape, cont=(T, N), s=(N, 4)) + layer("LSTM", "x cont s", "y", PARAM)
