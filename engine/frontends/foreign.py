@@ -48,6 +48,7 @@ class Foreign:
         needs: modules that the child imports.
         extra: the extra of this package that installs them.
         environment: variables of the child.
+        resident: bytes that a child has once the framework is imported.
     """
 
     words: str
@@ -55,6 +56,7 @@ class Foreign:
     needs: tuple[str, ...] = ()
     extra: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    resident: int = 0
 
 
 FRAMEWORKS: dict[str, Foreign] = {
@@ -71,6 +73,7 @@ FRAMEWORKS: dict[str, Foreign] = {
             "TF_NUM_INTRAOP_THREADS": "2",
             "TF_NUM_INTEROP_THREADS": "1",
         },
+        resident=700 << 20,
     ),
     "pytorch": Foreign(
         "PyTorch",
@@ -78,6 +81,7 @@ FRAMEWORKS: dict[str, Foreign] = {
         ("torch", "onnxscript"),
         "torch",
         {"CUDA_VISIBLE_DEVICES": "-1"},
+        resident=500 << 20,
     ),
 }
 
@@ -126,7 +130,7 @@ class _Child:
             WorkerError: it took longer than ``seconds`` or ``growth`` bytes more than before.
             JobCancelledError: as ``reporter`` says.
         """
-        ceiling = resident_bytes(self.process.pid) + growth
+        ceiling = max(resident_bytes(self.process.pid), self.kind.resident) + growth
         deadline = time.monotonic() + seconds
         try:
             self._send(message)

@@ -67,7 +67,9 @@ class _Loop:
 
     def iterate(self, number: int) -> bool:
         """Run the body once; gives whether another iteration may follow."""
-        index = self.ex.emission.constant(np.array(number, np.int64), "iteration")
+        # a scalar by ONNX's rules; tf2onnx declares one element, which ONNX Runtime takes too
+        axes = len(self.body.input[0].type.tensor_type.shape.dim)
+        index = self.ex.emission.constant(np.full([1] * axes, number, np.int64), "iteration")
         going = self.active or self.ex.emission.constant(np.array(True), "true")
         outputs = self.ex.inlined(self.body, self.scope, [index, going, *self.carried])
         count = len(self.carried)

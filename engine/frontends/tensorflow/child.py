@@ -1,0 +1,195 @@
+"""In a process of its own: a frozen graph becomes an ONNX file, and TensorFlow's results for it.
+
+Started through :mod:`engine.frontends.foreign`; nothing else imports this module.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import onnx
+import tensorflow as tf
+import tf2onnx
+
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from engine.base.findings import Finding
+from engine.base.text import printable
+from engine.frontends.tensorflow.handlers import HANDLERS
+from engine.frontends.tensorflow.predef import read_predef
+from engine.frontends.tensorflow.prepare import TF_ERRORS, Prepared, parse, prepare, said
+from engine.frontends.tensorflow.reference import write_reference
+from engine.frontends.tensorflow.rewrites import rewrite
+from engine.frontends.tensorflow.unroll import has_control_flow, unroll
+
+__all__ = ["convert"]
+
+_OPSET = 18
+"""The newest that tf2onnx 1.17 writes."""
+_MAX_INLINE = 1 << 30
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+
+
+def convert(request: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Convert a frozen graph.
+
+    Args:
+        request: ``path``; ``inputs`` and ``outputs``, tensor names; ``sizes``, a shape per input
+            or None; ``predef``, a path or None; ``nchw``.
+        out: the ONNX file to write; TensorFlow's own results go to ``reference.npz`` beside it.
+
+    Returns:
+        ``findings``, and ``compared``: why there is no reference, empty where there is one.
+
+    Raises:
+        SourceModelError, UnsupportedOperatorError: as the front end's ``load`` says.
+    """
+    logging.getLogger("tf2onnx").setLevel(logging.ERROR)
+    constants = read_predef(Path(request["predef"])) if request["predef"] else {}
+    ready = prepare(
+        parse(Path(request["path"])),
+        request["inputs"],
+        request["outputs"],
+        request["sizes"],
+        constants,
+        nchw=request["nchw"],
+    )
+    findings = list(ready.findings)
+    graph, ends = _plain(ready, findings)
+    proto = _converted(rewrite(graph), ready, ends, request)
+    _check(proto)
+    large = proto.ByteSize() > _MAX_INLINE
+    onnx.save(proto, str(out), save_as_external_data=large)
+    why = write_reference(ready, out.with_name("reference.npz"))
+    findings.extend(_notes(ready))
+    return {"findings": [f.to_dict() for f in findings], "compared": why}
+
+
+def _plain(ready: Prepared, findings: list[Finding]) -> tuple[Any, tuple[str, ...]]:
+    """The graph with functions inlined and lowered loops written out, and its ends."""
+    graph, ends = ready.graph, ready.outputs
+    if has_control_flow(graph) or any(_calls(node, graph) for node in graph.node):
+        names = [f"{one.node}:0" for one in ready.inputs]
+        try:
+            with tf.Graph().as_default():
+                graph = tf2onnx.tf_loader.tf_optimize(names, list(ends), graph)
+        except TF_ERRORS as error:
+            raise _failed(error) from error
+    if has_control_flow(graph):
+        graph, ends = unroll(graph, ends)
+        findings.append(
+            Finding(
+                code="control-flow-resolved",
+                severity="info",
+                where="model",
+                what="Loops and branches of the model were made a fixed list of operators.",
+                cause="An NPU runs the same operators every time.",
+            )
+        )
+    return graph, ends
+
+
+def _calls(node: Any, graph: Any) -> bool:
+    return node.op in _CALLS or any(node.op == f.signature.name for f in graph.library.function)
+
+
+def _converted(graph: Any, ready: Prepared, ends: tuple[str, ...], request: Any) -> Any:
+    """What tf2onnx makes of it, with the source's names of inputs and outputs."""
+    names = [f"{one.node}:0" for one in ready.inputs]
+    graph, ends = _distinct(graph, ends)
+    renamed = dict(zip(names, (one.tensor for one in ready.inputs), strict=True))
+    renamed |= dict(zip(ends, ready.outputs, strict=True))
+    turned = [n for n, one in zip(names, ready.inputs, strict=True) if len(one.shape) == 4]
+    try:
+        proto, _ = tf2onnx.convert.from_graph_def(
+            graph,
+            name="model",
+            input_names=names,
+            output_names=list(ends),
+            opset=_OPSET,
+            custom_op_handlers={op: (handler, []) for op, handler in HANDLERS.items()},
+            inputs_as_nchw=turned if request["nchw"] else None,
+            tensors_to_rename={a: b for a, b in renamed.items() if a != b},
+        )
+    except TF_ERRORS as error:
+        raise _failed(error) from error
+    found = [value.name for value in proto.graph.input]
+    lost = [one.tensor for one in ready.inputs if one.tensor not in found]
+    if lost:
+        raise SourceModelError(
+            f"The outputs do not depend on the input {printable(lost[0])!r}.",
+            cause="Only its shape is read, or what it decides is constant.",
+            remedy="Leave it out of 'inputs', or give its value in 'predef_file'.",
+        )
+    order = {one.tensor: number for number, one in enumerate(ready.inputs)}
+    proto.graph.input.sort(key=lambda value: order.get(value.name, len(order)))
+    return proto
+
+
+def _distinct(graph: Any, ends: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
+    """Give outputs that became one tensor, or an input, nodes of their own."""
+    holders = {node.name: node for node in graph.node}
+    seen: set[str] = set()
+    found = []
+    for number, end in enumerate(ends):
+        full = end if ":" in end else f"{end}:0"
+        node = holders[full.rpartition(":")[0]]
+        if full in seen or node.op in ("Placeholder", "Const"):
+            with tf.Graph().as_default() as known:
+                tf.import_graph_def(graph, name="")
+                kind = known.get_tensor_by_name(full).dtype
+            made = graph.node.add(name=f"rknntui_output_{number}", op="Identity", input=[end])
+            made.attr["T"].type = kind.as_datatype_enum
+            full = f"{made.name}:0"
+        seen.add(full)
+        found.append(full)
+    return graph, tuple(found)
+
+
+def _failed(error: BaseException) -> SourceModelError:
+    return SourceModelError(
+        f"The graph could not be converted: {said(error)}.",
+        cause="An operator is used in a way that tf2onnx does not know, or a size does not fit.",
+        remedy="Give fixed sizes in 'input_size_list', or cut the graph with 'inputs' and "
+        "'outputs' so that the operator is left out.",
+    )
+
+
+def _check(proto: Any) -> None:
+    """Refuse what tf2onnx left as it was: it tells of that in a log line only."""
+    _check_nodes(proto.graph)
+    try:
+        onnx.checker.check_model(proto)
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise _failed(error) from error
+
+
+def _check_nodes(graph: Any) -> None:
+    for node in graph.node:
+        known = node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type, _OPSET, "")
+        if not known:
+            raise UnsupportedOperatorError(
+                f"Node {printable(node.name)!r} is a {printable(node.op_type, 80)}, which tf2onnx "
+                "does not convert as it is used here.",
+                remedy="Cut the graph with 'inputs' or 'outputs' so that it is left out.",
+            )
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                _check_nodes(attribute.g)
+
+
+def _notes(ready: Prepared) -> list[Finding]:
+    quantized = sum(node.op.startswith("FakeQuant") for node in ready.graph.node)
+    if not quantized:
+        return []
+    return [
+        Finding(
+            code="fake-quant-kept",
+            severity="info",
+            where="model",
+            what=f"{quantized} FakeQuant nodes were kept as quantization parameters.",
+            cause="The model was trained with quantization in mind.",
+            remedy="Build with do_quantization off to use them as they are.",
+        )
+    ]

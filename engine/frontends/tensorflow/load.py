@@ -1,0 +1,195 @@
+"""A frozen graph as one of ours: converted in a child, loaded as ONNX, held against TensorFlow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.base.errors import SimulationError, SourceModelError, UnsupportedOperatorError
+from engine.base.events import Reporter
+from engine.base.files import sha256_of
+from engine.base.findings import Finding
+from engine.base.text import printable
+from engine.frontends import foreign
+from engine.frontends.loaded import Loaded, SourceInfo
+from engine.frontends.onnx import load_onnx
+from engine.frontends.pytorch.agreement import Agreement, agreement
+from engine.frontends.source import SourceModel
+from engine.frontends.tensorflow.graphdef import GraphFile, read_graph
+from engine.frontends.tensorflow.look import format_of
+from engine.frontends.tensorflow.predef import read_predef
+from engine.frontends.tensorflow.selection import Selection, refused, select
+from engine.graph.execute.session import Session
+from engine.graph.ir.graph import Graph
+
+__all__ = ["FAKE_QUANT_SHARE", "TOLERANCE", "load"]
+
+TOLERANCE = 1e-4
+"""How far outputs may be from TensorFlow's, times their largest magnitude where that is above 1."""
+
+FAKE_QUANT_SHARE = 0.02
+"""With FakeQuant a value on the edge of two steps may go either way, so what is bounded is the root
+mean square of the difference, divided by that of the output."""
+
+_SECONDS = 60.0
+_SECONDS_PER_MIB = 2.0
+_GROWTH = 1 << 30
+_GROWTH_PER_BYTE = 24
+_SHOWN = 3
+
+
+def load(source: SourceModel, reporter: Reporter) -> Loaded:
+    """The graph of a frozen GraphDef.
+
+    Args:
+        source: the file, and the options ``inputs``, ``input_size_list``, ``outputs``,
+            ``predef_file`` and ``input_is_nchw``. Inputs and outputs are nodes (``x``) or tensors
+            (``x:0``); without them the candidates of :func:`look` are taken.
+        reporter: asked whether to stop; then the child is ended.
+
+    Returns:
+        A graph with the inputs ``x:0`` as TensorFlow has them (NHWC; NCHW with ``input_is_nchw``
+        where they have four axes).
+
+    Raises:
+        SourceModelError: damaged, names or sizes that do not fit, TensorFlow not installed, or
+            numbers that are not TensorFlow's.
+        UnsupportedOperatorError: names the operator and the node.
+        WorkerError: TensorFlow's process died.
+    """
+    graph = read_graph(source.model)
+    options = source.options
+    constants = read_predef(options.predef_file) if options.predef_file else {}
+    selection = select(graph, options, constants)
+    _refuse(graph, selection)
+    sizes = options.input_size_list
+    if sizes is not None and len(sizes) != len(selection.inputs):
+        raise SourceModelError(
+            f"'input_size_list' gives {len(sizes)} sizes for {len(selection.inputs)} inputs: "
+            f"{', '.join(printable(n, 80) for n in selection.inputs[:5])}.",
+            remedy="Give one for each input, in their order.",
+        )
+    request: dict[str, Any] = {
+        "path": str(source.model.resolve()),
+        "inputs": selection.inputs,
+        "outputs": selection.outputs,
+        "sizes": sizes,
+        "predef": str(options.predef_file.resolve()) if options.predef_file else None,
+        "nchw": options.input_is_nchw,
+    }
+    size = source.model.stat().st_size
+    with foreign.convert(
+        "tensorflow",
+        request,
+        reporter,
+        seconds=_SECONDS + _SECONDS_PER_MIB * (size >> 20),
+        growth=_GROWTH + _GROWTH_PER_BYTE * size,
+    ) as (path, answer):
+        loaded = load_onnx(path)
+        findings = [Finding.from_dict(f) for f in answer["findings"]]
+        quantized = any(f.code == "fake-quant-kept" for f in findings)
+        nchw = options.input_is_nchw
+        findings.append(_compared(loaded.graph, path, answer, nchw=nchw, quantized=quantized))
+    kept = [f for f in loaded.findings if f.code != "opset-converted"]
+    info = SourceInfo(
+        framework="tensorflow",
+        format=format_of(graph),
+        opset=0,
+        ir_version=0,
+        producer=f"TensorFlow (GraphDef {graph.producer})" if graph.producer else "TensorFlow",
+        files=((source.model.name, sha256_of(source.model)),),
+    )
+    return replace(loaded, findings=(*findings, *kept), source=info)
+
+
+def _refuse(graph: GraphFile, selection: Selection) -> None:
+    why = refused(graph, selection)
+    if not why:
+        return
+    name, (op, reason) = next(iter(why.items()))
+    others = sorted({other for other, _ in why.values()} - {op})
+    more = f" (and {', '.join(others[:_SHOWN])})" if others else ""
+    raise UnsupportedOperatorError(f"Node {printable(name)!r} is a {op}{more}: {reason}")
+
+
+def _compared(
+    graph: Graph, path: Path, answer: dict[str, Any], *, nchw: bool, quantized: bool
+) -> Finding:
+    """Hold the graph against TensorFlow's own results.
+
+    Raises:
+        SourceModelError: they differ.
+    """
+    if answer["compared"]:
+        return Finding(
+            code="numbers-not-compared",
+            severity="warning",
+            where="model",
+            what="The converted graph could not be compared with TensorFlow's own results.",
+            cause=answer["compared"],
+            remedy="Compare its outputs with yours before you build on them.",
+        )
+    with np.load(path.with_name("reference.npz"), allow_pickle=False) as arrays:
+        reference = dict(arrays)
+    # nothing of the graph is rewritten: what differs is what the conversion did
+    session = Session(graph, level="disabled", lower=False)
+    worst = 0.0
+    for draw in range(sum(name.endswith("_0") and name.startswith("out") for name in reference)):
+        feeds = {
+            spec.name: _turned(reference[f"in{draw}_{number}"], nchw=nchw)
+            for number, spec in enumerate(graph.inputs)
+        }
+        try:
+            results = session.run(feeds)
+        except SimulationError as error:
+            raise _not_equal(f"it does not run: {error.what}") from error
+        for number, (name, found) in enumerate(results.items()):
+            wanted = reference[f"out{draw}_{number}"]
+            worst = max(worst, _difference(name, wanted, found, quantized=quantized))
+    return Finding(
+        code="numbers-compared",
+        severity="info",
+        where="model",
+        what=f"On random inputs the graph's outputs are TensorFlow's within {worst:.1e}"
+        + (" (root mean square; FakeQuant)." if quantized else "."),
+    )
+
+
+def _turned(array: np.ndarray, *, nchw: bool) -> np.ndarray:
+    return np.ascontiguousarray(array.transpose(0, 3, 1, 2)) if nchw and array.ndim == 4 else array
+
+
+def _difference(name: str, wanted: np.ndarray, found: np.ndarray, *, quantized: bool) -> float:
+    """How far an output is from TensorFlow's, as :data:`TOLERANCE` or its sister measures it."""
+    if quantized and wanted.dtype.kind == "f" and wanted.shape == found.shape:
+        share = _energy(wanted, found)
+        if not share <= FAKE_QUANT_SHARE:
+            raise _not_equal(f"output {printable(name)!r} differs by {share:.1%} of its energy")
+        return share
+    apart: Agreement = agreement([wanted], [found])
+    if apart.within(TOLERANCE) or (quantized and not apart.misfit):
+        return apart.error
+    if apart.misfit:
+        raise _not_equal(f"of {printable(name)!r}, {apart.misfit}")
+    raise _not_equal(
+        f"output {printable(name)!r} differs by {apart.error:.3g} of its largest value"
+        if apart.error > TOLERANCE
+        else f"{apart.flipped:.1%} of output {printable(name)!r} differ"
+    )
+
+
+def _energy(wanted: np.ndarray, found: np.ndarray) -> float:
+    """Root mean square of the difference over that of the output."""
+    apart = np.sqrt(np.mean(np.square(wanted.astype(np.float64) - found)))
+    return float(apart / max(np.sqrt(np.mean(np.square(wanted.astype(np.float64)))), 1e-12))
+
+
+def _not_equal(how: str) -> SourceModelError:
+    return SourceModelError(
+        f"The converted graph does not compute what TensorFlow computes: {how}.",
+        cause="An operator was converted wrongly, or the graph is chaotic on random inputs.",
+        remedy="Cut the graph with 'outputs' to find the operator, and report it.",
+    )

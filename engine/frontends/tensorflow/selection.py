@@ -1,0 +1,229 @@
+"""Where a frozen graph begins and ends: what the user names, or what suits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.base.errors import SourceModelError
+from engine.base.text import did_you_mean, printable
+from engine.frontends.source import LoadOptions
+from engine.frontends.tensorflow.graphdef import GraphFile, Node, tensor_of
+from engine.frontends.tensorflow.operators import CONTROL_FLOW, DROPPED, refusal_of
+
+__all__ = [
+    "Selection",
+    "calls",
+    "candidates",
+    "needed",
+    "refused",
+    "select",
+    "tensor_name",
+]
+
+_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
+_FEEDS = ("IteratorGetNext", "QueueDequeue", "ReaderRead", "DecodeJpeg", "DecodePng", "DecodeImage")
+_ASIDE = ("Summary", "Save", "Restore", "Assign")
+_FUNCTIONS = ("f", "cond", "body", "then_branch", "else_branch")
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Tensors at which a load cuts, and the nodes between them.
+
+    Attributes:
+        inputs, outputs: names with the number of the output (``x:0``).
+        nodes: names of all nodes that the outputs need.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: frozenset[str]
+
+
+def tensor_name(name: str) -> str:
+    """``x`` and ``x:0`` as ``x:0``: generation 1 names nodes, generation 2 tensors."""
+    node, number = tensor_of(name)
+    return f"{node}:{number}"
+
+
+def candidates(graph: GraphFile) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Tensors that suit as inputs and as outputs, in the file's order.
+
+    Inputs are placeholders that something reads; where there is none, what comes out of a queue or
+    of a decoder of pictures. Outputs are what nobody reads, but for checks, summaries, savers and
+    what depends on no input.
+    """
+    read = {source for node in graph.nodes.values() if not _aside(node) for source in node.sources}
+    holders = [n for n in graph.nodes.values() if n.op in _PLACEHOLDERS and n.name in read]
+    feeds = holders or [
+        n for n in graph.nodes.values() if n.op.startswith(_FEEDS) and n.name in read
+    ]
+    inputs = tuple(f"{n.name}:{i}" for n in feeds for i in range(n.outputs))
+    ends = [
+        node
+        for node in graph.nodes.values()
+        if node.name not in read
+        and not _aside(node)
+        and node.op not in CONTROL_FLOW
+        and node.op not in (*_PLACEHOLDERS, "Const", "PlaceholderWithDefault")
+    ]
+    depends = _depending(graph, {n.name for n in feeds})
+    fed = [node for node in ends if node.name in depends]
+    return inputs, tuple(f"{n.name}:{i}" for n in fed or ends for i in range(n.outputs))
+
+
+def _aside(node: Node) -> bool:
+    """Whether a node only checks or writes down."""
+    return node.op in DROPPED or any(word in node.op for word in _ASIDE)
+
+
+def _depending(graph: GraphFile, sources: Collection[str]) -> set[str]:
+    """Names of all nodes that a value of ``sources`` reaches."""
+    readers: dict[str, list[str]] = {}
+    for node in graph.nodes.values():
+        for source in node.sources:
+            readers.setdefault(source, []).append(node.name)
+    found = set(sources)
+    waiting = list(sources)
+    while waiting:
+        for reader in readers.get(waiting.pop(), ()):
+            if reader not in found:
+                found.add(reader)
+                waiting.append(reader)
+    return found
+
+
+def select(graph: GraphFile, options: LoadOptions, constants: Iterable[str] = ()) -> Selection:
+    """What the options name, or the candidates where they name nothing.
+
+    Args:
+        constants: nodes that a predefined file gives values for.
+
+    Raises:
+        SourceModelError: an unknown name (with the nearest ones), one twice, or no candidate.
+    """
+    suited_inputs, suited_outputs = candidates(graph)
+    given = {tensor_name(name) for name in constants}
+    _check(graph, given, suited_inputs, "predef_file")
+    inputs = [tensor_name(n) for n in options.inputs or ()]
+    outputs = [tensor_name(n) for n in options.outputs or ()]
+    _check(graph, inputs, suited_inputs, "inputs")
+    _check(graph, outputs, suited_outputs, "outputs")
+    inputs = inputs or [n for n in suited_inputs if n not in given]
+    outputs = outputs or list(suited_outputs)
+    for what, names in (("inputs", inputs), ("outputs", outputs)):
+        if not names:
+            raise SourceModelError(
+                f"The graph has no node that suits as one of its {what}.",
+                remedy=f"Name them in '{what}'.",
+            )
+    nodes = needed(graph, outputs, {*inputs, *given})
+    if not options.inputs:
+        inputs = [name for name in inputs if tensor_of(name)[0] in nodes]
+    return Selection(tuple(inputs), tuple(outputs), frozenset(nodes))
+
+
+def _check(graph: GraphFile, names: Collection[str], suited: Sequence[str], option: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        node = tensor_of(name)[0]
+        if node not in graph.nodes:
+            near = did_you_mean(node, [*map(_short, suited), *graph.nodes])
+            offer = ", ".join(repr(printable(_short(n), 80)) for n in suited[:_SHOWN])
+            raise SourceModelError(
+                f"The graph has no node {printable(node)!r}, which '{option}' names.",
+                remedy=near or (f"These suit: {offer}." if offer else "Look at its nodes."),
+            )
+        if name in seen:
+            raise SourceModelError(
+                f"'{option}' names {printable(name)!r} twice.", remedy="Name it once."
+            )
+        seen.add(name)
+
+
+def _short(name: str) -> str:
+    return name.removesuffix(":0")
+
+
+def needed(graph: GraphFile, outputs: Iterable[str], stops: Collection[str] = ()) -> set[str]:
+    """Names of the nodes that ``outputs`` need; tensors in ``stops`` need nothing.
+
+    What only has to run before a node counts where the graph has lowered loops, which place their
+    constants so; elsewhere such nodes check or print.
+    """
+    ordered = any(node.op in CONTROL_FLOW for node in graph.nodes.values())
+    found: set[str] = set()
+    waiting = [tensor_name(name) for name in outputs]
+    seen = set(waiting)
+    while waiting:
+        tensor = waiting.pop()
+        name = tensor_of(tensor)[0]
+        found.add(name)
+        node = graph.nodes.get(name)
+        if node is None or tensor in stops:
+            continue
+        reads = [tensor_name(i) for i in node.inputs if not i.startswith("^")]
+        if ordered:
+            reads.extend(f"{before}:0" for before in node.after)
+        fresh = [one for one in reads if one not in seen]
+        seen.update(fresh)
+        waiting.extend(fresh)
+    return found
+
+
+def refused(graph: GraphFile, selection: Selection) -> dict[str, tuple[str, str]]:
+    """Node -> operator and why it will be refused, of those that the outputs need.
+
+    Raises:
+        SourceModelError: the library of functions is damaged.
+    """
+    stops = {tensor_of(name)[0] for name in selection.inputs}
+    found: dict[str, tuple[str, str]] = {}
+    for name in graph.nodes:
+        if name not in selection.nodes or name in stops:
+            continue
+        node = graph.nodes[name]
+        why = refusal_of(node.op, graph.functions)
+        if why:
+            found[name] = (node.op, why)
+            continue
+        for inner in calls(graph, node):
+            why = refusal_of(inner.op, graph.functions)
+            if why:
+                found[name] = (inner.op, f"{why} (in the function that {node.op} calls)")
+                break
+    return found
+
+
+def calls(graph: GraphFile, node: Node) -> list[Node]:
+    """The nodes of all functions that a node calls, directly or through others.
+
+    Raises:
+        SourceModelError: a function is damaged.
+    """
+    found: list[Node] = []
+    waiting = _called(graph, node)
+    seen = set(waiting)
+    while waiting:
+        name = waiting.pop()
+        try:
+            body = graph.body(name)
+        except ValueError as error:
+            raise SourceModelError(
+                f"The function {printable(name, 80)!r} of the graph is damaged: "
+                f"{printable(str(error), 200)}.",
+                remedy="Get the file again, or freeze the model anew.",
+            ) from error
+        found.extend(body)
+        for inner in body:
+            fresh = [one for one in _called(graph, inner) if one not in seen]
+            seen.update(fresh)
+            waiting.extend(fresh)
+    return found
+
+
+def _called(graph: GraphFile, node: Node) -> list[str]:
+    names = [node.op, *(node.attributes.get(key, "") for key in _FUNCTIONS)]
+    return [name for name in names if name in graph.functions]

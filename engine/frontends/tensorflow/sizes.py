@@ -1,0 +1,100 @@
+"""The sizes of inputs: what the user gives, with or without the batch, in either layout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from engine.base.errors import SourceModelError
+from engine.base.findings import Finding
+from engine.base.text import printable, shape_text
+
+__all__ = ["NHWC_FROM_NCHW", "fixed_shape"]
+
+NHWC_FROM_NCHW = (0, 2, 3, 1)
+_MAX_ELEMENTS = 1 << 28
+
+Open = Sequence[int | None]
+
+
+def fixed_shape(
+    tensor: str,
+    known: Open | None,
+    given: Sequence[int] | None,
+    *,
+    nchw: bool,
+    findings: list[Finding],
+) -> tuple[int, ...]:
+    """The sizes of an input, as the graph has them (NHWC).
+
+    Sizes may lack the batch, which then is the graph's, or 1. Where the graph tells no rank, sizes
+    of four axes and such that start with 1 are taken as complete. With ``nchw`` four sizes are
+    NCHW; where only NHWC fits what the graph tells, they are NHWC.
+
+    Args:
+        known: sizes that the graph tells, None for open ones and for an unknown rank.
+        findings: told of a batch that was set to 1.
+
+    Raises:
+        SourceModelError: they do not fit, are absurd, or missing.
+    """
+    if given is None:
+        sizes = _without_sizes(tensor, known, findings)
+    else:
+        sizes = _with_batch(tensor, known, list(given))
+        if nchw and len(sizes) == 4:
+            turned = [sizes[axis] for axis in NHWC_FROM_NCHW]
+            sizes = turned if _fits(known, turned) or not _fits(known, sizes) else sizes
+    if any(size < 1 for size in sizes) or math.prod(sizes) > _MAX_ELEMENTS:
+        raise SourceModelError(
+            f"Input {printable(tensor)!r} would have the size {shape_text(sizes)}.",
+            remedy=f"Give sizes of at least 1 and at most {_MAX_ELEMENTS} elements.",
+        )
+    return tuple(sizes)
+
+
+def _with_batch(tensor: str, known: Open | None, given: list[int]) -> list[int]:
+    if known is None:
+        complete = len(given) >= 4 or (len(given) > 1 and given[0] == 1)
+        return given if complete else [1, *given]
+    if len(given) == len(known):
+        return given
+    if len(given) + 1 == len(known):
+        return [known[0] or 1, *given]
+    raise SourceModelError(
+        f"'input_size_list' gives {shape_text(given)} for {printable(tensor)!r}, which has "
+        f"{len(known)} axes ({_shown(known)}).",
+        remedy="Give a size for each axis, or for each but the batch.",
+    )
+
+
+def _fits(known: Open | None, sizes: Sequence[int]) -> bool:
+    return known is None or all(k is None or k == s for k, s in zip(known, sizes, strict=True))
+
+
+def _without_sizes(tensor: str, known: Open | None, findings: list[Finding]) -> list[int]:
+    if known is None or any(size is None for size in known[1:]):
+        shape = "no shape at all" if known is None else _shown(known)
+        raise SourceModelError(
+            f"The size of input {printable(tensor)!r} is open ({shape}).",
+            cause="An NPU needs fixed sizes, and only the batch has an obvious one.",
+            remedy="Give the sizes, for example input_size_list: [[1, 224, 224, 3]].",
+        )
+    if not known or known[0] is not None:
+        return [size or 0 for size in known]
+    findings.append(
+        Finding(
+            code="dynamic-batch-fixed",
+            severity="info",
+            where=printable(tensor),
+            what=f"The first axis of input {printable(tensor)!r} is dynamic ({_shown(known)}); it "
+            "was set to 1.",
+            cause="The model was frozen with an open batch; an NPU needs fixed sizes.",
+            remedy="Give 'input_size_list' for another batch.",
+        )
+    )
+    return [1, *(size or 0 for size in known[1:])]
+
+
+def _shown(known: Open) -> str:
+    return shape_text(-1 if size is None else size for size in known)

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from engine.base.errors import SourceModelError
+from engine.frontends import foreign
+
+
+@pytest.fixture(scope="session")
+def installed() -> Iterator[None]:
+    """TensorFlow is there; its warm child serves all tests and ends after them."""
+    try:
+        foreign.require("tensorflow")
+    except SourceModelError as error:
+        pytest.skip(f"{error.what} {error.remedy}")
+    yield
+    foreign.close("tensorflow")
