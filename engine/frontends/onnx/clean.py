@@ -140,7 +140,7 @@ def refuse_unsupported(
 
     Raises:
         UnsupportedOperatorError: names each operator, its first node and the reason.
-        SourceModelError: sparse constants, or inputs that are sequences or maps.
+        SourceModelError: inputs or outputs that are sequences or maps.
     """
     graph = proto.graph
     found = unsupported(graph, opset, operators)
@@ -154,11 +154,6 @@ def refuse_unsupported(
             remedy=(f"Export it with opset {OPSET} or lower, replace" if newer else "Replace")
             + " it by ONNX's operators before exporting, register a custom operator, or cut it "
             "off: name the tensor before it in 'outputs', or the one after it in 'inputs'.",
-        )
-    if graph.sparse_initializer:
-        raise SourceModelError(
-            f"{source} has sparse constants, which are not supported.",
-            remedy="Export it with dense weights.",
         )
     for value in (*graph.input, *graph.output):
         kind = value.type.WhichOneof("value")

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
+import numpy as np
 import onnx
+import onnx_ir as ir
 
 from engine.base.errors import SourceModelError
 from engine.base.text import human_bytes, printable
 from engine.frontends.onnx.nested import walk
 from engine.graph.ir.constants import MAX_PROTO_BYTES
 
-__all__ = ["external_tensors", "load_external"]
+__all__ = [
+    "attach_mapped",
+    "external_tensors",
+    "load_external",
+    "map_external",
+]
 
 _CHUNK = 1 << 20
+_MAPPED_FROM = 1 << 20
 
 
 def external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
@@ -31,47 +41,118 @@ def external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
                     yield held
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where the data of a tensor lie."""
+
+    path: Path
+    offset: int
+    length: int
+
+
 def load_external(model: Path, graph: onnx.GraphProto) -> list[tuple[str, str]]:
-    """Read every external tensor into the message, in place.
+    """Read external tensors into the message, in place.
+
+    Where all together would pass protobuf's 2 GiB, the large ones of the graph itself stay outside
+    for :func:`map_external`.
 
     Returns:
         (location as the model writes it, SHA-256 of the whole file) of every file read, in order.
 
     Raises:
-        SourceModelError: a file is missing, too short, outside the model's folder (symbolic links
-            are followed before that is judged), or all together pass 2 GiB.
+        SourceModelError: a file is missing, too short, or outside the model's folder (symbolic
+            links are followed before that is judged).
     """
-    places: dict[str, Path] = {}
-    total = 0
-    for tensor in external_tensors(graph):
-        entries = {entry.key: entry.value for entry in tensor.external_data}
-        location = entries.get("location", "")
-        if location not in places:
-            places[location] = _confined(model, location)
-        name = printable(tensor.name, 100)
-        size = places[location].stat().st_size
-        offset = _number(entries.get("offset", "0"), name)
-        length = _number(entries.get("length", str(size - offset)), name)
-        total += length
-        if offset + length > size:
+    files: dict[str, Path] = {}
+    places = [(tensor, _place(model, tensor, files)) for tensor in external_tensors(graph)]
+    huge = sum(place.length for _, place in places) > MAX_PROTO_BYTES
+    own = {tensor.name for tensor in graph.initializer}
+    read = 0
+    for tensor, place in places:
+        if huge and tensor.name in own and _can_stay(tensor, place):
+            continue
+        read += place.length
+        if read > MAX_PROTO_BYTES:
             raise SourceModelError(
-                f"{places[location]} is too short: tensor {name!r} needs {offset + length} bytes, "
-                f"there are {size}.",
-                cause="The file was cut short, or belongs to another model.",
-                remedy="Copy both files again.",
-            )
-        if total > MAX_PROTO_BYTES:
-            raise SourceModelError(
-                f"{model} has more than {human_bytes(MAX_PROTO_BYTES)} of weights.",
-                cause="This version holds a model in one protobuf message, which stops at 2 GiB.",
+                f"{model} has more than {human_bytes(MAX_PROTO_BYTES)} of weights in small parts.",
+                cause="Only large weights of the graph itself can stay in their files.",
                 remedy="Cut the model into parts by naming inputs and outputs when exporting it.",
             )
-        with places[location].open("rb") as stream:
-            stream.seek(offset)
-            tensor.raw_data = stream.read(length)
+        with place.path.open("rb") as stream:
+            stream.seek(place.offset)
+            tensor.raw_data = stream.read(place.length)
         del tensor.external_data[:]
         tensor.data_location = onnx.TensorProto.DEFAULT
-    return [(location, _sha256(place)) for location, place in places.items()]
+    return [(location, _sha256(path)) for location, path in files.items()]
+
+
+def map_external(model: Path, graph: onnx.GraphProto) -> dict[str, ir.TensorProtocol]:
+    """Take the tensors that stayed outside out of a graph, in place; gives them memory-mapped.
+
+    Each becomes a graph input of its type and shape, as of
+    :func:`engine.graph.ir.skeleton.strip_weights`. Serialised, they are written whole: no result
+    of this program refers to the source's files.
+    """
+    kept: list[onnx.TensorProto] = []
+    mapped: dict[str, ir.TensorProtocol] = {}
+    for tensor in graph.initializer:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            kept.append(tensor)
+            continue
+        place = _place(model, tensor, {})
+        kind = ir.DataType(tensor.data_type)
+        data = np.memmap(place.path, kind.numpy(), "r", place.offset, shape=tuple(tensor.dims))
+        mapped[tensor.name] = ir.Tensor(data, dtype=kind, name=tensor.name)
+        graph.input.append(
+            onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+        )
+    if mapped:
+        copies = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in kept]
+        del graph.initializer[:]
+        graph.initializer.extend(copies)
+    return mapped
+
+
+def attach_mapped(model: ir.Model, mapped: Mapping[str, ir.TensorProtocol]) -> None:
+    """Make initializers of the inputs that :func:`map_external` left; in place."""
+    graph = model.graph
+    values = [value for value in graph.inputs if value.name in mapped]
+    kept = [value for value in graph.inputs if value.name not in mapped]
+    graph.inputs.clear()
+    graph.inputs.extend(kept)
+    for value in values:
+        value.const_value = mapped[value.name or ""]
+        graph.register_initializer(value)
+
+
+def _can_stay(tensor: onnx.TensorProto, place: _Place) -> bool:
+    """Whether a tensor is large, and its bytes are an array of its type as they are."""
+    try:
+        kind = ir.DataType(tensor.data_type)
+    except ValueError:
+        return False
+    if kind == ir.DataType.STRING or kind.bitwidth < 8:
+        return False
+    return place.length > _MAPPED_FROM and place.length == prod(tensor.dims) * kind.bitwidth // 8
+
+
+def _place(model: Path, tensor: onnx.TensorProto, files: dict[str, Path]) -> _Place:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    if location not in files:
+        files[location] = _confined(model, location)
+    name = printable(tensor.name, 100)
+    size = files[location].stat().st_size
+    offset = _number(entries.get("offset", "0"), name)
+    length = _number(entries.get("length", str(max(size - offset, 0))), name)
+    if offset + length > size:
+        raise SourceModelError(
+            f"{files[location]} is too short: tensor {name!r} needs {offset + length} bytes, "
+            f"there are {size}.",
+            cause="The file was cut short, or belongs to another model.",
+            remedy="Copy both files again.",
+        )
+    return _Place(files[location], offset, length)
 
 
 def _number(text: str, tensor: str) -> int:

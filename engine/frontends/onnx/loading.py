@@ -18,9 +18,11 @@ from engine.frontends.onnx.clean import clean, refuse_unsupported
 from engine.frontends.onnx.contrib import write_out
 from engine.frontends.onnx.control import expand
 from engine.frontends.onnx.cut import cut, sort_nodes
+from engine.frontends.onnx.external import attach_mapped, map_external
 from engine.frontends.onnx.opset import rewrite_old_operators, to_pinned_opset
 from engine.frontends.onnx.read import SourceFile, read_onnx
 from engine.frontends.onnx.settle import complete, settle
+from engine.frontends.onnx.sparse import make_dense
 from engine.frontends.source import SourceModel
 from engine.graph.ir.constants import IR_VERSION, OPSET
 from engine.graph.ir.custom import CustomOperators, adopt
@@ -71,6 +73,7 @@ def load_onnx(
     name = file.path.name
     try:
         clean(proto)
+        make_dense(proto.graph, name)
         adopt(proto, operators)
         sort_nodes(proto.graph)
         unused = cut(proto, inputs or None, outputs or None)
@@ -119,6 +122,7 @@ def _finish(file: SourceFile, operators: CustomOperators | None) -> Graph:
     del proto.opset_import[:]
     proto.opset_import.add(domain="", version=file.opset)
     adopt(proto, operators)
+    mapped = map_external(file.path, proto.graph)
     weights = strip_weights(proto.graph)
     declared = _forget_shapes(proto.graph)
     rewrite_old_operators(proto.graph, file.opset)
@@ -140,6 +144,8 @@ def _finish(file: SourceFile, operators: CustomOperators | None) -> Graph:
     proto.ClearField("producer_version")
     proto.ClearField("model_version")
     graph = Graph.from_proto(proto, weights, operators=operators)
+    attach_mapped(graph.model, mapped)
+    graph = Graph(graph.model) if mapped else graph
     check_channels(graph.model)
     return graph
 

@@ -61,7 +61,9 @@ class Context:
     def known(self, name: str) -> np.ndarray | None:
         """The array of a constant; None for what is computed, given or stripped of its data."""
         tensor = self._tensors.get(name)
-        return None if tensor is None else numpy_helper.to_array(tensor)
+        if tensor is None or tensor.data_location == onnx.TensorProto.EXTERNAL:
+            return None
+        return numpy_helper.to_array(tensor)
 
     def element(self, name: str) -> int:
         """ONNX's number of a tensor's type; 0 where it is not known."""

@@ -57,6 +57,8 @@ def _fault(tensor: onnx.TensorProto) -> str:
     if kind == ir.DataType.UNDEFINED:
         return "has no type"
     bits = 8 if kind == ir.DataType.STRING else int(kind.itemsize * 8)
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return ""  # a tensor only stays outside where its length fits
     if kind == ir.DataType.STRING:
         have, need, unit = len(tensor.string_data), count, "texts"
     elif tensor.HasField("raw_data"):
