@@ -34,8 +34,8 @@ class Recognised:
             GraphDef), ``tflite``, ``darknet`` (configuration), ``pytorch`` (TorchScript), ``mxnet``
             (symbol); its weights: ``caffe_weights``, ``darknet_weights``, ``mxnet_weights``; what
             has to be converted by its framework first: ``saved_model``, ``checkpoint``,
-            ``pytorch_state``, ``pytorch_pickle``; ``rknn`` (our container), ``rknn_vendor``,
-            ``rknnop``; ``recipe``, ``dataset``, ``picture`` (a sample: picture or npy array),
+            ``pytorch_state``, ``pytorch_pickle``, ``pytorch_program``; ``rknn`` (our container),
+            ``rknn_vendor``, ``rknnop``; ``recipe``, ``dataset``, ``picture`` (a sample: picture or npy array),
             ``npz``, ``folder``, or ``unknown``.
         format: what it is, in words (``PyTorch zip archive``, ``text file``).
         why: what was seen that says so.
@@ -186,7 +186,7 @@ def _zip(stream: BinaryIO, head: bytes) -> Recognised:
         return Recognised("npz", "numpy .npz archive", "a zip archive of .npy files")
     if "models/model.json" in names or "archive_format" in names:
         return Recognised(
-            "unknown", "PyTorch exported program (.pt2)", "a zip archive of torch.export"
+            "pytorch_program", "PyTorch exported program (.pt2)", "a zip archive of torch.export"
         )
     return Recognised("unknown", "zip archive", "begins with PK")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,7 +93,8 @@ def find_source(
     """Recognise a source model by its content; of a pair of files either one may be given.
 
     Where the other file of a pair is not named, it is looked for in the same folder: the one of the
-    same name without suffix first, else the only one of its kind.
+    same name without suffix, else the only one whose name begins with the other's
+    (``net.cfg`` and ``net_final.weights``), else the only one of its kind.
 
     Raises:
         SourceModelError: missing, unreadable, no model of the seven frameworks (with what it is
@@ -131,28 +133,32 @@ def _partner(given: Path, kind: str, seen: Recognised) -> Path | None:
         names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
     except OSError:
         return None
-    found: list[Path] = []
     stem = _stem(given.name)
+    found: list[Path] = []
     for name in sorted(names[:_MAX_NEIGHBOURS], key=lambda n: _stem(n) != stem):
-        place = folder / name
         if name == given.name:
             continue
-        same = _stem(name) == stem
-        if not same and found and _stem(found[0].name) == stem:
-            break  # the file of the same name is the partner, whatever else lies there
-        try:
-            if sniff(place).kind == kind:
-                found.append(place)
-        except SourceModelError:
-            continue
-    if len(found) > 1 and _stem(found[0].name) != stem:
-        names_found = ", ".join(printable(place.name, 80) for place in found[:5])
+        if _stem(name) != stem and found and _stem(found[0].name) == stem:
+            return found[0]  # the file of the same name is the partner, whatever else lies there
+        with contextlib.suppress(SourceModelError):
+            if sniff(folder / name).kind == kind:
+                found.append(folder / name)
+    if not found or _stem(found[0].name) == stem:
+        return found[0] if found else None
+    related = [place for place in found if _related(_stem(place.name), stem)]
+    fitting = related if len(related) == 1 else found
+    if len(fitting) > 1:
+        names_found = ", ".join(printable(place.name, 80) for place in fitting[:5])
         raise SourceModelError(
             f"{printable(str(given))} is {_article(seen.format)}, and which {_WORDS[kind]} "
             f"belongs to it is not clear: {names_found}.",
             remedy="Name both files.",
         )
-    return found[0] if found else None
+    return fitting[0]
+
+
+def _related(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)
 
 
 def _stem(name: str) -> str:
@@ -175,12 +181,6 @@ _CAUSES = {
 }
 
 _REMEDIES = {
-    "pytorch_state": "Build the network in Python, load the state into it, and save TorchScript:\n"
-    "    model.load_state_dict(torch.load(PATH, weights_only=True)); model.eval()\n"
-    "    torch.jit.trace(model, torch.zeros(1, 3, 224, 224)).save('model.pt')",
-    "pytorch_pickle": "In the Python that made it, load the network and save TorchScript:\n"
-    "    model = torch.load(PATH, weights_only=False).eval()\n"
-    "    torch.jit.trace(model, torch.zeros(1, 3, 224, 224)).save('model.pt')",
     "saved_model": "Freeze it to one .pb file where TensorFlow is:\n"
     "    f = tf.function(lambda x: m(x)).get_concrete_function(tf.TensorSpec([1, 224, 224, 3]))\n"
     "    g = convert_variables_to_constants_v2(f, lower_control_flow=False).graph\n"
@@ -194,6 +194,10 @@ _REMEDIES = {
 
 def refusal(path: Path, seen: Recognised) -> SourceModelError:
     """The error for a file that is no source model: what it is, why, and what to do."""
+    if seen.kind.startswith("pytorch_"):
+        from engine.frontends.pytorch.explain import explain
+
+        return explain(path)
     return SourceModelError(
         f"{printable(str(path))} is no model that can be loaded: it is {_article(seen.format)} "
         f"({seen.why}).",

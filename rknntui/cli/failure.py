@@ -29,8 +29,10 @@ def failed(error: BaseException, *, as_json: bool) -> int:
     lines = [f"error: {printable(str(data['what']), LIMIT)}"]
     if data["cause"]:
         lines.append(f"  likely cause: {printable(str(data['cause']), LIMIT)}")
-    if data["remedy"]:
-        lines.append(f"  remedy: {printable(str(data['remedy']), LIMIT)}")
+    if data["remedy"]:  # lines of code stay lines
+        first, *more = str(data["remedy"]).split("\n")
+        lines.append(f"  remedy: {printable(first, LIMIT)}")
+        lines += [f"  {printable(line, LIMIT)}" for line in more]
     with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or None
         sys.stderr.write("\n".join(lines) + "\n")
         sys.stderr.flush()

@@ -33,10 +33,16 @@ def test_the_only_other_half_is_taken_and_several_are_not_guessed(tmp_path: Path
     found = find_source(tmp_path / "net.cfg")
     assert found.weights == tmp_path / "final.weights"
     write(tmp_path, other__weights=WEIGHTS)
-    with pytest.raises(SourceModelError, match="not clear: final.weights, other.weights"):
+    with pytest.raises(SourceModelError, match=r"not clear: final\.weights, other\.weights"):
         find_source(tmp_path / "net.cfg")
     named = find_source(tmp_path / "net.cfg", tmp_path / "other.weights")
     assert named.weights == tmp_path / "other.weights"
+
+
+def test_a_name_that_begins_with_the_other_is_taken_among_several(tmp_path: Path) -> None:
+    write(tmp_path, yolo__cfg=CFG, yolo_final__weights=WEIGHTS, other__weights=WEIGHTS)
+    found = find_source(tmp_path / "yolo.cfg")
+    assert found.weights == tmp_path / "yolo_final.weights"
 
 
 def test_mxnet_names_of_epochs_belong_together(tmp_path: Path) -> None:
