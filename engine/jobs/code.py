@@ -34,8 +34,10 @@ def files(params: dict[str, Any]) -> dict[str, Any]:
 
 def _state(path: Path) -> dict[str, str]:
     try:
-        digest = sha256_of(path)
+        digest = sha256_of(path) if path.is_file() else ""
     except OSError:
+        digest = ""
+    if not digest:
         return {"path": str(path), "sha256": "", "state": "missing"}
     known = confirmed_digest(path)
     if path in allowed_code():

@@ -99,7 +99,7 @@ def is_confirmed(path: Path) -> bool:
     """Whether a file was confirmed and is what it was then."""
     known = confirmed_digest(path)
     try:
-        return known is not None and sha256_of(path) == known
+        return known is not None and path.is_file() and sha256_of(path) == known
     except OSError:
         return False
 

@@ -12,7 +12,7 @@ from inspect import isclass
 from pathlib import Path
 from types import ModuleType
 
-from engine.base.errors import EngineError, RecipeError, SourceModelError, UsageError
+from engine.base.errors import RecipeError, SourceModelError, UsageError
 from engine.base.files import read_bounded
 from engine.base.folders import log_crash
 from engine.base.text import did_you_mean, printable
@@ -43,7 +43,7 @@ def operators_of(recipe: Recipe, *, allowed: Collection[Path] = ()) -> CustomOpe
     try:
         operators = CustomOperators(classes)
     except UsageError as error:
-        raise _recipe_error(error) from error
+        raise _refused(error.what, cause=error.cause, remedy=error.remedy) from error
     for path in source.op_packages or ():
         package = None if path is None else operator_of_package(Path(path))
         # a class for the same operator knows more
@@ -69,18 +69,16 @@ def operator_of_package(path: Path) -> CustomOperator | None:
     return CustomOperator(name, None, None, f"package {printable(path.name, 120)}")
 
 
-def _recipe_error(error: EngineError) -> RecipeError:
-    return RecipeError(error.what, cause=error.cause, remedy=error.remedy)
+def _refused(what: str, *, cause: str = "", remedy: str = "") -> RecipeError:
+    """An error that names its option: the form shows it there."""
+    return RecipeError(f"custom_ops: {what}", cause=cause, remedy=remedy)
 
 
 def _from_file(code: str, allowed: Collection[Path]) -> CustomOperator:
     """The operator of one ``FILE.py:Name``."""
     file, _, name = code.rpartition(":")
     path = Path(file)
-    try:
-        data = read_bounded(path, _CODE_LIMIT, "a file of custom operators")
-    except SourceModelError as error:
-        raise _recipe_error(error) from error
+    data = _read(path)
     digest = hashlib.sha256(data).hexdigest()
     if path.resolve() not in allowed:
         _require_confirmed(path, digest)
@@ -88,15 +86,24 @@ def _from_file(code: str, allowed: Collection[Path]) -> CustomOperator:
     found = getattr(module, name, None)
     if found is None:
         classes = [n for n, value in vars(module).items() if isclass(value)]
-        raise RecipeError(
+        raise _refused(
             f"{printable(str(path))} has no class {printable(name, 80)}.",
             cause=f"It has {', '.join(classes[:8]) or 'no class'}.",
-            remedy=did_you_mean(name, classes) or "Correct the name in custom_ops.",
+            remedy=did_you_mean(name, classes) or "Correct the name.",
         )
     try:
         return from_class(found, f"{printable(path.name, 120)}:{name}")
     except UsageError as error:
-        raise _recipe_error(error) from error
+        raise _refused(error.what, cause=error.cause, remedy=error.remedy) from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.exists() and not path.is_file():  # a pipe would never end
+            raise _refused(f"{printable(str(path))} is no file.", remedy="Give a Python file.")
+        return read_bounded(path, _CODE_LIMIT, "a file of custom operators")
+    except SourceModelError as error:
+        raise _refused(error.what, cause=error.cause, remedy=error.remedy) from error
 
 
 def _require_confirmed(path: Path, digest: str) -> None:
@@ -105,9 +112,9 @@ def _require_confirmed(path: Path, digest: str) -> None:
         return
     shown = printable(str(path))
     why = "nobody allowed it" if known is None else "it has changed since it was confirmed"
-    raise RecipeError(
-        f"The recipe wants to run the Python of {shown}, and {why}. Nothing of it ran.",
-        cause="A recipe names this file in custom_ops, and recipes may come from elsewhere.",
+    raise _refused(
+        f"the recipe wants to run the Python of {shown}, and {why}. Nothing of it ran.",
+        cause="Recipes may come from elsewhere, and Python can do whatever you can.",
         remedy=f"Read the file (SHA-256 {digest}). Then give --allow-code {shown} on the command "
         "line, or confirm it in the workbench, which asks when the recipe is opened.",
     )
@@ -143,7 +150,7 @@ def _module(path: Path, digest: str, data: bytes) -> ModuleType:
     name = _PREFIX + hashlib.sha256(f"{path}\0{digest}".encode()).hexdigest()[:16]
     spec = spec_from_file_location(name, path, loader=_Bytes(path, data))
     if spec is None or spec.loader is None:
-        raise RecipeError(f"{printable(str(path))} cannot be loaded as Python.")
+        raise _refused(f"{printable(str(path))} cannot be loaded as Python.")
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up there
     try:
@@ -151,13 +158,12 @@ def _module(path: Path, digest: str, data: bytes) -> ModuleType:
     except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)
         log = log_crash(error)
-        raise RecipeError(
+        beside = " Modules beside it are not found: only the file itself was allowed."
+        raise _refused(
             f"{printable(str(path))} does not run: {type(error).__name__}: "
             f"{printable(str(error), 300)}",
-            cause="The Python in it raised this when it was imported. Modules beside it are not "
-            "found: only the file itself was allowed."
-            if isinstance(error, ImportError)
-            else "The Python in it raised this when it was imported.",
+            cause="The Python in it raised this when it was imported."
+            + (beside if isinstance(error, ImportError) else ""),
             remedy="Correct the file" + (f"; the traceback is in {log}." if log else "."),
         ) from error
     return module
