@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from engine.frontends.onnx.control.expand import Expander, Scope, handles
+from engine.frontends.onnx.control.expander import Expander, Scope, handles
+from engine.frontends.onnx.control.select import select, truth
 from engine.frontends.onnx.control.values import TensorSequence, Value
 
 __all__: list[str] = []
@@ -32,7 +33,7 @@ def _ints(node: onnx.NodeProto, name: str, count: int) -> list[int]:
 @handles("If")
 def _if(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
     """The branch of a known condition, or both with ``Where`` between them."""
-    condition = ex.truth(ex.tensor(node, 0, scope))
+    condition = truth(ex, ex.tensor(node, 0, scope))
     branches = [_graph(ex, node, name) for name in ("then_branch", "else_branch")]
     if isinstance(condition, bool):
         branch = branches[0 if condition else 1]
@@ -41,7 +42,7 @@ def _if(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[Value]:
         yes, no = [ex.inlined(branch, ex.opened(branch, scope)) for branch in branches]
     if len(yes) != len(no):
         raise ex.refusal(node, "its branches give different numbers of results")
-    return [ex.select(condition, a, b) for a, b in zip(yes, no, strict=True)]
+    return [select(ex, condition, a, b) for a, b in zip(yes, no, strict=True)]
 
 
 class _Loop:
@@ -81,14 +82,14 @@ class _Loop:
         else:
             pairs = zip(self.carried, self.result, self.node.output, strict=False)
             self.result = [
-                self.ex.select(self.active, new, old) if wanted else old
+                select(self.ex, self.active, new, old) if wanted else old
                 for new, old, wanted in pairs
             ]
         return self.proceed(self.ex.as_tensor(outputs[0], "the condition"))
 
     def proceed(self, condition: str) -> bool:
         """Take the condition for the next iteration; gives whether it may follow."""
-        found = self.ex.truth(condition)
+        found = truth(self.ex, condition)
         if isinstance(found, bool):
             return found
         if self.active is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from engine.frontends.onnx.control.expand import Expander, Scope, handles
+from engine.frontends.onnx.control.expander import Expander, Scope, handles
 from engine.frontends.onnx.control.values import Maybe, TensorList, TensorSequence, Value
 
 __all__: list[str] = []

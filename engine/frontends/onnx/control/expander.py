@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 
 from engine.base.errors import UnsupportedOperatorError
-from engine.base.text import printable, shape_text
+from engine.base.text import printable
 from engine.frontends.onnx.control.emission import MAX_STEPS, Emission, TooLongError
 from engine.frontends.onnx.control.faults import fault
-from engine.frontends.onnx.control.values import Maybe, TensorList, TensorSequence, Value
+from engine.frontends.onnx.control.values import Maybe, TensorList, Value
 from engine.graph.ir.constants import STANDARD_DOMAINS
 
 __all__ = ["STRUCTURAL", "Expander", "Scope", "expand", "handles", "is_structural"]
@@ -285,78 +285,10 @@ class Expander:
         names = [name or zeros for name in items.items]
         return self.concatenated(names, 0, new_axis=True)
 
-    def select(self, condition: str, yes: Value, no: Value) -> Value:
-        """``yes`` where the scalar ``condition`` holds, else ``no``.
-
-        Raises:
-            UnsupportedOperatorError: they differ in type, shape or length.
-        """
-        if yes == no:
-            return yes
-        node = self._guards[-1] if self._guards else self._path[-1]
-        if isinstance(yes, TensorSequence) and isinstance(no, TensorSequence):
-            if len(yes.items) != len(no.items):
-                raise self.refusal(node, "the length of a sequence depends on data")
-            pairs = zip(yes.items, no.items, strict=True)
-            return TensorSequence(tuple(self._where(node, condition, a, b) for a, b in pairs))
-        if isinstance(yes, TensorList):
-            yes = self.stacked(yes)
-        if isinstance(no, TensorList):
-            no = self.stacked(no)
-        if not isinstance(yes, str) or not isinstance(no, str):
-            raise self.refusal(node, "whether it gives a tensor depends on data")
-        return self._where(node, condition, yes, no)
-
-    def _where(self, node: onnx.NodeProto, condition: str, yes: str, no: str) -> str:
-        emission = self.emission
-        if yes == no:
-            return yes
-        kind, shape = emission.element(yes), emission.shape(yes)
-        if shape is None or not kind or (kind, shape) != (emission.element(no), emission.shape(no)):
-            raise self.refusal(
-                node,
-                "which result it gives depends on data, and the results differ in size or type "
-                f"({_shown(shape)} and {_shown(emission.shape(no))})",
-            )
-        if emission.opset < 9:
-            raise self.refusal(
-                node, f"its condition depends on data, and opset {emission.opset} has no Where"
-            )
-        if kind == onnx.TensorProto.BOOL:
-            return self._chosen(condition, yes, no)
-        through = _THROUGH.get(kind)
-        if through is not None:
-            yes, no = (emission.op("Cast", [x], f"{x}_wide", to=through) for x in (yes, no))
-        result = emission.op("Where", [condition, yes, no], f"{yes}_selected")
-        if through is None:
-            return result
-        return emission.op("Cast", [result], f"{result}_narrow", to=kind)
-
-    def _chosen(self, condition: str, yes: str, no: str) -> str:
-        """``Where`` on bools, which ONNX Runtime has no kernel for."""
-        op = self.emission.op
-        known = [self.emission.known(name) for name in (yes, no)]
-        truths = [None if a is None or a.shape != () else bool(a) for a in known]
-        if truths == [True, False]:
-            return condition
-        if truths[0] is True:
-            return op("Or", [condition, no], f"{no}_selected")
-        if truths[1] is False:
-            return op("And", [condition, yes], f"{yes}_selected")
-        first = op("And", [condition, yes], f"{yes}_if")
-        otherwise = op("Not", [condition], f"{condition}_not")
-        second = op("And", [otherwise, no], f"{no}_else")
-        return op("Or", [first, second], f"{yes}_selected")
-
-    def truth(self, name: str) -> bool | str:
-        """A condition that is known, or the name of a bool without dimensions."""
-        array = self.emission.known(name)
-        if array is not None and array.size == 1:
-            return bool(array.reshape(()))
-        if self.emission.shape(name) == ():
-            return name
-        scalar = self.emission.constant(np.zeros(0, np.int64), "no_dims")
-        return self.emission.op("Reshape", [name, scalar], f"{name}_scalar")
+    @property
+    def current(self) -> onnx.NodeProto:
+        """The node that is being resolved: of those whose branches may not run, the innermost."""
+        return self._guards[-1] if self._guards else self._path[-1]
 
     @contextmanager
     def guarded(self, node: onnx.NodeProto) -> Iterator[None]:
@@ -405,16 +337,3 @@ class Expander:
             "without control flow, or cut it off: name the tensor before it in 'outputs', or the "
             "one after it in 'inputs'.",
         )
-
-
-# ONNX Runtime has no Where for these; every number of theirs is one of the wider type
-_THROUGH: dict[int, int] = {
-    onnx.TensorProto.INT8: onnx.TensorProto.INT32,
-    onnx.TensorProto.INT16: onnx.TensorProto.INT32,
-    onnx.TensorProto.UINT16: onnx.TensorProto.INT32,
-    onnx.TensorProto.BFLOAT16: onnx.TensorProto.FLOAT,
-}
-
-
-def _shown(shape: tuple[int, ...] | None) -> str:
-    return "unknown" if shape is None else shape_text(shape)
