@@ -39,6 +39,8 @@ const node = (item) => ({
     attributes: Object.fromEntries(item.attributes.map(attribute)),
     inputs: item.inputs.map(argument),
     outputs: item.outputs.map(argument),
+    // a layer of the vendor's that holds a compiled graph
+    inner: item.type.nodes ? item.type.nodes.map(node) : null,
 });
 
 const graph = (item) => ({

@@ -3,30 +3,42 @@
 Form: https://flatbuffers.dev/internals/ - a table starts with the signed distance back to its
 vtable; the vtable holds its own size, the table's size and one 16-bit offset per slot (0: absent).
 
-The readers ask for fields of fixed depth and never follow data into unknown depth, so a cycle of
-offsets cannot hang them. One table or text that many offsets share could still multiply: a budget
-bounds what is read in all.
+The readers ask for fields of fixed depth and never follow data into unknown depth, and distances
+lead forward only (they are unsigned and do not wrap here): offsets cannot go round. One table or
+text that many offsets share could still multiply: a budget bounds what is read in all.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
+from typing import Any
 
 from engine.container.vendor.span import Span
 
 __all__ = ["FlatTable", "flat_root"]
 
 _BUDGET = 48 << 20
-_TABLE_COST = 256
+_TABLE_COST = 160
 _NUMBER_COST = 8
-_WIDTHS = {"b": 1, "B": 1, "i": 4, "I": 4, "Q": 8}
+_INT = struct.Struct("<i")
+_UINT = struct.Struct("<I")
+_PAIR = struct.Struct("<HH")
+_NUMBERS = {form: struct.Struct(f"<{form}") for form in "bBiIQf"}
 
 
 class _Reader:
-    """The buffer, the vtables seen (many tables share one), and how much of the budget is left."""
+    """The buffer, the vtables seen (many tables share one), and how much of the budget is left.
+
+    Places are those in the whole file. Each read looks at the bounds itself and asks nobody: a
+    large model has a million of them.
+    """
 
     def __init__(self, span: Span) -> None:
         self.span = span
+        self.data = span.data
+        self.start = span.start
+        self.end = span.start + span.size
         self.left = _BUDGET
         self._vtables: dict[int, tuple[tuple[int, ...], int]] = {}
 
@@ -35,24 +47,39 @@ class _Reader:
         if self.left < 0:
             raise self.span.damaged("there are more tables and lists than a model can have")
 
+    def check(self, place: int, size: int) -> None:
+        if place < self.start or place + size > self.end:
+            raise self.span.damaged(
+                f"an offset leads to {place - self.start}, with {size} bytes to read, but there "
+                f"are {self.span.size}"
+            )
+
+    def number(self, layout: struct.Struct, place: int) -> Any:
+        self.check(place, layout.size)
+        return layout.unpack_from(self.data, place)[0]
+
     def vtable(self, place: int) -> tuple[tuple[int, ...], int]:
         """(offset of each slot, size of the table) of the vtable there."""
         found = self._vtables.get(place)
         if found is None:
-            length, size = self.span.unpack("HH", place, "a vtable")
+            self.check(place, _PAIR.size)
+            length, size = _PAIR.unpack_from(self.data, place)
             if length < 4 or length % 2 or size < 4:
                 raise self.span.damaged(f"a vtable has the sizes {length} and {size}")
+            self.check(place, length)
             self.spend(length * _NUMBER_COST)
-            offsets = self.span.unpack(f"{(length - 4) // 2}H", place + 4, "a vtable")
-            found = self._vtables[place] = (offsets, size)
+            slots = (length - 4) // 2
+            found = struct.unpack_from(f"<{slots}H", self.data, place + _PAIR.size), size
+            self._vtables[place] = found
         return found
 
-    def vector(self, place: int, width: int, what: str) -> tuple[int, int]:
+    def vector(self, place: int, width: int) -> tuple[int, int]:
         """(place of the first item, number of items) of the vector that the field points to."""
-        start = place + self.span.unpack("I", place, what)[0]
-        (count,) = self.span.unpack("I", start, what)
-        self.span.check(start + 4, count * width, what)
-        return start + 4, count
+        start = place + self.number(_UINT, place)
+        count = self.number(_UINT, start)
+        start += _UINT.size
+        self.check(start, count * width)
+        return start, count
 
 
 class FlatTable:
@@ -62,59 +89,48 @@ class FlatTable:
 
     def __init__(self, reader: _Reader, place: int) -> None:
         reader.spend(_TABLE_COST)
-        span = reader.span
-        (back,) = span.unpack("i", place, "a table")
-        self._offsets, self._size = reader.vtable(place - back)
-        span.check(place, self._size, "a table")
+        self._offsets, self._size = reader.vtable(place - reader.number(_INT, place))
+        reader.check(place, self._size)
         self._reader = reader
         self._place = place
-
-    @property
-    def slots(self) -> int:
-        """How many slots its vtable has, present or not."""
-        return len(self._offsets)
 
     def present(self, slot: int) -> bool:
         """Whether a slot has a value of its own."""
         return slot < len(self._offsets) and self._offsets[slot] != 0
 
     def _field(self, slot: int, width: int) -> int | None:
-        if not self.present(slot):
+        offset = self._offsets[slot] if slot < len(self._offsets) else 0
+        if not offset:
             return None
-        offset = self._offsets[slot]
         if offset < 4 or offset + width > self._size:
             raise self._reader.span.damaged(f"slot {slot} of a table lies outside of it")
-        return int(self._place + offset)
+        return self._place + offset
 
     def number(self, slot: int, form: str = "i", default: int = 0) -> int:
         """An integer; its form is a letter of :mod:`struct` (``b B i I Q``)."""
-        place = self._field(slot, _WIDTHS[form])
-        if place is None:
-            return default
-        return int(self._reader.span.unpack(form, place, "a number")[0])
+        layout = _NUMBERS[form]
+        place = self._field(slot, layout.size)
+        return default if place is None else int(layout.unpack_from(self._reader.data, place)[0])
 
     def real(self, slot: int) -> float:
         """A float32; 0 where it is absent."""
         place = self._field(slot, 4)
-        return 0.0 if place is None else float(self._reader.span.unpack("f", place, "a number")[0])
+        return (
+            0.0 if place is None else float(_NUMBERS["f"].unpack_from(self._reader.data, place)[0])
+        )
 
     def raw(self, slot: int) -> bytes:
         """A string or a vector of bytes."""
         place = self._field(slot, 4)
         if place is None:
             return b""
-        start, count = self._reader.vector(place, 1, "a text")
+        start, count = self._reader.vector(place, 1)
         self._reader.spend(count)
-        return self._reader.span.read(start, count)
+        return self._reader.data[start : start + count]
 
     def text(self, slot: int) -> str:
         """A string; bytes that are no UTF-8 become replacement characters."""
         return self.raw(slot).decode("utf-8", "replace")
-
-    def size_of(self, slot: int) -> int:
-        """Number of bytes of a vector of bytes, without reading them."""
-        place = self._field(slot, 4)
-        return 0 if place is None else self._reader.vector(place, 1, "a list")[1]
 
     def numbers(self, slot: int) -> tuple[int, ...]:
         """A vector of 32-bit integers."""
@@ -124,30 +140,29 @@ class FlatTable:
         """A vector of float32."""
         return self._list(slot, "f")
 
-    def _list(self, slot: int, form: str) -> tuple[int, ...]:
+    def _list(self, slot: int, form: str) -> tuple[Any, ...]:
         place = self._field(slot, 4)
         if place is None:
             return ()
-        start, count = self._reader.vector(place, 4, "a list")
+        start, count = self._reader.vector(place, 4)
         self._reader.spend(count * _NUMBER_COST)
-        return self._reader.span.unpack(f"{count}{form}", start, "a list")
+        return struct.unpack_from(f"<{count}{form}", self._reader.data, start)
 
     def table(self, slot: int) -> FlatTable | None:
         """The table that a slot points to."""
         place = self._field(slot, 4)
         if place is None:
             return None
-        (distance,) = self._reader.span.unpack("I", place, "a table")
-        return FlatTable(self._reader, place + distance)
+        return FlatTable(self._reader, place + self._reader.number(_UINT, place))
 
     def tables(self, slot: int) -> Iterator[FlatTable]:
         """A vector of tables, one at a time."""
         place = self._field(slot, 4)
         if place is None:
             return
-        start, count = self._reader.vector(place, 4, "a list of tables")
+        start, count = self._reader.vector(place, 4)
         for entry in range(start, start + 4 * count, 4):
-            (distance,) = self._reader.span.unpack("I", entry, "a list of tables")
+            (distance,) = _UINT.unpack_from(self._reader.data, entry)
             yield FlatTable(self._reader, entry + distance)
 
 
@@ -160,5 +175,5 @@ def flat_root(span: Span, identifier: bytes = b"") -> FlatTable:
     """
     if identifier and span.read(4, len(identifier), "its identifier") != identifier:
         raise span.damaged(f"the identifier {identifier.decode()} is missing")
-    (place,) = span.unpack("I", 0, "the root")
-    return FlatTable(_Reader(span), place)
+    (distance,) = span.unpack("I", 0, "the root")
+    return FlatTable(_Reader(span), span.start + distance)

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from engine.base.findings import Finding
@@ -46,9 +47,10 @@ __all__ = ["IDENTIFIER", "NpuModel", "mini_parts", "read_mini", "read_npu"]
 
 IDENTIFIER = b"RKNN"
 _MINI_HEAD = 64
+_MOST_GRAPHS = 256
 _MOST_LAYERS = 50_000
-_MOST_TENSORS = 100_000
-_CODE_KINDS = frozenset({6, 9, 10})
+_MOST_TENSORS = 150_000
+_COMPILERS_OWN = frozenset({6, 8, 9, 10})
 _VERSIONS = re.compile(r"(?P<toolkit>[^(]*)\(compiler version:\s*(?P<compiler>.*)\)\s*", re.DOTALL)
 
 
@@ -222,9 +224,10 @@ class _GraphReader:
 
     def graphs(self, root: FlatTable) -> tuple[VendorGraph, ...]:
         """All graphs, the largest shape set first."""
-        graphs = tuple(self._graph(table) for table in root.tables(2))
-        if not graphs:
-            raise self._span.damaged("there is no graph")
+        graphs = tuple(self._graph(table) for table in islice(root.tables(2), _MOST_GRAPHS + 1))
+        if not 1 <= len(graphs) <= _MOST_GRAPHS:
+            what = f"there are more than {_MOST_GRAPHS} graphs" if graphs else "there is no graph"
+            raise self._span.damaged(what)
         for code, example in self._unknown.items():
             self._findings.append(
                 Finding("code-unknown", "info", example, f"{code} is not established.")
@@ -250,17 +253,22 @@ class _GraphReader:
             raise self._span.damaged(f"there are more than {_MOST_TENSORS} tensors")
         name = table.text(5) or ("" if position == 0 else f"#{position}")
         dtype, kind = table.number(0, "b"), table.number(2, "b")
-        layout = LAYOUTS.get(table.number(1, "b"), "")
         slots = self._slots
+        size = None if slots is None else table.number(slots.bytes, "I")
+        words = self._known(DTYPES, dtype, "tensor type", name)
+        role = self._known(KINDS, kind, "tensor kind", name)
+        if kind in _COMPILERS_OWN:  # most of a large model's tensors; no layer names them
+            return VendorTensor(name, dtype=words, kind=role, bytes=size)
+        layout = LAYOUTS.get(table.number(1, "b"), "")
         return VendorTensor(
             name=name,
             shape=checked_shape(table.numbers(4), self._span),
-            dtype=self._known(DTYPES, dtype, "tensor type", name),
-            kind=self._known(KINDS, kind, "tensor kind", name),
+            dtype=words,
+            kind=role,
             native_layout=layout,
             native_shape=table.numbers(3) if layout else (),
-            bytes=None if slots is None else table.number(slots.bytes, "I"),
-            quant=None if slots is None or kind in _CODE_KINDS else self._quant(table, slots, name),
+            bytes=size,
+            quant=None if slots is None else self._quant(table, slots, name),
         )
 
     def _known(self, names: Mapping[int, str], code: int, what: str, where: str) -> str:

@@ -35,7 +35,7 @@ _PARTS = (
     "description",
     "Python source",
 )
-_DESCRIPTION_LIMIT = 64 << 10
+_DESCRIPTION_LIMIT = 16 << 10
 _MOST_PARTS = 16
 _MOST_ARGUMENTS = 1000
 _CODE = {
@@ -107,8 +107,11 @@ def read_package(span: Span) -> OpPackage:
 def _description(span: Span) -> Mapping[str, Any]:
     if span.size > _DESCRIPTION_LIMIT:
         raise span.damaged(f"the description has {span.size} bytes")
+    raw = span.read()
+    if raw.count(b"[") + raw.count(b"{") > _MOST_ARGUMENTS:  # a nest of them costs seconds
+        raise span.damaged("the description has too many brackets")
     try:
-        return as_mapping(yaml.safe_load(span.read().decode("utf-8")))
+        return as_mapping(yaml.safe_load(raw.decode("utf-8")))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, AttributeError) as error:
         raise span.damaged("the description is no YAML text") from error
 

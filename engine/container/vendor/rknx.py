@@ -7,6 +7,7 @@ hand.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 
 from engine.base.findings import Finding
 from engine.container.vendor.flatbuffer import FlatTable, flat_root
@@ -21,6 +22,7 @@ _HEADER = 0x50
 _SUB_MAGIC = b"RKNX_SUB"
 _SUB_HEADER = 0x58
 _MOST = 100_000
+_MOST_GRAPHS = 256
 _MOST_TRIES = 1000
 _TASK_FIELDS = 5
 
@@ -58,7 +60,9 @@ def read_rknx(span: Span) -> RknxModel:
         return model
     place = start + _SUB_HEADER
     part = span.inner(place, span.size - place, "the graph")
-    model.graphs = tuple(_graph(table, part) for table in flat_root(part).tables(2))
+    model.graphs = tuple(
+        _graph(table, part) for table in islice(flat_root(part).tables(2), _MOST_GRAPHS)
+    )
     return model
 
 

@@ -28,14 +28,20 @@ __all__ = [
     "read_literal",
 ]
 
-JSON_LIMIT = 16 << 20
-"""Bytes of JSON that are read; the smallest values take 30 times their size in memory."""
+JSON_LIMIT = 8 << 20
+"""Bytes of JSON that are read; a generation 1 layer takes about 1 KB."""
 
-LITERAL_LIMIT = 1 << 20
+LITERAL_LIMIT = 512 << 10
+_MOST_TOKENS = 100_000
 _DEPTH = 64
 _MOST_DIMS = 32
 _BSON_DEPTH = 8
 _BSON_ITEMS = 10_000
+
+# a string that does not end takes the rest: each byte is looked at once
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
+_MOST_MARKS = 2_500_000
 
 _TOKEN = re.compile(
     r"""(?P<blank>\s+)
@@ -58,22 +64,21 @@ def read_json(span: Span) -> Any:
     if span.size > JSON_LIMIT:
         raise span.damaged(f"there are {span.size} bytes of JSON; {JSON_LIMIT} are read")
     raw = span.read()
-    deepest = _depth(raw)
-    if deepest > _DEPTH:
-        raise span.damaged(f"its brackets are nested {deepest} deep")
+    marks = sum(raw.count(mark) for mark in (b",", b":", b'"', b"[", b"{"))
+    if marks > _MOST_MARKS:
+        raise span.damaged("there are more values in its JSON than a model can have")
+    if _deepest(_STRING.sub(b"", raw).translate(None, _NO_BRACKETS)) > _DEPTH:
+        raise span.damaged(f"its brackets are nested more than {_DEPTH} deep")
     try:
         return json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise span.damaged("there is no valid JSON") from error
 
 
-_JSON_STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|([{\[])|([}\]])', re.DOTALL)
-
-
-def _depth(raw: bytes) -> int:
+def _deepest(brackets: bytes) -> int:
     depth = deepest = 0
-    for found in _JSON_STRUCTURE.finditer(raw):
-        depth += (found.lastindex == 1) - (found.lastindex == 2)
+    for bracket in brackets:
+        depth += 1 if bracket in b"{[" else -1
         deepest = max(deepest, depth)
     return deepest
 
@@ -92,6 +97,8 @@ def read_literal(text: str, span: Span) -> dict[str, Any] | None:
     depth = place = 0
     after_value = False
     while place < len(text):
+        if len(words) == _MOST_TOKENS:
+            raise span.damaged("the table of inputs and outputs has too many values")
         found = _TOKEN.match(text, place)
         if found is None:
             return None

@@ -85,17 +85,20 @@ CONV = {
     5: ints(2, 2),
 }
 
+# tensor 0 of every graph: without a name
+DUMMY: dict[int, Any] = {3: ints(), 4: ints(), 5: ""}
+
 
 def graph(height: int = 8) -> dict[int, Any]:
     """Input, ConvRelu, LeakyRelu, output; with a weight, commands and tasks."""
     out = height // 2
     tensors = [
-        {},
+        DUMMY,
         tensor("x", (1, 3, height, height), kind=1, slots=quantized(-2, 3, 0.0196, -14)),
         tensor("w", (4, 3, 3, 3), kind=4),
         tensor("c", (1, 4, out, out), slots=quantized(0, 6, 0.0235, -128)),
         tensor("y", (1, 4, out, out), dtype=10, kind=2),
-        {0: i8(13), 2: i8(9), 5: "regcmd"},
+        {0: i8(13), 2: i8(9), 4: ints(), 5: "regcmd"},
     ]
     nodes = [
         node("InputOperator", "InputOperator:x", (), (1,)),
@@ -196,12 +199,12 @@ def dynamic() -> bytes:
 def mini_model() -> dict[int, Any]:
     whole = graph()
     tensors = [
-        {},
+        DUMMY,
         {**tensor("x", (1, 3, 8, 8), kind=1), 6: floats(0.5), 7: ints(3), 8: i32(192)},
         {**tensor("w", (4, 3, 3, 3), kind=4), 8: i32(576)},
         {**tensor("c", (1, 4, 4, 4)), 6: floats(0.25), 7: ints(-128), 8: i32(256)},
         {**tensor("y", (1, 4, 4, 4), kind=2), 6: floats(0.125), 7: ints(0), 8: i32(256)},
-        {0: i8(13), 2: i8(9), 5: "regcmd"},
+        {0: i8(13), 2: i8(9), 4: ints(), 5: "regcmd"},
     ]
     for entry in tensors:
         entry.pop(12, None)
@@ -380,7 +383,7 @@ KINDS = {
     "npu": npu,
     "npu-dynamic": dynamic,
     "npu-mini": mini,
-    "npu-bare": lambda: flat(npu_model()),
+    "npu-bare": lambda: flat(npu_model(s7="1.4.0")),
     "layers": lambda: container(2, b"", first_generation(), custom_tail()),
     "layers-nbg": precompiled,
     "layers-bare": lambda: json.dumps(first_generation()).encode(),
