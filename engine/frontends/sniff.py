@@ -35,8 +35,8 @@ class Recognised:
             (symbol); its weights: ``caffe_weights``, ``darknet_weights``, ``mxnet_weights``; what
             has to be converted by its framework first: ``saved_model``, ``checkpoint``,
             ``pytorch_state``, ``pytorch_pickle``, ``pytorch_program``; ``rknn`` (our container),
-            ``rknn_vendor``, ``rknnop``; ``recipe``, ``dataset``, ``picture`` (a sample: picture or npy array),
-            ``npz``, ``folder``, or ``unknown``.
+            ``rknn_vendor``, ``rknnop``; ``recipe``, ``dataset``, ``picture`` (a sample: picture or
+            npy array), ``npz``, ``folder``, or ``unknown``.
         format: what it is, in words (``PyTorch zip archive``, ``text file``).
         why: what was seen that says so.
     """
