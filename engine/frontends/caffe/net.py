@@ -17,7 +17,7 @@ from engine.base.text import did_you_mean, printable
 from engine.frontends.caffe.data_layers import input_shape_of
 from engine.frontends.caffe.fields import Fields
 from engine.frontends.caffe.prototxt import Message, Scalar
-from engine.frontends.caffe.types import DATA, LOSSES, V1_TYPES
+from engine.frontends.caffe.types import DATA, V1_TYPES, predictions_of
 
 __all__ = ["LayerSpec", "Net", "NetInput", "needed_layers", "read_net"]
 
@@ -243,7 +243,7 @@ def _without_training(specs: list[LayerSpec], net: Net) -> tuple[list[LayerSpec]
             kept.append(replace(spec, type="Softmax", bottoms=spec.bottoms[:1], tops=(top,)))
             labels.update(spec.bottoms[1:])
             net.findings.append(_loss_finding(spec, top))
-        elif spec.type in LOSSES:
+        elif predictions_of(spec.type):
             dropped.append(spec.name)
             labels.update(_labels_of(spec, brought))
         else:
@@ -263,7 +263,7 @@ def _without_training(specs: list[LayerSpec], net: Net) -> tuple[list[LayerSpec]
 
 def _labels_of(spec: LayerSpec, brought: set[str]) -> list[str]:
     """The bottoms of a loss that are no predictions; some nets name the label first."""
-    predictions = spec.bottoms[: LOSSES[spec.type]]
+    predictions = spec.bottoms[: predictions_of(spec.type)]
     if brought.intersection(predictions):
         predictions = tuple(blob for blob in spec.bottoms if blob not in brought)
     return [blob for blob in spec.bottoms if blob not in predictions]

@@ -42,15 +42,21 @@ class Message:
         return [value for known, value in self.fields if known == name]
 
 
+# Blanks and comments belong to the token behind them; their quantifiers never give back, so that
+# no text takes more than linear time.
 _TOKEN = re.compile(
     r"""
-    (?P<space>[\s\ufeff]+|\#[^\n]*)
-  | (?P<word>[-+]?[A-Za-z0-9_.][A-Za-z0-9_.]*(?:(?<=[0-9.][eE])[-+][0-9]+[fF]?)?)
-  | (?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
-  | (?P<mark>[{}<>\[\]:,;/\-])
+    (?:[\s\ufeff]++|\#[^\n]*+)*+
+    (?:
+      (?P<word>[-+]?[A-Za-z0-9_.]++(?:(?<=[0-9.][eE])[-+][0-9]++[fF]?)?)
+    | (?P<text>"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')
+    | (?P<mark>[{}<>\[\]:,;/\-])
+    | (?P<end>\Z)
+    )
     """,
     re.VERBOSE,
 )
+_GAP = re.compile(r"(?:[\s\ufeff]++|\#[^\n]*+)*+")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _CLOSING = {"{": "}", "<": ">"}
@@ -179,18 +185,19 @@ class _Parser:
 
 
 def _tokens(text: str, source: str) -> Iterator[_Token]:
-    position, line = 0, 1
-    while position < len(text):
+    position, line, kind = 0, 1, ""
+    while kind != "end":
         found = _TOKEN.match(text, position)
         if found is None:
-            what = f"{printable(text[position : position + 20], 20)!r} is no part of this format"
+            gap = _GAP.match(text, position)
+            start = gap.end() if gap else position
+            line += text.count("\n", position, start)
+            what = f"{printable(text[start : start + 20], 20)!r} is no part of this format"
             raise _fault(source, what, line)
-        kind, piece = found.lastgroup or "", found.group()
-        if kind != "space":
-            yield _Token(kind, piece, line)
-        line += piece.count("\n")
+        kind = found.lastgroup or ""
+        line += text.count("\n", position, found.start(kind))
+        yield _Token(kind, found.group(kind), line)
         position = found.end()
-    yield _Token("end", "", line)
 
 
 def _unquoted(text: str) -> str:

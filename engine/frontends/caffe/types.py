@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DATA", "LOSSES", "V1_TYPES"]
+__all__ = ["DATA", "V1_TYPES", "predictions_of"]
 
 # caffe/src/caffe/util/upgrade_proto.cpp: UpgradeV1LayerType; the last line: forks of V1's time
 V1_TYPES = {
@@ -66,26 +66,16 @@ DATA = frozenset(
 )
 """Layers that read a dataset: their tops that the net needs become inputs."""
 
-LOSSES = {
-    "Accuracy": 1,
-    "CenterLoss": 1,
-    "ContrastiveLoss": 2,
-    "CtcLoss": 1,
-    "CTCLoss": 1,
-    "DetectionEvaluate": 1,
-    "EuclideanLoss": 1,
-    "FocalLoss": 1,
-    "HDF5Output": 2,
-    "HingeLoss": 1,
-    "InfogainLoss": 1,
-    "LabelsequenceAccuracy": 1,
-    "MultiBoxLoss": 3,
-    "MultinomialLogisticLoss": 1,
-    "SegAccuracy": 1,
-    "SigmoidCrossEntropyLoss": 1,
-    "SmoothL1Loss": 1,
-    "SoftmaxFocalLoss": 1,
-    "WarpCTC": 1,
-    "WarpCtcLoss": 1,
-}
-"""Layers of training that are left out, and how many of their bottoms are predictions."""
+_PREDICTIONS = {"ContrastiveLoss": 2, "HDF5Output": 2, "MultiBoxLoss": 3}
+_TRAINING = ("Loss", "Accuracy")
+_ALSO_TRAINING = frozenset({"DetectionEvaluate", "HDF5Output", "WarpCTC"})
+
+
+def predictions_of(kind: str) -> int:
+    """How many bottoms of a layer of training (a loss, a measure) are predictions; 0 for others.
+
+    Forks have losses of their own; all that are known end in ``Loss`` or ``Accuracy``.
+    """
+    if kind.endswith(_TRAINING) or kind in _ALSO_TRAINING:
+        return _PREDICTIONS.get(kind, 1)
+    return 0

@@ -137,6 +137,13 @@ def _crop(at: Layer) -> Sequence[Tensor]:
     ends = [offset + size for offset, size in zip(offsets, shape[axis:], strict=True)]
     if min(offsets) < 0 or any(e > have for e, have in zip(ends, at.x.shape[axis:], strict=True)):
         raise at.fault(f"{shape_text(reference.shape)} at {offsets} lies outside of its bottom")
+    if "crop_param" not in at.spec.fields and tuple(shape) != at.x.shape:
+        at.note(
+            "crop-without-offset",
+            "It says nothing of an offset and cuts at the top left, as BVLC's Caffe does.",
+            "Forks of FCN and HED compute the offset from the layers before it.",
+            "Where the net is of such a fork, write the offset into its crop_param.",
+        )
     axes = at.ints(*range(axis, at.x.rank))
     begin, end = at.ints(*offsets), at.ints(*ends)
     return [at.top("Slice", at.x.name, begin, end, axes, shape=shape)]
