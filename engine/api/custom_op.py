@@ -103,6 +103,9 @@ def registered_package(
     if operator.op_type in known:
         return known  # a class knows more than a package
     log.warning(
-        "register_op: %s of %s is opaque: it does not run here.", operator.op_type, operator.origin
+        "register_op: %s of %s is opaque: it runs here only where the model's framework defines "
+        "it, or a class for it is registered.",
+        operator.op_type,
+        operator.origin,
     )
     return known.replaced(operator)

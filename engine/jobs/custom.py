@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Collection
 from functools import lru_cache
 from importlib.abc import SourceLoader
@@ -14,13 +15,21 @@ from types import ModuleType
 
 from engine.base.errors import RecipeError, SourceModelError, UsageError
 from engine.base.files import read_bounded
+from engine.base.findings import Finding
 from engine.base.folders import log_crash
 from engine.base.text import did_you_mean, printable
-from engine.graph.ir.custom import CustomOperator, CustomOperators, custom_names, from_class
+from engine.graph.ir.custom import (
+    CustomOperator,
+    CustomOperators,
+    custom_names,
+    from_class,
+    is_custom,
+)
+from engine.graph.ir.graph import Graph
 from engine.jobs.confirmed import confirmed_digest
 from engine.recipe import Recipe
 
-__all__ = ["operator_of_package", "operators_of"]
+__all__ = ["note_of", "operator_of_package", "operators_of"]
 
 _CODE_LIMIT = 4 << 20
 _PREFIX = "rknntui_user_code_"
@@ -67,6 +76,27 @@ def operator_of_package(path: Path) -> CustomOperator | None:
     if not custom_names(name):
         return None
     return CustomOperator(name, None, None, f"package {printable(path.name, 120)}")
+
+
+def note_of(graph: Graph) -> Finding | None:
+    """What a build with custom operators is told: who computes them here, and who on a board."""
+    counts = Counter(node.op_type for node in graph.nodes if is_custom(node))
+    if not counts:
+        return None
+    known = graph.operators
+    parts = [
+        f"{printable(op, 80)} ({count}) by {known[op].origin if op in known else 'nothing'}"
+        for op, count in sorted(counts.items())
+    ]
+    return Finding(
+        "custom-operators",
+        "info",
+        "model",
+        f"The model has custom operators, computed here: {', '.join(parts)}.",
+        cause="They are no operators of ONNX.",
+        remedy="A board needs the same in C, registered with the runtime there "
+        "(rknn_register_custom_ops of the RKNN SDK).",
+    )
 
 
 def _refused(what: str, *, cause: str = "", remedy: str = "") -> RecipeError:

@@ -387,10 +387,13 @@ class Pipeline(StageRunner):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What the stages so far noticed."""
+        from engine.jobs.custom import note_of
         from engine.simulate import Simulator
 
         found = list(self.loaded.findings)
         float_graph = self.optimised.graph.graph
+        custom = note_of(float_graph)
+        found += [custom] if custom is not None else []
         if self.quantized_build:
             found += [*self.calibration.findings, *self.quantized.findings]
             found += Simulator(float_graph, self.quantized.graph.graph).findings

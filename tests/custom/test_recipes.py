@@ -269,6 +269,8 @@ async def test_the_worker_builds_simulates_and_analyses_what_was_allowed(
     assert not (place / "ran").exists()
     job = await worker.submit("build", {"recipe": asked, "allow_code": allow})
     summary = await job.result()
+    (note,) = [f for f in summary["findings"] if f["code"] == "custom-operators"]
+    assert "cstSoftmax (2) by ops.py:cstSoftmax" in note["what"]
     # what it prints is in the job's log and tears no protocol
     assert "computing" in (job.folder / "log.txt").read_text()
     assert (place / "ran").exists()
