@@ -232,10 +232,10 @@ def _json_text(text: str) -> Recognised | None:
     start = text.lstrip("\ufeff \t\r\n")
     if not start.startswith(("{", "[")):
         return None
+    if '"network_platform"' in text:  # it has nodes with an op as MXNet's has
+        return Recognised("rknn_vendor", "vendor RKNN model (bare JSON)", "JSON, network_platform")
     if '"nodes"' in text and ('"op"' in text or '"arg_nodes"' in text):
         return Recognised("mxnet", "MXNet symbol (JSON)", 'JSON with "nodes" and "op"')
-    if '"network_platform"' in text:
-        return Recognised("rknn_vendor", "vendor RKNN model (bare JSON)", "JSON, network_platform")
     try:
         json.loads(text)
     except ValueError:

@@ -7,7 +7,7 @@ The links between nodes, tensors and ports as the public reader of Netron follow
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.container.vendor.model import (
@@ -117,6 +117,20 @@ def _prepared(data: Mapping[str, Any], inputs: list[VendorTensor]) -> tuple[Vend
     return tuple(ports)
 
 
+@dataclass
+class _Links:
+    """What a node takes, in order, and gives, by port; ``ports`` is one more than the largest."""
+
+    inputs: list[int] = field(default_factory=list)
+    outputs: dict[int, int] = field(default_factory=dict)
+    ports: int = 0
+
+    def set_output(self, port: int, tensor: int) -> None:
+        """``tensor`` comes out of ``port``."""
+        self.outputs[port] = tensor
+        self.ports = max(self.ports, port + 1)
+
+
 class _Reader:
     def __init__(self, data: Mapping[str, Any], span: Span, *, turned: bool) -> None:
         self._data = data
@@ -143,8 +157,8 @@ class _Reader:
             VendorLayer(
                 name=as_text(node.get("name")),
                 op=_operator(as_text(node.get("op"))),
-                inputs=tuple(links[number][0]),
-                outputs=tuple(links[number][1][port] for port in sorted(links[number][1])),
+                inputs=tuple(links[number].inputs),
+                outputs=tuple(tensor for _, tensor in sorted(links[number].outputs.items())),
                 attributes=_attributes(node),
             )
             for number, node in enumerate(nodes)
@@ -200,24 +214,21 @@ class _Reader:
                 found[self._number(entry, "left_tensor_id", "graph")] = self._position(key)
         return tuple(found[port] for port in sorted(found))
 
-    def _links(self, nodes: int) -> list[tuple[list[int], dict[int, int]]]:
-        """For each node its inputs in order, and its outputs by port."""
-        links: list[tuple[list[int], dict[int, int]]] = [([], {}) for _ in range(nodes)]
+    def _links(self, nodes: int) -> list[_Links]:
+        """The links of each node."""
+        links = [_Links() for _ in range(nodes)]
         for entry in self._entries("connection"):
             node = self._number(entry, "node_id", "connection", nodes)
             tensor = self._far_end(entry, links)
             if entry.get("left") == "input":
-                links[node][0].append(tensor)
+                links[node].inputs.append(tensor)
             elif entry.get("left") == "output":
-                outputs = links[node][1]
-                outputs[len(outputs)] = tensor
+                links[node].set_output(links[node].ports, tensor)
             else:
                 raise self._span.damaged("a connection is neither input nor output")
         return links
 
-    def _far_end(
-        self, entry: Mapping[str, Any], links: list[tuple[list[int], dict[int, int]]]
-    ) -> int:
+    def _far_end(self, entry: Mapping[str, Any], links: list[_Links]) -> int:
         if isinstance(entry.get("right_tensor"), dict):
             far = entry["right_tensor"]
             number = self._number(far, "tensor_id", "connection")
@@ -227,7 +238,7 @@ class _Reader:
         port = self._number(far, "tensor_id", "connection")
         tensor = self._position(f"{node}:{port}")
         if entry.get("left") == "input":
-            links[node][1][port] = tensor
+            links[node].set_output(port, tensor)
         return tensor
 
 

@@ -11,6 +11,7 @@ import pytest
 from engine.base.errors import ContainerError
 from engine.container import write_container
 from engine.container.vendor import VendorLayer, VendorModel, inspect_op_package, inspect_vendor
+from engine.frontends.sniff import sniff
 from tests.container.build import content
 from tests.container.vendor import build
 from tests.container.vendor.flat import f32, flat, i8, i32, ints
@@ -182,6 +183,24 @@ def test_the_layer_list_of_generation_1(inspected: Any) -> None:
     assert (x.tensor.quant.scale, x.tensor.quant.zero_point) == ((0.5,), (128,))
     assert y.tensor.quant.fraction == 5
     assert (x.mean, x.std, x.rgb2bgr) == ((104.0, 117.0, 123.0), (58.0,) * 3, True)
+
+
+def test_ports_that_a_reader_names_stay_before_those_in_the_list(inspected: Any) -> None:
+    listed = build.first_generation()
+    far = listed["connection"][2]["right_node"]
+    far["tensor_id"] = 1
+    output = {"type": "norm_tensor", "tensor_id": 1}
+    listed["connection"].append({"node_id": 0, "left": "output", "right_tensor": output})
+    model = inspected(build.container(2, b"", listed))
+    names = [tensor.name for tensor in model.graphs[0].tensors]
+    assert [names[i] for i in model.graphs[0].layers[0].outputs] == ["0:1", "norm_tensor:1"]
+
+
+@pytest.mark.parametrize("kind", build.KINDS)
+def test_every_kind_is_recognised_by_its_content(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(build.KINDS[kind]())
+    assert sniff(path).kind == ("rknnop" if kind == "op-package" else "rknn_vendor")
 
 
 def test_custom_operators_behind_a_layer_list(inspected: Any) -> None:
