@@ -226,10 +226,20 @@ _RANDOM: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def _same_shape(blob: Blob, shape: tuple[int, ...]) -> bool:
-    """Whether a stored blob fits: axes of 1 do not count, as old files have four axes always."""
-    if blob.shape == shape:
+    """Whether a stored blob fits: leading axes of 1 do not count, as old files have four axes.
+
+    A vector may be stored along any one axis: BN of forks has 1xCx1x1.
+    """
+    if _trimmed(blob.shape) == _trimmed(shape):
         return True
-    return [d for d in blob.shape if d != 1] == [d for d in shape if d != 1]
+    return len(shape) == 1 and [side for side in blob.shape if side != 1] == [
+        side for side in shape if side != 1
+    ]
+
+
+def _trimmed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    ones = next((index for index, side in enumerate(shape) if side != 1), len(shape))
+    return shape[ones:]
 
 
 def _filled(filler: Fields, shape: tuple[int, ...]) -> np.ndarray | None:

@@ -118,16 +118,16 @@ class Layer:
         return array
 
     def constant(self, array: np.ndarray, what: str) -> str:
-        """The name of a constant of this layer."""
-        return self.writer.constant(array, f"{self.spec.name}_{what}")
+        """The name of a constant of this layer (no blob's name, which has no colon)."""
+        return self.writer.constant(array, f"{self.spec.name}:{what}")
 
     def ints(self, *values: int) -> str:
         """The name of an int64 vector."""
-        return self.writer.constant(np.array(values, dtype=np.int64), "ints")
+        return self.writer.constant(np.array(values, dtype=np.int64), "constant:ints")
 
     def scalar(self, value: float) -> str:
         """The name of a float32 constant without axes."""
-        return self.writer.constant(np.array(value, dtype=np.float32), "scalar")
+        return self.writer.constant(np.array(value, dtype=np.float32), "constant:scalar")
 
     def node(self, op: str, *inputs: str, **attributes: Any) -> str:
         """A node inside the layer; returns the name of its output."""

@@ -359,7 +359,12 @@ def _name_values(specs: list[LayerSpec], net: Net, labels: set[str], source: str
             open_values.pop(value, None)
         makes = []
         for top in spec.tops:
-            name = top if last[top] == index else _unique(f"{top}/{spec.name}", taken)
+            if _changes_nothing(spec, top):
+                name = current[top]
+            elif last.get(top) == index:
+                name = top
+            else:
+                name = _unique(f"{top}/{spec.name}", taken)
             current[top] = name
             makes.append(name)
             open_values[name] = None
@@ -371,27 +376,35 @@ def _name_values(specs: list[LayerSpec], net: Net, labels: set[str], source: str
     net.outputs = sorted(value for value in open_values if value not in labels | silenced)
 
 
+def _changes_nothing(spec: LayerSpec, top: str) -> bool:
+    """Whether a layer only passes a blob on in place, so that it makes no value of its own."""
+    return spec.type == "Dropout" and top in spec.bottoms
+
+
 def _feeds_training_only(spec: LayerSpec, labels: set[str]) -> bool:
     return spec.type == "Silence" or (bool(spec.tops) and labels.issuperset(spec.tops))
 
 
 def _last_writers(specs: list[LayerSpec], net: Net, source: str) -> dict[str, int]:
-    """Blob -> index of the layer that writes it last.
+    """Blob -> index of the layer that writes it last; inputs keep their names for themselves.
 
     Raises:
         SourceModelError: a blob is made twice and not in place, which Caffe refuses as well.
     """
     last: dict[str, int] = {}
-    inputs = {value.name for value in net.inputs}
+    made = {value.name for value in net.inputs}
+    inputs = frozenset(made)
     for index, spec in enumerate(specs):
         for top in spec.tops:
-            if (top in last or top in inputs) and top not in spec.bottoms:
+            if top in made and top not in spec.bottoms:
                 raise SourceModelError(
                     f"{spec.path} makes the blob {printable(top)!r}, which is made before it.",
                     cause="Two layers have the same top, or layers of training and test are mixed.",
                     remedy="Give one of them another top, or rules for its phase.",
                 )
-            last[top] = index
+            made.add(top)
+            if top not in inputs and not _changes_nothing(spec, top):
+                last[top] = index
     return last
 
 

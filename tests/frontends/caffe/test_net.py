@@ -45,6 +45,19 @@ def test_a_layer_in_place_keeps_the_name_of_the_blob_for_its_last_value(tmp_path
     assert np.array_equal(values[1], values[2])
 
 
+def test_dropout_in_place_and_layers_that_change_the_input(tmp_path: Path) -> None:
+    net = inputs(data=X.shape) + layer("Power", "data", "data", "power_param { scale: 2 }", "twice")
+    net += layer("ReLU", "data", "r", "", "relu") + layer("Dropout", "r", "r", "", "drop")
+    net += layer("AbsVal", "r", "fc:weight", "", "end") + layer("Split", "r", "a b", "", "split")
+    loaded = load(tmp_path, net, {})
+    assert [spec.name for spec in loaded.graph.inputs] == ["data"]
+    found = run(loaded, X)
+    assert list(found) == ["a", "b", "fc:weight"]
+    assert np.array_equal(found["a"], np.maximum(2 * X, 0))
+    cut = load(tmp_path, net, {}, outputs=("data", "drop", "a"))
+    assert np.array_equal(run(cut, X)["data/twice"], 2 * X)
+
+
 V1 = """
 name: "old"
 input: "data"

@@ -80,7 +80,7 @@ def _upsample(at: Layer) -> Sequence[Tensor]:
     if not 1 <= scale <= 1 << 10:
         raise at.fault(f"scale is {scale}")
     shape = (*at.x.shape[:2], *(side * scale for side in at.x.shape[2:]))
-    scales = at.writer.constant(np.array([1, 1, scale, scale], np.float32), "scales")
+    scales = at.writer.constant(np.array([1, 1, scale, scale], np.float32), "constant:scales")
     return [
         at.top(
             "Resize",
