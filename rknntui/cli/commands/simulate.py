@@ -68,7 +68,9 @@ def command(
 
 async def _where(session: WorkerSession, target: Path, given: dict[str, Any]) -> dict[str, Any]:
     if (await sniffed(session, target))["kind"] == "rknn":
-        return {"path": str(target.absolute())}
+        # a container holds no code: the classes of its custom operators are given beside it
+        beside = {name: given[name] for name in ("custom_ops", "op_packages") if given.get(name)}
+        return {"path": str(target.absolute()), **beside}
     return {"recipe": await resolve(session, target, given)}
 
 
