@@ -13,8 +13,10 @@ import contextlib
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -46,7 +48,7 @@ class Foreign:
         words: its name, as a user knows it.
         child: module with ``convert(request: dict, out: Path) -> dict``, imported there only.
         needs: modules that the child imports.
-        extra: the extra of this package that installs them.
+        packages: what pip installs for them, as this program's extras ask for it.
         environment: variables of the child.
         resident: bytes that a child has once the framework is imported.
     """
@@ -54,7 +56,7 @@ class Foreign:
     words: str
     child: str
     needs: tuple[str, ...] = ()
-    extra: str = ""
+    packages: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     resident: int = 0
 
@@ -64,7 +66,7 @@ FRAMEWORKS: dict[str, Foreign] = {
         "TensorFlow",
         "engine.frontends.tensorflow.child",
         ("tensorflow", "tf2onnx"),
-        "tensorflow",
+        ("tensorflow-cpu~=2.21.0", "tf2onnx~=1.17"),
         {
             # oneDNN reorders sums: the numbers would differ from a plain build's
             "TF_ENABLE_ONEDNN_OPTS": "0",
@@ -79,7 +81,7 @@ FRAMEWORKS: dict[str, Foreign] = {
         "PyTorch",
         "engine.frontends.pytorch.child",
         ("torch", "onnxscript"),
-        "torch",
+        ("torch~=2.13", "onnxscript~=0.7.2"),
         {"CUDA_VISIBLE_DEVICES": "-1"},
         resident=500 << 20,
     ),
@@ -246,7 +248,7 @@ def require(framework: str) -> None:
             f"{kind.words} models are converted by {' and '.join(kind.needs)}, and "
             f"{' and '.join(missing)} is not installed.",
             cause="It is large, so it is an extra of this program.",
-            remedy=f"pip install 'rknntui[{kind.extra}]'",
+            remedy=shlex.join([sys.executable, "-m", "pip", "install", *kind.packages]),
         )
 
 

@@ -24,7 +24,7 @@ from engine.base.events import CallbackReporter, NullReporter
 from engine.frontends import foreign
 
 TOY = foreign.Foreign(
-    "Toy", "tests.frontends.toy_foreign", ("json",), "toy", {"TOY_VARIABLE": "set"}
+    "Toy", "tests.frontends.toy_foreign", ("json",), ("toy~=1.0",), {"TOY_VARIABLE": "set"}
 )
 
 
@@ -153,12 +153,12 @@ def test_threads_take_turns() -> None:
     assert len(answers) == 4
 
 
-def test_a_framework_that_is_not_installed_is_named_with_its_extra(
+def test_a_framework_that_is_not_installed_is_named_with_the_line_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     absent = foreign.Foreign("Toy", "nowhere", ("json", "no_such_module"), "toy")
     monkeypatch.setitem(foreign.FRAMEWORKS, "toy", absent)
     with pytest.raises(SourceModelError, match="no_such_module is not installed") as caught:
         ask("write")
-    assert caught.value.remedy == "pip install 'rknntui[toy]'"
+    assert caught.value.remedy == f"{sys.executable} -m pip install toy~=1.0"
     assert "toy" not in foreign._children
