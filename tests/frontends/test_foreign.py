@@ -156,9 +156,9 @@ def test_threads_take_turns() -> None:
 def test_a_framework_that_is_not_installed_is_named_with_the_line_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    absent = foreign.Foreign("Toy", "nowhere", ("json", "no_such_module"), "toy")
+    absent = foreign.Foreign("Toy", "nowhere", ("json", "no_such_module"), ("toy~=1.0",))
     monkeypatch.setitem(foreign.FRAMEWORKS, "toy", absent)
     with pytest.raises(SourceModelError, match="no_such_module is not installed") as caught:
         ask("write")
-    assert caught.value.remedy == f"{sys.executable} -m pip install toy~=1.0"
+    assert caught.value.remedy == f"{sys.executable} -m pip install 'toy~=1.0'"
     assert "toy" not in foreign._children
