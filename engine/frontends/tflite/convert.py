@@ -7,6 +7,7 @@ missing. Layers that do not care take the form that is there, so few Transposes 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +24,7 @@ from engine.frontends.tflite.values import (
     FIRST,
     LAST,
     Value,
+    checked_constant,
     checked_shape,
     constant_array,
     quantization_of,
@@ -33,7 +35,7 @@ from engine.frontends.tflite.values import (
 __all__ = ["Converter", "Frame", "Tables"]
 
 _MAX_DEPTH = 16
-_MAX_LAYERS = 50_000
+_MAX_LAYERS = 20_000
 # What damaged numbers in options and constants can do to a handler's arithmetic.
 _DAMAGE = (
     IndexError,
@@ -171,8 +173,8 @@ class Converter:
         if tensor.data is not None:
             array = constant_array(tensor)
         elif tensor.variable or 0 in tensor.shape:
-            shape = checked_shape(tensor.shape, tensor.name)
-            array = np.broadcast_to(np.zeros((), tensor.dtype), shape)
+            checked_constant(math.prod(checked_shape(tensor.shape, tensor.name)))
+            array = np.zeros(tensor.shape, tensor.dtype)
         else:
             raise SourceModelError(
                 f"{printable(self.file)}: tensor {printable(tensor.name, 120)!r} is read before "

@@ -15,6 +15,7 @@ from engine.frontends.tflite.schema import Operator
 from engine.frontends.tflite.values import (
     FIRST,
     LAST,
+    NUMBERS,
     Value,
     checked_shape,
     quantization_of,
@@ -161,6 +162,8 @@ class Layer:
         """Output ``index`` of the layer, with its shape; it has no form yet."""
         number = self.operator.outputs[index]
         tensor = self._frame.graph.tensors[number]
+        if tensor.dtype not in NUMBERS:
+            raise self.refusal(f"its result holds {tensor.dtype}")
         sizes = checked_shape(tuple(int(size) for size in shape), tensor.name)
         quant = quantization_of(tensor, sizes)
         value = Value(tensor.name, sizes, tensor.dtype, quant)

@@ -24,6 +24,7 @@ from engine.frontends.tflite.schema import Model, Operator, Subgraph, parse_mode
 from engine.frontends.tflite.values import (
     FIRST,
     LAST,
+    NUMBERS,
     Value,
     checked_shape,
     quantization_of,
@@ -32,10 +33,6 @@ from engine.frontends.tflite.values import (
 from engine.graph.ir.constants import MAX_PROTO_BYTES
 
 __all__ = ["Ends", "File", "choose_ends", "load", "needed", "read_file"]
-
-_INPUT_TYPES = frozenset(
-    {"float32", "float16", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"}
-)
 
 
 @dataclass(frozen=True)
@@ -217,7 +214,7 @@ def _labels(graph: Subgraph, numbers: Sequence[int]) -> list[str]:
 
 def _info(converter: Converter, graph: Subgraph, number: int, nchw: bool) -> onnx.ValueInfoProto:
     tensor = graph.tensors[number]
-    if tensor.dtype not in _INPUT_TYPES:
+    if tensor.dtype not in NUMBERS:
         raise UnsupportedOperatorError(
             f"{printable(converter.file)}: input {printable(tensor.name, 120)!r} holds "
             f"{tensor.dtype}, no numbers that a graph can take.",

@@ -14,7 +14,9 @@ from engine.frontends.tflite.schema import Quantization, Sparsity, Tensor
 __all__ = [
     "FIRST",
     "LAST",
+    "NUMBERS",
     "Value",
+    "checked_constant",
     "checked_shape",
     "constant_array",
     "quantization_of",
@@ -29,8 +31,9 @@ FIRST = "first"
 
 _MAX_ELEMENTS = 1 << 31
 _MAX_CONSTANT = 1 << 28
+_MAX_MADE = 1 << 24
 
-_DTYPES = frozenset(
+NUMBERS = frozenset(
     {
         "float32",
         "float16",
@@ -46,6 +49,8 @@ _DTYPES = frozenset(
         "bool",
     }
 )
+"""Element types that graphs have, by their names in numpy."""
+
 _QUANTIZED = frozenset({"int8", "uint8", "int16"})
 
 
@@ -115,6 +120,16 @@ def checked_shape(shape: tuple[int, ...], name: str) -> tuple[int, ...]:
     return shape
 
 
+def checked_constant(count: int) -> None:
+    """Refuse a constant that a layer would make of ``count`` numbers, where that is absurd.
+
+    Raises:
+        ValueError: more than 16 million.
+    """
+    if count > _MAX_MADE:
+        raise ValueError(f"it needs a constant of {count} numbers")
+
+
 def quantization_of(tensor: Tensor, shape: tuple[int, ...]) -> Quantization | None:
     """The parameters of a tensor, checked; None where its numbers are what they say.
 
@@ -173,7 +188,7 @@ def constant_array(tensor: Tensor) -> np.ndarray:
     name, data = printable(tensor.name, 120), tensor.data
     checked_shape(tensor.shape, tensor.name)
     count = math.prod(tensor.shape)
-    if data is None or tensor.dtype not in _DTYPES | {"int4"} or count > _MAX_CONSTANT:
+    if data is None or tensor.dtype not in NUMBERS | {"int4"} or count > _MAX_CONSTANT:
         raise SourceModelError(
             f"Constant {name!r} of type {tensor.dtype} cannot be read.",
             remedy="Cut the graph before the layer that reads it.",
@@ -224,6 +239,8 @@ def _dense(tensor: Tensor, sparsity: Sparsity) -> np.ndarray:
     for level, dimension in zip(levels, order, strict=True):
         if dimension >= rank:
             block_sizes[dimension - rank] = level.dense_size
+    if math.prod(shape) > _MAX_MADE:
+        raise wrong
     sizes = list(shape) + block_sizes
     for size, dimension in zip(block_sizes, blocks, strict=True):
         if size < 1 or not 0 <= dimension < rank or sizes[dimension] % size:
@@ -235,7 +252,7 @@ def _dense(tensor: Tensor, sparsity: Sparsity) -> np.ndarray:
     for level, dimension in zip(levels, order, strict=True):
         size = sizes[dimension]
         if level.segments is None or level.indices is None:
-            if level.dense_size != size or len(slots) * size > _MAX_CONSTANT:
+            if level.dense_size != size or len(slots) * size > _MAX_MADE:
                 raise wrong
             offsets = np.tile(np.arange(size), len(slots))
             slots = np.repeat(slots, size) * size + offsets

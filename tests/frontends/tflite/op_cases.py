@@ -49,6 +49,13 @@ def _pool(padding: int, stride: int, size: tuple[int, int], act: int = 0) -> dic
     }
 
 
+_UNARY = (
+    *("ABS", "CEIL", "COS", "ELU", "EXP", "FLOOR", "HARD_SWISH", "LOGISTIC", "NEG", "RELU"),
+    *("RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "ROUND", "SIGN", "SIN", "SQUARE", "TANH"),
+    "LOG_SOFTMAX",
+)
+
+
 def windows() -> list[Case]:
     cases = []
     for padding in (0, 1):
@@ -82,8 +89,13 @@ def windows() -> list[Case]:
                 options = ("Pool2DOptions", _pool(padding, stride, size))
                 cases.append(Case(name, [x], options, note=note))
         cases.append(Case(name, [x], ("Pool2DOptions", _pool(0, 2, (2, 2), 3)), note="relu6"))
-    for padding, size, stride in ((0, (9, 8), 1), (0, (17, 16), 2), (0, (18, 15), 2),
-                                  (1, (19, 17), 2), (1, (20, 18), 2)):
+    for padding, size, stride in (
+        (0, (9, 8), 1),
+        (0, (17, 16), 2),
+        (0, (18, 15), 2),
+        (1, (19, 17), 2),
+        (1, (20, 18), 2),
+    ):
         cases.append(
             Case(
                 "TRANSPOSE_CONV",
@@ -132,20 +144,16 @@ def dense() -> list[Case]:
         ),
         Case("FULLY_CONNECTED", [_x(3, 8), _x(5, 8), _w(5)], (fc, {}), note="computed-weights"),
         Case("BATCH_MATMUL", [_x(2, 3, 4), _x(2, 4, 5)], (mm, {})),
-        Case("BATCH_MATMUL", [_x(2, 4, 3), _x(2, 5, 4)], (mm, {"adjX": True, "adjY": True}), note="t"),
+        Case(
+            "BATCH_MATMUL", [_x(2, 4, 3), _x(2, 5, 4)], (mm, {"adjX": True, "adjY": True}), note="t"
+        ),
         Case("BATCH_MATMUL", [_x(2, 3, 4), _w(4, 5)], (mm, {}), note="constant"),
         Case("EMBEDDING_LOOKUP", [_i(4, low=0, high=5), _w(6, 3, 2)]),
     ]
 
 
 def elementwise() -> list[Case]:
-    cases = [
-        Case(name, [_x(2, 3, 4, 5)])
-        for name in (
-            "ABS CEIL COS ELU EXP FLOOR HARD_SWISH LOGISTIC NEG RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 "
-            "ROUND SIGN SIN SQUARE TANH LOG_SOFTMAX"
-        ).split()
-    ]
+    cases = [Case(name, [_x(2, 3, 4, 5)]) for name in _UNARY]
     cases += [Case(name, [_x(2, 3, low=0.1)]) for name in ("LOG", "SQRT", "RSQRT")]
     cases += [
         Case("LEAKY_RELU", [_x(2, 3)], ("LeakyReluOptions", {"alpha": 0.2})),
@@ -163,9 +171,15 @@ def elementwise() -> list[Case]:
         Case("SELECT", [In((2, 3), "bool"), _x(2, 3), _x(2, 3)]),
         Case("SELECT_V2", [In((2, 1), "bool"), _x(2, 3), _x(3)]),
         Case("ATAN2", [_x(5, 6), _x(5, 6)]),
-        Case("ATAN2", [_i(40, low=-1, high=1, dtype="float32"), _x(40, low=0, high=0)], note="zero"),
-        Case("BUCKETIZE", [_x(5, 6)], ("BucketizeOptions", {"boundaries": [-1.0, 0.0, 1.5]}),
-             _out("int32")),
+        Case(
+            "ATAN2", [_i(40, low=-1, high=1, dtype="float32"), _x(40, low=0, high=0)], note="zero"
+        ),
+        Case(
+            "BUCKETIZE",
+            [_x(5, 6)],
+            ("BucketizeOptions", {"boundaries": [-1.0, 0.0, 1.5]}),
+            _out("int32"),
+        ),
         Case("FLOOR_MOD", [_x(5, 6), _x(5, 6)]),
         Case("FLOOR_DIV", [_x(5, 6), _x(5, 6)]),
         Case("FLOOR_MOD", [_i(50), _i(50, low=1)], outputs=_out("int32"), note="int"),
@@ -175,7 +189,9 @@ def elementwise() -> list[Case]:
         Case("DIV", [_i(50), number(-4, "int32")], ("DivOptions", {}), _out("int32"), note="int"),
         Case("BITWISE_XOR", [_i(9), _i(9)], outputs=_out("int32")),
         Case("POW", [_x(3, 4, low=0.1), _x(4)]),
-        Case("CAST", [_x(3, 40, low=-9, high=9)], ("CastOptions", {"outDataType": 2}), _out("int32")),
+        Case(
+            "CAST", [_x(3, 40, low=-9, high=9)], ("CastOptions", {"outDataType": 2}), _out("int32")
+        ),
         Case("CAST", [_i(30)], ("CastOptions", {"inDataType": 2}), _out("float32"), note="float"),
         Case("CAST", [In((9,), "bool")], ("CastOptions", {}), _out("float32"), note="bool"),
         Case(
@@ -192,8 +208,10 @@ def elementwise() -> list[Case]:
         ]
         if name != "DIV":
             cases.append(Case(name, [_i(4), _i(4)], (table, {}), _out("int32"), note="int"))
-    cases += [Case(n, [_x(2, 3, 4, 5), _x(4, 1)], ("MaximumMinimumOptions", {}))
-              for n in ("MAXIMUM", "MINIMUM")]
+    cases += [
+        Case(n, [_x(2, 3, 4, 5), _x(4, 1)], ("MaximumMinimumOptions", {}))
+        for n in ("MAXIMUM", "MINIMUM")
+    ]
     for name in ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"):
         cases.append(Case(name, [_i(40, low=0, high=3), _i(40, low=0, high=3)], None, _out("bool")))
         cases.append(Case(name, [_x(40), _x(40)], None, _out("bool"), note="float"))
@@ -208,7 +226,8 @@ def moves() -> list[Case]:
 
     def strided(begin: Any, end: Any, step: Any, note: str, **masks: Any) -> Case:
         return Case(
-            "STRIDED_SLICE", [x, ints(*begin), ints(*end), ints(*step)], (sl, masks), note=note)
+            "STRIDED_SLICE", [x, ints(*begin), ints(*end), ints(*step)], (sl, masks), note=note
+        )
 
     return [
         Case("RESHAPE", [x, ints(3, -1, 2)], ("ReshapeOptions", {"newShape": [3, -1, 2]})),
@@ -220,25 +239,45 @@ def moves() -> list[Case]:
         Case("CONCATENATION", [x, _x(3, 4, 2, 6)], ("ConcatenationOptions", {"axis": -2})),
         Case("PACK", [_x(3, 4), _x(3, 4)], ("PackOptions", {"valuesCount": 2, "axis": 1})),
         Case("UNPACK", [_x(3, 4)], ("UnpackOptions", {"num": 4, "axis": -1}), _out("float32", 4)),
-        Case("SPLIT", [number(2, "int32"), _x(2, 3, 4)], ("SplitOptions", {"numSplits": 2}),
-             _out("float32", 2)),
-        Case("SPLIT_V", [_x(2, 7), ints(2, -1, 1), number(1, "int32")],
-             ("SplitVOptions", {"numSplits": 3}), _out("float32", 3)),
+        Case(
+            "SPLIT",
+            [number(2, "int32"), _x(2, 3, 4)],
+            ("SplitOptions", {"numSplits": 2}),
+            _out("float32", 2),
+        ),
+        Case(
+            "SPLIT_V",
+            [_x(2, 7), ints(2, -1, 1), number(1, "int32")],
+            ("SplitVOptions", {"numSplits": 3}),
+            _out("float32", 3),
+        ),
         Case("PAD", [x, const([[0, 1], [2, 0], [1, 1], [0, 3]], "int32")]),
         Case("PADV2", [x, const([[0, 1], [2, 0], [1, 1], [0, 3]], "int32"), number(3.5)]),
         Case("MIRROR_PAD", [_x(4, 5), const([[1, 2], [3, 1]], "int32")], ("MirrorPadOptions", {})),
-        Case("MIRROR_PAD", [_x(4, 5), const([[1, 2], [3, 5]], "int32")],
-             ("MirrorPadOptions", {"mode": 1}), note="symmetric"),
+        Case(
+            "MIRROR_PAD",
+            [_x(4, 5), const([[1, 2], [3, 5]], "int32")],
+            ("MirrorPadOptions", {"mode": 1}),
+            note="symmetric",
+        ),
         Case("SLICE", [x, ints(1, 0, 2, 0), ints(2, -1, 2, -1)]),
         Case("TILE", [_x(2, 3), ints(2, 3)]),
         Case("BROADCAST_TO", [_x(2, 1, 3), ints(4, 2, 5, 3)], version=2),
         Case("FILL", [ints(2, 3), In((), "float32")]),
         Case("REVERSE_V2", [_x(3, 4, 5), ints(1)]),
-        Case("REVERSE_SEQUENCE", [_x(3, 4, 5), ints(2, 4, 1)],
-             ("ReverseSequenceOptions", {"seqDim": 1, "batchDim": 0})),
+        Case(
+            "REVERSE_SEQUENCE",
+            [_x(3, 4, 5), ints(2, 4, 1)],
+            ("ReverseSequenceOptions", {"seqDim": 1, "batchDim": 0}),
+        ),
         Case("GATHER", [_x(3, 4, 5), _i(2, 2, low=0, high=3)], ("GatherOptions", {"axis": 1})),
-        Case("GATHER", [_x(3, 4, 5), _i(3, 2, low=0, high=3)],
-             ("GatherOptions", {"axis": 1, "batchDims": 1}), note="batch", version=5),
+        Case(
+            "GATHER",
+            [_x(3, 4, 5), _i(3, 2, low=0, high=3)],
+            ("GatherOptions", {"axis": 1, "batchDims": 1}),
+            note="batch",
+            version=5,
+        ),
         Case("GATHER_ND", [_x(3, 4, 5), _i(2, 2, low=0, high=2)]),
         Case("DYNAMIC_UPDATE_SLICE", [_x(5, 6), _x(2, 3), _i(2, low=-2, high=9)]),
         strided((0, 1, -3, 5), (3, -1, 5, 0), (1, 2, 1, -2), "plain"),
@@ -257,42 +296,75 @@ def reductions() -> list[Case]:
     for name in ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"):
         for axes, keep in (((1, 2), True), ((1, 2), False), ((-1,), False), ((0, 3), True)):
             note = f"{'-'.join(map(str, axes))}-{'keep' if keep else 'drop'}"
-            cases.append(Case(name, [x, ints(*axes)], ("ReducerOptions", {"keepDims": keep}),
-                              note=note, tolerance=1e-4))
+            cases.append(
+                Case(
+                    name,
+                    [x, ints(*axes)],
+                    ("ReducerOptions", {"keepDims": keep}),
+                    note=note,
+                    tolerance=1e-4,
+                )
+            )
     cases += [
         Case(name, [In((3, 4), "bool"), ints(1)], ("ReducerOptions", {}), _out("bool"))
         for name in ("REDUCE_ANY", "REDUCE_ALL")
     ]
     cases += [
         Case("MEAN", [_i(3, 7), ints(1)], ("ReducerOptions", {}), _out("int32"), note="int"),
-        Case("ARG_MAX", [_i(4, 9, low=0, high=3, dtype="float32"), ints(1)],
-             ("ArgMaxOptions", {"outputType": 4}), _out("int64")),
-        Case("ARG_MIN", [_i(4, 9, low=0, high=3, dtype="float32"), number(0, "int32")],
-             ("ArgMinOptions", {"outputType": 2}), _out("int32")),
-        Case("TOPK_V2", [_i(4, 20, low=0, high=5, dtype="float32"), number(6, "int32")],
-             ("TopKV2Options", {}), [In(dtype="float32"), In(dtype="int32")]),
+        Case(
+            "ARG_MAX",
+            [_i(4, 9, low=0, high=3, dtype="float32"), ints(1)],
+            ("ArgMaxOptions", {"outputType": 4}),
+            _out("int64"),
+        ),
+        Case(
+            "ARG_MIN",
+            [_i(4, 9, low=0, high=3, dtype="float32"), number(0, "int32")],
+            ("ArgMinOptions", {"outputType": 2}),
+            _out("int32"),
+        ),
+        Case(
+            "TOPK_V2",
+            [_i(4, 20, low=0, high=5, dtype="float32"), number(6, "int32")],
+            ("TopKV2Options", {}),
+            [In(dtype="float32"), In(dtype="int32")],
+        ),
         Case("CUMSUM", [_x(3, 4), number(1, "int32")], ("CumsumOptions", {})),
-        Case("CUMSUM", [_x(3, 4), number(0, "int32")],
-             ("CumsumOptions", {"exclusive": True, "reverse": True}), note="both"),
-        Case("ONE_HOT", [_i(3, 4, low=-2, high=6), number(5, "int32"), number(2.5), number(-1.0)],
-             ("OneHotOptions", {"axis": 1})),
+        Case(
+            "CUMSUM",
+            [_x(3, 4), number(0, "int32")],
+            ("CumsumOptions", {"exclusive": True, "reverse": True}),
+            note="both",
+        ),
+        Case(
+            "ONE_HOT",
+            [_i(3, 4, low=-2, high=6), number(5, "int32"), number(2.5), number(-1.0)],
+            ("OneHotOptions", {"axis": 1}),
+        ),
         Case("MATRIX_DIAG", [_x(2, 3)]),
         Case("MATRIX_SET_DIAG", [_x(2, 3, 3), _x(2, 3)]),
         Case("SCATTER_ND", [_i(4, 1, low=0, high=5), _x(4, 3), ints(6, 3)]),
         Case("SEGMENT_SUM", [_x(5, 2), ints(0, 0, 1, 1, 2)]),
-        Case("SPARSE_TO_DENSE", [_i(1, 2, low=0, high=3), ints(5, 5), const([2.0]), number(0.5)],
-             ("SparseToDenseOptions", {})),
+        Case(
+            "SPARSE_TO_DENSE",
+            [_i(1, 2, low=0, high=3), ints(5, 5), const([2.0]), number(0.5)],
+            ("SparseToDenseOptions", {}),
+        ),
     ]
     for name in ("SUM", "MAX", "MIN", "PROD"):
-        cases.append(Case(f"UNSORTED_SEGMENT_{name}",
-                          [_x(5, 2), ints(3, 0, 1, 1, 3), number(4, "int32")]))
+        cases.append(
+            Case(f"UNSORTED_SEGMENT_{name}", [_x(5, 2), ints(3, 0, 1, 1, 3), number(4, "int32")])
+        )
     for mode in ({}, {"alignCorners": True}, {"halfPixelCenters": True}):
         for size in ((10, 14), (3, 4), (13, 5), (1, 1)):
             note = f"{next(iter(mode), 'plain')}-{size[0]}x{size[1]}"
-            for name, table in (("RESIZE_BILINEAR", "ResizeBilinearOptions"),
-                                ("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighborOptions")):
-                cases.append(Case(name, [_x(2, 5, 7, 3), ints(*size)], (table, mode), note=note,
-                                  version=3))
+            for name, table in (
+                ("RESIZE_BILINEAR", "ResizeBilinearOptions"),
+                ("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighborOptions"),
+            ):
+                cases.append(
+                    Case(name, [_x(2, 5, 7, 3), ints(*size)], (table, mode), note=note, version=3)
+                )
     return cases
 
 

@@ -28,7 +28,9 @@ def _cell(
     """Inputs 1 to 17: weights, recurrent weights, peepholes, biases, projection."""
     out = projection or _UNITS
     first = None if coupled else 0
-    kernel = [None if first is None and i == 0 else _w(_UNITS, _FEATURES, size=size) for i in range(4)]
+    kernel = [
+        None if first is None and i == 0 else _w(_UNITS, _FEATURES, size=size) for i in range(4)
+    ]
     recurrent = [None if first is None and i == 0 else _w(_UNITS, out) for i in range(4)]
     seen = [_w(_UNITS) if peephole and not (coupled and i == 0) else None for i in range(3)]
     bias = [None if coupled and i == 0 else _w(_UNITS) for i in range(4)]
@@ -36,8 +38,15 @@ def _cell(
     return [*kernel, *recurrent, *seen, *bias, *more]
 
 
-def _lstm(note: str, *, major: bool = False, clip: float = 0.0, projection_clip: float = 0.0,
-          norm: bool = False, **cell: object) -> Case:
+def _lstm(
+    note: str,
+    *,
+    major: bool = False,
+    clip: float = 0.0,
+    projection_clip: float = 0.0,
+    norm: bool = False,
+    **cell: object,
+) -> Case:
     x = In((_STEPS, _BATCH, _FEATURES) if major else (_BATCH, _STEPS, _FEATURES))
     width = int(cell.get("projection", 0) or _UNITS)  # type: ignore[call-overload]
     coefficients: list[In | None] = [_w(_UNITS) if norm else None for _ in range(4)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,23 @@ from tests.frontends.tflite.recurrent_cases import CASES as RECURRENT
 from tests.frontends.tflite.tflite_models import Case, largest_difference
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def _spread(cases: Sequence[Case], count: int) -> list[Any]:
+    """The first ``count`` cases of every operator; the others run with the long tests."""
+    seen: Counter[str] = Counter()
+    params = []
+    for case in cases:
+        seen[case.op] += 1
+        marks = pytest.mark.long if seen[case.op] > count else ()
+        params.append(pytest.param(case, id=case.id, marks=marks))
+    return params
+
+
+@pytest.mark.parametrize("case", _spread(CASES, 3))
 def test_an_operator_gives_what_tflite_gives(case: Case, tmp_path: Path) -> None:
     assert largest_difference(case, tmp_path) <= case.tolerance
 
 
-@pytest.mark.parametrize("case", QUANTIZED, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", _spread(QUANTIZED, 2))
 def test_a_quantized_operator_is_within_the_stated_steps(case: Case, tmp_path: Path) -> None:
     assert largest_difference(case, tmp_path) <= case.tolerance
 

@@ -14,8 +14,8 @@ from tests.frontends.tflite.tflite_models import (
     In,
     Writer,
     const,
-    ints,
     interpret,
+    ints,
     largest_difference,
     load_bytes,
     number,
@@ -65,9 +65,9 @@ def test_int8_weights_with_float_inputs_are_dequantized(case: Case, tmp_path: Pa
 
 def test_int4_weights_are_unpacked(tmp_path: Path) -> None:
     weights = _RNG.integers(-7, 8, (5, 16)).astype(np.int8)
-    packed = ((weights.reshape(-1, 2)[:, 1] & 15) << 4 | (weights.reshape(-1, 2)[:, 0] & 15)).astype(
-        np.uint8
-    )
+    packed = (
+        (weights.reshape(-1, 2)[:, 1] & 15) << 4 | (weights.reshape(-1, 2)[:, 0] & 15)
+    ).astype(np.uint8)
     given = In((5, 16), "int4", scale=_RNG.uniform(0.05, 0.1, 5), raw=packed.tobytes())
     x = In((3, 16), "int8", scale=0.0518565, zero=3)
     bias = const(
@@ -236,7 +236,9 @@ def test_shapes_are_computed_while_the_model_is_read(tmp_path: Path) -> None:
     shape, first = writer.tensor(In((3,), "int32")), writer.tensor(In((), "int32"))
     writer.op("SHAPE", [x], [shape], ("ShapeOptions", {"outType": 2}))
     bounds = [writer.tensor(ints(n)) for n in (0, 1, 1)]
-    writer.op("STRIDED_SLICE", [shape, *bounds], [first], ("StridedSliceOptions", {"shrinkAxisMask": 1}))
+    writer.op(
+        "STRIDED_SLICE", [shape, *bounds], [first], ("StridedSliceOptions", {"shrinkAxisMask": 1})
+    )
     rest = writer.tensor(number(-1, "int32"))
     packed, y = writer.tensor(In((2,), "int32")), writer.tensor(In((2, 12)), "y")
     writer.op("PACK", [first, rest], [packed], ("PackOptions", {"valuesCount": 2}))
@@ -263,8 +265,18 @@ def _one(op: str, count: int = 1, **kinds: Any) -> bytes:
 
 @pytest.mark.parametrize(
     "op",
-    ["TFLite_Detection_PostProcess", "FlexErf", "UNIQUE", "NON_MAX_SUPPRESSION_V5", "RFFT2D",
-     "HASHTABLE_FIND", "READ_VARIABLE", "STABLEHLO_GATHER", "RANDOM_UNIFORM", "WHERE"],
+    [
+        "TFLite_Detection_PostProcess",
+        "FlexErf",
+        "UNIQUE",
+        "NON_MAX_SUPPRESSION_V5",
+        "RFFT2D",
+        "HASHTABLE_FIND",
+        "READ_VARIABLE",
+        "STABLEHLO_GATHER",
+        "RANDOM_UNIFORM",
+        "WHERE",
+    ],
 )
 def test_an_operator_is_refused_by_name_with_where_to_cut(op: str, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOperatorError) as caught:
@@ -290,4 +302,3 @@ def test_quantization_in_blocks_is_refused(tmp_path: Path) -> None:
     writer.ends([x], [y])
     with pytest.raises(SourceModelError, match="scheme of its own"):
         load_bytes(writer.data(), tmp_path)
-

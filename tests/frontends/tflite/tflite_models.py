@@ -109,8 +109,10 @@ class Writer:
         if given.signature is not None:
             tensor.shapeSignature = list(given.signature)
         tensor.buffer = 0
-        raw = given.raw if given.raw is not None else (
-            given.data.tobytes() if given.data is not None else None
+        raw = (
+            given.raw
+            if given.raw is not None
+            else (given.data.tobytes() if given.data is not None else None)
         )
         if raw is not None:
             buffer = schema.BufferT()
@@ -228,7 +230,7 @@ def feeds_for(case: Case, seed: int = 7) -> dict[str, np.ndarray]:
             continue
         name = given.name or f"x{position}"
         kind = np.dtype(given.dtype)
-        if kind == bool:
+        if kind.kind == "b":
             feeds[name] = rng.random(given.shape) > 0.5
         elif kind.kind == "f":
             feeds[name] = rng.uniform(given.low, given.high, given.shape).astype(kind)
@@ -247,9 +249,7 @@ def interpret(
 ) -> list[np.ndarray]:
     """What TFLite's interpreter gives: XNNPACK where it can, or its own kernels."""
     kind = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if plain else OpResolverType.AUTO
-    interpreter = Interpreter(
-        model_content=data, num_threads=1, experimental_op_resolver_type=kind
-    )
+    interpreter = Interpreter(model_content=data, num_threads=1, experimental_op_resolver_type=kind)
     details = interpreter.get_input_details()
     for detail in details:
         shape = feeds[detail["name"]].shape
@@ -278,15 +278,15 @@ def run(loaded: Loaded, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
     return list(Session(loaded.graph).run(feeds).values())
 
 
-def largest_difference(
-    case: Case, folder: Path, seed: int = 7, *, windows: bool = False
-) -> float:
+def largest_difference(case: Case, folder: Path, seed: int = 7, *, windows: bool = False) -> float:
     """The largest difference between our graph and TFLite's interpreter, in units of the output.
 
     Integers of quantized outputs are compared as such.
     """
     feeds = feeds_for(case, seed)
-    shapes = [array.shape for array in interpret(write_case(case, windows=windows), feeds, plain=True)]
+    shapes = [
+        array.shape for array in interpret(write_case(case, windows=windows), feeds, plain=True)
+    ]
     data = write_case(case, shapes, windows=windows)
     expected = interpret(data, feeds)
     got = run(load_bytes(data, folder), feeds)
@@ -294,7 +294,7 @@ def largest_difference(
     assert [array.dtype for array in got] == [array.dtype for array in expected]
     worst = 0.0
     for ours, theirs in zip(got, expected, strict=True):
-        same = (ours == theirs) | ((ours != ours) & (theirs != theirs))  # noqa: PLR0124
+        same = (ours == theirs) | ((ours != ours) & (theirs != theirs))
         gap = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
         worst = max(worst, float(np.where(same, 0.0, gap).max(initial=0.0)))
     return worst

@@ -140,7 +140,7 @@ def _range(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray:
     count = math.ceil((float(limit) - float(start)) / float(delta))
     if count > _MAX_ELEMENTS:
         raise ValueError(f"a range of {count} numbers")
-    return (start + np.arange(max(count, 0)) * delta).astype(arrays[0].dtype)
+    return np.asarray(start + np.arange(max(count, 0)) * delta, arrays[0].dtype)
 
 
 def _filled(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray | None:

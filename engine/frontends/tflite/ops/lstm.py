@@ -19,7 +19,7 @@ from engine.frontends.tflite.values import Value
 __all__ = ["HANDLERS", "give", "give_both", "initial_of", "time_major"]
 
 _TANH = 4
-_MAX_STEPS = 2048
+_MAX_STEPS = 1024
 _EPSILON = 1e-8  # kLayerNormEpsilon
 
 

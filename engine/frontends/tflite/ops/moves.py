@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from engine.frontends.tflite.layer import Handler, Layer
-from engine.frontends.tflite.values import FIRST, LAST, to_first
+from engine.frontends.tflite.values import FIRST, LAST, checked_constant, to_first
 
 __all__ = ["HANDLERS", "new_shape", "strided_ranges"]
 
@@ -187,6 +187,7 @@ def _mirror_pad(layer: Layer) -> None:
     real = layer.real(0)
     for axis, (size, pad) in enumerate(zip(x.shape, pads, strict=True)):
         if any(pad):
+            checked_constant(size + sum(pad))
             places = np.pad(np.arange(size), pad, mode="symmetric")
             real = layer.node("Gather", [real, layer.emit.constant(places)], axis=axis)
     layer.result("Identity", [real], shape)
@@ -360,6 +361,7 @@ def _dynamic_update_slice(layer: Layer) -> None:
     room = [size - part for size, part in zip(x.shape, update.shape, strict=True)]
     if min(room, default=0) < 0:
         raise ValueError(f"an update of {update.shape} in {x.shape}")
+    checked_constant(update.count * update.rank)
     grid = np.moveaxis(np.indices(update.shape, dtype=np.int64), 0, -1)
     start = layer.node("Max", [_int64(layer, 2), layer.emit.ints(*[0] * x.rank)])
     start = layer.node("Min", [start, layer.emit.ints(*room)])

@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.ops.moves import placed
-from engine.frontends.tflite.values import FIRST, LAST
+from engine.frontends.tflite.values import FIRST, LAST, checked_constant
 
 __all__ = ["HANDLERS", "nearest_places"]
 
@@ -111,6 +111,7 @@ def _one_hot(layer: Layer) -> None:
     depth = layer.ints(1, "depth")[0]
     axis = layer.axis(layer.int_option("axis"), indices.rank + 1)
     shape = [*indices.shape[:axis], depth, *indices.shape[axis:]]
+    checked_constant(depth)
     places = np.arange(depth, dtype=indices.dtype).reshape(
         [-1 if number == axis else 1 for number in range(len(shape))]
     )
@@ -123,6 +124,7 @@ def _matrix_diag(layer: Layer) -> None:
     x = layer.input(0)
     size = x.shape[-1]
     row = layer.node("Unsqueeze", [layer.real(0), layer.emit.ints(-1)])
+    checked_constant(size * size)
     eye = layer.emit.constant(np.eye(size, dtype=bool), "diagonal")
     zero = layer.emit.scalar(0, "float32" if x.quant is not None else x.dtype)
     layer.result("Where", [eye, row, zero], [*x.shape, size])
@@ -133,6 +135,7 @@ def _matrix_set_diag(layer: Layer) -> None:
     rows, columns = x.shape[-2:]
     if diagonal.shape != (*x.shape[:-2], min(rows, columns)):
         raise ValueError(f"a diagonal of {diagonal.shape} for {x.shape}")
+    checked_constant(rows * columns)
     # along the longer side, the short diagonal is only read where it is
     axis = -1 if columns <= rows else -2
     line = layer.node("Unsqueeze", [layer.real(1), layer.emit.ints(-2 if axis == -1 else -1)])
@@ -258,6 +261,7 @@ def _resize_nearest(layer: Layer) -> None:
     """RESIZE_NEAREST_NEIGHBOR; two gathers where ONNX's arithmetic takes another element."""
     shape, sizes = _resize_sizes(layer)
     mode = _mode(layer)
+    checked_constant(max(sizes))
     real = layer.real(0, FIRST)
     pairs = list(zip(layer.input(0).shape[1:3], shape[1:3], strict=True))
     places = [nearest_places(size, wanted, mode) for size, wanted in pairs]

@@ -71,10 +71,26 @@ def moved(layer: Layer, weights: Value, perm: Sequence[int], shape: Sequence[int
     return layer.node("Reshape", [real, layer.emit.ints(*shape)]) if shape else real
 
 
+def _padded(
+    layer: Layer,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> tuple[list[int], list[int]]:
+    """:func:`windows`, with the pads that :func:`join_dilated` found where it did."""
+    padding = layer.int_option("padding")
+    if "pads" not in layer.operator.options:
+        return windows(sizes, kernel, strides, dilations, padding)
+    pads = layer.list_option("pads")
+    padded = [size + pads[axis] + pads[axis + 2] for axis, size in enumerate(sizes)]
+    return windows(padded, kernel, strides, dilations, padding)[0], pads
+
+
 def _convolution(layer: Layer, weight: str, kernel: Sequence[int], group: int, out: int) -> None:
     x = layer.input(0)
     strides, dilations = _strides(layer), _dilations(layer)
-    sizes, pads = windows(x.shape[1:3], kernel, strides, dilations, layer.int_option("padding"))
+    sizes, pads = _padded(layer, x.shape[1:3], kernel, strides, dilations)
     inputs = [layer.real(0, FIRST), weight, *bias_of(layer, 2, x, layer.input(1))]
     layer.result(
         "Conv",

@@ -1,0 +1,228 @@
+"""Damaged and hostile files: an error that says so, never another exception, never a hang."""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+from pathlib import Path
+
+import flatbuffers
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.base.errors import EngineError, SourceModelError
+from engine.frontends.load import load_source, look_source
+from engine.frontends.sniff import Recognised
+from engine.frontends.source import SourceModel
+from engine.frontends.tflite.flat import FlatBuffer, FlatError
+from engine.frontends.tflite.options import OPTIONS
+from engine.frontends.tflite.schema import parse_model
+from engine.graph.ir import verify
+from tests.frontends.tflite import op_cases, quant_cases, recurrent_cases
+from tests.frontends.tflite.tflite_models import Case, In, Writer, ints, load_bytes, write_case
+
+_CASES = (*op_cases.CASES, *quant_cases.CASES, *recurrent_cases.CASES)
+_SMALL = write_case(Case("RESHAPE", [In((2, 3)), ints(3, 2)]))
+_EVIL = (b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff", b"\x00\x00\x00\x80", b"\x00\x00\x00\x00")
+
+
+def _try(data: bytes, path: Path) -> None:
+    """Look and load; an EngineError is right, another exception fails the test."""
+    path.write_bytes(data)
+    source = SourceModel("tflite", path, None, Recognised("tflite", "", ""))
+    for step in (look_source, load_source):
+        try:
+            result = step(source)
+        except EngineError:
+            continue
+        if step is load_source:
+            verify(result.graph)  # type: ignore[union-attr]
+
+
+def test_every_truncation_is_an_error() -> None:
+    for size in range(len(_SMALL)):
+        with pytest.raises(SourceModelError):
+            parse_model(_SMALL[:size], "cut.tflite")
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [_EVIL[0], *(pytest.param(value, marks=pytest.mark.long) for value in _EVIL[1:])],
+    ids=lambda value: value.hex(),
+)
+def test_no_word_of_a_file_can_break_the_reader(evil: bytes, tmp_path: Path) -> None:
+    for place in range(8, len(_SMALL) - 4, 4):
+        _try(_SMALL[:place] + evil + _SMALL[place + 4 :], tmp_path / "m.tflite")
+
+
+def _mutant(data: bytes, rng: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 4, 8))):
+        place = rng.randrange(len(changed))
+        kind = rng.random()
+        if kind < 0.4:
+            changed[place] = rng.randrange(256)
+        elif kind < 0.7:
+            place &= ~3
+            changed[place : place + 4] = rng.choice(
+                (*_EVIL, struct.pack("<I", rng.randrange(len(changed))))
+            )
+        elif kind < 0.9:
+            changed[place] ^= 1 << rng.randrange(8)
+        else:
+            del changed[max(8, place) :]
+    return bytes(changed)
+
+
+def _mutate(count: int, seed: int, path: Path) -> None:
+    rng = random.Random(seed)
+    files = [write_case(case) for case in rng.sample(_CASES, 40)]
+    for _ in range(count):
+        data = _mutant(rng.choice(files), rng)
+        begin = time.perf_counter()
+        _try(data, path)
+        assert time.perf_counter() - begin < 10
+
+
+def test_mutants_are_refused_or_load(tmp_path: Path) -> None:
+    _mutate(60, 1, tmp_path / "m.tflite")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+def test_two_thousand_mutants_are_refused_or_load(seed: int, tmp_path: Path) -> None:
+    _mutate(500, 100 + seed, tmp_path / "m.tflite")
+
+
+@given(st.binary(min_size=4, max_size=120))
+def test_any_bytes_are_read_within_bounds(data: bytes) -> None:
+    try:
+        table = FlatBuffer(data).root()
+        for field in range(6):
+            table.vector(field, "<i4")
+            table.text(field)
+            list(table.tables(field))
+    except FlatError:
+        pass
+
+
+def test_a_table_that_points_to_itself_ends(tmp_path: Path) -> None:
+    # every offset of a vector of tables leads to the vector's own start
+    data = bytearray(_SMALL)
+    words = np.frombuffer(bytes(data[: len(data) // 4 * 4]), "<u4")
+    for place in np.flatnonzero(words < len(data)):
+        data[4 * place : 4 * place + 4] = struct.pack("<i", 0)
+        if place > 1:
+            _try(bytes(data), tmp_path / "m.tflite")
+            data = bytearray(_SMALL)
+
+
+def test_one_vector_read_many_times_is_bounded() -> None:
+    # 4,000 tensors that share one table: the file is small, what it says is not
+    writer = Writer()
+    x = writer.tensor(In((2,)), "x" * 60000)
+    writer.ends([x], [x])
+    data = bytearray(writer.data())
+    builder = flatbuffers.Builder(1 << 20)
+    name = builder.CreateString("x" * 60000)
+    schema.TensorStart(builder)
+    schema.TensorAddName(builder, name)
+    tensor = schema.TensorEnd(builder)
+    schema.SubGraphStartTensorsVector(builder, 4000)
+    for _ in range(4000):
+        builder.PrependUOffsetTRelative(tensor)
+    tensors = builder.EndVector()
+    schema.SubGraphStart(builder)
+    schema.SubGraphAddTensors(builder, tensors)
+    graph = schema.SubGraphEnd(builder)
+    schema.ModelStartSubgraphsVector(builder, 1)
+    builder.PrependUOffsetTRelative(graph)
+    graphs = builder.EndVector()
+    schema.ModelStart(builder)
+    schema.ModelAddVersion(builder, 3)
+    schema.ModelAddSubgraphs(builder, graphs)
+    builder.Finish(schema.ModelEnd(builder), file_identifier=b"TFL3")
+    data = bytearray(builder.Output())
+    with pytest.raises(SourceModelError, match="many times the size of the file"):
+        parse_model(bytes(data), "shared.tflite")
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (Case("RESHAPE", [In((2, 3)), ints(4, 2)]), "does not fit"),
+        (Case("TILE", [In((2, 3)), ints(2**30, 2**30)]), "would have the shape"),
+        (Case("ONE_HOT", [In((2,), "int32"), ints(2**31 - 1), ints(1), ints(0)],
+              ("OneHotOptions", {"axis": -1}), [In(dtype="int32")]), "constant of 2147483647"),
+        (Case("CONCATENATION", [In((2, 3)), In((3, 2))], ("ConcatenationOptions", {"axis": 0})),
+         "does not fit"),
+        (Case("SPLIT", [ints(7), In((2, 3))], ("SplitOptions", {"numSplits": 1})), "axis 7"),
+        (Case("MAX_POOL_2D", [In((1, 4, 4, 1))], ("Pool2DOptions", {"strideH": 0})), "stride"),
+    ],
+    ids=lambda value: value.op if isinstance(value, Case) else "",
+)  # fmt: skip
+def test_numbers_that_do_not_fit_name_the_layer(case: Case, words: str, tmp_path: Path) -> None:
+    with pytest.raises(SourceModelError, match=words) as caught:
+        load_bytes(write_case(case), tmp_path)
+    assert "y0" in caught.value.what
+
+
+def test_a_constant_that_its_data_do_not_fill(tmp_path: Path) -> None:
+    case = Case("ADD", [In((2, 3)), In((2, 3), raw=b"\x00" * 20)], ("AddOptions", {}))
+    with pytest.raises(SourceModelError, match="has 20 bytes of data; its shape and type need 24"):
+        load_bytes(write_case(case), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("quant", "words"),
+    [
+        ({"scale": 0.0}, "not a positive number"),
+        ({"scale": float("nan")}, "not a positive number"),
+        ({"scale": 0.1, "zero": 300}, "zero point outside"),
+        ({"scale": [0.1, 0.2], "axis": 1}, "2 scales along axis 1"),
+    ],
+)
+def test_parameters_that_cannot_be(quant: dict[str, object], words: str, tmp_path: Path) -> None:
+    x = In((2, 3), "int8", **quant)  # type: ignore[arg-type]
+    case = Case("RELU", [x], outputs=[In(dtype="int8", scale=0.1)])
+    with pytest.raises(SourceModelError, match=words):
+        load_bytes(write_case(case), tmp_path)
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_options_are_read_as_the_schema_writes_them(kind: str) -> None:
+    """Every field of our tables, written by the schema's own classes with another value each."""
+    table = OPTIONS[kind]
+    options = getattr(schema, f"{table.name}T")()
+    slots = [name for name in vars(options) if name != "quantSpec"]
+    values: dict[str, object] = {}
+    for field, slot in zip(table.fields, _named(table.fields, slots), strict=True):
+        count = 1 + field.number
+        value: object = {
+            "f": 0.5 + count,
+            "?": not field.default,
+            "i*": [count, 7],
+            "f*": [1.5],
+        }.get(field.kind, count)
+        setattr(options, slot, value)
+        values[field.name] = tuple(value) if isinstance(value, list) else value
+    writer = Writer()
+    x = writer.tensor(In((1,)))
+    fields = {slot: getattr(options, slot) for slot in slots}
+    writer.op(kind, [x], [x], (table.name, fields))
+    writer.ends([x], [x])
+    (operator,) = parse_model(writer.data(), "m.tflite").subgraphs[0].operators
+    assert operator.type == kind
+    assert dict(operator.options) == values
+
+
+def _named(fields: tuple[object, ...], slots: list[str]) -> list[str]:
+    """The attribute of the schema's class for each field, by its number in the schema."""
+    # deprecated fields have no attribute; what is left stands in the schema's order
+    numbers = sorted(field.number for field in fields)  # type: ignore[attr-defined]
+    first = numbers[0] if len(slots) == len(numbers) else 0
+    return [slots[field.number - first] for field in fields]  # type: ignore[attr-defined]
