@@ -39,6 +39,7 @@ _PREFIXES = ("VSI_NN_OP_", "RKNN_OP_")
 _TYPE_PREFIX = "VSI_NN_TYPE_"
 _QUANT_PREFIX = "VSI_NN_QNT_TYPE_"
 _MOST = 50_000
+_MOST_PLATFORMS = 16
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,9 @@ def read_layer_list(model: Any, span: Span) -> LayerList:
     graph = reader.graph()
     ports = _prepared(data, [graph.tensors[i] for i in graph.inputs])
     return LayerList(
-        platforms=tuple(as_text(p) for p in as_list(data.get("target_platform")) if as_text(p)),
+        platforms=tuple(
+            as_text(p) for p in as_list(data.get("target_platform"))[:_MOST_PLATFORMS] if as_text(p)
+        ),
         toolkit=as_text(data["version"]),
         framework=as_text(data.get("ori_network_platform") or data.get("network_platform")),
         name=as_text(data.get("name")),
@@ -95,16 +98,20 @@ def _prepared(data: Mapping[str, Any], inputs: list[VendorTensor]) -> tuple[Vend
 
     ``mean_value`` holds the numbers of ``channel_mean_value`` of every input one behind the other
     (means of the channels, then the one divisor), ``mean_value_chns`` how many each input has.
-    ``reorder`` holds three numbers an input, 2 1 0 where red and blue are swapped.
+    ``reorder`` holds three numbers an input, 2 1 0 where red and blue are swapped. Lists of other
+    lengths are left out: whose numbers they hold would be a guess.
     """
     values, order = as_floats(as_list(data.get("mean_value"))), as_ints(data.get("reorder"))
+    counts = as_ints(data.get("mean_value_chns"))
+    if len(counts) != len(inputs) or min(counts, default=0) < 0 or sum(counts) != len(values):
+        counts = (0,) * len(inputs)
+    if len(order) != 3 * len(inputs):
+        order = ()
     ports = []
     start = 0
-    counts = as_ints(data.get("mean_value_chns"))
-    for position, tensor in enumerate(inputs):
-        count = counts[position] if position < len(counts) else 0
-        mine = values[start : start + count] if count > 1 else ()
-        start += max(count, 0)
+    for position, (tensor, count) in enumerate(zip(inputs, counts, strict=True)):
+        mine = values[start : start + count]
+        start += count
         channels = order[3 * position : 3 * position + 3]
         ports.append(
             VendorPort(

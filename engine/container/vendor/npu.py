@@ -221,6 +221,7 @@ class _GraphReader:
         self._findings = findings
         self._layers = self._tensors = 0
         self._unknown: dict[str, str] = {}
+        self._odd: list[str] = []
 
     def graphs(self, root: FlatTable) -> tuple[VendorGraph, ...]:
         """All graphs, the largest shape set first."""
@@ -232,6 +233,9 @@ class _GraphReader:
             self._findings.append(
                 Finding("code-unknown", "info", example, f"{code} is not established.")
             )
+        if self._odd:
+            what = f"{len(self._odd)} tensors have scales and zero points that are no quantization."
+            self._findings.append(Finding("quantization-odd", "warning", self._odd[0], what))
         return graphs
 
     def _graph(self, table: FlatTable) -> VendorGraph:
@@ -285,8 +289,7 @@ class _GraphReader:
         high = () if slots.maximum is None else table.reals(slots.maximum)
         sound = all(s > 0 for s in scale) and all(map(math.isfinite, (*scale, *low, *high)))
         if len(scale) != len(zero) or not sound:
-            what = f"Its {len(scale)} scales and {len(zero)} zero points are no quantization."
-            self._findings.append(Finding("quantization-odd", "warning", name, what))
+            self._odd.append(name)
             return None
         return VendorQuant(
             dtype=qtype or DTYPES.get(table.number(0, "b"), ""),

@@ -120,6 +120,11 @@ def opened(path: Path) -> Iterator[Span]:
         ContainerError: it is missing, empty, unreadable or no file.
     """
     name = printable(str(path), 300)
+    with _mapped(path, name) as data:
+        yield Span(data, 0, len(data), name, "the file")
+
+
+def _mapped(path: Path, name: str) -> mmap.mmap:
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would block
             raise ContainerError(f"{name} is no file.", remedy="Give the path of a file.")
@@ -131,8 +136,7 @@ def opened(path: Path) -> Iterator[Span]:
                     cause="Writing or copying it was stopped before the first byte.",
                     remedy="Copy or export it again.",
                 )
-            with mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ) as data:
-                yield Span(data, 0, size, name, "the file")
+            return mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ)
     except FileNotFoundError as error:
         raise ContainerError(
             f"{name} does not exist.",

@@ -185,6 +185,24 @@ def test_the_layer_list_of_generation_1(inspected: Any) -> None:
     assert (x.mean, x.std, x.rgb2bgr) == ((104.0, 117.0, 123.0), (58.0,) * 3, True)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mean_value_chns": [3]},
+        {"mean_value_chns": [4, 4]},
+        {"mean_value_chns": [-1]},
+        {"mean_value": [104.0, "x", 123.0, 58.0]},
+        {"mean_value": None, "reorder": [2, 1]},
+    ],
+)
+def test_means_that_do_not_fit_the_inputs_are_left_out(
+    inspected: Any, change: dict[str, Any]
+) -> None:
+    model = inspected(build.container(2, b"", build.first_generation() | change))
+    assert (model.inputs[0].mean, model.inputs[0].std) == ((), ())
+    assert model.inputs[0].rgb2bgr is (None if "reorder" in change else True)
+
+
 def test_ports_that_a_reader_names_stay_before_those_in_the_list(inspected: Any) -> None:
     listed = build.first_generation()
     far = listed["connection"][2]["right_node"]
