@@ -52,8 +52,8 @@ def convert(request: dict[str, Any], out: Path) -> dict[str, Any]:
         out: the ONNX file to write.
 
     Returns:
-        ``route``, ``samples``, ``tolerance``, ``findings`` (as dictionaries), ``inputs`` and
-        ``outputs`` (names).
+        ``route``, ``samples``, ``error``, ``tolerance``, ``findings`` (as dictionaries),
+        ``inputs`` and ``outputs`` (names).
 
     Raises:
         SourceModelError: torch does not load or run it, the sizes do not fit, or no route gives
@@ -71,7 +71,7 @@ def convert(request: dict[str, Any], out: Path) -> dict[str, Any]:
     samples = [plan.sample(seed) for seed in range(count)]
     outputs = [[to_array(t) for t in run(module, plan.signature, sample)] for sample in samples]
     _refuse_random(module, plan, samples[0], outputs[0])
-    subject = _subject(path, module, plan)
+    subject = _subject(path, module, plan, fixable=not quantized)
     expected = Expected(samples, outputs, quantized)
     found, route = first_that_agrees(subject, request["route"], out, expected)
     findings += _notes(plan, found, quantized, is_quantized(graph))
@@ -79,6 +79,7 @@ def convert(request: dict[str, Any], out: Path) -> dict[str, Any]:
     return {
         "route": route,
         "samples": len(samples),
+        "error": found.error,
         "tolerance": max(FLOAT_TOLERANCE, 2 * found.error),
         "findings": [finding.to_dict() for finding in findings],
         "inputs": list(subject.inputs),
@@ -183,7 +184,7 @@ def _refuse_training(graph: Any) -> None:
     # operator -> number of its argument that says whether it trains (ATen, native_functions.yaml)
     switches = {"aten::dropout": 2, "aten::dropout_": 2, "aten::feature_dropout": 2,
                 "aten::batch_norm": 5}  # fmt: skip
-    for node in all_nodes(graph):
+    for node in graph.nodes():  # those of a trace; branches of a script may never be taken
         number = switches.get(node.kind())
         if number is None:
             continue
@@ -208,7 +209,7 @@ def _refuse_random(
         )
 
 
-def _subject(path: Path, module: Any, plan: Plan) -> Subject:
+def _subject(path: Path, module: Any, plan: Plan, *, fixable: bool) -> Subject:
     with torch.no_grad(), unoptimised():
         result = module(*plan.signature.pack(plan.sample(0)))
     paths = tuple(where for where, _ in leaves(result))
@@ -221,6 +222,7 @@ def _subject(path: Path, module: Any, plan: Plan) -> Subject:
         inputs=inputs,
         outputs=_output_names(result, paths, set(inputs)),
         large=weights > _INLINE_BYTES,
+        fixable=fixable,
     )
 
 
@@ -280,7 +282,7 @@ def _notes(plan: Plan, found: Agreement, quantized: bool, converted: bool) -> li
                 severity="warning",
                 where="model",
                 what=f"It {difference(found)}.",
-                cause="That is float32's own rounding: PyTorch in float64 differs as much.",
+                cause="ONNX Runtime approximates some functions otherwise, and float32 rounds.",
             )
         )
     return notes

@@ -18,9 +18,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.onnx.utils import register_custom_op_symbolic, unregister_custom_op_symbolic
 
 from engine.frontends.pytorch.inputs import Plan, unoptimised
+from engine.frontends.pytorch.operators import OPERATORS
 from engine.frontends.pytorch.quantized import fake_quantization
-from engine.frontends.pytorch.resize import NEAREST
 from engine.frontends.pytorch.signature import Flattened, leaves
+from engine.frontends.pytorch.sizes import with_fixed_sizes
 
 __all__ = ["ROUTES", "Route", "Subject"]
 
@@ -35,6 +36,8 @@ class Subject:
         paths: where in its result each output tensor is.
         inputs, outputs: names that the ONNX file gives them.
         large: whether its weights do not fit one ONNX file.
+        fixable: whether sizes that it computes may be made constants: not where it is quantized,
+            as that freezes the module.
     """
 
     load: Callable[[], Any]
@@ -43,6 +46,7 @@ class Subject:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     large: bool = False
+    fixable: bool = True
 
 
 @dataclass(frozen=True)
@@ -54,19 +58,45 @@ class Route:
     export: Callable[[Subject, Path], None]
 
 
-def _script(subject: Subject, out: Path, opset: int) -> None:
+def _script(subject: Subject, out: Path) -> None:
     """PyTorch's exporter of script modules, which keeps control flow."""
     module = subject.load()
     signature = subject.plan.signature
     simple = signature.plain and all(path in ("", f"[{i}]") for i, path in enumerate(subject.paths))
     if not simple or _gives_list(module):
         module = Flattened(module, signature, subject.inputs, subject.paths)
-    _old_exporter(module, subject, out, opset)
+    _old_exporter(module, subject, out, _OLD_OPSET)
+
+
+def _fixed_script(subject: Subject, out: Path) -> None:
+    """The same at a newer opset, with a module whose sizes are constants."""
+    module = _flat(subject)
+    if subject.fixable:
+        module = with_fixed_sizes(module, subject.plan.sample(0))
+    _old_exporter(module, subject, out, _NEW_OPSET)
+
+
+def _flat(subject: Subject) -> Flattened:
+    """The module as a function of single tensors."""
+    return Flattened(subject.load(), subject.plan.signature, subject.inputs, subject.paths)
+
+
+@contextlib.contextmanager
+def _gradients(module: Any) -> Iterator[None]:
+    """Let the parameters want gradients, for the time of the block."""
+    parameters = [p for p in module.parameters() if p.is_floating_point()]
+    for parameter in parameters:
+        parameter.requires_grad_(True)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(False)
 
 
 def _gives_list(module: Any) -> bool:
     return any(
-        value.type.kind() != "TensorType" and value.type.kind() != "TupleType"
+        value.type.kind() not in ("TensorType", "TupleType")
         for value in module.forward.schema.returns
     )
 
@@ -94,24 +124,18 @@ def _capture(subject: Subject) -> Any:
     Control flow over sizes and settings is followed; where it depends on data, torch refuses. With
     gradients wanted, attention takes its plain way instead of a fused operator.
     """
-    module = subject.load()
-    for parameter in module.parameters():
-        if parameter.is_floating_point():
-            parameter.requires_grad_(True)
-    pack = subject.plan.signature.pack
+    module = _flat(subject)
 
     def flat(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(tensor for _, tensor in leaves(module(*pack(tensors))))
+        return tuple(tensor for _, tensor in leaves(module(*tensors)))
 
-    with torch.enable_grad(), unoptimised():
+    with _gradients(module), torch.enable_grad(), unoptimised():
         captured = make_fx(flat, tracing_mode="real", pre_dispatch=True)(*subject.plan.sample(0))
-    for parameter in module.parameters():
-        parameter.requires_grad_(False)
     return captured.eval()
 
 
 def _old_exporter(module: Any, subject: Subject, out: Path, opset: int) -> None:
-    symbolics = NEAREST | fake_quantization(module)
+    symbolics = OPERATORS | fake_quantization(module)
     with _quiet(), torch.no_grad(), _registered(symbolics, opset):
         torch.onnx.export(
             module,
@@ -175,12 +199,8 @@ _OLD_OPSET = 17
 _NEW_OPSET = 20
 
 ROUTES: Sequence[Route] = (
-    Route("script exporter", "script", lambda subject, out: _script(subject, out, _OLD_OPSET)),
-    Route(
-        f"script exporter, opset {_NEW_OPSET}",
-        "script",
-        lambda subject, out: _script(subject, out, _NEW_OPSET),
-    ),
+    Route("script exporter", "script", _script),
+    Route("script exporter, sizes fixed", "script", _fixed_script),
     Route("captured operators", "export", _captured_script),
     Route("captured operators, new exporter", "export", _captured),
     Route("exported program", "export", _converted),

@@ -1,4 +1,4 @@
-"""Resizing to the nearest element, with torch's own choice of the element.
+"""Operators that torch's exporter of script modules writes wrongly, or not where it could.
 
 Imported in the child process only: it needs torch.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.onnx import symbolic_helper
 
-__all__ = ["NEAREST", "nearest_elements"]
+__all__ = ["OPERATORS", "nearest_elements"]
 
 
 def nearest_elements(size: int, wanted: int, scale: float | None, *, exact: bool) -> np.ndarray:
@@ -29,7 +29,7 @@ def nearest_elements(size: int, wanted: int, scale: float | None, *, exact: bool
     return chosen
 
 
-def _symbolic(axes: int, *, exact: bool) -> Callable[..., Any]:
+def _nearest(axes: int, *, exact: bool) -> Callable[..., Any]:
     """A picture of ``axes`` axes after batch and channel: Resize where its factors are whole
     numbers, else a Gather for each axis.
     """
@@ -89,9 +89,30 @@ def _wanted(size: Any, old: Sequence[int], scales: Sequence[float | None]) -> li
     return [int(n * (scale or 1.0)) for n, scale in zip(old, scales, strict=True)]
 
 
-NEAREST: dict[str, Callable[..., Any]] = {
-    f"aten::{kind}{axes}d": _symbolic(axes, exact=kind.startswith("_"))
-    for kind in ("upsample_nearest", "_upsample_nearest_exact")
-    for axes in (1, 2, 3)
+def _unflatten(g: Any, x: Any, axis: Any, sizes: Any, names: Any = None) -> Any:
+    """``aten::unflatten``: torch's own form loses the rank, which what follows needs."""
+    old = symbolic_helper._get_tensor_sizes(x)
+    along = symbolic_helper._maybe_get_const(axis, "i")
+    new = symbolic_helper._maybe_get_const(sizes, "is")
+    if old is None or None in old or not isinstance(new, list):
+        return symbolic_helper._unimplemented("unflatten", "sizes that are not known", x)
+    along = along % len(old)
+    shape = torch.tensor([*old[:along], *new, *old[along + 1 :]])
+    return g.op("Reshape", x, g.op("Constant", value_t=shape))
+
+
+def _log_sigmoid(g: Any, x: Any) -> Any:
+    """``-softplus(-x)``: the logarithm of a sigmoid near 0 has lost its digits."""
+    return g.op("Neg", g.op("Softplus", g.op("Neg", x)))
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "aten::log_sigmoid": _log_sigmoid,
+    "aten::unflatten": _unflatten,
+    **{
+        f"aten::{kind}{axes}d": _nearest(axes, exact=kind.startswith("_"))
+        for kind in ("upsample_nearest", "_upsample_nearest_exact")
+        for axes in (1, 2, 3)
+    },
 }
 """Operator -> symbolic function for the exporter of script modules."""
