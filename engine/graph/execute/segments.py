@@ -9,7 +9,6 @@ custom operator and takes the same integer kernels.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,16 +78,14 @@ class SegmentedRun:
         }
         self._steps: list[_Step] = []
         optimised: list[onnx.ModelProto] = []
-        with tempfile.TemporaryDirectory(prefix="rknntui-") as folder:
-            place = None if optimised_model is None else Path(folder) / "optimised.onnx"
-            for calls, model in _Parts(graph).in_order():
-                self._steps += [_call_step(CustomCall(node, graph.operators)) for node in calls]
-                if model is None:
-                    continue
-                session = open_model(model.SerializeToString(deterministic=True), place)
-                self._steps.append(_session_step(model, session))
-                if place is not None:
-                    optimised.append(onnx.load(place))
+        for calls, model in _Parts(graph).in_order():
+            self._steps += [_call_step(CustomCall(node, graph.operators)) for node in calls]
+            if model is None:
+                continue
+            session = open_model(model.SerializeToString(deterministic=True), optimised_model)
+            self._steps.append(_session_step(model, session))
+            if optimised_model is not None:
+                optimised.append(onnx.load(optimised_model))
         if optimised_model is not None:
             onnx.save(_joined(graph, optimised), optimised_model)
         self._plans: dict[tuple[str, ...], tuple[_Planned, ...]] = {}
@@ -164,51 +161,49 @@ class _Parts:
         for node in self._nodes:
             before = max((self._level(value) for value in node.inputs), default=0)
             self._levels[node] = before + is_custom(node)
-        self._members = [self._part(level) for level in range(1 + max(self._levels.values()))]
+        count = 1 + max(self._levels.values())
+        self._calls: list[list[ir.Node]] = [[] for _ in range(count)]
+        self._own: list[list[ir.Node]] = [[] for _ in range(count)]
+        for node, level in self._levels.items():
+            (self._calls if is_custom(node) else self._own)[level].append(node)
+        self._members = [self._with_repeated(own) for own in self._own]
         self._read = self._crossing()
 
     def in_order(self) -> Iterator[tuple[list[ir.Node], onnx.ModelProto | None]]:
         """Per level: the calls that come first, then the part, None where nobody needs it."""
-        for level in range(len(self._members)):
-            calls = [n for n in self._nodes if is_custom(n) and self._levels[n] == level]
+        for level, calls in enumerate(self._calls):
             yield calls, self._model(level)
 
     def _level(self, value: ir.Value | None) -> int:
         maker = None if value is None else value.producer()
         return 0 if maker is None else self._levels[maker]
 
-    def _part(self, level: int) -> list[ir.Node]:
-        """The nodes of a level, and copies of what is repeated for them, in the graph's order."""
-        members = {
-            node: None
-            for node in self._nodes
-            if self._levels[node] == level and not is_custom(node)
-        }
-        waiting = list(members)
+    def _with_repeated(self, own: Sequence[ir.Node]) -> set[ir.Node]:
+        """The nodes of a level, and those of lower ones that are repeated for them."""
+        members = set(own)
+        waiting = list(own)
         while waiting:
             for value in waiting.pop().inputs:
                 maker = None if value is None else value.producer()
                 if maker is not None and maker not in members and _is_repeated(maker):
-                    members[maker] = None
+                    members.add(maker)
                     waiting.append(maker)
-        return sorted(members, key=self._order.__getitem__)
+        return members
 
     def _crossing(self) -> set[ir.Value]:
         """Values that a part or a call takes from another one, or that leave the graph."""
         taken: set[ir.Value] = set(self._graph.model.graph.outputs)
-        for members in self._members:
-            inside = set(members)
-            for node in members:
+        for inside in self._members:
+            for node in inside:
                 taken.update(v for v in node.inputs if v is not None and v.producer() not in inside)
-        for node in self._nodes:
-            if is_custom(node):
+        for calls in self._calls:
+            for node in calls:
                 taken.update(v for v in node.inputs if v is not None)
         return taken
 
     def _model(self, level: int) -> onnx.ModelProto | None:
-        own = [node for node in self._members[level] if self._levels[node] == level]
-        outputs = [v for node in own for v in node.outputs if v in self._read]
-        members = _ancestors(outputs, set(self._members[level]))
+        outputs = [v for node in self._own[level] for v in node.outputs if v in self._read]
+        members = _ancestors(outputs, self._members[level])
         if not members:
             return None
         nodes = sorted(members, key=self._order.__getitem__)
