@@ -237,8 +237,7 @@ class _Planner:
             if value is None or bounds is None:
                 continue
             chain = chains.get(name_of(value), ())
-            writer = self._role(value.producer())
-            before = bool(chain) or writer in (Role.INTEGER, Role.EMULATED)
+            before = bool(chain) or self._may_end_in_clamp(value.producer())
             if before and len(value.uses()) == 1 and not value.is_graph_output():
                 absorbed.add(name_of(value))
                 output = name_of(node.outputs[0])
@@ -247,6 +246,13 @@ class _Planner:
                 self._reasons[node.name or ""] = reason_for(node.op_type)
         self._clamps = {name: chain for name, chain in chains.items() if name not in absorbed}
         return absorbed
+
+    def _may_end_in_clamp(self, writer: ir.Node | None) -> bool:
+        """Whether a clamp behind a node can be part of it; a custom operator writes a tensor."""
+        role = self._role(writer)
+        return (
+            writer is not None and role in (Role.INTEGER, Role.EMULATED) and not is_custom(writer)
+        )
 
     def _tensors(self, absorbed: set[str]) -> Plan:
         tensors: dict[str, None] = {}

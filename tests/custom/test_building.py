@@ -14,6 +14,7 @@ import pytest
 from onnx import helper
 
 import engine.api
+from engine.accuracy.analyse import analyse
 from engine.api import RKNN, custom_op
 from engine.base.errors import SimulationError
 from engine.frontends.onnx import load_onnx
@@ -77,6 +78,28 @@ def test_a_custom_operator_among_float_operators_stays_in_float() -> None:
     assert "y" not in done.table
     reasons = {layer.layer: layer.reason for layer in integer_coverage(done.graph)}
     assert "float operator's results (Softmax)" in reasons["y"]
+
+
+def test_a_clamp_behind_a_custom_operator_is_no_part_of_it() -> None:
+    make = helper.make_node
+    weight = np.random.default_rng(0).normal(0, 1, (4, 3, 3, 3)).astype(np.float32)
+    proto = model(
+        [
+            make("Conv", ["x", "w"], ["c"], name="c"),
+            make("cstDualResidual", ["c", "c"], ["a", "b"], name="two", alpha=0.5, domain="cst"),
+            make("Relu", ["a"], ["r"], name="r"),
+            make("Add", ["r", "b"], ["y"], name="y"),
+        ],
+        ["y"],
+        {"w": weight},
+    )
+    found = graph(proto)
+    done = quantize(found, calibrate(found, feeds()))
+    assert {"c", "a", "b", "r", "y"} <= set(done.table)
+    report = analyse(found, done.graph, feeds())
+    errors = {layer.tensor: layer for layer in report.layers if layer.op != "Input"}
+    assert all(layer.entire is not None for layer in errors.values())
+    assert all(layer.entire.cosine > 0.99 for layer in errors.values())  # type: ignore[union-attr]
 
 
 def test_the_file_for_the_vendor_keeps_node_and_domain() -> None:
