@@ -158,7 +158,7 @@ class Conversion:
         """Declare an output of a node as one of the graph, and give its name.
 
         Raises:
-            SourceModelError: the node has no such output, or it is a weight.
+            SourceModelError: the node has no such output.
         """
         name = output_name(self._symbol, reference)
         if reference not in self._values:
@@ -167,11 +167,6 @@ class Conversion:
                 remedy="Take its first output.",
             )
         node = self._symbol.nodes[reference[0]]
-        if node.op == "null" and isinstance(self._values[reference], np.ndarray):
-            raise SourceModelError(
-                f"{printable(name)!r} is a parameter of the network, no result.",
-                remedy="Name a tensor that is computed from the inputs.",
-            )
         tensor = self.tensor(reference)
         if node.op == "null" or not isinstance(self._values[reference], str):
             self._emitter.origin = printable(node.name, 200)

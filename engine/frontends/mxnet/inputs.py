@@ -91,7 +91,9 @@ def network_inputs(
             continue
         declared = _declared(node)
         if size is not None:
-            shape: tuple[int, ...] | None = _sized(name, size, _rank(symbol, reference, declared))
+            shape: tuple[int, ...] | None = _sized(
+                name, size, _rank(symbol, reference, declared, len(size))
+            )
         else:
             shape, finding = _own(name, declared)
             findings += finding
@@ -143,7 +145,7 @@ def _sized(name: str, size: Sequence[int], rank: int | None) -> tuple[int, ...]:
             remedy="Write it as [[1, 3, 224, 224]].",
         )
     shape = tuple(int(n) for n in numbers)
-    if len(shape) == 1 or (rank is not None and len(shape) == rank - 1):
+    if rank is not None and len(shape) == rank - 1:
         shape = (1, *shape)
     if rank is not None and len(shape) != rank:
         raise SourceModelError(
@@ -155,9 +157,15 @@ def _sized(name: str, size: Sequence[int], rank: int | None) -> tuple[int, ...]:
 
 
 def _rank(
-    symbol: Symbol, reference: tuple[int, int], declared: tuple[int, ...] | None
+    symbol: Symbol,
+    reference: tuple[int, int],
+    declared: tuple[int, ...] | None,
+    given: int,
 ) -> int | None:
-    """How many dimensions an input has, by what it says or by the first kernel behind it."""
+    """How many dimensions an input has, by what it says or by the first kernel behind it.
+
+    Where a fully connected layer is the first and one dimension is ``given``, the batch lacks.
+    """
     if declared is not None:
         return len(declared)
     for _ in range(_MAX_STEPS):
@@ -170,6 +178,8 @@ def _rank(
         if node.op in _KERNELS:
             kernel = [k for k in node.attributes.get("kernel", "").strip("()[] ").split(",") if k]
             return len(kernel) + 2 if kernel else None
+        if node.op == "FullyConnected":
+            return 2 if given == 1 else None
         plain = node.op in _KEEPING or node.op.lower().endswith("scalar")
         if not plain and not node.op.startswith(("broadcast_", "elemwise_")):
             return None

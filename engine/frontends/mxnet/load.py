@@ -74,7 +74,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     name = printable(source.model.name, 100)
     if files.params is None:
         raise _no_params(name)
-    ends = _ends(files.symbol, source.options.outputs)
+    ends = _ends(files, source.options.outputs)
     starts = _starts(files.symbol, source.options.inputs)
     needed = _needed(files.symbol, ends, starts)
     references = _references(files, starts, needed, source.options.inputs)
@@ -156,15 +156,21 @@ def _format(files: _Files) -> str:
 
 
 # ------------------------------------------------------------------------ ends and inputs
-def _ends(symbol: Symbol, asked: Sequence[str] | None) -> list[Reference]:
+def _ends(files: _Files, asked: Sequence[str] | None) -> list[Reference]:
+    """The tensors that ``outputs`` names, or the symbol's own."""
     if asked is None:
-        return list(symbol.heads)
-    found = [resolve(symbol, name, "outputs") for name in asked]
+        return list(files.symbol.heads)
+    found = [resolve(files.symbol, name, "outputs") for name in asked]
     if not found:
         raise SourceModelError(
             "The list of outputs is empty.", remedy="Leave it out for the model's own."
         )
     for number, reference in enumerate(found):
+        if asked[number] in files.arrays:
+            raise SourceModelError(
+                f"{printable(asked[number])!r} is a parameter of the network, no result.",
+                remedy="Name a tensor that is computed from the inputs.",
+            )
         if reference in found[:number]:
             raise SourceModelError(f"{printable(asked[number])!r} is listed twice in outputs.")
     return found

@@ -131,8 +131,8 @@ def _dtype(call: Call) -> str:
 
 def _arange(call: Call) -> Result:
     start, step = call.real("start", 0.0), call.real("step", 1.0)
-    stop, repeat = call.real("stop", math.nan), call.whole("repeat", 1)
-    if math.isnan(stop):
+    stop, repeat = call.real("stop", start), call.whole("repeat", 1)
+    if not call.given("stop"):
         start, stop = 0.0, start
     if step == 0 or repeat < 1 or call.flag("infer_range"):
         refuse("its step, repeat or range is not converted")
@@ -293,15 +293,33 @@ def _dot(call: Call) -> Result:
     return call.op("MatMul", sides)
 
 
-def _batch_dot(call: Call) -> Result:
+def _matrices(call: Call) -> list[str]:
+    """Both inputs, the last two axes of each transposed where it says so."""
     sides = []
     for index, key in enumerate(("transpose_a", "transpose_b")):
         x, rank = call.x(index), len(call.shape(index))
+        if rank < 2:
+            refuse("it multiplies vectors")
         if call.flag(key):
             order = [*range(rank - 2), rank - 1, rank - 2]
             x = call.w.node("Transpose", [x], perm=order)
         sides.append(x)
-    return call.op("MatMul", sides)
+    return sides
+
+
+def _batch_dot(call: Call) -> Result:
+    return call.op("MatMul", _matrices(call))
+
+
+def _gemm2(call: Call) -> Result:
+    """``alpha`` times the product of matrices."""
+    if call.whole("axis", -2) != -2:
+        refuse("its matrices do not lie in the last two axes")
+    alpha = call.real("alpha", 1.0)
+    if alpha == 1:
+        return call.op("MatMul", _matrices(call))
+    product = call.w.node("MatMul", _matrices(call))
+    return call.op("Mul", [product, call.w.scalar(alpha)])
 
 
 def _div_sqrt_dim(call: Call) -> Result:
@@ -416,5 +434,7 @@ ARITHMETIC: dict[str, Converter] = {
     "argmin": _arg("ArgMin"),
     "dot": _dot,
     "batch_dot": _batch_dot,
+    "_linalg_gemm2": _gemm2,
+    "linalg_gemm2": _gemm2,
     "_contrib_div_sqrt_dim": _div_sqrt_dim,
 }

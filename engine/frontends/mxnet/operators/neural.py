@@ -268,19 +268,25 @@ def _layer_norm(call: Call) -> Result:
 
 
 def _group_norm(call: Call) -> Result:
-    """Each group of channels normalised, then gamma and beta per channel (per group to 1.6)."""
+    """Each group of channels normalised, then gamma and beta, per group (to 1.6) or channel."""
     w, shape = call.w, call.shape()
     groups = call.whole("num_groups", 1)
     if len(shape) < 3 or groups < 1 or shape[1] % groups:
         refuse(f"{shape} cannot be normalised in {groups} groups")
-    if call.shape(1) != (shape[1],):
-        refuse("its gamma is not of the channels")
-    x = w.node("Reshape", [call.x(0), w.ints(0, groups, -1)])
+    if call.shape(1) not in ((shape[1],), (groups,)) or call.shape(1) != call.shape(2):
+        refuse("its gamma and beta are neither of the channels nor of the groups")
+    grouped = w.node("Reshape", [call.x(0), w.ints(0, groups, -1)])
     ones, zeros = (w.constant(np.full(groups, n, np.float32)) for n in (1, 0))
-    x = w.node("InstanceNormalization", [x, ones, zeros], epsilon=call.real("eps", 1e-5))
-    x = w.node("Reshape", [x, w.ints(*shape)])
-    x = w.node("Mul", [x, _per_channel(call, 1, len(shape))])
-    return call.op("Add", [x, _per_channel(call, 2, len(shape))])
+    x = w.node("InstanceNormalization", [grouped, ones, zeros], epsilon=call.real("eps", 1e-5))
+    per_channel = call.shape(1) == (shape[1],)
+    if per_channel:
+        x = w.node("Reshape", [x, w.ints(*shape)])
+    rank = len(shape) if per_channel else 3
+    x = w.node("Mul", [x, _per_channel(call, 1, rank)])
+    if per_channel:
+        return call.op("Add", [x, _per_channel(call, 2, rank)])
+    x = w.node("Add", [x, _per_channel(call, 2, rank)])
+    return call.op("Reshape", [x, w.ints(*shape)])
 
 
 def _l2_normalization(call: Call) -> Result:
@@ -367,27 +373,21 @@ def _softmax(op: str, sign: int = 1) -> Converter:
     return convert
 
 
-def _instance_softmax(call: Call) -> Result:
-    """Over all but the batch."""
-    shape = call.shape()
-    if len(shape) == 2:
-        return call.op("Softmax", [call.x()], axis=1)
-    x = call.w.node("Softmax", [call.w.node("Flatten", [call.x()], axis=1)], axis=1)
-    return call.op("Reshape", [x, call.w.ints(*shape)])
-
-
 def _softmax_activation(call: Call) -> Result:
-    if call.text("mode", "instance") == "channel":
-        return call.op("Softmax", [call.x()], axis=1)
-    return _instance_softmax(call)
+    """Over the channels, or (``FlatTo2D`` of nn/softmax_activation-inl.h) over the last axis."""
+    channel = call.text("mode", "instance") == "channel"
+    return call.op("Softmax", [call.x()], axis=1 if channel else -1)
 
 
 def _softmax_output(call: Call) -> Result:
     if call.flag("multi_output"):
         return call.op("Softmax", [call.x()], axis=1)
-    if call.flag("preserve_shape"):
-        return call.op("Softmax", [call.x()], axis=-1)
-    return _instance_softmax(call)
+    if not call.flag("preserve_shape") and len(call.shape()) != 2:
+        refuse(
+            f"of an input of {len(call.shape())} dimensions builds of MXNet take the last axis, or "
+            "all but the first"
+        )
+    return call.op("Softmax", [call.x()], axis=-1)
 
 
 def _same(call: Call) -> Result:
