@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from engine.container.vendor.model import (
@@ -96,32 +97,40 @@ def read_layer_list(model: Any, span: Span) -> LayerList:
 def _prepared(data: Mapping[str, Any], inputs: list[VendorTensor]) -> tuple[VendorPort, ...]:
     """Inputs with mean, std and channel order.
 
-    ``mean_value`` holds the numbers of ``channel_mean_value`` of every input one behind the other
-    (means of the channels, then the one divisor), ``mean_value_chns`` how many each input has.
-    ``reorder`` holds three numbers an input, 2 1 0 where red and blue are swapped. Lists of other
-    lengths are left out: whose numbers they hold would be a guess.
+    ``mean_value`` holds the numbers of all inputs one behind the other, ``mean_value_chns`` how
+    many each has. In files of toolkit 1.7.5 these are the means of the channels, and ``std_value``
+    holds as many divisors; files of toolkit 1.3.0 have no ``std_value``, and the last number of
+    each input is its one divisor, as in ``channel_mean_value``. ``reorder`` holds three numbers an
+    input, 2 1 0 where red and blue are swapped. Lists of other lengths are left out: whose numbers
+    they hold would be a guess.
     """
-    values, order = as_floats(as_list(data.get("mean_value"))), as_ints(data.get("reorder"))
-    counts = as_ints(data.get("mean_value_chns"))
-    if len(counts) != len(inputs) or min(counts, default=0) < 0 or sum(counts) != len(values):
-        counts = (0,) * len(inputs)
+    means = _shares(as_floats(as_list(data.get("mean_value"))), data, len(inputs))
+    if data.get("std_value") is None:
+        stds = [numbers[-1:] * len(numbers[:-1]) for numbers in means]
+        means = [numbers[:-1] for numbers in means]
+    else:
+        stds = _shares(as_floats(as_list(data.get("std_value"))), data, len(inputs))
+    order = as_ints(data.get("reorder"))
     if len(order) != 3 * len(inputs):
         order = ()
-    ports = []
-    start = 0
-    for position, (tensor, count) in enumerate(zip(inputs, counts, strict=True)):
-        mine = values[start : start + count]
-        start += count
-        channels = order[3 * position : 3 * position + 3]
-        ports.append(
-            VendorPort(
-                tensor,
-                mean=mine[:-1],
-                std=mine[-1:] * len(mine[:-1]),
-                rgb2bgr=channels == (2, 1, 0) if len(channels) == 3 else None,
-            )
-        )
-    return tuple(ports)
+    swapped = [
+        order[i : i + 3] == (2, 1, 0) if order else None for i in range(0, 3 * len(inputs), 3)
+    ]
+    return tuple(
+        VendorPort(tensor, mean=mean, std=std, rgb2bgr=swap)
+        for tensor, mean, std, swap in zip(inputs, means, stds, swapped, strict=True)
+    )
+
+
+def _shares(
+    values: tuple[float, ...], data: Mapping[str, Any], inputs: int
+) -> list[tuple[float, ...]]:
+    """The numbers of each input; empty where the lengths do not fit."""
+    counts = as_ints(data.get("mean_value_chns"))
+    if len(counts) != inputs or min(counts, default=0) < 0 or sum(counts) != len(values):
+        return [()] * inputs
+    ends = list(accumulate(counts))
+    return [values[end - count : end] for end, count in zip(ends, counts, strict=True)]
 
 
 @dataclass

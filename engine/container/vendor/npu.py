@@ -30,7 +30,7 @@ from engine.container.vendor.slots import (
     LAYOUTS,
     MINI_MODEL,
     MINI_TENSOR,
-    SCHEMA,
+    SCHEMAS,
     UNIONS,
     TensorSlots,
 )
@@ -47,10 +47,12 @@ __all__ = ["IDENTIFIER", "NpuModel", "mini_parts", "read_mini", "read_npu"]
 
 IDENTIFIER = b"RKNN"
 _MINI_HEAD = 64
+_MINI_SCHEMA = 6
+_KNOWN = " and ".join(map(str, sorted(SCHEMAS)))
 _MOST_GRAPHS = 256
 _MOST_LAYERS = 50_000
 _MOST_TENSORS = 150_000
-_COMPILERS_OWN = frozenset({6, 8, 9, 10})
+_COMPILERS_OWN = frozenset({6, 7, 8, 9, 10})
 _VERSIONS = re.compile(r"(?P<toolkit>[^(]*)\(compiler version:\s*(?P<compiler>.*)\)\s*", re.DOTALL)
 
 
@@ -86,7 +88,7 @@ def read_npu(span: Span) -> NpuModel:
     """
     root = flat_root(span, IDENTIFIER)
     schema, slots = root.number(0), FULL_MODEL
-    known = schema == SCHEMA
+    known = schema in SCHEMAS
     model = NpuModel(
         npu=root.text(1), platform=root.text(slots.platform), framework=root.text(slots.framework)
     )
@@ -97,7 +99,7 @@ def read_npu(span: Span) -> NpuModel:
                 "warning",
                 span.part,
                 f"Its FlatBuffer has schema version {schema}; quantization, attributes and memory "
-                f"are established for version {SCHEMA} and are left out.",
+                f"are established for the versions {_KNOWN} and are left out.",
                 "Another toolkit wrote it than those whose files were compared.",
                 "What is shown was read as the public Netron viewer reads every version.",
             )
@@ -153,8 +155,8 @@ def read_mini(span: Span) -> NpuModel:
     )
     model.toolkit, model.compiler = _versions(root.text(slots.versions))
     model.facts = _facts(root, slots.facts, part, model.findings)
-    if root.number(0) != SCHEMA:
-        raise part.damaged(f"the schema version is {root.number(0)}, not {SCHEMA}")
+    if root.number(0) != _MINI_SCHEMA:
+        raise part.damaged(f"the schema version is {root.number(0)}, not {_MINI_SCHEMA}")
     model.findings.append(
         Finding(
             "attributes-not-established",

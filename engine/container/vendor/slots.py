@@ -16,14 +16,15 @@ __all__ = [
     "KINDS",
     "MINI_MODEL",
     "MINI_TENSOR",
-    "SCHEMA",
+    "SCHEMAS",
     "UNIONS",
     "ModelSlots",
     "TensorSlots",
 ]
 
-SCHEMA = 6
-"""Slot 0 of a model: the version that all slots here were established for."""
+SCHEMAS = frozenset({1, 6})
+"""Slot 0 of a model: the versions that the slots here were established for. Version 1 is of
+toolkits 1.3 and 1.4, and ends before the sizes in memory."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ KINDS: Mapping[int, str] = {
     4: "weight",
     5: "constant",
     6: "table",
+    7: "commands",
     8: "copy",
     9: "commands",
     10: "tasks",

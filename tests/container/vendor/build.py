@@ -264,8 +264,9 @@ def first_generation() -> dict[str, Any]:
         "version": "1.7.1",
         "ovxlib_version": "1.1.30",
         "target_platform": ["rk1808", "rk3399pro"],
-        "mean_value": [104.0, 117.0, 123.0, 58.0],
-        "mean_value_chns": [4],
+        "mean_value": [104.0, 117.0, 123.0],
+        "mean_value_chns": [3],
+        "std_value": [58.0, 57.0, 56.0],
         "reorder": [2, 1, 0],
         "nodes": [
             {

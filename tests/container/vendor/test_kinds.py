@@ -147,6 +147,15 @@ def test_another_schema_version_is_read_as_far_as_netron_reads_it(inspected: Any
     assert model.inputs[0].tensor.shape == (1, 3, 8, 8)
 
 
+def test_the_first_schema_has_no_sizes_in_memory(inspected: Any) -> None:
+    root = {slot: value for slot, value in build.npu_model(s0=i32(1)).items() if slot < 15}
+    model = inspected(build.container(2, flat(root), build.wrapper()))
+    assert (model.kind, model.generation, model.container_version) == ("npu", 2, 2)
+    assert (model.custom_string, model.memory.weights) == ("hello", None)
+    assert model.inputs[0].tensor.quant.zero_point == (-14,)
+    assert model.findings == ()
+
+
 def test_the_small_form(inspected: Any) -> None:
     model = inspected(build.mini())
     assert (model.kind, model.container_version) == ("npu-mini", 0x1004)
@@ -182,17 +191,37 @@ def test_the_layer_list_of_generation_1(inspected: Any) -> None:
     assert (x.tensor.shape, x.tensor.dtype) == ((1, 3, 6, 8), "uint8")
     assert (x.tensor.quant.scale, x.tensor.quant.zero_point) == ((0.5,), (128,))
     assert y.tensor.quant.fraction == 5
-    assert (x.mean, x.std, x.rgb2bgr) == ((104.0, 117.0, 123.0), (58.0,) * 3, True)
+    assert (x.mean, x.std, x.rgb2bgr) == ((104.0, 117.0, 123.0), (58.0, 57.0, 56.0), True)
+
+
+def test_means_of_early_toolkits_end_in_one_divisor(inspected: Any) -> None:
+    change = {"mean_value": [1.0, 2.0, 3.0, 9.0], "mean_value_chns": [4], "std_value": None}
+    model = inspected(build.container(2, b"", build.first_generation() | change))
+    assert (model.inputs[0].mean, model.inputs[0].std) == ((1.0, 2.0, 3.0), (9.0,) * 3)
+
+
+def test_means_of_several_inputs_lie_one_behind_the_other(inspected: Any) -> None:
+    listed = build.first_generation()
+    listed["graph"].append({**listed["graph"][1], "left_tensor_id": 1})
+    listed |= {
+        "mean_value": [1.0, 2.0, 3.0, 4.0],
+        "std_value": [5.0, 6.0, 7.0, 8.0],
+        "mean_value_chns": [3, 1],
+        "reorder": [0, 1, 2, 2, 1, 0],
+    }
+    first, second = inspected(build.container(2, b"", listed)).inputs
+    assert (first.mean, first.std, first.rgb2bgr) == ((1.0, 2.0, 3.0), (5.0, 6.0, 7.0), False)
+    assert (second.mean, second.std, second.rgb2bgr) == ((4.0,), (8.0,), True)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"mean_value_chns": [3]},
-        {"mean_value_chns": [4, 4]},
+        {"mean_value_chns": [4]},
+        {"mean_value_chns": [3, 3]},
         {"mean_value_chns": [-1]},
-        {"mean_value": [104.0, "x", 123.0, 58.0]},
-        {"mean_value": None, "reorder": [2, 1]},
+        {"mean_value": [104.0, "x", 123.0], "std_value": [1, 2]},
+        {"mean_value": None, "std_value": None, "reorder": [2, 1]},
     ],
 )
 def test_means_that_do_not_fit_the_inputs_are_left_out(
@@ -230,7 +259,7 @@ def test_custom_operators_behind_a_layer_list(inspected: Any) -> None:
     assert ("code of custom operators", 40) in model.memory.sections
 
 
-@pytest.mark.parametrize("major", [1, 2, 3, 4])
+@pytest.mark.parametrize("major", [1, 2, 3, 4, 14])
 def test_precompiled_graphs(inspected: Any, major: int) -> None:
     bare = inspected(build.nbg(major))
     assert (bare.kind, bare.name, bare.compiler) == ("nbg", "net", f"VPMN {major}.7")
