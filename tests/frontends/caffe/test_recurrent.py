@@ -56,6 +56,26 @@ def test_a_continuation_that_is_an_input_is_obeyed(tmp_path: Path) -> None:
     assert np.abs(run(loaded, X, cont)["y"] - wanted).max() < 1e-6
 
 
+def test_a_continuation_with_an_initial_value_is_a_constant(tmp_path: Path) -> None:
+    net = inputs(x=X.shape, cont=(9, 9)) + layer("LSTM", "x cont", "y", PARAM)
+    cont = np.ones((T, N), np.float32)
+    cont[0] = 0
+    np.save(tmp_path / "cont.npy", cont)
+    wanted, _, _ = reference.lstm(X, cont, W, R, B, ZERO, ZERO)
+    for value in (cont, str(tmp_path / "cont.npy"), cont.tolist()):
+        loaded = load(tmp_path, net, {"it": [W, B, R]}, input_initial_val=(None, value))
+        assert [node.op_type for node in loaded.graph.model.graph] == ["LSTM", "Squeeze"]
+        assert np.abs(run(loaded, X)["y"] - wanted).max() < 1e-6
+    for wrong, words in [
+        ((cont,), "1 entries"),
+        ((X, cont), "no input left"),
+        ((None, "nothing.npy"), "cannot be used"),
+        ((None, [["a"]]), "cannot be used"),
+    ]:
+        with pytest.raises(SourceModelError, match=words):
+            load(tmp_path, net, {"it": [W, B, R]}, input_initial_val=wrong)
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_hidden_state_that_is_exposed(tmp_path: Path, known: bool) -> None:
     h, c = floats(5, 1, N, H), floats(6, 1, N, H)

@@ -1,0 +1,158 @@
+"""The inputs of the graph: which blobs, in which order, and of which sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from engine.base.errors import SourceModelError
+from engine.base.findings import Finding
+from engine.base.text import did_you_mean, printable, shape_text
+from engine.frontends.caffe.blobs import NoBlobs
+from engine.frontends.caffe.convert import Conversion, Trial
+from engine.frontends.caffe.layer import Tensor
+from engine.frontends.caffe.net import Net, NetInput, needed_layers
+from engine.frontends.source import LoadOptions
+
+__all__ = ["sized", "wanted_inputs"]
+
+_MAX_SIDE = 1 << 24
+
+
+def wanted_inputs(net: Net, options: LoadOptions, outputs: Sequence[str]) -> list[NetInput]:
+    """The inputs of the graph in their order; a blob inside the net may be one."""
+    if options.inputs:
+        return _named(net, options, options.inputs)
+    if options.input_name:
+        return _ordered(net, options.input_name)
+    _, needed = needed_layers(net.layers, outputs)
+    inputs = [value for value in net.inputs if value.name in needed]
+    if not inputs:
+        raise SourceModelError(
+            "No input is needed for the outputs: they are constants."
+            if net.inputs
+            else "The net has no inputs.",
+            remedy="Name other blobs in 'outputs', or give the net an Input layer.",
+        )
+    return inputs
+
+
+def _ordered(net: Net, names: Sequence[str]) -> list[NetInput]:
+    """``input_name``: the net's inputs in another order, by the names of layers or blobs."""
+    by_name = {value.layer: value for value in net.inputs} | {v.name: v for v in net.inputs}
+    chosen = []
+    for name in names:
+        if name not in by_name:
+            raise SourceModelError(
+                f"The net has no input layer {printable(name)!r}.",
+                remedy=did_you_mean(name, by_name)
+                or f"Its inputs: {', '.join(printable(v.name, 60) for v in net.inputs[:8])}.",
+            )
+        chosen.append(by_name[name])
+    missing = [value.name for value in net.inputs if value not in chosen]
+    if missing or len(set(chosen)) < len(chosen):
+        shown = ", ".join(printable(v.name, 60) for v in net.inputs[:8])
+        raise SourceModelError(
+            "'input_name' does not name each input once.",
+            cause=f"The inputs are {shown}.",
+            remedy="Name all of them, in the order that you want.",
+        )
+    return chosen
+
+
+def _named(net: Net, options: LoadOptions, names: Sequence[str]) -> list[NetInput]:
+    """``inputs``: blobs at which the graph begins."""
+    own = {value.name: value for value in net.inputs}
+    own |= {value.layer: value for value in net.inputs if value.layer not in own}
+    sizes = options.input_size_list or [()] * len(names)
+    chosen = []
+    for index, name in enumerate(names):
+        if name in own:
+            value = own[name]
+        else:
+            blob = net.value_of(name, "'inputs'")
+            given = index < len(sizes) and sizes[index]
+            value = NetInput(blob, blob, None if given else _shape_inside(net, options, blob))
+        if value in chosen:
+            raise SourceModelError(f"{printable(name)!r} is listed twice in 'inputs'.")
+        chosen.append(value)
+    return chosen
+
+
+def _shape_inside(net: Net, options: LoadOptions, value: str) -> tuple[int, ...]:
+    """The shape of a blob inside the net, found by a trial of the layers before it."""
+    layers, needed = needed_layers(net.layers, [value])
+    inputs = [known for known in net.inputs if known.name in needed]
+    tensors = {known.name: Tensor(known.name, known.shape or ()) for known in inputs}
+    trial = Conversion(Trial(), NoBlobs(), tensors)
+    trial.convert(layers)
+    return trial.tensors[value].shape
+
+
+def sized(
+    inputs: list[NetInput],
+    options: LoadOptions,
+    values: Mapping[str, np.ndarray],
+    findings: list[Finding],
+) -> list[NetInput]:
+    """The inputs with their final shapes: an initial value's own, as asked for, or the file's."""
+    sizes = options.input_size_list
+    if sizes is not None and len(sizes) != len(inputs):
+        shown = ", ".join(printable(value.name, 60) for value in inputs[:8])
+        raise SourceModelError(
+            f"'input_size_list' has {len(sizes)} entries; there are {len(inputs)} inputs "
+            f"({shown}).",
+            remedy="Give one entry for each input, in their order.",
+        )
+    given = sizes if sizes is not None else [None] * len(inputs)
+    return [
+        NetInput(
+            value.name,
+            value.layer,
+            values[value.name].shape if value.name in values else _shape(value, size, findings),
+        )
+        for value, size in zip(inputs, given, strict=True)
+    ]
+
+
+def _shape(value: NetInput, size: Sequence[int] | None, findings: list[Finding]) -> tuple[int, ...]:
+    name = printable(value.name)
+    if size:
+        shape = tuple(int(side) for side in size)
+        if value.shape is not None and len(shape) == len(value.shape) - 1:
+            shape = (1, *shape)
+        if value.shape is not None and len(shape) != len(value.shape):
+            raise SourceModelError(
+                f"The size {list(size)} of input {name!r} has {len(size)} dimensions; the model's "
+                f"input has {len(value.shape)}: {shape_text(value.shape)}.",
+                remedy="Write it as [[1, 3, 224, 224]], with the batch, one list per input.",
+            )
+    elif value.shape is None:
+        raise SourceModelError(
+            f"The file does not tell the size of input {name!r}.",
+            remedy="Give it, for example input_size_list: [[1, 3, 224, 224]].",
+        )
+    else:
+        shape = value.shape
+        if shape and shape[0] in (0, -1):
+            shape = (1, *shape[1:])
+            findings.append(_batch_fixed(name, value.shape))
+    if not shape or any(not 1 <= side <= _MAX_SIDE for side in shape):
+        raise SourceModelError(
+            f"The size of input {name!r} is {list(shape)}: every entry must be a whole number of "
+            "at least 1.",
+            remedy="Give it, for example input_size_list: [[1, 3, 224, 224]].",
+        )
+    return shape
+
+
+def _batch_fixed(name: str, shape: tuple[int, ...]) -> Finding:
+    return Finding(
+        code="batch-fixed",
+        severity="info",
+        where=name,
+        what=f"The first axis of input {name!r} is open ({shape_text(shape)}); it was set to 1.",
+        cause="An NPU needs fixed sizes.",
+        remedy="Give 'input_size_list' for another batch.",
+    )
