@@ -210,20 +210,23 @@ class _Walk:
         self.found.append(Call(f"{space}::{op}", path, texts))
 
 
+_TESTS: dict[type[ast.AST], int] = {ast.If: 1, ast.While: 1, ast.For: 2}
+
+
 def _in_order(body: list[Any]) -> Iterator[Any]:
-    """Statements and calls; inner calls come before outer ones, tests before branches."""
+    """Statements and calls; inner calls come before outer ones, tests before their branches."""
     waiting: list[tuple[Any, bool]] = [(node, False) for node in reversed(body)]
     while waiting:
         node, done = waiting.pop()
-        if done or isinstance(node, ast.Name | ast.Constant):
+        if done:
             yield node
             continue
-        late = isinstance(node, ast.Call | ast.Assign)
-        if late:
-            waiting.append((node, True))
-        else:
-            yield node
-        waiting.extend((child, False) for child in reversed(list(ast.iter_child_nodes(node))))
+        children = list(ast.iter_child_nodes(node))
+        # of If and While the test, of For the variable and what it runs over
+        first = _TESTS.get(type(node), len(children))
+        ordered = [*((c, False) for c in children[:first]), (node, True)]
+        ordered += [(c, False) for c in children[first:]]
+        waiting.extend(reversed(ordered))
 
 
 def _module_of(node: Any, held: dict[str, _Held]) -> tuple[Made, str] | None:

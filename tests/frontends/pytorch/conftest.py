@@ -1,0 +1,39 @@
+"""Models that torch itself makes, in a process of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from engine.frontends import foreign
+
+QUICK = ("traced", "scripted_if", "stateful", "quantized_qnnpack")
+
+
+def made(repository: Path, folder: Path, *names: str) -> Path:
+    if find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed: pip install 'rknntui[torch]'")
+    script = repository / "scripts" / "make_torch_models.py"
+    subprocess.run([sys.executable, script, folder, *names], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def quick_models(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(repository, tmp_path_factory.mktemp("torch"), *QUICK)
+
+
+@pytest.fixture(scope="session")
+def torch_models(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(repository, tmp_path_factory.mktemp("torch-all"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_child_stays() -> Iterator[None]:
+    yield
+    foreign.close("pytorch")

@@ -1,0 +1,156 @@
+"""TorchScript of every kind gives torch's own numbers: floats within 1e-5, integers exactly."""
+
+from __future__ import annotations
+
+import random
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.base.errors import EngineError, SourceModelError, WorkerError
+from engine.frontends import foreign
+from engine.frontends.load import load_source
+from engine.frontends.loaded import Loaded
+from engine.frontends.pytorch.archive import Archive
+from engine.frontends.source import LoadOptions, find_source
+from engine.graph.execute.session import Session
+from engine.graph.ir.verify import verify
+from tests.frontends.pytorch.conftest import QUICK
+
+pytestmark = pytest.mark.torch
+
+SLOW = (
+    "upscale",
+    "scripted_loop",
+    "lstm",
+    "lstm_scripted",
+    "attention",
+    "attention_scripted",
+    "quantized_x86",
+    "fake_quant_qnnpack",
+    "fake_quant_x86",
+)
+
+
+def load(path: Path, *sizes: tuple[int, ...], **options: object) -> Loaded:
+    given = LoadOptions(input_size_list=sizes or None, **options)  # type: ignore[arg-type]
+    return load_source(find_source(path, options=given))
+
+
+def hold(folder: Path, name: str) -> Loaded:
+    """Load a model and compare it with what torch gave for it."""
+    with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
+        inputs = [arrays[key] for key in arrays.files if key.startswith("in:")]
+        outputs = [arrays[key] for key in arrays.files if key.startswith("out:")]
+    loaded = load(folder / f"{name}.pt", *[tuple(array.shape) for array in inputs])
+    session = Session(loaded.graph)
+    feeds = {spec.name: array for spec, array in zip(session.inputs, inputs, strict=True)}
+    exact = "quant" in name
+    for want, got in zip(outputs, session.run(feeds).values(), strict=True):
+        assert want.shape == got.shape
+        assert want.dtype == got.dtype
+        np.testing.assert_allclose(got, want, rtol=0, atol=0 if exact else 1e-5)
+    return loaded
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_torch_and_graph_agree(quick_models: Path, name: str) -> None:
+    hold(quick_models, name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SLOW)
+def test_torch_and_graph_agree_on_all(torch_models: Path, name: str) -> None:
+    loaded = hold(torch_models, name)
+    kept = any(node.op_type == "DequantizeLinear" for node in loaded.graph.nodes)
+    assert kept == ("quant" in name)
+
+
+def test_names_are_those_of_forward(quick_models: Path) -> None:
+    graph = load(quick_models / "stateful.pt", (3, 1, 8), (1, 1, 6), (1, 1, 6)).graph
+    assert [spec.name for spec in graph.inputs] == ["x", "state_0", "state_1"]
+    assert [spec.name for spec in graph.outputs] == ["y", "h", "c"]
+
+
+def test_a_size_without_batch_gets_one(quick_models: Path) -> None:
+    loaded = load(quick_models / "traced.pt", (3, 16, 16))
+    assert loaded.graph.inputs[0].shape == (1, 3, 16, 16)
+    assert "batch-added" in [finding.code for finding in loaded.findings]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ((), "needs 'input_size_list': forward takes x"),
+        (((1, 3, 16, 16), (1, 3, 16, 16)), "has 2 sizes; forward takes x"),
+        (((1, 5, 16, 16),), "does not run with these sizes"),
+        (((1, 3, 0, 16),), "cannot be used"),
+    ],
+)
+def test_sizes_that_do_not_fit(
+    quick_models: Path, sizes: tuple[tuple[int, ...], ...], said: str
+) -> None:
+    with pytest.raises(SourceModelError, match=said) as caught:
+        load(quick_models / "traced.pt", *sizes)
+    assert "1, 3, " in caught.value.remedy + caught.value.cause
+
+
+def test_a_cut_at_an_output_of_inner_layers(quick_models: Path) -> None:
+    whole = load(quick_models / "traced.pt", (1, 3, 16, 16)).graph
+    inner = next(node.outputs[0].name for node in whole.nodes if node.op_type == "Conv")
+    graph = load(quick_models / "traced.pt", (1, 3, 16, 16), outputs=(inner,)).graph
+    assert [spec.name for spec in graph.outputs] == [inner]
+
+
+class _Killer:
+    """Ends the child that works for it."""
+
+    def emit(self, event: object) -> None:
+        """Nothing."""
+
+    def check_cancelled(self) -> None:
+        """Kill the child once it is there."""
+        for child in foreign._children.values():
+            child.process.kill()
+
+
+@pytest.mark.long
+def test_a_crash_costs_one_call(quick_models: Path) -> None:
+    options = LoadOptions(input_size_list=((1, 3, 16, 16),))
+    source = find_source(quick_models / "traced.pt", options=options)
+    with pytest.raises(WorkerError):
+        load_source(source, _Killer())
+    assert load_source(source).graph.inputs[0].name == "x"
+
+
+def test_damage_is_found_before_torch_starts(quick_models: Path, tmp_path: Path) -> None:
+    data = bytearray((quick_models / "traced.pt").read_bytes())
+    place = data.index(b"class ") if b"class " in data else 4000
+    data[place] ^= 0xFF
+    path = tmp_path / "damaged.pt"
+    path.write_bytes(data)
+    with pytest.raises(SourceModelError):
+        load(path, (1, 3, 16, 16))
+
+
+@pytest.mark.long
+def test_mutants_are_loaded_or_refused(quick_models: Path, tmp_path: Path) -> None:
+    """50 archives with whole checksums and one changed record: code, pickles or numbers."""
+    random_ = random.Random(3)
+    with Archive(quick_models / "traced.pt") as archive:
+        good = {name: archive.read(name, 1 << 20) for name in archive.records}
+    path = tmp_path / "mutant.pt"
+    for _ in range(50):
+        records = {name: bytearray(data) for name, data in good.items()}
+        chosen = random_.choice([name for name, data in records.items() if data])
+        for _ in range(random_.randint(1, 3)):
+            records[chosen][random_.randrange(len(records[chosen]))] = random_.randrange(256)
+        with zipfile.ZipFile(path, "w") as out:
+            for name, data in records.items():
+                out.writestr(f"traced/{name}", bytes(data))
+        try:
+            verify(load(path, (1, 3, 16, 16)).graph)
+        except EngineError:
+            continue
