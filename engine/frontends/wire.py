@@ -118,7 +118,7 @@ def looks_like_saved_model(stream: BinaryIO, size: int) -> str:
 
 
 def looks_like_graph_def(stream: BinaryIO, size: int) -> str:
-    """Why a file looks like a TensorFlow GraphDef, also a truncated one; empty when not."""
+    """Why a file looks like a TensorFlow GraphDef, also a damaged one; empty when not."""
     # tensorflow.GraphDef: node = 1, library = 2, version = 3 (number), versions = 4
     begins, nodes = b"", 0
     try:
@@ -128,13 +128,12 @@ def looks_like_graph_def(stream: BinaryIO, size: int) -> str:
             if field == 1:
                 nodes += 1
                 begins = begins or _payload(stream, length)
-    except TruncatedError:
-        pass
     except ValueError:
-        return ""
-    # a NodeDef starts with its name, field 1, which is never empty
-    named = begins[:1] == b"\x0a" and len(begins) > 1 and begins[1] > 0
-    return f"begins with {nodes} node messages" if named and nodes else ""
+        pass  # what begins with a node is told to be a damaged graph by its reader
+    # a NodeDef starts with its name, field 1, which is text and never empty
+    name = begins[2 : 2 + begins[1]] if len(begins) > 1 else b""
+    named = begins[:1] == b"\x0a" and name.isascii() and name.decode("ascii").isprintable()
+    return f"begins with {nodes} node messages" if name and named else ""
 
 
 def _payload(stream: BinaryIO, length: int) -> bytes:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import random
 import re
 import struct
+import zipfile
 
-__all__ = ["mutant"]
+__all__ = ["inner_mutant", "mutant"]
 
 _SIZES = (0, 1, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 _WIDE = (*_SIZES, 1 << 62, (1 << 63) - 1, (1 << 64) - 1)
@@ -33,6 +35,38 @@ def mutant(seed: bytes, number: int, *, text: bool = False) -> bytes:
             break
         change = chance.choice(_TEXT_CHANGES if text else _CHANGES)
         change(data, chance)
+    return bytes(data)
+
+
+def inner_mutant(seed: bytes, number: int) -> bytes:
+    """A copy whose form is whole and whose content is damaged: lengths and checksums fit.
+
+    Letters become other letters, digits other digits, other bytes differ in one bit; of a zip
+    archive one member is damaged so and the archive written anew.
+    """
+    chance = random.Random(f"inner:{number}:{len(seed)}")
+    if not seed.startswith(b"PK"):
+        return _reworded(seed, chance)
+    stream = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(seed)) as old, zipfile.ZipFile(stream, "w") as new:
+        chosen = chance.choice([name for name in old.namelist() if old.getinfo(name).file_size])
+        for name in old.namelist():
+            content = old.read(name)
+            new.writestr(name, _reworded(content, chance) if name == chosen else content)
+    return stream.getvalue()
+
+
+def _reworded(content: bytes, chance: random.Random) -> bytes:
+    data = bytearray(content)
+    for _ in range(chance.choice((1, 2, 6))):
+        at = chance.randrange(len(data))
+        byte = bytes(data[at : at + 1])
+        if byte.isdigit():
+            data[at] = ord(chance.choice("0123456789"))
+        elif byte.isalpha():
+            data[at] = ord(chance.choice("abcdefghijklmnopqrstuvwxyz"))
+        elif byte >= b" ":
+            data[at] ^= 1 << chance.randrange(8)
     return bytes(data)
 
 

@@ -1,0 +1,141 @@
+"""One detector of four frameworks, and every load method of the vendor's class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from engine.api import RKNN
+from engine.frontends.load import load_source, look_source
+from engine.frontends.source import LoadOptions, find_source
+from engine.graph.execute import Session
+from engine.graph.ir import verify
+
+FACES = 4
+
+
+def outputs(path: Path, feed: np.ndarray) -> list[np.ndarray]:
+    graph = load_source(find_source(path)).graph
+    verify(graph)
+    return list(Session(graph).run({graph.inputs[0].name: feed}).values())
+
+
+def scores_of(found: list[np.ndarray]) -> np.ndarray:
+    """The (1, anchors, 2) scores among a detector's outputs, or the first two of one output."""
+    by_width = {array.shape[-1]: array for array in found}
+    return by_width[2] if 2 in by_width else by_width[6][..., :2]
+
+
+def test_the_copies_of_one_detector_agree_on_photographs(zoo: Path) -> None:
+    """RFB-320 in Caffe, ONNX and TFLite (the last without its post-processing)."""
+    for picture in sorted((zoo / "images" / "faces").glob("*.jpg"))[:FACES]:
+        with Image.open(picture) as image:
+            pixels = np.asarray(image.convert("RGB").resize((320, 240)), np.float32)
+        nhwc = ((pixels - 127) / 128)[np.newaxis]
+        nchw = np.ascontiguousarray(nhwc.transpose(0, 3, 1, 2))
+        plain = "version-RFB-320_without_postprocessing"
+        onnx = outputs(zoo / "onnx" / f"{plain}.onnx", nchw)
+        caffe = outputs(zoo / "caffe" / "RFB-320.prototxt", nchw)
+        tflite = outputs(zoo / "tflite" / f"{plain}.tflite", nhwc)
+        for other in (caffe, tflite):
+            assert np.abs(scores_of(other) - scores_of(onnx)).max() < 1e-4
+        boxes = {array.shape[-1]: array for array in onnx}[4]
+        assert np.abs({a.shape[-1]: a for a in caffe}[4] - boxes).max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("framework", "path", "options"),
+    [
+        ("caffe", "caffe/mtcnn_det2.prototxt", {}),
+        ("caffe", "caffe/mobilenet_v2.prototxt", {"random_weights": True}),
+        ("darknet", "darknet/yolo-fastest-1.1.cfg", {}),
+        ("mxnet", "mxnet/mtcnn_det2-symbol.json", {"input_size_list": ((3, 24, 24),)}),
+        ("onnx", "onnx/multiple_input_test.onnx", {}),
+        ("tflite", "tflite/kws_dscnn_int8.tflite", {}),
+    ],
+)
+def test_a_look_tells_what_a_load_gives(
+    zoo: Path, framework: str, path: str, options: dict[str, Any]
+) -> None:
+    source = find_source(zoo / path, None, LoadOptions(**options))
+    told, loaded = look_source(source), load_source(source)
+    assert source.framework == told.framework == loaded.source.framework == framework
+    assert told.files == loaded.source.files
+    assert not told.refused
+    assert [t.name for t in told.inputs] == [spec.name for spec in loaded.graph.inputs]
+    assert [t.name for t in told.outputs] == [spec.name for spec in loaded.graph.outputs]
+    assert sum(told.operators.values()) == len(told.layers)
+    assert told.parameters > 0 or options
+
+
+LOADS: list[tuple[str, Callable[[RKNN, Path], int], int]] = [
+    ("caffe 2", lambda r, z: r.load_caffe(z / "caffe/mtcnn_det1.prototxt", CAFFE(z)), 2),
+    (
+        "caffe 1",
+        lambda r, z: r.load_caffe(z / "caffe/mtcnn_det1.prototxt", "caffe", CAFFE(z)),
+        1,
+    ),
+    (
+        "caffe V1.1.0",
+        lambda r, z: r.load_caffe(z / "caffe/mtcnn_det1.prototxt", "caffe", CAFFE(z), ["data"]),
+        2,
+    ),
+    ("caffe random", lambda r, z: r.load_caffe(model=z / "caffe/mtcnn_det1.prototxt"), 2),
+    ("tflite", lambda r, z: r.load_tflite(z / "tflite/vww_96_float.tflite"), 1),
+    (
+        "tflite nchw",
+        lambda r, z: r.load_tflite(z / "tflite/vww_96_float.tflite", input_is_nchw=True),
+        2,
+    ),
+    ("onnx", lambda r, z: r.load_onnx(z / "onnx/concat_block.onnx"), 1),
+    (
+        "darknet",
+        lambda r, z: r.load_darknet(
+            z / "darknet/yolo-fastest-1.1.cfg", z / "darknet/yolo-fastest-1.1.weights"
+        ),
+        1,
+    ),
+    (
+        "mxnet",
+        lambda r, z: r.load_mxnet(
+            z / "mxnet/mtcnn_det1-symbol.json", z / "mxnet/mtcnn_det1-0001.params", [[3, 12, 12]]
+        ),
+        1,
+    ),
+]
+
+
+def CAFFE(zoo: Path) -> Path:  # noqa: N802 - a constant of the zoo
+    return zoo / "caffe" / "mtcnn_det1.caffemodel"
+
+
+@pytest.mark.parametrize(("name", "load", "generation"), LOADS, ids=[row[0] for row in LOADS])
+def test_load_methods_of_both_generations(
+    zoo: Path,
+    name: str,
+    load: Callable[[RKNN, Path], int],
+    generation: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rknn = RKNN(generation=generation)
+    assert load(rknn, zoo) == 0, capsys.readouterr().err
+    assert rknn.build(do_quantization=False) == 0, capsys.readouterr().err
+    rknn.release()
+
+
+def test_files_that_are_no_model_answer_with_what_they_are(
+    zoo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rknn = RKNN()
+    assert rknn.load_pytorch(zoo / "pytorch/version-RFB-320.pth", [[1, 3, 240, 320]]) == -1
+    told = capsys.readouterr().err
+    assert "a state dict of 244 tensors" in told
+    assert "torch.jit.trace" in told
+    assert rknn.load_tflite(zoo / "onnx/concat_block.onnx") == 0  # content decides, not the method
+    assert rknn.load_keras("model.h5") == -1
+    assert "TFLiteConverter" in capsys.readouterr().err
