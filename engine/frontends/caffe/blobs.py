@@ -13,7 +13,7 @@ from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable, shape_text
 from engine.frontends.caffe.caffemodel import Blob, StoredNet
 from engine.frontends.caffe.fields import Fields
-from engine.frontends.caffe.net import LayerSpec
+from engine.frontends.caffe.spec import LayerSpec
 
 __all__ = ["AbsentBlobs", "NoBlobs", "RandomBlobs", "StoredBlobs", "Weights"]
 

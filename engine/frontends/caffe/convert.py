@@ -16,7 +16,7 @@ from engine.base.text import did_you_mean, printable
 from engine.frontends.caffe.blobs import Weights
 from engine.frontends.caffe.layer import Layer, Tensor, Writer, cut_before
 from engine.frontends.caffe.layers import LAYERS, REFUSED
-from engine.frontends.caffe.net import LayerSpec
+from engine.frontends.caffe.spec import LayerSpec
 
 __all__ = ["Conversion", "Trial", "refusal_of"]
 

@@ -12,7 +12,7 @@ from engine.base.text import did_you_mean, printable, shape_text
 from engine.frontends.caffe.blobs import NoBlobs
 from engine.frontends.caffe.convert import Conversion, Trial
 from engine.frontends.caffe.layer import Tensor
-from engine.frontends.caffe.net import Net, NetInput, needed_layers
+from engine.frontends.caffe.spec import Net, NetInput, needed_layers
 from engine.frontends.source import LoadOptions
 
 __all__ = ["sized", "wanted_inputs"]

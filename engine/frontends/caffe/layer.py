@@ -14,7 +14,7 @@ from engine.base.findings import Finding
 from engine.base.text import printable, shape_text
 from engine.frontends.caffe.blobs import Weights
 from engine.frontends.caffe.fields import Fields
-from engine.frontends.caffe.net import LayerSpec
+from engine.frontends.caffe.spec import LayerSpec
 
 __all__ = ["MAX_ELEMENTS", "Converter", "Layer", "Tensor", "Writer"]
 

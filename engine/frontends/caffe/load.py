@@ -21,8 +21,9 @@ from engine.frontends.caffe.convert import Conversion
 from engine.frontends.caffe.initial import initial_values
 from engine.frontends.caffe.inputs import sized, wanted_inputs
 from engine.frontends.caffe.layer import Tensor
-from engine.frontends.caffe.net import Net, NetInput, needed_layers, read_net
+from engine.frontends.caffe.net import read_net
 from engine.frontends.caffe.prototxt import MAX_BYTES, parse
+from engine.frontends.caffe.spec import Net, NetInput, needed_layers
 from engine.frontends.emit import Emitter
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.source import LoadOptions, SourceModel

@@ -11,8 +11,8 @@ from engine.frontends.caffe.blobs import NoBlobs
 from engine.frontends.caffe.convert import Conversion, Trial, refusal_of
 from engine.frontends.caffe.layer import Tensor, cut_before
 from engine.frontends.caffe.load import CaffeFiles, read_files
-from engine.frontends.caffe.net import LayerSpec, Net
 from engine.frontends.caffe.prototxt import Message, Scalar
+from engine.frontends.caffe.spec import LayerSpec, Net
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 from engine.graph.ir.naming import UniqueNames

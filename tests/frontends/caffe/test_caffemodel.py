@@ -88,14 +88,14 @@ def test_the_number_of_fields_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @given(st.binary(max_size=80))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     with contextlib.suppress(SourceModelError):
         assert isinstance(_read(data), StoredNet)
 
 
 @given(st.integers(0, len(WHOLE) - 1))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_cut_file_never_gives_other_numbers(length: int) -> None:
     try:
         stored = _read(WHOLE[:length])

@@ -61,14 +61,14 @@ def _expected(fields: list) -> list:
 
 
 @given(messages, gaps, st.sampled_from(["{}", "<>"]), st.sampled_from(["", ":"]))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_whatever_is_written_is_read(fields: list, gap: str, brackets: str, colon: str) -> None:
     text = _written(fields, gap, brackets, colon)
     assert _plain(parse(text, "x")) == _expected(fields)
 
 
 @given(st.text(max_size=60) | st.text(alphabet='a1:{}<>[],;"\\-.# \n', max_size=60))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(SourceModelError):
         assert isinstance(parse(text, "net.prototxt"), Message)

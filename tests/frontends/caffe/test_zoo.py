@@ -49,7 +49,7 @@ def test_zoo_models_give_their_references(
         assert np.abs(found[output] - value).max() <= 1e-4
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_the_copies_of_rfb_320_agree_on_photographs(zoo: Path, number: int) -> None:
     picture = sorted((zoo / "images" / "faces").iterdir())[number]
     pixels = np.asarray(Image.open(picture).convert("RGB").resize((320, 240)), np.float32)
