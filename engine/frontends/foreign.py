@@ -37,6 +37,8 @@ _POLL_SECONDS = 0.1
 _GOODBYE_SECONDS = 1.0
 _ANSWER_LIMIT = 64 << 20
 _DEFAULT_GROWTH = 8 << 30
+# a child that holds more than this beyond its framework is not kept: it gives nothing back
+_KEPT_GROWTH = 1 << 30
 _MODULE = "engine.frontends.foreign_child"
 
 
@@ -310,6 +312,8 @@ def _asked(
         if isinstance(error, _EndedError):
             raise _death(kind, error.returncode) from None
         raise
+    if resident_bytes(child.process.pid) > kind.resident + _KEPT_GROWTH:
+        close(framework)
     if "error" in found:
         raise error_from_dict(found["error"])
     answer: dict[str, Any] = found["answer"]

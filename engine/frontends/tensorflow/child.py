@@ -6,6 +6,7 @@ Started through :mod:`engine.frontends.foreign`; nothing else imports this modul
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +56,18 @@ def convert(request: dict[str, Any], out: Path) -> dict[str, Any]:
         constants,
         nchw=request["nchw"],
     )
+    why = write_reference(ready, out.with_name("reference.npz"))
+    if why and any(node.op == "RandomUniform" for node in ready.graph.node):
+        raise UnsupportedOperatorError(
+            f"The graph draws random numbers, and whether they matter cannot be tried. {why}",
+            remedy="Freeze the model for inference, without its dropout.",
+        )
     findings = list(ready.findings)
     graph, ends = _plain(ready, findings)
     proto = _converted(rewrite(graph), ready, ends, request)
     _check(proto)
     large = proto.ByteSize() > _MAX_INLINE
     onnx.save(proto, str(out), save_as_external_data=large)
-    why = write_reference(ready, out.with_name("reference.npz"))
     findings.extend(_notes(ready))
     return {"findings": [f.to_dict() for f in findings], "compared": why}
 
@@ -101,19 +107,16 @@ def _converted(graph: Any, ready: Prepared, ends: tuple[str, ...], request: Any)
     renamed = dict(zip(names, (one.tensor for one in ready.inputs), strict=True))
     renamed |= dict(zip(ends, ready.outputs, strict=True))
     turned = [n for n, one in zip(names, ready.inputs, strict=True) if len(one.shape) == 4]
-    try:
-        proto, _ = tf2onnx.convert.from_graph_def(
-            graph,
-            name="model",
-            input_names=names,
-            output_names=list(ends),
-            opset=_OPSET,
-            custom_op_handlers={op: (handler, []) for op, handler in HANDLERS.items()},
-            inputs_as_nchw=turned if request["nchw"] else None,
-            tensors_to_rename={a: b for a, b in renamed.items() if a != b},
-        )
-    except TF_ERRORS as error:
-        raise _failed(error) from error
+    options = {
+        "name": "model",
+        "input_names": names,
+        "output_names": list(ends),
+        "opset": _OPSET,
+        "custom_op_handlers": {op: (handler, []) for op, handler in HANDLERS.items()},
+        "inputs_as_nchw": turned if request["nchw"] else None,
+        "tensors_to_rename": {a: b for a, b in renamed.items() if a != b},
+    }
+    proto = _written(graph, options)
     found = [value.name for value in proto.graph.input]
     lost = [one.tensor for one in ready.inputs if one.tensor not in found]
     if lost:
@@ -125,6 +128,22 @@ def _converted(graph: Any, ready: Prepared, ends: tuple[str, ...], request: Any)
     order = {one.tensor: number for number, one in enumerate(ready.inputs)}
     proto.graph.input.sort(key=lambda value: order.get(value.name, len(order)))
     return proto
+
+
+def _written(graph: Any, options: dict[str, Any]) -> Any:
+    """What tf2onnx writes.
+
+    Its optimisers are run without their net first, which copies the whole model before each of
+    them; one that fails is then run with it, and left out.
+    """
+    for caught in ("FALSE", "TRUE"):
+        os.environ["TF2ONNX_CATCH_ERRORS"] = caught
+        try:
+            return tf2onnx.convert.from_graph_def(graph, **options)[0]
+        except TF_ERRORS as error:
+            if caught == "TRUE":
+                raise _failed(error) from error
+    raise AssertionError  # one of both is returned or raised
 
 
 def _distinct(graph: Any, ends: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:

@@ -72,26 +72,24 @@ class Constants:
 
     def shape(self, tensor: str) -> list[int | None] | None:
         """What TensorFlow infers of a shape, None for an unknown rank."""
-        found = self._part(tensor).get_tensor_by_name(_full(tensor)).shape
+        found = imported(self._part(tensor)).get_tensor_by_name(_full(tensor)).shape
         return None if found.rank is None else found.as_list()
 
     def _asked(self, tensor: str) -> np.ndarray | None:
-        graph = self._part(tensor)
-        wanted = graph.get_tensor_by_name(_full(tensor))
-        with graph.as_default():
-            # also knows shapes of what inputs decide
-            static = tf.get_static_value(wanted)
-        if static is not None:
-            return np.asarray(static)
-        if any(op.type == "Placeholder" for op in graph.get_operations()):
+        part = self._part(tensor)
+        graph = imported(part)
+        _fix_shapes(part, graph)
+        needed = tf.compat.v1.graph_util.extract_sub_graph(part, [tensor_of(tensor)[0]])
+        if any(node.op == "Placeholder" for node in needed.node):
             return None
         try:
-            with tf.compat.v1.Session(graph=graph) as session:
-                return np.asarray(session.run(wanted))
+            with tf.compat.v1.Session(graph=imported(needed)) as session:
+                return np.asarray(session.run(_full(tensor)))
         except TF_ERRORS:
             return None
 
     def _part(self, tensor: str) -> Any:
+        """What a tensor needs of the graph."""
         part = tf.compat.v1.GraphDef()
         part.versions.CopyFrom(self._versions)
         seen: set[str] = set()
@@ -102,7 +100,22 @@ class Constants:
                 seen.add(name)
                 part.node.add().CopyFrom(self._nodes[name])
                 waiting.extend(tensor_of(i)[0] for i in self._nodes[name].input)
-        return imported(part)
+        return part
+
+
+def _fix_shapes(part: Any, graph: Any) -> None:
+    """Make constants of shapes that are known although inputs decide what has them."""
+    for node in part.node:
+        if node.op not in ("Shape", "Size", "Rank"):
+            continue
+        wanted = graph.get_tensor_by_name(f"{node.name}:0")
+        with graph.as_default():
+            value = tf.get_static_value(wanted)
+        if value is not None:
+            node.Clear()
+            node.name, node.op = wanted.op.name, "Const"
+            node.attr["dtype"].type = wanted.dtype.as_datatype_enum
+            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, wanted.dtype))
 
 
 def _full(tensor: str) -> str:

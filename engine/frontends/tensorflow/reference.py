@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from engine.frontends.tensorflow.prepare import TF_ERRORS, Input, Prepared, said
+from engine.frontends.tensorflow.prepare import TF_ERRORS, Input, Prepared, imported, said
 
 __all__ = ["DRAWS", "write_reference"]
 
@@ -23,12 +23,13 @@ def write_reference(ready: Prepared, path: Path) -> str:
 
     Returns:
         Why there is nothing to compare; empty where there is.
+
+    Raises:
+        SourceModelError: TensorFlow does not take the graph.
     """
     arrays: dict[str, np.ndarray] = {}
-    graph = tf.Graph()
+    graph = imported(ready.graph)
     try:
-        with graph.as_default(), tf.device("/cpu:0"):
-            tf.import_graph_def(ready.graph, name="")
         with tf.compat.v1.Session(graph=graph) as session:
             for draw in range(DRAWS):
                 feeds = _feeds(ready.inputs, draw)

@@ -274,6 +274,15 @@ def _fake_quant(compute: Callable[..., Any]) -> Rule:
     return rule
 
 
+def _any_number(site: Site) -> Any:
+    """Some number from 0 to 1, for a dropout that is off: it keeps all, whatever is drawn.
+
+    A graph whose outputs depend on the number is refused when they are held against TensorFlow's,
+    which draws others.
+    """
+    return ops.Fill(dims=site.inputs[0], value=tf.constant(0.5, site.attribute("dtype")))
+
+
 def _itself(site: Site) -> Any:
     return ops.Identity(input=site.inputs[0])
 
@@ -295,6 +304,7 @@ RULES: dict[str, Rule] = {
     "MulNoNan": _unless_zero(1, lambda x, y: x * y),
     "PreventGradient": _itself,
     "Print": _itself,
+    "RandomUniform": _any_number,
     "ResizeArea": _resize(ops.ResizeArea, ("align_corners",)),
     "ResizeBicubic": _resize(ops.ResizeBicubic, ("align_corners", "half_pixel_centers")),
     "Round": _round,

@@ -26,6 +26,9 @@ from engine.frontends.tensorflow.operators import CONTROL_FLOW, DROPPED
 
 __all__ = ["has_control_flow", "unroll"]
 
+FREEZE = "convert_variables_to_constants_v2(function, lower_control_flow=False)"
+"""The line that keeps loops and branches as functions."""
+
 _MAX_NODES = 100_000
 _MAX_TRIPS = 10_000
 
@@ -144,7 +147,7 @@ def _loop_of(node: Any, nodes: dict[str, Any]) -> str:
 def _damaged(why: str) -> SourceModelError:
     return SourceModelError(
         f"The control flow of the graph is damaged: {why}.",
-        remedy="Freeze the model anew, with lower_control_flow=False where TensorFlow 2 is.",
+        remedy=f"Freeze the model anew with its functions kept:\n    {FREEZE}",
     )
 
 
@@ -253,8 +256,9 @@ class _Run:
                 f"The data decide what {printable(node.name)!r} (Switch) does: which branch is "
                 "taken, or how often a loop runs.",
                 cause="An NPU runs the same operators every time.",
-                remedy="Give fixed sizes in 'input_size_list', the value of a training flag in "
-                "'predef_file', or cut the graph before it.",
+                remedy="Give fixed sizes in 'input_size_list', or the value of a training flag in "
+                "'predef_file'. A branch that the data take can be loaded where the model is "
+                f"frozen with its functions kept:\n    {FREEZE}",
             )
         return [_DEAD, values[0]] if taken else [values[0], _DEAD]
 
