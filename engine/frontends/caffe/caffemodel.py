@@ -21,7 +21,7 @@ __all__ = ["Blob", "StoredLayer", "StoredNet", "read_caffemodel"]
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _MAX_FIELDS = 300_000
 _MAX_AXES = 32  # kMaxBlobAxes of caffe/blob.hpp
-_NET_LAYER, _NET_V1_LAYER, _NET_V0_INPUT = 100, 2, 3
+_NET_LAYER, _NET_V1_LAYER = 100, 2
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from engine.frontends.caffe.layer import Layer, Tensor, Writer, cut_before
 from engine.frontends.caffe.layers import LAYERS, REFUSED
 from engine.frontends.caffe.spec import LayerSpec
 
-__all__ = ["Conversion", "Trial", "refusal_of"]
+__all__ = ["Conversion", "Trial", "readers_of", "refusal_of"]
 
 # Parameters that only say how weights are made before training
 _FILLERS = ("weight_filler", "bias_filler", "filler")
@@ -60,7 +60,7 @@ class Conversion:
             UnsupportedOperatorError: a layer that is not converted; names it and the reason.
             SourceModelError: a layer that does not fit its inputs or its weights.
         """
-        readers = _readers(layers)
+        readers = readers_of(layers)
         for spec in layers:
             (reporter or NullReporter()).check_cancelled()
             self.one(spec, readers)
@@ -119,7 +119,8 @@ class Conversion:
             )
 
 
-def _readers(layers: Sequence[LayerSpec]) -> dict[str, Counter[str]]:
+def readers_of(layers: Sequence[LayerSpec]) -> dict[str, Counter[str]]:
+    """Value -> how many layers of each type read it."""
     readers: dict[str, Counter[str]] = {}
     for spec in layers:
         for value in spec.reads:

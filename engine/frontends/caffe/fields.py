@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from engine.base.errors import SourceModelError
-from engine.base.text import did_you_mean, printable
+from engine.base.text import printable
 from engine.frontends.caffe.prototxt import Message, Scalar
 
 __all__ = ["Fields"]
@@ -136,10 +136,6 @@ class Fields:
             cause="The prototxt was edited by hand, or is of a fork that means something else.",
             remedy="Correct it, or look the layer up in the fork that trained the model.",
         )
-
-    def nearest(self, name: str) -> str:
-        """A hint where a field is missing that another one may be meant for."""
-        return did_you_mean(name, self._values)
 
     def _scalars(self, name: str) -> list[Scalar]:
         self._asked.add(name)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.frontends.caffe.blobs import NoBlobs
-from engine.frontends.caffe.convert import Conversion, Trial, refusal_of
+from engine.frontends.caffe.convert import Conversion, Trial, readers_of, refusal_of
 from engine.frontends.caffe.layer import Tensor, cut_before
 from engine.frontends.caffe.load import CaffeFiles, read_files
 from engine.frontends.caffe.prototxt import Message, Scalar
@@ -61,10 +59,7 @@ def _tried(net: Net) -> tuple[dict[str, tuple[int, ...]], dict[int, str]]:
     tensors = {v.name: Tensor(v.name, v.shape) for v in net.inputs if v.shape and min(v.shape) > 0}
     trial = Conversion(Trial(), NoBlobs(), tensors)
     refused: dict[int, str] = {}
-    readers: dict[str, Counter[str]] = {}
-    for spec in net.layers:
-        for value in spec.reads:
-            readers.setdefault(value, Counter())[spec.type] += 1
+    readers = readers_of(net.layers)
     for index, spec in enumerate(net.layers):
         why = refusal_of(spec)
         if why:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,24 @@ class _Window:
             "pads": [*self.pad, *self.pad],
             "dilations": list(self.dilation),
         }
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A convolution or its transpose: ONNX's operator, and the length of an output axis.
+
+    ``side`` takes the input's length, padding, extent of the kernel and stride.
+    """
+
+    op: str
+    side: Callable[[int, int, int, int], int]
+    transposed: bool
+
+
+_FORWARD = _Form("Conv", lambda n, pad, extent, step: (n + 2 * pad - extent) // step + 1, False)
+_TRANSPOSED = _Form(
+    "ConvTranspose", lambda n, pad, extent, step: step * (n - 1) + extent - 2 * pad, True
+)
 
 
 def _window(at: Layer, param: Fields) -> _Window:
@@ -84,68 +102,42 @@ def _convolution_param(at: Layer) -> Fields:
 
 
 def _convolution(at: Layer) -> Sequence[Tensor]:
-    """conv_layer.cpp."""
+    """conv_layer.cpp: weights are channels out, channels in of a group, kernel."""
     param = _convolution_param(at)
-    return _convolve(at, param, param.integer("group", 1))
+    return _convolve(at, param, param.integer("group", 1), _FORWARD)
 
 
 def _depthwise(at: Layer) -> Sequence[Tensor]:
     """Depthwise layers of forks: a group for each channel where the file names none."""
     param = _convolution_param(at)
-    return _convolve(at, param, param.integer("group", at.x.shape[1]))
-
-
-def _convolve(at: Layer, param: Fields, group: int) -> Sequence[Tensor]:
-    window = _window(at, param)
-    outputs, channels = param.integer("num_output", 0), at.x.shape[1]
-    _check_group(at, outputs, channels, group)
-    fillers = param.message("weight_filler"), param.message("bias_filler")
-    weight = at.blob([outputs, channels // group, *window.kernel], "weight", fillers[0])
-    operands = [at.constant(weight, "weight")]
-    if param.flag("bias_term", True):
-        operands.append(at.constant(at.blob([outputs], "bias", fillers[1]), "bias"))
-    tops = []
-    for index, x in enumerate(at.inputs):
-        sides = [
-            (side + 2 * pad - extent) // stride + 1
-            for side, pad, extent, stride in zip(
-                x.shape[2:], window.pad, window.extent, window.stride, strict=True
-            )
-        ]
-        shape = (x.shape[0], outputs, *sides)
-        more = window.attributes
-        tops.append(
-            at.top("Conv", x.name, *operands, shape=shape, index=index, group=group, **more)
-        )
-    return tops
+    return _convolve(at, param, param.integer("group", at.x.shape[1]), _FORWARD)
 
 
 def _deconvolution(at: Layer) -> Sequence[Tensor]:
     """deconv_layer.cpp: weights are channels in, channels out of a group, kernel."""
     param = _convolution_param(at)
-    group = param.integer("group", 1)
+    return _convolve(at, param, param.integer("group", 1), _TRANSPOSED)
+
+
+def _convolve(at: Layer, param: Fields, group: int, form: _Form) -> Sequence[Tensor]:
     window = _window(at, param)
     outputs, channels = param.integer("num_output", 0), at.x.shape[1]
     _check_group(at, outputs, channels, group)
     fillers = param.message("weight_filler"), param.message("bias_filler")
-    weight = at.blob([channels, outputs // group, *window.kernel], "weight", fillers[0])
+    first, second = (channels, outputs) if form.transposed else (outputs, channels)
+    weight = at.blob([first, second // group, *window.kernel], "weight", fillers[0])
     operands = [at.constant(weight, "weight")]
     if param.flag("bias_term", True):
         operands.append(at.constant(at.blob([outputs], "bias", fillers[1]), "bias"))
     tops = []
     for index, x in enumerate(at.inputs):
         sides = [
-            stride * (side - 1) + extent - 2 * pad
-            for side, pad, extent, stride in zip(
-                x.shape[2:], window.pad, window.extent, window.stride, strict=True
-            )
+            form.side(*numbers)
+            for numbers in zip(x.shape[2:], window.pad, window.extent, window.stride, strict=True)
         ]
-        shape = (x.shape[0], outputs, *sides)
-        more = window.attributes
+        shape, more = (x.shape[0], outputs, *sides), window.attributes
         tops.append(
-            at.top(
-                "ConvTranspose", x.name, *operands, shape=shape, index=index, group=group, **more
-            )
+            at.top(form.op, x.name, *operands, shape=shape, index=index, group=group, **more)
         )
     return tops
 
