@@ -118,24 +118,25 @@ def read_npu(span: Span) -> NpuModel:
 
 
 def mini_parts(span: Span) -> tuple[Span, VendorMemory]:
-    """(FlatBuffer, memory) of the small form: a head of 64 bytes, three blobs, the FlatBuffer.
+    """(FlatBuffer, memory) of the small form: a head of 64 bytes, four blobs, the FlatBuffer.
 
-    Head, u32 each: 0 size of the FlatBuffer, 1, 3 and 5 sizes of the blobs, 4 bytes of internal
-    tensors. The FlatBuffer ends the data, and lies behind the blobs.
+    Head, u32 each: 0 size of the FlatBuffer, 1 and 3 sizes of blobs that are not established, 4
+    bytes of internal tensors, 5 weights and 6 further copies, which are blobs too. The FlatBuffer
+    ends the data, and lies behind the blobs.
 
     Raises:
         ContainerError: the sizes do not add up to the data's.
     """
-    flat, first, _, second, internal, third = span.unpack("6I", 0, "the head of the small form")
-    offset = _MINI_HEAD + first + second + third
+    head = span.unpack("7I", 0, "the head of the small form")
+    flat, first, _, second, internal, weights, copies = head
+    offset = _MINI_HEAD + first + second + weights + copies
     if offset + flat != span.size:
         raise span.damaged(
             f"the parts have {offset} and {flat} bytes, which is not the {span.size} of the data"
         )
-    sections = (("blob 1", first), ("blob 2", second), ("blob 3", third), ("graph", flat))
-    return span.inner(offset, flat, "the graph of the small form"), VendorMemory(
-        internal=internal, sections=sections
-    )
+    sections = ("blob 1", first), ("blob 2", second), ("weights", weights), ("copies", copies)
+    memory = VendorMemory(weights, internal, copies, (*sections, ("graph", flat)))
+    return span.inner(offset, flat, "the graph of the small form"), memory
 
 
 def read_mini(span: Span) -> NpuModel:
@@ -162,8 +163,8 @@ def read_mini(span: Span) -> NpuModel:
             "attributes-not-established",
             "info",
             part.part,
-            "Where the small form keeps the attributes of layers and the sizes of weights in "
-            "memory is not established; they are not shown.",
+            "Where the small form keeps the attributes of layers is not established; they are not "
+            "shown.",
         )
     )
     model.graphs = _GraphReader(part, MINI_TENSOR, False, model.findings).graphs(root)

@@ -220,11 +220,11 @@ def mini_model() -> dict[int, Any]:
     }
 
 
-def mini_data(model: Mapping[int, Any] | None = None, sizes: tuple[int, int, int] = (7, 20, 5)):
+def mini_data(model: Mapping[int, Any] | None = None, sizes: Sequence[int] = (7, 20, 5, 0)):
     body = flat(mini_model() if model is None else model)
-    first, second, third = sizes
-    head = struct.pack("<6I", len(body), first, 2, second, 4096, third)
-    return head + bytes(40) + bytes(sum(sizes)) + body
+    first, second, third, fourth = sizes
+    head = struct.pack("<7I", len(body), first, 2, second, 4096, third, fourth)
+    return head + bytes(36) + bytes(sum(sizes)) + body
 
 
 def mini() -> bytes:

@@ -130,7 +130,7 @@ def test_packages_that_are_none(refused: Any) -> None:
 
 
 def test_the_equation_of_the_small_form(refused: Any) -> None:
-    for field in (0, 4, 12, 20):
+    for field in (0, 4, 12, 20, 24):
         data = bytearray(build.mini_data())
         (value,) = struct.unpack_from("<I", data, field)
         for wrong in (value + 1, 0xFFFFFFFF):

@@ -166,9 +166,15 @@ def test_the_small_form(inspected: Any) -> None:
     assert model.inputs[0].mean == (127.5, 0.0, 1.0)
     assert model.graphs[0].tensors[2].bytes == 576
     assert layer_of(model, "Conv:/a/b/conv").attributes == ()
-    assert (model.memory.weights, model.memory.internal) == (None, 4096)
+    memory = model.memory
+    assert (memory.weights, memory.internal, memory.copies) == (5, 4096, 0)
     assert ("blob 2", 20) in model.memory.sections
     assert codes(model) == ["attributes-not-established"]
+    four = inspected(
+        build.container(0x1004, build.mini_data(sizes=(7, 20, 5, 11)), build.wrapper("rv1106"))
+    )
+    assert four.memory.copies == 11
+    assert four.graphs == model.graphs
 
 
 def test_a_bare_flatbuffer(inspected: Any) -> None:
