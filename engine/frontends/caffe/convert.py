@@ -20,9 +20,6 @@ from engine.frontends.caffe.spec import LayerSpec
 
 __all__ = ["Conversion", "Trial", "readers_of", "refusal_of"]
 
-# Parameters that only say how weights are made before training
-_FILLERS = ("weight_filler", "bias_filler", "filler")
-
 
 class Trial:
     """A writer that keeps nothing: for the shapes that a net would have, and what it refuses."""
@@ -99,10 +96,11 @@ class Conversion:
 
     def _note_unread(self, spec: LayerSpec) -> None:
         spec.fields.ignore("name", "type", "bottom", "top", "include", "exclude")
+        # how weights are made before training changes nothing here
         unread = [
             name
             for name in spec.fields.unread()
-            if not name.endswith(_FILLERS) and "_filler." not in name
+            if not any(part.endswith("filler") for part in name.split("."))
         ]
         if unread:
             names = ", ".join(printable(name, 60) for name in unread[:6])

@@ -26,8 +26,9 @@ def look(source: SourceModel) -> SourceSummary:
     """
     files = read_files(source)
     net = files.net
-    shapes, refused = _tried(net)
-    findings = list(net.findings)
+    trial, refused = _tried(net)
+    shapes = {name: tensor.shape for name, tensor in trial.tensors.items()}
+    findings = [*net.findings, *trial.findings]
     names = UniqueNames(set())
     layers = []
     for index, spec in enumerate(net.layers):
@@ -50,8 +51,8 @@ def look(source: SourceModel) -> SourceSummary:
     )
 
 
-def _tried(net: Net) -> tuple[dict[str, tuple[int, ...]], dict[int, str]]:
-    """Shapes of all values as far as they are known, and why layers (by index) are refused.
+def _tried(net: Net) -> tuple[Conversion, dict[int, str]]:
+    """A conversion that went as far as shapes are known, and why layers (by index) are refused.
 
     A layer behind one that is refused, or behind an input without a size, has no shape; its type is
     still looked up.
@@ -69,7 +70,7 @@ def _tried(net: Net) -> tuple[dict[str, tuple[int, ...]], dict[int, str]]:
                 trial.one(spec, readers)
             except SourceModelError as error:
                 refused[index] = error.what
-    return {name: tensor.shape for name, tensor in tensors.items()}, refused
+    return trial, refused
 
 
 def _layer(spec: LayerSpec, name: str, shape: tuple[int, ...] | None, refused: str) -> SourceLayer:
