@@ -130,8 +130,9 @@ class Converter:
                     f"{printable(self.file)}: layer {printable(layer.name, 120)!r} "
                     f"({printable(operator.label, 80)}) has numbers that do not fit: "
                     f"{printable(str(error), 200)}.",
-                    cause="The file is damaged, or was written by a faulty converter.",
-                    remedy="Convert the model again, or cut before this layer with 'outputs'.",
+                    cause="The file is damaged, or the sizes given for its inputs do not suit it.",
+                    remedy="Check 'input_size_list', convert the model again, or cut before this "
+                    "layer with 'outputs'.",
                 ) from error
 
     def _write(self, layer: Layer) -> None:

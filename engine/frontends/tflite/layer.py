@@ -231,7 +231,7 @@ class Layer:
             value.forms[layout] = self.emit.node(op, inputs, name, **attributes)
             return
         real = self.node(op, inputs, **attributes)
-        value.forms[layout] = self.activated(real, activation, name)
+        value.forms[layout] = self.activated(real, activation, name, value.dtype)
 
     def _write_quantized(
         self,
@@ -300,8 +300,8 @@ class Layer:
         highest = zero + np.rint(np.float32(high) / scale)
         return bool(lowest <= info.min and highest >= info.max)
 
-    def activated(self, real: str, activation: int, name: str = "") -> str:
-        """A fused activation on real numbers."""
+    def activated(self, real: str, activation: int, name: str = "", dtype: str = "float32") -> str:
+        """A fused activation on real numbers, or on plain integers of ``dtype``."""
         if activation == 0:
             return real
         if activation == _TANH:
@@ -311,7 +311,7 @@ class Layer:
         low, high = _BOUNDS[activation]
         if high == float("inf"):
             return self.node_named("Relu", [real], name)
-        bounds = [self.emit.scalar(low), self.emit.scalar(high)]
+        bounds = [self.emit.scalar(low, dtype), self.emit.scalar(high, dtype)]
         return self.node_named("Clip", [real, *bounds], name)
 
     def part(self, value: Value, shape: Sequence[int]) -> Value:

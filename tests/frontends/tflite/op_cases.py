@@ -206,6 +206,9 @@ def elementwise() -> list[Case]:
             Case(name, [_x(2, 3, 4, 5), _x(5, low=1)], (table, {}), note="broadcast"),
             Case(name, [_x(2, 3), _w(2, 3)], (table, {"fusedActivationFunction": 2}), note="act"),
         ]
+        if name == "MUL":
+            act = (table, {"fusedActivationFunction": 3})
+            cases.append(Case(name, [_i(40), _i(40)], act, _out("int32"), note="int-relu6"))
         if name != "DIV":
             cases.append(Case(name, [_i(4), _i(4)], (table, {}), _out("int32"), note="int"))
     cases += [

@@ -201,6 +201,7 @@ def simple() -> list[Case]:
                 same,
             ),
             ("QUANTIZE", [x], ("QuantizeOptions", {}), wide),
+            ("CAST", [x], ("CastOptions", {}), [In()]),
             ("DEQUANTIZE", [x], ("DequantizeOptions", {}), [In()]),
         ]
         if kind != "int16":

@@ -66,18 +66,11 @@ def _binary(op: str) -> Handler:
     return handler
 
 
-def _activation(number: int) -> Handler:
-    """An operator that is one of the fused activations."""
-
+def _clamp(low: float, high: float) -> Handler:
     def handler(layer: Layer) -> None:
         layout = layer.layout(0)
-        x = layer.real(0, layout)
-        shape = layer.input(0).shape
-        low, high = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0), 6: (0.0, 1.0)}[number]
-        if high == np.inf:
-            layer.result("Relu", [x], shape, layout=layout)
-            return
         bounds = [layer.emit.scalar(low), layer.emit.scalar(high)]
+        x, shape = layer.real(0, layout), layer.input(0).shape
         layer.result("Clip", [x, *bounds], shape, layout=layout)
 
     return handler
@@ -224,12 +217,12 @@ def _atan2(layer: Layer) -> None:
 
 
 def _cast(layer: Layer) -> None:
+    """CAST: numbers as they are stored, also those of quantized tensors (cast.cc)."""
     layout = layer.layout(0)
-    x = layer.input(0)
-    if x.quant is not None:
-        raise layer.refusal("it takes the integers of a quantized tensor as numbers")
-    kind = layer.emit_type(layer.dtype())
-    layer.result("Cast", [layer.stored(0, layout)], x.shape, layout=layout, to=kind)
+    stored = layer.stored(0, layout)
+    value = layer.output(0, layer.input(0).shape)
+    name = layer.converter.name_for(value, layout)
+    value.forms[layout] = layer.node_named("Cast", [stored], name, to=layer.emit_type(value.dtype))
 
 
 def _quantize(layer: Layer) -> None:
@@ -312,6 +305,7 @@ _UNARY = {
     "LOGICAL_NOT": "Not",
     "LOGISTIC": "Sigmoid",
     "NEG": "Neg",
+    "RELU": "Relu",
     "ROUND": "Round",
     "SIGN": "Sign",
     "SIN": "Sin",
@@ -356,10 +350,9 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
         "NOT_EQUAL": _not_equal,
         "PRELU": _prelu,
         "QUANTIZE": _quantize,
-        "RELU": _activation(1),
-        "RELU6": _activation(3),
-        "RELU_0_TO_1": _activation(6),
-        "RELU_N1_TO_1": _activation(2),
+        "RELU6": _clamp(0.0, 6.0),
+        "RELU_0_TO_1": _clamp(0.0, 1.0),
+        "RELU_N1_TO_1": _clamp(-1.0, 1.0),
         "RSQRT": _rsqrt,
         "SELECT": _select,
         "SELECT_V2": _select,

@@ -57,18 +57,23 @@ def _dilations(layer: Layer) -> list[int]:
     return [layer.int_option("dilation_h"), layer.int_option("dilation_w")]
 
 
-def moved(layer: Layer, weights: Value, perm: Sequence[int], shape: Sequence[int] = ()) -> str:
-    """Weights in ONNX's order, dequantized; ``shape`` is taken on before, where given."""
+def moved(layer: Layer, weights: Value, perm: Sequence[int]) -> str:
+    """Weights in ONNX's order, dequantized; layers that share weights share the result."""
+    key = f"weights {perm}"
+    if key not in weights.reals:
+        weights.reals[key] = _moved(layer, weights, perm)
+    return weights.reals[key]
+
+
+def _moved(layer: Layer, weights: Value, perm: Sequence[int]) -> str:
     converter = layer.converter
     axis = weights.quant.axis if weights.quant is not None else -1
-    where = perm.index(axis) if axis >= 0 else -1
     if weights.array is not None:
-        array = weights.array.transpose(perm)
-        return converter.real(weights.rearranged(array.reshape(shape or array.shape), where))
+        where = perm.index(axis) if axis >= 0 else -1
+        return converter.real(weights.rearranged(weights.array.transpose(perm), where))
     if axis >= 0:
         raise layer.refusal("its weights are computed, with a scale per channel")
-    real = layer.node("Transpose", [converter.real(weights)], perm=list(perm))
-    return layer.node("Reshape", [real, layer.emit.ints(*shape)]) if shape else real
+    return layer.node("Transpose", [converter.real(weights)], perm=list(perm))
 
 
 def _padded(
