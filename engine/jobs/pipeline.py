@@ -16,29 +16,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.base.errors import EngineError, RecipeError, SimulationError, UsageError
-from engine.base.events import LogLine, NullReporter, Reporter
+from engine.base.errors import RecipeError, SimulationError, UsageError
+from engine.base.events import LogLine, Reporter
 from engine.base.findings import Finding
 from engine.build import Provenance
 from engine.jobs.cache import Memory, StageCache
-from engine.jobs.digests import digest_of, digest_of_dataset
+from engine.jobs.digests import digest_of_dataset
+from engine.jobs.loading import LoadStage
 from engine.jobs.results import (
     Calibration,
     Evaluation,
     GraphData,
-    LoadedModel,
     OptimisedGraph,
     PassNote,
     QuantizedGraph,
 )
-from engine.jobs.source import CONVERTED, RecipeSource
-from engine.jobs.stages import StageRunner, extra_of
+from engine.jobs.stages import extra_of
 from engine.jobs.versions import libraries
 from engine.recipe import Recipe, portable, stage_key
 
 if TYPE_CHECKING:
     from engine.dataset import Dataset, SampleStream
-    from engine.frontends.loaded import Loaded
     from engine.graph.ir.custom import CustomOperators
 
 __all__ = ["BUILD_STAGES", "FLOAT_STAGES", "BuildResult", "Pipeline", "build"]
@@ -50,7 +48,7 @@ FLOAT_STAGES = ("load", "optimise", "container")
 """Stages of a build with ``do_quantization=False``: the others have nothing to do."""
 
 
-class Pipeline(StageRunner):
+class Pipeline(LoadStage):
     """The stages of one recipe; a stage runs when its result is first asked for.
 
     Args:
@@ -79,16 +77,17 @@ class Pipeline(StageRunner):
         initial_values: Sequence[np.ndarray | None] | None = None,
         operators: Callable[[], CustomOperators] | None = None,
     ) -> None:
-        self.recipe = recipe
-        self._give_operators = operators
         self.generation = generation
-        self._initial_values = initial_values
+        every = BUILD_STAGES if recipe.quantization.do_quantization else FLOAT_STAGES
         super().__init__(
-            tuple(stages) if stages is not None else self.all_stages,
-            reporter or NullReporter(),
-            cache,
-            memory if memory is not None else Memory(),
+            recipe,
+            tuple(stages) if stages is not None else every,
+            reporter=reporter,
+            cache=cache,
+            memory=memory,
             refresh=refresh,
+            initial_values=initial_values,
+            operators=operators,
         )
 
     @property
@@ -100,85 +99,6 @@ class Pipeline(StageRunner):
     def all_stages(self) -> tuple[str, ...]:
         """The stages of a whole build of this recipe."""
         return BUILD_STAGES if self.quantized_build else FLOAT_STAGES
-
-    # -- load ----------------------------------------------------------------------------------
-
-    @cached_property
-    def operators(self) -> CustomOperators | None:
-        """The custom operators; their Python is run at the first question.
-
-        Raises:
-            RecipeError: nobody allowed it to run, or it does not run.
-        """
-        return None if self._give_operators is None else self._give_operators()
-
-    @cached_property
-    def source(self) -> RecipeSource:
-        """The source model's files; a look at them does without operators that may not run."""
-        try:
-            operators = self.operators
-        except EngineError:
-            operators = None
-        return RecipeSource(self.recipe, self._initial_values, operators)
-
-    @property
-    def model_path(self) -> Path:
-        """The model file; RecipeError where the recipe names none."""
-        return self.source.path
-
-    @cached_property
-    def _load_key(self) -> str:
-        # every stage asks for this key: none gives results of code that may not run
-        _ = self.operators
-        given = self._initial_values
-        arrays: list[str | None] | None = None
-        if given is not None:
-            arrays = [None if v is None else _array_digest(v) for v in given]
-        contents = self.source.contents()
-        if arrays is not None:
-            contents["input_initial_val"] = arrays
-        extra = extra_of("load") | self.source.extra() | {"given": arrays}
-        return stage_key(self.recipe, "load", contents=contents, extra=extra)
-
-    @property
-    def loads_at_once(self) -> bool:
-        """Whether the graph is there in milliseconds: no other program has to convert it first."""
-        if self.source.model.framework not in CONVERTED:
-            return True
-        return self.is_kept("load", self._load_key)
-
-    @cached_property
-    def loaded(self) -> LoadedModel:
-        """The source model as graph."""
-        return self.run_stage(
-            "load",
-            self._load_key,
-            self._load,
-            lambda key, files: LoadedModel.from_files(
-                key, files, lambda: self._read().graph, self.operators
-            ),
-            self._still_there,
-            weight=self.model_path.stat().st_size,
-        )
-
-    def _load(self, key: str) -> LoadedModel:
-        loaded = self._read()
-        return LoadedModel(key, GraphData(loaded.graph), loaded.source, loaded.findings)
-
-    def _read(self) -> Loaded:
-        from engine.frontends.load import load_source
-
-        return load_source(self.source.model, self.reporter)
-
-    def _still_there(self, loaded: LoadedModel) -> bool:
-        """Whether external data of the model is what it was; what else it has is in the key."""
-        if loaded.source.framework != "onnx":
-            return True
-        folder = self.model_path.parent
-        try:
-            return all(digest_of(folder / name) == sha for name, sha in loaded.source.files[1:])
-        except EngineError:
-            return False
 
     # -- optimise ------------------------------------------------------------------------------
 
@@ -413,13 +333,6 @@ def _uncovered(error: SimulationError) -> Finding:
         cause="The folder for temporary files is full or read-only.",
         remedy="Free space, or set TMPDIR, and build again with --refresh.",
     )
-
-
-def _array_digest(array: np.ndarray) -> str:
-    import hashlib
-
-    head = f"{array.dtype.str} {array.shape} ".encode("ascii")
-    return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
 @dataclass(frozen=True)
