@@ -58,12 +58,20 @@ class Weights:
 
 
 class NoBlobs(Weights):
-    """Zeros without memory of their own: for a look at shapes."""
+    """Zeros without memory of their own: for a look at shapes.
+
+    Attributes:
+        asked: whether a layer wanted a blob.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
 
     def blob(
         self, spec: LayerSpec, index: int, shape: Sequence[int], kind: str, filler: Fields
     ) -> np.ndarray:
         """Zeros that take no memory."""
+        self.asked = True
         return np.broadcast_to(np.float32(0), tuple(shape))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import printable
-from engine.frontends.caffe.blobs import NoBlobs
+from engine.frontends.caffe.blobs import NoBlobs, StoredBlobs, Weights
 from engine.frontends.caffe.convert import Conversion, Trial, readers_of, refusal_of
 from engine.frontends.caffe.layer import Tensor, cut_before
 from engine.frontends.caffe.load import CaffeFiles, read_files
@@ -26,9 +26,16 @@ def look(source: SourceModel) -> SourceSummary:
     """
     files = read_files(source)
     net = files.net
-    trial, refused = _tried(net)
+    weights = (
+        StoredBlobs(files.stored, source.weights.name)
+        if files.stored and source.weights
+        else NoBlobs()
+    )
+    trial, refused = _tried(net, weights)
     shapes = {name: tensor.shape for name, tensor in trial.tensors.items()}
     findings = [*net.findings, *trial.findings]
+    if isinstance(weights, NoBlobs) and weights.asked and not source.options.random_weights:
+        findings.append(_no_weights(source))
     names = UniqueNames(set())
     layers = []
     for index, spec in enumerate(net.layers):
@@ -51,14 +58,25 @@ def look(source: SourceModel) -> SourceSummary:
     )
 
 
-def _tried(net: Net) -> tuple[Conversion, dict[int, str]]:
+def _no_weights(source: SourceModel) -> Finding:
+    return Finding(
+        code="weights-missing",
+        severity="error",
+        where=printable(source.model.name),
+        what="The net needs weights, and no caffemodel was given.",
+        cause="There is none beside the prototxt, and none was named.",
+        remedy="Name the caffemodel, or ask for random weights (blobs=None).",
+    )
+
+
+def _tried(net: Net, weights: Weights) -> tuple[Conversion, dict[int, str]]:
     """A conversion that went as far as shapes are known, and why layers (by index) are refused.
 
     A layer behind one that is refused, or behind an input without a size, has no shape; its type is
     still looked up.
     """
     tensors = {v.name: Tensor(v.name, v.shape) for v in net.inputs if v.shape and min(v.shape) > 0}
-    trial = Conversion(Trial(), NoBlobs(), tensors)
+    trial = Conversion(Trial(), weights, tensors)
     refused: dict[int, str] = {}
     readers = readers_of(net.layers)
     for index, spec in enumerate(net.layers):

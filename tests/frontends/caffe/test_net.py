@@ -276,13 +276,24 @@ def test_parameters_of_forks_are_kept_and_told(tmp_path: Path) -> None:
 
 def test_a_look_names_what_a_load_will_refuse(tmp_path: Path) -> None:
     net = CHAIN + layer("Pooling", "c", "p", "pooling_param { pool: STOCHASTIC }", "pool")
-    summary = look_source(source_of(tmp_path, net, {}))
+    summary = look_source(source_of(tmp_path, net, {"conv": [W, B]}))
     refused = {name: (op, why) for op, name, why in summary.refused}
-    assert set(refused) == {"conv", "detect", "pool"} - {"conv"}
+    assert set(refused) == {"detect", "pool"}
     assert "suppresses" in refused["detect"][1]
     assert "draws at random" in refused["pool"][1]
     assert {finding.severity for finding in summary.findings} == {"error"}
     assert {layer.name: layer.shape for layer in summary.layers}["relu"] == (1, 4, 4, 4)
+
+
+def test_a_look_misses_weights(tmp_path: Path) -> None:
+    summary = look_source(source_of(tmp_path, CHAIN, {}))
+    codes = {finding.code for finding in summary.findings}
+    assert codes == {"layer-refused", "weights-missing"}
+    (tmp_path / "other").mkdir()
+    summary = look_source(source_of(tmp_path / "other", CHAIN, {"conv": [W[:3], B]}))
+    assert "has 3x3x3x3" in summary.refused[0][2]
+    (tmp_path / "random").mkdir()
+    assert not look_source(source_of(tmp_path / "random", CHAIN.split("\nlayer", 2)[0])).refused
 
 
 BROKEN = {
