@@ -104,7 +104,7 @@ def unsupported(
             continue
         if is_structural(node):
             continue
-        if node.attribute and any(inner_graphs(node)):
+        if inner_graphs(node):
             found.append((node.op_type, node.name, _CONTROL))
             continue
         why = schemas.get(node.op_type)

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import onnx
 
 __all__ = ["inner_graphs", "reads", "walk"]
 
+# the operators of ONNX that hold graphs; in any other one of its own the checker refuses a graph
+_HOLDERS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
-def inner_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs that a node holds itself."""
+
+def inner_graphs(node: onnx.NodeProto) -> Sequence[onnx.GraphProto]:
+    """The graphs that a node holds itself; asked of every node, so most are told apart quickly."""
+    if node.op_type not in _HOLDERS and not node.domain:
+        return ()
+    found: list[onnx.GraphProto] = []
     for attribute in node.attribute:
         if attribute.HasField("g"):
-            yield attribute.g
-        elif attribute.graphs:
-            yield from attribute.graphs
+            found.append(attribute.g)
+        found.extend(attribute.graphs)
+    return found
 
 
 def walk(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     """A graph and every graph inside it (protobuf allows about thirty of them in each other)."""
     yield graph
     for node in graph.node:
-        for inner in inner_graphs(node) if node.attribute else ():
+        for inner in inner_graphs(node):
             yield from walk(inner)
 
 
-def reads(node: onnx.NodeProto) -> list[str]:
+def reads(node: onnx.NodeProto) -> Sequence[str]:
     """The tensors that a node needs: its inputs, and what its graphs take from around them."""
-    names = list(node.input)
-    for graph in inner_graphs(node) if node.attribute else ():
-        names += _captured(graph)
-    return names
+    inner = inner_graphs(node)
+    own: Sequence[str] = node.input
+    if not inner:
+        return own
+    return [*own, *(name for graph in inner for name in _captured(graph))]
 
 
 def _captured(graph: onnx.GraphProto) -> list[str]:

@@ -117,6 +117,7 @@ def _check_texts(place: Path, proto: onnx.ModelProto) -> None:
     texts: list[object] = [entry.domain for entry in proto.opset_import]
     texts += [proto.producer_name, proto.producer_version]
     for graph in walk(proto.graph):
+        texts.append(graph.name)
         for node in graph.node:
             texts += (node.name, node.op_type, node.domain, *node.input, *node.output)
             texts += [attribute.name for attribute in node.attribute]

@@ -26,8 +26,9 @@ def check_tensor_sizes(model: Path, graph: onnx.GraphProto) -> None:
     for name, tensor in _tensors(graph):
         fault = _fault(tensor)
         if fault:
+            shown = printable(str(name), 100)  # protobuf gives bytes for what is no UTF-8
             raise SourceModelError(
-                f"{model} is a damaged ONNX model: its tensor {printable(name, 100)!r} {fault}.",
+                f"{model} is a damaged ONNX model: its tensor {shown!r} {fault}.",
                 cause="The file was cut short or changed after it was written.",
                 remedy="Copy, download or export it again.",
             )

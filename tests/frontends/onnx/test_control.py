@@ -317,7 +317,7 @@ def test_loops_that_data_bound_are_refused(tmp_path: Path) -> None:
 
 
 def test_unrolling_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MAX_STEPS == 20_000
+    assert MAX_STEPS == 12_000
     for module in ("emission", "expander"):
         monkeypatch.setattr(f"engine.frontends.onnx.control.{module}.MAX_STEPS", 500)
     proto = _loop(_HALVE, constants={**_HALF, "trips": scalar(10**12)})

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_STEPS", "Emission", "TooLongError"]
 
-MAX_STEPS = 20_000
-"""Nodes of branches and iterations together, before constants are folded: 20 ms per 1,000."""
+MAX_STEPS = 12_000
+"""Nodes of branches and iterations together, before constants are folded."""
 
 # what a constant may hold to be computed with; sizes, masks and tables of positions are smaller
 _MAX_ELEMENTS = 1 << 14
+# all folded constants together: loops that fold megabytes an iteration are no sizes either
+_MAX_FOLDED = 1 << 26
+# names are made of names; a loop must not make them longer and longer
+_MAX_HINT = 200
 # inference reads sizes, axes and indices: never more than this
 _MAX_SHAPE_DATA = 256
 
@@ -63,6 +67,7 @@ _NUMBERS = frozenset(
 _INFERENCE_ERRORS = (
     onnx.defs.SchemaError,
     onnx.shape_inference.InferenceError,
+    onnx.checker.ValidationError,
     RuntimeError,
     ValueError,
 )
@@ -93,6 +98,7 @@ class Emission:
         self._equal: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._same: dict[bytes, list[str]] = {}
         self._steps = 0
+        self._folded = 0
         self._evaluator = _evaluator(opset)
         self._imports = [helper.make_opsetid("", opset)]
 
@@ -160,6 +166,7 @@ class Emission:
 
     def op(self, op: str, inputs: Sequence[str], hint: str, **attributes: Any) -> str:
         """Add an operator with one output of a new name; gives that, or an equal tensor's."""
+        hint = hint[:_MAX_HINT]
         node = helper.make_node(op, list(inputs), [self.claim(hint)], hint, **attributes)
         return self.add(node, inner=True)[0]
 
@@ -178,12 +185,15 @@ class Emission:
             The names of its outputs: its own, or those of equal tensors.
         """
         if node.domain in STANDARD_DOMAINS:
-            self._infer(node)
-            folded = self._fold(node)
+            folded = self._literal(node) if node.op_type == "Constant" else None
+            if folded is None:
+                self._infer(node)
+                folded = self._fold(node)
             if folded is not None:
                 for name, array in zip(node.output, folded, strict=True):
                     if name:
                         self._keep(name, array)
+                        self._folded += array.nbytes
                 return list(node.output)
         if not inner:
             self.nodes.append(node)
@@ -236,15 +246,13 @@ class Emission:
 
     def _fold(self, node: onnx.NodeProto) -> list[np.ndarray] | None:
         op = node.op_type
-        if op == "Constant":
-            return self._literal(node)
         if op in ("Shape", "Size"):
             return self._measure(node)
         if op in ("And", "Or"):
             found = self._absorbed(node, op == "Or")
             if found is not None:
                 return found
-        if op in _NEVER_FOLDED or not node.input:
+        if op in _NEVER_FOLDED or not node.input or self._folded > _MAX_FOLDED:
             return None
         arrays = [self._known.get(name) if name else None for name in node.input]
         if any(a is None and name for a, name in zip(arrays, node.input, strict=True)):

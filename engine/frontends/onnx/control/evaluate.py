@@ -13,6 +13,20 @@ from engine.graph.ir.constants import IR_VERSION, OPSET
 __all__ = ["Evaluator"]
 
 
+# a millisecond and a hundred kilobytes each; models that fold sizes need some dozens
+_MAX_SESSIONS = 500
+
+_DIVISIONS = frozenset({"Div", "Mod"})
+
+
+def _can_divide(arrays: Sequence[np.ndarray | None]) -> bool:
+    """Whether a division of integers is defined: else it kills the process (SIGFPE)."""
+    divisor = arrays[1] if len(arrays) > 1 else None
+    if divisor is None or divisor.dtype.kind == "f":
+        return True
+    return bool(divisor.all()) and not (divisor.dtype.kind == "i" and (divisor == -1).any())
+
+
 class Evaluator:
     """Computes nodes whose inputs are constants.
 
@@ -40,6 +54,8 @@ class Evaluator:
         """
         if not self._exact and not self._same(node.op_type):
             return None
+        if node.op_type in _DIVISIONS and not _can_divide(arrays):
+            return None
         session = self._session(node, arrays)
         if session is None:
             return None
@@ -65,6 +81,8 @@ class Evaluator:
         types = [None if array is None else array.dtype.str for array in arrays]
         key = bare.SerializeToString(deterministic=True) + repr(types).encode()
         if key not in self._sessions:
+            if len(self._sessions) >= _MAX_SESSIONS:
+                return None
             self._sessions[key] = self._open(bare, arrays)
         return self._sessions[key]
 

@@ -14,6 +14,7 @@ from engine.frontends.onnx.control.emission import MAX_STEPS, Emission, TooLongE
 from engine.frontends.onnx.control.faults import fault
 from engine.frontends.onnx.control.values import Maybe, TensorList, Value
 from engine.graph.ir.constants import STANDARD_DOMAINS
+from engine.graph.ir.graph import no_collection
 
 __all__ = ["STRUCTURAL", "Expander", "Scope", "expand", "handles", "is_structural"]
 
@@ -79,8 +80,8 @@ def expand(graph: onnx.GraphProto, opset: int, source: str) -> bool:
     """
     if not any(map(is_structural, graph.node)):
         return False
-    expander = Expander(graph, opset, source)
-    expander.run(graph)
+    with no_collection():
+        Expander(graph, opset, source).run(graph)
     return True
 
 

@@ -98,6 +98,7 @@ def _split_to_sequence(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequ
         raise ex.refusal(node, "the size of what it splits is not known")
     length = shape[axis]
     if not given and not _attribute(node, "keepdims", 1):
+        _count(ex, length)
         places = [ex.emission.constant(np.array(n, np.int64), "place") for n in range(length)]
         pieces = [
             ex.emission.op("Gather", [data, place], f"{data}_at_{n}", axis=axis)
@@ -109,6 +110,7 @@ def _split_to_sequence(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequ
 
 def _lengths(ex: Expander, node: onnx.NodeProto, given: str, length: int) -> list[int]:
     if not given:
+        _count(ex, length)
         return [1] * length
     array = ex.emission.known(given)
     if array is None:
@@ -117,6 +119,7 @@ def _lengths(ex: Expander, node: onnx.NodeProto, given: str, length: int) -> lis
         size = int(array)
         if size < 1:
             raise ex.refusal(node, f"its pieces have the size {size}")
+        _count(ex, length // size)
         return [min(size, length - start) for start in range(0, length, size)]
     sizes = [int(size) for size in array.ravel()]
     if sum(sizes) != length or any(size < 0 for size in sizes):
@@ -124,9 +127,13 @@ def _lengths(ex: Expander, node: onnx.NodeProto, given: str, length: int) -> lis
     return sizes
 
 
-def _split(ex: Expander, data: str, axis: int, sizes: Sequence[int]) -> tuple[str, ...]:
-    for _ in sizes:
+def _count(ex: Expander, pieces: int) -> None:
+    """Count pieces against the bound before there is a list of them."""
+    for _ in range(pieces):
         ex.step()
+
+
+def _split(ex: Expander, data: str, axis: int, sizes: Sequence[int]) -> tuple[str, ...]:
     if len(sizes) == 1:
         return (data,)
     names = [ex.emission.claim(f"{data}_part_{n}") for n in range(len(sizes))]
@@ -187,10 +194,11 @@ def _list_reserve(ex: Expander, node: onnx.NodeProto, scope: Scope) -> Sequence[
     length = ex.number(node, 1, scope, "length")
     given = ex.emission.known(ex.tensor(node, 0, scope))
     shape = None if given is None else tuple(int(dim) for dim in given.ravel())
-    for _ in range(max(length or 0, 0)):
-        ex.step()
+    if length is None or length < 0:
+        raise ex.refusal(node, "its length is not given")
+    _count(ex, length)
     element = _attribute(node, "element_dtype", onnx.TensorProto.FLOAT)
-    return [TensorList((None,) * (length or 0), shape, element)]
+    return [TensorList((None,) * length, shape, element)]
 
 
 @handles("TensorListSetItem")
