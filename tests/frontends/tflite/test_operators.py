@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from engine.frontends.tflite.ops import FOLDS
 from tests.frontends.tflite.op_cases import CASES
 from tests.frontends.tflite.quant_cases import CASES as QUANTIZED
 from tests.frontends.tflite.recurrent_cases import CASES as RECURRENT
-from tests.frontends.tflite.tflite_models import Case, largest_difference
+from tests.frontends.tflite.tflite_models import (
+    Case,
+    feeds_for,
+    interpret,
+    largest_difference,
+    load_bytes,
+    run,
+    write_case,
+)
 
 
 def _spread(cases: Sequence[Case], count: int) -> list[Any]:
@@ -62,3 +73,38 @@ def _four() -> list[Any]:
 @pytest.mark.parametrize("case", _four())
 def test_an_operator_gives_the_same_with_channels_first(case: Case, tmp_path: Path) -> None:
     assert largest_difference(case, tmp_path, windows=True) <= case.tolerance
+
+
+def _constant(case: Case) -> Case:
+    """The same case with constants in place of what is fed."""
+    feeds = feeds_for(case)
+    inputs = [
+        given
+        if given is None or given.data is not None
+        else dataclasses.replace(given, data=feeds[f"x{position}"])
+        for position, given in enumerate(case.inputs)
+    ]
+    return dataclasses.replace(case, inputs=inputs)
+
+
+def _foldable(case: Case) -> bool:
+    kept = {"fusedActivationFunction", "batchDims"}  # with these the operator stays
+    return case.op in FOLDS and not (case.options and kept & set(case.options[1]))
+
+
+_FOLDED = [case for case in CASES if _foldable(case)]
+
+
+@pytest.mark.parametrize("case", _spread(_FOLDED, 1))
+def test_constants_are_computed_as_tflite_does(case: Case, tmp_path: Path) -> None:
+    """The operator leaves no node, and what it gives is TFLite's."""
+    case = _constant(case)
+    shapes = [array.shape for array in interpret(write_case(case), {}, plain=True)]
+    data = write_case(case, shapes, companion=True)
+    feeds = {"other": np.ones((1, 2), np.float32)}
+    expected = interpret(data, feeds)
+    loaded = load_bytes(data, tmp_path)
+    assert {node.op_type for node in loaded.graph.nodes} == {"Identity", "Exp"}
+    for ours, theirs in zip(run(loaded, feeds), expected, strict=True):
+        assert ours.dtype == theirs.dtype
+        assert np.allclose(ours, theirs, atol=case.tolerance, equal_nan=True)

@@ -188,7 +188,11 @@ _ONE = {"strideH": 1, "strideW": 1, "filterHeight": 1, "filterWidth": 1}
 
 
 def write_case(
-    case: Case, shapes: list[tuple[int, ...]] | None = None, *, windows: bool = False
+    case: Case,
+    shapes: list[tuple[int, ...]] | None = None,
+    *,
+    windows: bool = False,
+    companion: bool = False,
 ) -> bytes:
     """The file of a case.
 
@@ -196,6 +200,7 @@ def write_case(
         shapes: of its outputs, once they are known.
         windows: every input of four dimensions comes out of a pool that changes nothing, so that
             it has its channels first in our graph.
+        companion: another operator stands beside it, which reads an input, ``other``.
     """
     writer = Writer()
     inputs, fed = [], []
@@ -217,7 +222,12 @@ def write_case(
         if shapes is not None and position < len(shapes):
             writer.graph.tensors[outputs[-1]].shape = list(shapes[position])
     writer.op(case.op, inputs, outputs, case.options, case.version)
-    writer.ends(fed, outputs[: case.given])
+    outputs = outputs[: case.given]
+    if companion:
+        fed.append(writer.tensor(In((1, 2)), "other"))
+        outputs.append(writer.tensor(In((1, 2)), "exp"))
+        writer.op("EXP", fed[-1:], outputs[-1:])
+    writer.ends(fed, outputs)
     return writer.data()
 
 

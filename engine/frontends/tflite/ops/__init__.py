@@ -18,7 +18,7 @@ from engine.frontends.tflite.ops import (
 from engine.frontends.tflite.ops.folding import FOLDS
 from engine.frontends.tflite.ops.refusals import REFUSALS
 
-__all__ = ["TABLES"]
+__all__ = ["FOLDS", "TABLES"]
 
 _ROOMS = (control, elementwise, lstm, moves, reduce, rnn, weights, windows)
 

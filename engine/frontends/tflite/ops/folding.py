@@ -109,6 +109,20 @@ def _concatenation(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray | None:
     return np.concatenate(arrays, axis=layer.int_option("axis"))
 
 
+def _parts(layer: Layer) -> list[np.ndarray] | None:
+    """UNPACK and SPLIT."""
+    arrays = _arrays(layer)
+    if arrays is None:
+        return None
+    if layer.operator.type == "UNPACK":
+        axis = layer.axis(layer.int_option("axis"))
+        if arrays[0].shape[axis] != layer.outputs:
+            raise ValueError(f"{arrays[0].shape[axis]} parts for {layer.outputs} outputs")
+        return [np.take(arrays[0], index, axis=axis) for index in range(layer.outputs)]
+    axis = layer.axis(int(arrays[0].reshape(-1)[0]), arrays[1].ndim)
+    return list(np.split(arrays[1], layer.outputs, axis=axis))
+
+
 def _gather(layer: Layer, arrays: list[np.ndarray]) -> np.ndarray | None:
     if layer.int_option("batch_dims"):
         return None
@@ -184,10 +198,12 @@ FOLDS: Mapping[str, Fold] = MappingProxyType(
         "BROADCAST_TO": _with(_broadcast_to),
         "CAST": _with(_cast),
         "CONCATENATION": _with(_concatenation),
+        "CEIL": _of(np.ceil),
         "DIV": _of(_truncated_division),
         "EQUAL": _of(np.equal),
         "EXPAND_DIMS": _with(_reshape),
         "FILL": _with(_filled),
+        "FLOOR": _of(np.floor),
         "FLOOR_DIV": _of(np.floor_divide),
         "FLOOR_MOD": _of(np.mod),
         "GATHER": _with(_gather),
@@ -212,15 +228,18 @@ FOLDS: Mapping[str, Fold] = MappingProxyType(
         "REDUCE_MIN": _reduced(np.min),
         "REDUCE_PROD": _reduced(np.prod),
         "RESHAPE": _with(_reshape),
+        "ROUND": _of(np.rint),
         "SELECT_V2": _of(np.where),
         "SHAPE": _shape,
         "SLICE": _with(_slice),
+        "SPLIT": _parts,
         "SQUEEZE": _with(_reshape),
         "STRIDED_SLICE": _with(_strided_slice),
         "SUB": _of(np.subtract),
         "SUM": _reduced(np.sum),
         "TILE": _with(_tile),
         "TRANSPOSE": _with(_transpose),
+        "UNPACK": _parts,
         "WHERE": _with(_where),
         "ZEROS_LIKE": _zeros_like,
     }
