@@ -29,6 +29,7 @@ __all__ = ["convert"]
 _OPSET = 18
 """The newest that tf2onnx 1.17 writes."""
 _MAX_INLINE = 1 << 30
+_NO_NET = "TF2ONNX_CATCH_ERRORS"
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
@@ -134,16 +135,18 @@ def _written(graph: Any, options: dict[str, Any]) -> Any:
     """What tf2onnx writes.
 
     Its optimisers are run without their net first, which copies the whole model before each of
-    them; one that fails is then run with it, and left out.
+    them; where one fails, all are run again with it, and that one is left out.
     """
-    for caught in ("FALSE", "TRUE"):
-        os.environ["TF2ONNX_CATCH_ERRORS"] = caught
-        try:
-            return tf2onnx.convert.from_graph_def(graph, **options)[0]
-        except TF_ERRORS as error:
-            if caught == "TRUE":
-                raise _failed(error) from error
-    raise AssertionError  # one of both is returned or raised
+    # whatever its value is, the variable takes the net away (tf2onnx 1.17)
+    os.environ[_NO_NET] = "FALSE"
+    try:
+        return tf2onnx.convert.from_graph_def(graph, **options)[0]
+    except TF_ERRORS:
+        del os.environ[_NO_NET]
+    try:
+        return tf2onnx.convert.from_graph_def(graph, **options)[0]
+    except TF_ERRORS as error:
+        raise _failed(error) from error
 
 
 def _distinct(graph: Any, ends: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:

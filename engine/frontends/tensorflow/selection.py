@@ -66,6 +66,7 @@ def candidates(graph: GraphFile) -> tuple[tuple[str, ...], tuple[str, ...]]:
         for node in graph.nodes.values()
         if node.name not in read
         and not _aside(node)
+        and not _pivot(graph, node)
         and node.op not in CONTROL_FLOW
         and node.op not in (*_PLACEHOLDERS, "Const", "PlaceholderWithDefault")
     ]
@@ -77,6 +78,12 @@ def candidates(graph: GraphFile) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _aside(node: Node) -> bool:
     """Whether a node only checks or writes down."""
     return node.op in DROPPED or any(word in node.op for word in _ASIDE)
+
+
+def _pivot(graph: GraphFile, node: Node) -> bool:
+    """Whether a node only marks a branch, as ``cond/switch_t`` does."""
+    first = graph.nodes.get(node.sources[0]) if node.sources else None
+    return node.op == "Identity" and first is not None and first.op == "Switch"
 
 
 def _depending(graph: GraphFile, sources: Collection[str]) -> set[str]:
