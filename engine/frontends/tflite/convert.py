@@ -215,7 +215,13 @@ class Converter:
             return self.emit.constant(array, self._constant_name(value, layout))
         perm = to_first(value.rank) if layout == FIRST else to_last(value.rank)
         other = value.forms[LAST if layout == FIRST else FIRST]
-        return self.emit.node("Transpose", [other], self.name_for(value, layout), perm=perm)
+        shape = value.shape if layout == FIRST else [value.shape[a] for a in to_first(value.rank)]
+        name = self.name_for(value, layout)
+        moved = [axis for axis in perm if shape[axis] != 1]
+        if moved == sorted(moved):  # only axes of length 1 change places
+            sizes = self.emit.ints(*(shape[axis] for axis in perm))
+            return self.emit.node("Reshape", [other, sizes], name, allowzero=1)
+        return self.emit.node("Transpose", [other], name, perm=perm)
 
     def _constant_name(self, value: Value, layout: str) -> str:
         name = value.name or "constant"
