@@ -108,6 +108,11 @@ def _recognise(stream: BinaryIO, size: int) -> Recognised:
         why = read(stream, size)
         if why:
             return Recognised(*known, why)
+    stream.seek(max(0, size - 8))
+    if stream.read(8) == _TABLE_END:
+        return Recognised(
+            "checkpoint", "TensorFlow checkpoint (index)", "ends like a table of tensors"
+        )
     major, minor = (int.from_bytes(head[i : i + 4], "little", signed=True) for i in (0, 4))
     if size >= 16 and major == 0 and minor in (1, 2) and not any(head[9:12]):
         return Recognised("darknet_weights", "Darknet weights", f"version 0.{minor} at byte 0")
@@ -117,6 +122,8 @@ def _recognise(stream: BinaryIO, size: int) -> Recognised:
 _ONNX = ("onnx", "ONNX model")
 _CAFFE = ("caffe_weights", "Caffe model (weights)")
 _GRAPH_DEF = ("tensorflow", "TensorFlow graph (GraphDef)")
+# kTableMagicNumber of tensorflow/core/lib/io/format.h, little endian
+_TABLE_END = bytes.fromhex("57fb808b247547db")
 _SAVED_MODEL = ("saved_model", "TensorFlow SavedModel file")
 
 # bytes at 0 -> kind, format
@@ -182,6 +189,8 @@ def _zip(stream: BinaryIO, head: bytes) -> Recognised:
     if "data.pkl" in names:
         words = "PyTorch file of torch.save (a state dict or a pickled network)"
         return Recognised("pytorch_state", words, "a zip archive with data.pkl and no code")
+    if "model.weights.h5" in names or {"config.json", "metadata.json"} <= names:
+        return Recognised("unknown", "Keras model (.keras)", "a zip archive of a Keras model")
     if any(name.endswith(".npy") for name in names):
         return Recognised("npz", "numpy .npz archive", "a zip archive of .npy files")
     if "models/model.json" in names or "archive_format" in names:

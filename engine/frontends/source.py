@@ -180,10 +180,33 @@ _CAUSES = {
     "empty file": "A download or an export was interrupted.",
 }
 
+_FREEZE = (
+    "    from tensorflow.python.framework import convert_to_constants as c\n"
+    "    g = c.convert_variables_to_constants_v2(f, lower_control_flow=False).graph\n"
+    "    tf.io.write_graph(g, '.', 'model.pb', as_text=False)"
+)
+_KERAS = (
+    "Freeze it to one .pb file where TensorFlow is:\n"
+    "    m = tf.keras.models.load_model(PATH)\n"
+    "    f = tf.function(lambda x: m(x, training=False)).get_concrete_function(\n"
+    "        tf.TensorSpec([1, 224, 224, 3]))\n" + _FREEZE
+)
+
+# by kind, or by format where one kind has several remedies
 _REMEDIES = {
     "saved_model": "Freeze it to one .pb file where TensorFlow is:\n"
-    "    f = tf.function(lambda x: m(x)).get_concrete_function(tf.TensorSpec([1, 224, 224, 3]))\n"
-    "    g = convert_variables_to_constants_v2(f, lower_control_flow=False).graph\n"
+    "    m = tf.saved_model.load(FOLDER)\n"
+    "    f = m.signatures['serving_default']\n" + _FREEZE,
+    "HDF5 file (Keras .h5)": _KERAS,
+    "Keras model (.keras)": _KERAS,
+    "checkpoint": "Freeze it to one .pb file where TensorFlow is:\n"
+    "    v1 = tf.compat.v1; v1.disable_eager_execution(); s = v1.Session()\n"
+    "    v1.train.import_meta_graph('model.ckpt.meta').restore(s, 'model.ckpt')\n"
+    "    g = v1.graph_util.convert_variables_to_constants(s, s.graph_def, ['OUTPUT_NODE'])\n"
+    "    tf.io.write_graph(g, '.', 'model.pb', as_text=False)",
+    "TensorFlow graph as text (.pbtxt)": "Write it as a .pb file where TensorFlow is (it has to be "
+    "frozen: a text often lacks the weights):\n"
+    "    g = google.protobuf.text_format.Parse(open(PATH).read(), tf.compat.v1.GraphDef())\n"
     "    tf.io.write_graph(g, '.', 'model.pb', as_text=False)",
     "folder": "Give the model file inside it.",
     "rknn": "It is a build already: simulate or inspect it, or open its source model.",
@@ -203,7 +226,7 @@ def refusal(path: Path, seen: Recognised) -> SourceModelError:
         f"({seen.why}).",
         cause=_CAUSES.get(seen.format, ""),
         remedy=_REMEDIES.get(
-            seen.kind,
+            seen.format if seen.format in _REMEDIES else seen.kind,
             "Give a model of ONNX, Caffe, TensorFlow, TFLite, Darknet, PyTorch (TorchScript) or "
             "MXNet.",
         ),
