@@ -17,12 +17,14 @@ import onnx
 import onnx.inliner
 from onnx import helper
 
-from engine.base.errors import UnsupportedOperatorError
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import printable
 from engine.frontends.onnx.control import expand
 from engine.frontends.onnx.rewriting import Context, Rewrite, attribute, rewrite, without
 from engine.graph.ir.constants import OPSET
 from engine.graph.ir.custom import is_custom
+from engine.graph.ir.dataflow import has_open_shapes
+from engine.graph.ir.shapes import infer_proto
 
 __all__ = ["NEWEST_OPSET", "lower_newer", "too_new"]
 
@@ -33,6 +35,14 @@ _LOWERED = "rknntui.lowered"
 
 # int4 is 22; float4e2m1, float8e8m0, uint2 and int2 came after opset 21
 _LAST_ELEMENT = onnx.TensorProto.INT4
+
+_FUNCTION_ERRORS = (
+    onnx.checker.ValidationError,
+    onnx.shape_inference.InferenceError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 _SHORT_FLOATS = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16})
 
@@ -115,10 +125,16 @@ def _is_new(node: onnx.NodeProto) -> bool:
 def _by_functions(proto: onnx.ModelProto, opset: int, source: str) -> onnx.ModelProto:
     # a function may call another new operator: SwiGLU calls Swish
     while any(map(_is_new, proto.graph.node)):
+        if has_open_shapes(proto.graph):
+            # what a function does depends on sizes, and inference takes open ones for 0
+            expand(proto.graph, opset, source, always=True)
+            _forget(proto.graph)
+            proto = infer_proto(proto)
         context = Context(proto.graph)
         for node in filter(_is_new, proto.graph.node):
             schema = onnx.defs.get_schema(node.op_type, opset, "")
-            proto.functions.append(_function(node, schema, context, opset, len(proto.functions)))
+            number = len(proto.functions)
+            proto.functions.append(_function(node, schema, context, opset, number, source))
             given = {a.name for a in node.attribute}
             node.attribute.extend(
                 a.default_value
@@ -126,15 +142,35 @@ def _by_functions(proto: onnx.ModelProto, opset: int, source: str) -> onnx.Model
                 if name not in given and a.default_value.name
             )
             node.domain, node.op_type = _LOWERED, proto.functions[-1].name
-        proto.opset_import.add(domain=_LOWERED, version=1)
-        del proto.graph.value_info[:]
-        proto = onnx.inliner.inline_local_functions(proto)
-        imports = [entry for entry in proto.opset_import if entry.domain != _LOWERED]
-        del proto.opset_import[:]
-        proto.opset_import.extend(imports)
-        expand(proto.graph, opset, source)  # LinearAttention is a Scan
-        proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+        proto = _inlined(proto, source)
+        # the functions compute sizes, and LinearAttention is a Scan
+        expand(proto.graph, opset, source, always=True)
+        proto = infer_proto(proto)
     return proto
+
+
+def _forget(graph: onnx.GraphProto) -> None:
+    """Drop what is known of inner and output shapes, in place."""
+    del graph.value_info[:]
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
+
+
+def _inlined(proto: onnx.ModelProto, source: str) -> onnx.ModelProto:
+    proto.opset_import.add(domain=_LOWERED, version=1)
+    _forget(proto.graph)
+    try:
+        inlined: onnx.ModelProto = onnx.inliner.inline_local_functions(proto)
+    except _FUNCTION_ERRORS as error:
+        raise SourceModelError(
+            f"{source}: an operator newer than opset {OPSET} could not be written out: "
+            f"{printable(str(error), 200)}",
+            remedy=f"Export the model with opset {OPSET} or lower.",
+        ) from error
+    imports = [entry for entry in inlined.opset_import if entry.domain != _LOWERED]
+    del inlined.opset_import[:]
+    inlined.opset_import.extend(imports)
+    return inlined
 
 
 def _function(
@@ -144,12 +180,18 @@ def _function(
     context: Context,
     opset: int,
     number: int,
+    source: str,
 ) -> onnx.FunctionProto:
     function = onnx.FunctionProto()
     if schema.has_context_dependent_function:
         types = [context.type(name).SerializeToString() for name in node.input]
-        data = schema.get_context_dependent_function(node.SerializeToString(), types)
+        try:
+            data = schema.get_context_dependent_function(node.SerializeToString(), types)
+        except _FUNCTION_ERRORS:
+            data = b""
         function.ParseFromString(data)
+        if not function.node:
+            raise _refusal(source, node, opset, "its inputs do not have the types that it needs")
     else:
         function.CopyFrom(schema.function_body)
     function.domain, function.name = _LOWERED, f"{node.op_type}_{number}"

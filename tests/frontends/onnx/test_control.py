@@ -117,6 +117,17 @@ def test_sizes_that_are_given_decide_a_condition(tmp_path: Path) -> None:
         assert [n.op_type for n in graph.nodes] == operators
 
 
+def test_an_input_with_a_value_decides_a_condition(tmp_path: Path) -> None:
+    proto = _if([node("Equal", ["rate", "wanted"], ["c"])], {"wanted": scalar(16000)})
+    proto.graph.input.append(tensor("rate", dtype=INT64))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    for rate, operators in ((16000, ["Mul"]), (8000, ["Neg", "Exp"])):
+        graph = load_onnx(path, input_initial_val=[None, rate]).graph
+        assert [n.op_type for n in graph.nodes] == operators
+        assert [spec.name for spec in graph.inputs] == ["x"]
+
+
 def test_a_condition_on_data_selects(tmp_path: Path) -> None:
     condition = [
         node("ReduceSum", ["x"], ["sum"], keepdims=0),

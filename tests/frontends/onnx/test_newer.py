@@ -47,6 +47,32 @@ def test_attention_is_written_out() -> None:
     assert [o for o in map(run, cases) if o.kind != "equal"] == []
 
 
+def test_sizes_that_the_graph_computes_reach_new_operators(tmp_path: Path) -> None:
+    """Attention of three axes, whose number of heads comes from a division in the graph."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "last"], ["width"]),
+        node("Div", ["width", "two"], ["half"]),
+        node("Unsqueeze", ["half", "zero"], ["tail"]),
+        node("Concat", ["lead", "tail"], ["size"], axis=0),
+        node("Reshape", ["x", "size"], ["q"]),
+        node("Attention", ["q", "q", "q"], ["y"], q_num_heads=2, kv_num_heads=2),
+    ]
+    constants = {
+        "last": np.array(2),
+        "two": np.array(2),
+        "zero": np.array([0]),
+        "lead": np.array([1, -1]),
+    }
+    proto = finish(nodes, [tensor("x", 1, 3, 16)], [tensor("y", 1, 6, 8)], constants, opset=23)
+    graph = load_onnx(_save(proto, tmp_path)).graph
+    verify(graph)
+    assert graph.outputs[0].shape == (1, 6, 8)
+    x = np.random.default_rng(0).normal(size=(1, 3, 16)).astype(np.float32)
+    want = ort.InferenceSession(proto.SerializeToString()).run(None, {"x": x})[0]
+    np.testing.assert_allclose(Session(graph).run({"x": x})["y"], want, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("opset", range(22, 27))
 def test_a_net_of_every_newer_opset_computes_the_same(opset: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)

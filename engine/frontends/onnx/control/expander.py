@@ -64,21 +64,22 @@ def is_structural(node: onnx.NodeProto) -> bool:
     return node.op_type in _HANDLERS and node.domain in STANDARD_DOMAINS
 
 
-def expand(graph: onnx.GraphProto, opset: int, source: str) -> bool:
+def expand(graph: onnx.GraphProto, opset: int, source: str, *, always: bool = False) -> bool:
     """Resolve control flow, sequences and optionals of a graph, in place.
 
     Args:
         graph: cleaned, in order, with inputs of fixed sizes.
         opset: its version of ONNX's operators.
         source: how messages call the model.
+        always: fold constants and sizes even where there is nothing to resolve.
 
     Returns:
-        Whether there was any.
+        Whether there was any, or ``always``.
 
     Raises:
         UnsupportedOperatorError: what cannot be resolved; names the node and the reason.
     """
-    if not any(map(is_structural, graph.node)):
+    if not always and not any(map(is_structural, graph.node)):
         return False
     with no_collection():
         Expander(graph, opset, source).run(graph)
