@@ -1,7 +1,22 @@
 """TorchScript files to graphs, and a quick look at them; torch itself runs in a child process."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from engine.frontends.pytorch.explain import explain
-from engine.frontends.pytorch.load import load
 from engine.frontends.pytorch.look import look
 
+if TYPE_CHECKING:
+    from engine.base.events import Reporter
+    from engine.frontends.loaded import Loaded
+    from engine.frontends.source import SourceModel
+
 __all__ = ["explain", "load", "look"]
+
+
+def load(source: SourceModel, reporter: Reporter) -> Loaded:
+    """Convert a TorchScript file, as :func:`engine.frontends.pytorch.convert.convert` says."""
+    from engine.frontends.pytorch.convert import convert  # brings ONNX, which a look does not need
+
+    return convert(source, reporter)

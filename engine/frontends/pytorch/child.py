@@ -39,6 +39,7 @@ _SAMPLES_OF_BRANCHES = 6
 _INLINE_BYTES = 1 << 30
 _DEFAULT_ENGINE = torch.backends.quantized.engine
 _EXACT_ENGINE = "qnnpack"
+_TO_FLOAT32 = (torch.float16, torch.bfloat16, torch.float64)
 _BRANCHES = ("prim::If", "prim::Loop")
 
 
@@ -114,7 +115,7 @@ def _inlined(module: Any) -> Any:
 
 
 def _load(path: Path, findings: list[Finding]) -> Any:
-    """The module in evaluation mode, in floats of 32 bits where it has 16."""
+    """The module in evaluation mode, in floats of 32 bits."""
     try:
         module = torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
     except (RuntimeError, ValueError, OSError, EOFError) as error:
@@ -142,16 +143,16 @@ def _load(path: Path, findings: list[Finding]) -> Any:
                 remedy="Call model.apply(torch.ao.quantization.disable_observer) before saving.",
             )
         )
-    small = {p.dtype for p in module.parameters()} & {torch.float16, torch.bfloat16}
-    if small:
+    other = {p.dtype for p in module.parameters()} & set(_TO_FLOAT32)
+    if other:
         module.float()
         findings.append(
             Finding(
-                code="pytorch-widened",
+                code="pytorch-float32",
                 severity="info",
                 where=path.name,
-                what=f"Weights of type {_names(small)} were widened to float32.",
-                remedy="Quantize the model for the NPU's own 16-bit types.",
+                what=f"Weights of type {_names(other)} were brought to float32.",
+                cause="The graph computes in float32, as what is compared with it does.",
             )
         )
     return module

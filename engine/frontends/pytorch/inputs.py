@@ -178,7 +178,6 @@ def _combinations(
 
 _DTYPES = {
     "float32": torch.float32,
-    "float64": torch.float64,
     "int64": torch.int64,
     "int32": torch.int32,
     "uint8": torch.uint8,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,21 @@ from engine.frontends.pytorch.look import traced_inputs
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.graph.execute.session import Session
 from engine.graph.ir.graph import Graph
+from engine.graph.ir.shapes import infer_shapes
+from engine.graph.ir.spec import spec_of
+from engine.graph.passes.folding import ConstantNodes, ConstantSubgraphs, StaticShapes
+from engine.graph.passes.manager import Pipeline, run_pipeline
 
-__all__ = ["load"]
+__all__ = ["convert"]
 
 _SECONDS = 600.0
 _REFERENCE = "reference.npz"
-# quantized models are compared in the child; here only that nothing changed on the way
-_PASSED_ON = ("opset-converted",)
+_OWN_BUSINESS = ("opset-converted",)  # findings about the file in between, which no user has
+_UNKNOWN = "output-size-unknown"
+_SIZES = Pipeline("sizes", (ConstantNodes, StaticShapes, ConstantSubgraphs))
 
 
-def load(source: SourceModel, reporter: Reporter) -> Loaded:
+def convert(source: SourceModel, reporter: Reporter) -> Loaded:
     """Convert a TorchScript file.
 
     The graph's inputs are the tensors that ``forward`` takes, by their names; its outputs are
@@ -54,11 +60,10 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         "route": options.pytorch_route,
     }
     with foreign.convert("pytorch", request, reporter, seconds=_SECONDS) as (path, answer):
-        whole = _graph(path, source, None, None)
-        _compare(whole.graph, path.with_name(_REFERENCE), answer, source.model.name)
-        cut = options.inputs is not None or options.outputs is not None
-        fixed = cut or options.input_initial_val is not None
-        loaded = _graph(path, source, options, answer) if fixed else whole
+        loaded = _graph(path, source, None)
+        _compare(loaded.graph, path.with_name(_REFERENCE), answer, source.model.name)
+        if (options.inputs, options.outputs, options.input_initial_val) != (None, None, None):
+            loaded = _graph(path, source, options)
     info = SourceInfo(
         framework="pytorch",
         format=f"TorchScript, by way of {answer['route']}",
@@ -68,7 +73,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         files=((source.model.name, digest),),
     )
     told = [Finding.from_dict(finding) for finding in answer["findings"]]
-    notes = [finding for finding in loaded.findings if finding.code not in _PASSED_ON]
+    notes = [finding for finding in loaded.findings if finding.code not in _OWN_BUSINESS]
     return Loaded(loaded.graph, (*told, *notes), info)
 
 
@@ -87,24 +92,34 @@ def _sizes(options: LoadOptions) -> list[list[int]] | None:
     return sizes
 
 
-def _graph(
-    path: Path, source: SourceModel, options: LoadOptions | None, answer: dict[str, Any] | None
-) -> Loaded:
+def _graph(path: Path, source: SourceModel, options: LoadOptions | None) -> Loaded:
     """The file that torch wrote, as a graph; cut and with constants where ``options`` ask."""
     try:
         if options is None:
-            return load_onnx(path)
-        return load_onnx(
-            path,
-            inputs=options.inputs,
-            input_initial_val=options.input_initial_val,
-            outputs=options.outputs,
-        )
+            loaded = load_onnx(path)
+        else:
+            loaded = load_onnx(
+                path,
+                inputs=options.inputs,
+                input_initial_val=options.input_initial_val,
+                outputs=options.outputs,
+            )
+        return _sized(loaded)
     except EngineError as error:
         name = printable(source.model.name)
         raise type(error)(
             error.what.replace(path.name, name), cause=error.cause, remedy=error.remedy
         ) from error
+
+
+def _sized(loaded: Loaded) -> Loaded:
+    """With the sizes that torch's exporters compute by nodes, where nothing but sizes go in."""
+    if all(spec.static for node in loaded.graph.nodes for spec in map(spec_of, node.outputs)):
+        return loaded
+    graph = infer_shapes(run_pipeline(loaded.graph, _SIZES).graph, refresh=True)
+    known = {spec.name for spec in graph.outputs if spec.static}
+    kept = [f for f in loaded.findings if f.code != _UNKNOWN or f.where not in known]
+    return replace(loaded, graph=graph, findings=tuple(kept))
 
 
 def _compare(graph: Graph, reference: Path, answer: dict[str, Any], name: str) -> None:
