@@ -23,6 +23,7 @@ from engine.frontends.tensorflow.prepare import TF_ERRORS, Prepared, parse, prep
 from engine.frontends.tensorflow.reference import write_reference
 from engine.frontends.tensorflow.rewrites import rewrite
 from engine.frontends.tensorflow.unroll import has_control_flow, unroll
+from engine.frontends.tensorflow.weights import give_back, take_out
 
 __all__ = ["convert"]
 
@@ -65,7 +66,9 @@ def convert(request: dict[str, Any], out: Path) -> dict[str, Any]:
         )
     findings = list(ready.findings)
     graph, ends = _plain(ready, findings)
-    proto = _converted(rewrite(graph), ready, ends, request)
+    graph, weights = take_out(graph)
+    proto = _converted(rewrite(graph), ready, ends, request, tuple(weights))
+    give_back(proto, weights)
     _check(proto)
     large = proto.ByteSize() > _MAX_INLINE
     onnx.save(proto, str(out), save_as_external_data=large)
@@ -101,8 +104,13 @@ def _calls(node: Any, graph: Any) -> bool:
     return node.op in _CALLS or any(node.op == f.signature.name for f in graph.library.function)
 
 
-def _converted(graph: Any, ready: Prepared, ends: tuple[str, ...], request: Any) -> Any:
-    """What tf2onnx makes of it, with the source's names of inputs and outputs."""
+def _converted(
+    graph: Any, ready: Prepared, ends: tuple[str, ...], request: Any, more: tuple[str, ...]
+) -> Any:
+    """What tf2onnx makes of it, with the source's names of inputs and outputs.
+
+    ``more`` names placeholders that are no inputs of the source.
+    """
     names = [f"{one.node}:0" for one in ready.inputs]
     graph, ends = _distinct(graph, ends)
     renamed = dict(zip(names, (one.tensor for one in ready.inputs), strict=True))
@@ -110,7 +118,7 @@ def _converted(graph: Any, ready: Prepared, ends: tuple[str, ...], request: Any)
     turned = [n for n, one in zip(names, ready.inputs, strict=True) if len(one.shape) == 4]
     options = {
         "name": "model",
-        "input_names": names,
+        "input_names": [*names, *(f"{name}:0" for name in more)],
         "output_names": list(ends),
         "opset": _OPSET,
         "custom_op_handlers": {op: (handler, []) for op, handler in HANDLERS.items()},
