@@ -115,6 +115,12 @@ CASES = [
     ),
     Case(
         "LSTM",
+        [In((_BATCH, _FEATURES)), *_cell(projection=3), _state(3), _state(_UNITS)],
+        ("LSTMOptions", {"fusedActivationFunction": 4, "kernelType": 0}),
+        note="full-projection",
+    ),
+    Case(
+        "LSTM",
         [
             In((_BATCH, _FEATURES)),
             In((_BATCH, _UNITS)),

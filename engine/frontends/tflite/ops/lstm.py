@@ -85,14 +85,19 @@ def _unrolled(layer: Layer, cell: Cell, x: str, steps: int, backward: bool) -> s
         bias = np.concatenate([blank if cell.bias[i] is None else cell.bias[i] for i in gates])
         projected = layer.node("Add", [projected, layer.emit.constant(bias, "bias")])
     weights = layer.emit.constant(recurrent.T, "recurrent")
-    hidden, state = layer.converter.real(cell.hidden), layer.converter.real(cell.state)
+    # everything keeps the axis of time, of length 1, so that the steps join without reshaping
+    front = layer.emit.ints(0)
+    hidden, state = (
+        layer.node("Unsqueeze", [layer.converter.real(value), front])
+        for value in (cell.hidden, cell.state)
+    )
+    names = [f"{layer.name}_step_{step}" for step in range(steps)]
+    parts = layer.emit.node("Split", [projected], names, axis=0, num_outputs=steps)
     outputs = [""] * steps
     for step in reversed(range(steps)) if backward else range(steps):
-        place = layer.emit.constant(np.array(step, np.int64), "step")
-        now = layer.node("Gather", [projected, place], axis=0)
-        sums = layer.node("Add", [now, layer.node("MatMul", [hidden, weights])])
+        sums = layer.node("Add", [parts[step], layer.node("MatMul", [hidden, weights])])
         hidden, state = _step(layer, cell, sums, state)
-        outputs[step] = layer.node("Unsqueeze", [hidden, layer.emit.ints(0)])
+        outputs[step] = hidden
     return layer.node("Concat", outputs, axis=0)
 
 
