@@ -51,6 +51,7 @@ class Layer:
         self.emit = converter.emit
         self.operator = operator
         self._frame = frame
+        self._constants: dict[int, tuple[np.ndarray, str]] = {}
         first = frame.graph.tensors[operator.outputs[0]].name if operator.outputs else ""
         self.name = printable(first, 200) or operator.type.lower()
 
@@ -283,6 +284,13 @@ class Layer:
         if axis < 0:
             return None
         return to_first(value.rank).index(axis) if layout == FIRST else axis
+
+    def once(self, array: np.ndarray, hint: str) -> str:
+        """The name of a constant that is written once, however often this layer asks for it."""
+        if id(array) not in self._constants:
+            # the array is kept, so that its id stays its own
+            self._constants[id(array)] = (array, self.emit.constant(array, hint))
+        return self._constants[id(array)][1]
 
     def node_named(self, op: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
         """A node whose output has a name."""

@@ -18,7 +18,10 @@ GATES = ("input", "forget", "cell", "output")
 
 @dataclass(frozen=True)
 class Cell:
-    """The numbers of one LSTM cell; gates in the order of ``GATES``, the first None if coupled."""
+    """The numbers of one LSTM cell; gates in the order of ``GATES``, the first None if coupled.
+
+    Weights are (units, features) and (units, outputs), the projection is (units, outputs).
+    """
 
     kernel: tuple[np.ndarray | None, ...]
     recurrent: tuple[np.ndarray | None, ...]
@@ -40,7 +43,7 @@ class Cell:
     @property
     def outputs(self) -> int:
         """Width of what it gives: of the projection where there is one."""
-        return self.units if self.projection is None else len(self.projection)
+        return self.units if self.projection is None else self.projection.shape[1]
 
     @property
     def gates(self) -> tuple[int, ...]:
@@ -93,12 +96,13 @@ def cell_of(layer: Layer, first: int, states: int, norms: int | None) -> Cell:
         raise layer.refusal("it computes in integers, whose rounding ONNX cannot express")
     kernel = group(first, 4)
     recurrent = group(first + 4, 4)
+    projection = weights_of(layer, first + 15)
     cell = Cell(
         kernel=kernel,
         recurrent=recurrent,
         peephole=group(first + 8, 3),
         bias=group(first + 11, 4),
-        projection=weights_of(layer, first + 15),
+        projection=None if projection is None else projection.T,
         projection_bias=weights_of(layer, first + 16),
         norm=group(norms, 4) if norms is not None else (None,) * 4,
         hidden=layer.input(states),

@@ -122,9 +122,9 @@ def _step(layer: Layer, cell: Cell, sums: str, state: str) -> tuple[str, str]:
     hidden = layer.node("Mul", [out, layer.node("Tanh", [state])])
     if cell.projection is None:
         return hidden, state
-    hidden = layer.node("MatMul", [hidden, layer.emit.constant(cell.projection.T, "projection")])
+    hidden = layer.node("MatMul", [hidden, layer.once(cell.projection, "projection")])
     if cell.projection_bias is not None:
-        hidden = layer.node("Add", [hidden, layer.emit.constant(cell.projection_bias)])
+        hidden = layer.node("Add", [hidden, layer.once(cell.projection_bias, "projection_bias")])
     if cell.projection_clip > 0:
         hidden = _clipped(layer, hidden, cell.projection_clip)
     return hidden, state
@@ -138,7 +138,7 @@ def _gate(layer: Layer, cell: Cell, gate: int, sums: str, state: str) -> str:
     """What goes into a gate's activation: peephole, then layer normalization and its bias."""
     peephole = None if gate == 2 else cell.peephole[(0, 1, -1, 2)[gate]]
     if peephole is not None:
-        seen = layer.node("Mul", [state, layer.emit.constant(peephole, "peephole")])
+        seen = layer.node("Mul", [state, layer.once(peephole, "peephole")])
         sums = layer.node("Add", [sums, seen])
     norm = cell.norm[gate]
     if not any(part is not None for part in cell.norm):
@@ -146,18 +146,11 @@ def _gate(layer: Layer, cell: Cell, gate: int, sums: str, state: str) -> str:
     if norm is None:
         raise ValueError(f"its {GATES[gate]} gate has no normalization, and others have")
     bias = cell.bias[gate]
-    blank = np.zeros(cell.units, np.float32)
+    inputs = [sums, layer.once(norm, "norm")]
+    if bias is not None:
+        inputs.append(layer.once(bias, "bias"))
     # as MeanStddevNormalization: epsilon is added to the variance
-    return layer.node(
-        "LayerNormalization",
-        [
-            sums,
-            layer.emit.constant(norm, "norm"),
-            layer.emit.constant(blank if bias is None else bias, "bias"),
-        ],
-        axis=-1,
-        epsilon=_EPSILON,
-    )
+    return layer.node("LayerNormalization", inputs, axis=-1, epsilon=_EPSILON)
 
 
 def _sequence_lstm(layer: Layer) -> None:
