@@ -188,7 +188,8 @@ class JobCancelledError(EngineError):
 def _kinds(root: type[EngineError]) -> dict[str, type[EngineError]]:
     known = {root.kind: root}
     for child in root.__subclasses__():
-        known.update(_kinds(child))
+        for kind, cls in _kinds(child).items():
+            known.setdefault(kind, cls)  # a class without a kind of its own stands for its parent
     return known
 
 

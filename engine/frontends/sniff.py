@@ -96,7 +96,7 @@ def _recognise(stream: BinaryIO, size: int) -> Recognised:
     for check in (_magic, _flat_buffer, _text):
         found = check(head)
         if found is not None:
-            return found
+            return _late_text(stream, found) if found.format == "text file" else found
     protobuf = (
         (looks_like_onnx, _ONNX),
         (looks_like_caffe, _CAFFE),
@@ -214,12 +214,8 @@ def _flat_buffer(head: bytes) -> Recognised | None:
 
 
 def _text(head: bytes) -> Recognised | None:
-    try:
-        # the last character may be cut by the 4 KiB
-        text = head.decode("utf-8", "strict" if len(head) < _HEAD else "ignore")
-    except UnicodeDecodeError:
-        return None
-    if any(ord(c) < 32 and c not in "\t\n\r\f\x1b" for c in text) or not _mostly_text(head):
+    text = _decoded(head)
+    if text is None:
         return None
     for check in _TEXT_CHECKS:
         found = check(text)
@@ -228,8 +224,26 @@ def _text(head: bytes) -> Recognised | None:
     return Recognised("unknown", "text file", "its bytes are text")
 
 
-def _mostly_text(head: bytes) -> bool:
-    return len(head.decode("utf-8", "ignore").encode()) >= len(head) - 3
+def _decoded(head: bytes) -> str | None:
+    """The text that bytes are: UTF-8, or mostly ASCII with comments in another character set."""
+    # the last character may be cut by the 4 KiB
+    text = head.decode("utf-8", "ignore")
+    if len(text.encode()) < len(head) - 3:
+        if sum(byte < 0x80 for byte in head) < _ASCII_SHARE * len(head):
+            return None
+        text = head.decode("latin-1")
+    return None if any(ord(c) < 32 and c not in "\t\n\r\f\x1b" for c in text) else text
+
+
+_ASCII_SHARE = 0.7
+_LATE = 256 << 10
+
+
+def _late_text(stream: BinaryIO, plain: Recognised) -> Recognised:
+    """What a text file is whose first 4 KiB are comments, a licence for example."""
+    stream.seek(0)
+    found = _framework_text(stream.read(_LATE).decode("latin-1"))
+    return plain if found is None else found
 
 
 def _lines(text: str) -> list[str]:

@@ -102,7 +102,7 @@ def looks_like_caffe(stream: BinaryIO, size: int) -> str:
     if 100 in counts:
         return "its protobuf fields are a Caffe net's"
     # V1LayerParameter starts with bottom 2, top 3, name 4 or type 5; GraphDefs have many field 1
-    old = counts.get(1, 0) <= 1 and counts.get(2, 0) > 1 and begins[:1] in b"\x12\x1a\x22\x28"
+    old = counts.get(1, 0) <= 1 and counts.get(2, 0) > 0 and begins[:1] in b"\x12\x1a\x22\x28"
     return "its protobuf fields are an old Caffe net's (V1 layers)" if old and begins else ""
 
 

@@ -51,6 +51,12 @@ CONTENT: list[tuple[bytes, str, str]] = [
     (b"source:\n  model: m.onnx\npreprocess:\n  mean_values: [[0, 0, 0]]\n", "recipe", "recipe"),
     (b"# mine\na/b.jpg\nc.PNG d.npy\n", "dataset", "dataset"),
     (b"just some words\n", "unknown", "text file"),
+    (
+        b"# " + "层".encode("gbk") * 40 + b"\n[net]\nwidth=320\n" + b"x=1\n" * 60,
+        "darknet",
+        "Darknet",
+    ),
+    (b"# a licence\n" * 500 + b"layer {\n}\n", "caffe", "Caffe network"),
     ("Grüße\n".encode(), "unknown", "text file"),
     (b"[net]\nwidth=320\n", "darknet", "Darknet"),
     (b"# yolo\n[network]\nwidth=320\n", "darknet", "Darknet"),

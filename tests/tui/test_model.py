@@ -95,7 +95,7 @@ async def test_the_table_sorts_and_is_written(
         assert lines[0] == "#,operator,name,shape,type"
         assert len(lines) == 121
         await pilot.press("e", "enter")
-        await until(pilot, lambda: "Replace it?" in screen_text(app), "it asks to replace")
+        await until(pilot, lambda: "y replace" in screen_text(app), "it asks to replace")
         await pilot.press("n")
         await pilot.press("t")
         assert app.workspace.graph.has_focus
