@@ -19,7 +19,7 @@ from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.frontends.pytorch.agreement import FLOAT_TOLERANCE, Agreement, agreement
 from engine.frontends.pytorch.choose import Expected, difference, first_that_agrees, to_array
-from engine.frontends.pytorch.inputs import Plan, last_line, plan_inputs, run, unoptimised
+from engine.frontends.pytorch.inputs import Plan, call, last_line, plan_inputs, run
 from engine.frontends.pytorch.quantized import (
     all_nodes,
     is_fake_quantized,
@@ -71,8 +71,9 @@ def convert(request: dict[str, Any], out: Path) -> dict[str, Any]:
     count = _SAMPLES_OF_BRANCHES if branches else _SAMPLES
     samples = [plan.sample(seed) for seed in range(count)]
     outputs = [[to_array(t) for t in run(module, plan.signature, sample)] for sample in samples]
-    _refuse_random(module, plan, samples[0], outputs[0])
-    subject = _subject(path, module, plan, fixable=not quantized)
+    again = call(module, plan.signature, samples[0])
+    _refuse_random(outputs[0], again)
+    subject = _subject(path, module, plan, again, fixable=not quantized)
     expected = Expected(samples, outputs, quantized)
     found, route = first_that_agrees(subject, request["route"], out, expected)
     findings += _notes(plan, found, quantized, is_quantized(graph))
@@ -198,11 +199,9 @@ def _refuse_training(graph: Any) -> None:
             )
 
 
-def _refuse_random(
-    module: Any, plan: Plan, sample: list[torch.Tensor], expected: list[np.ndarray]
-) -> None:
-    again = [to_array(t) for t in run(module, plan.signature, sample)]
-    if not agreement(expected, again).exact:
+def _refuse_random(expected: list[np.ndarray], again: Any) -> None:
+    """Refuse a module whose second result for the same inputs is not the first one."""
+    if not agreement(expected, [to_array(tensor) for _, tensor in leaves(again)]).exact:
         raise SourceModelError(
             "The model gives other outputs for the same inputs when it runs again.",
             cause="It draws random numbers, or keeps a state between calls.",
@@ -210,9 +209,8 @@ def _refuse_random(
         )
 
 
-def _subject(path: Path, module: Any, plan: Plan, *, fixable: bool) -> Subject:
-    with torch.no_grad(), unoptimised():
-        result = module(*plan.signature.pack(plan.sample(0)))
+def _subject(path: Path, module: Any, plan: Plan, result: Any, *, fixable: bool) -> Subject:
+    """What is exported; ``result`` is what the module gives, whose form names the outputs."""
     paths = tuple(where for where, _ in leaves(result))
     weights = sum(p.numel() * p.element_size() for p in module.parameters())
     inputs = tuple(feed.name for feed in plan.feeds)

@@ -18,7 +18,7 @@ from engine.base.errors import SourceModelError
 from engine.base.text import printable
 from engine.frontends.pytorch.signature import Signature, leaves
 
-__all__ = ["Feed", "Plan", "last_line", "plan_inputs", "run", "unoptimised"]
+__all__ = ["Feed", "Plan", "call", "last_line", "plan_inputs", "run", "unoptimised"]
 
 _MAX_ELEMENTS = 1 << 28
 _MAX_TRIES = 64
@@ -93,15 +93,19 @@ def unoptimised() -> AbstractContextManager[None]:
     return found
 
 
-def run(module: Any, signature: Signature, tensors: Sequence[torch.Tensor]) -> list[Any]:
-    """The tensors that the module gives, detached; what is quantized comes dequantized.
+def call(module: Any, signature: Signature, tensors: Sequence[torch.Tensor]) -> Any:
+    """What ``forward`` gives, in its own form.
 
     Raises:
         RuntimeError: and others, as torch raises them.
     """
     with torch.no_grad(), unoptimised():
-        result = module(*signature.pack([tensor.clone() for tensor in tensors]))
-    return [tensor.detach() for _, tensor in leaves(result)]
+        return module(*signature.pack([tensor.clone() for tensor in tensors]))
+
+
+def run(module: Any, signature: Signature, tensors: Sequence[torch.Tensor]) -> list[Any]:
+    """The tensors that ``forward`` gives, in order; raises as :func:`call`."""
+    return [tensor.detach() for _, tensor in leaves(call(module, signature, tensors))]
 
 
 def plan_inputs(module: Any, sizes: Sequence[Sequence[int]] | None, traced: Any) -> Plan:
