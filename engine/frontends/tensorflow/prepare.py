@@ -35,6 +35,10 @@ TF_ERRORS: tuple[type[Exception], ...] = (
 """What TensorFlow and tf2onnx raise for a graph that they do not take; they have no common base."""
 
 
+_SCALARS_SINCE = 24
+"""GraphDefs before this version have no shape where they tell a scalar's (array_ops.cc)."""
+
+
 @dataclass(frozen=True)
 class Input:
     """An input of the cut graph.
@@ -154,23 +158,32 @@ def _specs(
     found: dict[str, tuple[str, list[int | None] | None]] = {}
     for tensor in tensors:
         node = nodes[tensor_of(tensor)[0]]
-        number = _known_type(node) or 1
+        # decoders of pictures, which are not taken themselves, give bytes
+        unknown = tf.uint8 if node.op.startswith("Decode") else tf.float32
         try:
-            dtype = tf.dtypes.as_dtype(number).as_numpy_dtype
+            dtype = tf.dtypes.as_dtype(_known_type(node) or unknown).as_numpy_dtype
         except (TypeError, KeyError):
             dtype = np.float32
         shape = _attribute_shape(node)
+        if shape == [] and graph.versions.producer < _SCALARS_SINCE:
+            shape = None
         if not node.op.startswith("Placeholder"):
             dtype, shape = _inferred(graph, nodes, tensor) or (dtype, shape)
-        found[tensor] = (np.dtype(dtype).name, shape)
+        name = np.dtype(dtype).name
+        if np.dtype(dtype).kind not in "fiub" and name != "bfloat16":
+            raise SourceModelError(
+                f"The input {printable(tensor)!r} holds elements of type {name}, not numbers.",
+                remedy="Cut the graph behind it with 'inputs'.",
+            )
+        found[tensor] = (name, shape)
     return found
 
 
 def _attribute_shape(node: Any) -> list[int | None] | None:
-    # before GraphDef version 24 a placeholder without dimensions had an unknown shape
-    shape = node.attr["shape"].shape
-    if "shape" not in node.attr or shape.unknown_rank:
+    # asking a map of protobuf for a key that it lacks would add it
+    if "shape" not in node.attr or node.attr["shape"].shape.unknown_rank:
         return None
+    shape = node.attr["shape"].shape
     return [d.size if d.size >= 0 else None for d in shape.dim]
 
 

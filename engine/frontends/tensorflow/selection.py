@@ -25,6 +25,7 @@ _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 _FEEDS = ("IteratorGetNext", "QueueDequeue", "ReaderRead", "DecodeJpeg", "DecodePng", "DecodeImage")
 _ASIDE = ("Summary", "Save", "Restore", "Assign")
 _FUNCTIONS = ("f", "cond", "body", "then_branch", "else_branch")
+_NO_NUMBERS = ("string", "resource", "variant")
 _SHOWN = 5
 
 
@@ -56,7 +57,11 @@ def candidates(graph: GraphFile) -> tuple[tuple[str, ...], tuple[str, ...]]:
     what depends on no input.
     """
     read = {source for node in graph.nodes.values() if not _aside(node) for source in node.sources}
-    holders = [n for n in graph.nodes.values() if n.op in _PLACEHOLDERS and n.name in read]
+    holders = [
+        n
+        for n in graph.nodes.values()
+        if n.op in _PLACEHOLDERS and n.name in read and n.dtype not in _NO_NUMBERS
+    ]
     feeds = holders or [
         n for n in graph.nodes.values() if n.op.startswith(_FEEDS) and n.name in read
     ]

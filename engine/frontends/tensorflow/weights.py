@@ -1,7 +1,8 @@
 """In the child: constants that pass a FakeQuant, kept as integers with their parameters.
 
-TensorFlow and tf2onnx would compute such a weight and keep floats. So what comes out of the FakeQuant
-is made an input for the time of the conversion, and afterwards a DequantizeLinear of a constant.
+TensorFlow and tf2onnx would compute such a weight and keep floats. So what comes out of the
+FakeQuant is made an input for the time of the conversion, and afterwards a DequantizeLinear of a
+constant.
 """
 
 from __future__ import annotations
@@ -105,6 +106,8 @@ def _dequantize(graph: Any, output: str, weight: Weight, perm: list[int]) -> Non
         numpy_helper.from_array(array, name)
         for name, array in zip(names, parts.values(), strict=True)
     )
-    axis = {"axis": perm.index(weight.steps.ndim - 1)} if weight.scale.ndim else {}
-    node = onnx.helper.make_node("DequantizeLinear", names, [output], name=output, **axis)
+    node = onnx.helper.make_node("DequantizeLinear", names, [output], name=output)
+    if weight.scale.ndim:
+        axis = perm.index(weight.steps.ndim - 1)
+        node.attribute.append(onnx.helper.make_attribute("axis", axis))
     graph.node.insert(0, node)

@@ -114,6 +114,23 @@ def test_inputs_stay_nhwc_or_become_nchw(tmp_path: Path) -> None:
 
 
 @needs_child
+def test_a_graph_behind_a_decoder_of_pictures_takes_bytes(tmp_path: Path) -> None:
+    data = wire.graph(
+        wire.node("contents", "Placeholder", dtype=wire.number(6, 7)),
+        wire.node("DecodeJpeg", "DecodeJpeg", ["contents"]),
+        wire.node(
+            "Cast", "Cast", ["DecodeJpeg"], SrcT=wire.kind("uint8"), DstT=wire.kind("float32")
+        ),
+        wire.unary("out", "Neg", "Cast"),
+    )
+    loaded = load(source(tmp_path, data, input_size_list=((2, 2, 3),)), NullReporter())
+    picture = np.arange(12, dtype=np.uint8).reshape(1, 2, 2, 3)
+    np.testing.assert_array_equal(run(loaded, picture)[0], -picture.astype(np.float32))
+    with pytest.raises(SourceModelError, match="decodes files"):
+        load(source(tmp_path, data, inputs=("contents",)), NullReporter())
+
+
+@needs_child
 def test_a_predefined_constant_takes_the_place_of_a_placeholder(tmp_path: Path) -> None:
     data = wire.graph(
         wire.placeholder("x", [1, 3]),

@@ -57,6 +57,20 @@ def test_inputs_and_outputs_that_suit_are_found(tmp_path: Path) -> None:
     assert not summary.findings
 
 
+def test_a_decoder_of_pictures_is_cut_behind(tmp_path: Path) -> None:
+    data = wire.graph(
+        wire.node("contents", "Placeholder", dtype=wire.number(6, 7)),
+        wire.node("DecodeJpeg", "DecodeJpeg", ["contents"]),
+        wire.node("Cast", "Cast", ["DecodeJpeg"], DstT=wire.kind("float32")),
+        wire.unary("cond/switch_t", "Identity", "flag"),
+        wire.node("flag", "Switch", ["Cast", "Cast"]),
+        wire.unary("out", "Relu", "Cast"),
+    )
+    summary = look(source(tmp_path, data))
+    assert summary.candidates == (("DecodeJpeg:0",), ("out:0",))
+    assert not summary.refused
+
+
 def test_layers_tell_their_attributes(tmp_path: Path) -> None:
     layers = {layer.name: layer for layer in look(source(tmp_path, SMALL)).layers}
     assert layers["net/weights"].shape == (3, 4)
