@@ -65,9 +65,13 @@ def convert(request: dict[str, Any], out: Path) -> dict[str, Any]:
             remedy="Freeze the model for inference, without its dropout.",
         )
     findings = list(ready.findings)
-    graph, ends = _plain(ready, findings)
-    graph, weights = take_out(graph)
-    proto = _converted(rewrite(graph), ready, ends, request, tuple(weights))
+    try:
+        graph, ends = _plain(ready, findings)
+        graph, weights = take_out(graph)
+        graph = rewrite(graph)
+    except TF_ERRORS as error:  # attributes of a damaged file, found when they are used
+        raise _failed(error) from error
+    proto = _converted(graph, ready, ends, request, tuple(weights))
     give_back(proto, weights)
     _check(proto)
     large = proto.ByteSize() > _MAX_INLINE
@@ -81,11 +85,8 @@ def _plain(ready: Prepared, findings: list[Finding]) -> tuple[Any, tuple[str, ..
     graph, ends = ready.graph, ready.outputs
     if has_control_flow(graph) or any(_calls(node, graph) for node in graph.node):
         names = [f"{one.node}:0" for one in ready.inputs]
-        try:
-            with tf.Graph().as_default():
-                graph = tf2onnx.tf_loader.tf_optimize(names, list(ends), graph)
-        except TF_ERRORS as error:
-            raise _failed(error) from error
+        with tf.Graph().as_default():
+            graph = tf2onnx.tf_loader.tf_optimize(names, list(ends), graph)
     if has_control_flow(graph):
         graph, ends = unroll(graph, ends)
         findings.append(
