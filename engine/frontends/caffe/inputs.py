@@ -149,7 +149,7 @@ def _shape(value: NetInput, size: Sequence[int] | None, findings: list[Finding])
 
 def _batch_fixed(name: str, shape: tuple[int, ...]) -> Finding:
     return Finding(
-        code="batch-fixed",
+        code="dynamic-batch-fixed",
         severity="info",
         where=name,
         what=f"The first axis of input {name!r} is open ({shape_text(shape)}); it was set to 1.",

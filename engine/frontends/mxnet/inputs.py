@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import printable
+from engine.frontends.given import initial_array, require_entries
 from engine.frontends.mxnet.symbol import Node, Symbol
 
 __all__ = ["NetworkInput", "network_inputs"]
@@ -71,13 +71,8 @@ def network_inputs(
         SourceModelError: lists that do not fit the inputs, or sizes that make no sense.
     """
     names = [name for _, name in references]
-    for what, given in (("input_size_list", sizes), ("input_initial_val", initial)):
-        if given is not None and len(given) != len(names):
-            shown = ", ".join(printable(name, 60) for name in names[:8])
-            raise SourceModelError(
-                f"'{what}' has {len(given)} entries; there are {len(names)} inputs ({shown}).",
-                remedy="Give one entry for each input, in their order.",
-            )
+    require_entries(names, sizes, "input_size_list")
+    require_entries(names, initial, "input_initial_val")
     found: list[NetworkInput] = []
     findings: list[Finding] = []
     for number, (reference, name) in enumerate(references):
@@ -86,7 +81,7 @@ def network_inputs(
         given = initial[number] if initial is not None else None
         size = sizes[number] if sizes is not None else None
         if given is not None:
-            value = _constant(name, given, dtype)
+            value = initial_array(name, given).astype(dtype)
             found.append(NetworkInput(reference, name, value.shape, dtype, value))
             continue
         declared = _declared(node)
@@ -125,7 +120,7 @@ def _own(
         return shape, []
     return shape, [
         Finding(
-            code="batch-fixed",
+            code="dynamic-batch-fixed",
             severity="info",
             where=printable(name),
             what=f"The first axis of input {printable(name)!r} is open; it was set to 1.",
@@ -185,18 +180,3 @@ def _rank(
             return None
         reference = (reader, 0)
     return None
-
-
-def _constant(name: str, item: Any, dtype: str) -> np.ndarray:
-    try:
-        loaded = np.load(item, allow_pickle=False) if isinstance(item, str | Path) else item
-        value = np.asarray(loaded)
-        if value.dtype.kind not in "biuf":
-            raise ValueError(f"it holds {value.dtype}, no numbers")
-        return value.astype(dtype)
-    except (OSError, ValueError, TypeError, EOFError) as error:
-        raise SourceModelError(
-            f"The initial value of input {printable(name)!r} cannot be used: "
-            f"{printable(str(error), 200)}.",
-            remedy="Give an npy file or an array of numbers with the shape of the input.",
-        ) from error

@@ -14,6 +14,7 @@ from engine.base.files import read_bounded
 from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.frontends.emit import Emitter
+from engine.frontends.given import refuse_no_input
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.mxnet.convert import (
     Conversion,
@@ -277,10 +278,7 @@ def _require_sizes(inputs: Sequence[NetworkInput]) -> None:
             remedy=f"Give them, one for each input: input_size_list: [{example}].",
         )
     if inputs and all(given.value is not None for given in inputs):
-        raise SourceModelError(
-            "Every input has an initial value, so the model has no input left.",
-            remedy="Leave null for at least one input in 'input_initial_val'.",
-        )
+        raise refuse_no_input()
 
 
 # ------------------------------------------------------------------------------------- look

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import onnx
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import printable
+from engine.frontends.given import initial_values, refuse_no_input, require_entries
 
 __all__ = ["fix_inputs", "input_dims"]
 
@@ -49,7 +49,7 @@ def fix_inputs(
             dynamic and has no size.
     """
     names = [value.name for value in graph.input]
-    values = _initial_values(names, initial)
+    values = initial_values(names, initial)
     wanted = _sizes(names, sizes)
     bound: dict[str, int] = {}
     findings: list[Finding] = []
@@ -69,29 +69,17 @@ def fix_inputs(
             _make_constant(graph, value, values[value.name])
     kept = [value for value in graph.input if value.name not in values]
     if values and not kept:
-        raise SourceModelError(
-            "Every input has an initial value, so the model has no input left.",
-            remedy="Leave null for at least one input in 'input_initial_val'.",
-        )
+        raise refuse_no_input()
     if values:
         del graph.input[:]
         graph.input.extend(kept)
     return findings
 
 
-def _fitting(names: list[str], items: Sequence[Any], what: str) -> None:
-    if len(items) != len(names):
-        shown = ", ".join(printable(name, 60) for name in names[:8])
-        raise SourceModelError(
-            f"'{what}' has {len(items)} entries; there are {len(names)} inputs ({shown}).",
-            remedy="Give one entry for each input, in their order.",
-        )
-
-
 def _sizes(names: list[str], sizes: Sequence[Sequence[int] | None] | None) -> dict[str, list[int]]:
     if sizes is None:
         return {}
-    _fitting(names, sizes, "input_size_list")
+    require_entries(names, sizes, "input_size_list")
     wanted = {}
     for name, size in zip(names, sizes, strict=True):
         if size is None:
@@ -107,30 +95,6 @@ def _sizes(names: list[str], sizes: Sequence[Sequence[int] | None] | None) -> di
             )
         wanted[name] = [int(n) for n in numbers]
     return wanted
-
-
-def _initial_values(names: list[str], initial: Sequence[Any] | None) -> dict[str, np.ndarray]:
-    if initial is None:
-        return {}
-    _fitting(names, initial, "input_initial_val")
-    values = {}
-    for name, item in zip(names, initial, strict=True):
-        if item is None:
-            continue
-        try:
-            if isinstance(item, str | Path):
-                values[name] = np.asarray(np.load(item, allow_pickle=False))
-            else:
-                values[name] = np.asarray(item)
-            if values[name].dtype.kind not in "biuf":
-                raise ValueError(f"it holds {values[name].dtype}, no numbers")
-        except (OSError, ValueError, TypeError, EOFError) as error:
-            raise SourceModelError(
-                f"The initial value of input {printable(name)!r} cannot be used: "
-                f"{printable(str(error), 200)}.",
-                remedy="Give an npy file or an array of numbers with the shape of the input.",
-            ) from error
-    return values
 
 
 def _given(

@@ -191,7 +191,7 @@ def test_sizes_of_inputs(tmp_path: Path) -> None:
     assert load(tmp_path, net, {}, input_size_list=((3, 8, 9),)).graph.outputs[0].shape == (
         *(1, 3, 8, 9),
     )
-    assert "batch-fixed" in _codes(load(tmp_path, net.replace("dim: 1", "dim: -1"), {}))
+    assert "dynamic-batch-fixed" in _codes(load(tmp_path, net.replace("dim: 1", "dim: -1"), {}))
     for sizes, words in {
         ((1, 3),): "2 dimensions",
         ((1, 3, 0, 4),): "at least 1",

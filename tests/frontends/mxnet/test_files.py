@@ -191,7 +191,7 @@ def test_a_size_that_the_symbol_says_is_taken_and_its_batch_fixed(tmp_path: Path
     given_source = source(tmp_path, text(__shape__="(0, 2, 4, 5)"), ARRAYS)
     loaded = load_source(given_source)
     assert [spec.shape for spec in loaded.graph.inputs] == [(1, 2, 4, 5)]
-    assert [finding.code for finding in loaded.findings] == ["batch-fixed"]
+    assert [finding.code for finding in loaded.findings] == ["dynamic-batch-fixed"]
     summary = look_source(given_source)
     assert [tensor.shape for tensor in summary.outputs] == [(1, 3, 4, 5)]
 
