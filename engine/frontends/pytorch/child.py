@@ -39,6 +39,8 @@ _SAMPLES_OF_BRANCHES = 6
 _INLINE_BYTES = 1 << 30
 _DEFAULT_ENGINE = torch.backends.quantized.engine
 _EXACT_ENGINE = "qnnpack"
+# qnnpack of PyTorch 2.13 mixes up elements here where a convolution left channels last
+_FAULTY = ("aten::hardtanh", "aten::hardtanh_", "aten::relu6", "aten::relu6_", "aten::clamp")
 _TO_FLOAT32 = (torch.float16, torch.bfloat16, torch.float64)
 _BRANCHES = ("prim::If", "prim::Loop")
 
@@ -98,8 +100,10 @@ def _planned(path: Path, request: dict[str, Any], findings: list[Finding]) -> tu
     """
     torch.backends.quantized.engine = _DEFAULT_ENGINE
     module = _load(path, findings)
+    graph = _inlined(module)
     exact = _EXACT_ENGINE in torch.backends.quantized.supported_engines
-    if exact and is_quantized(_inlined(module)):
+    faulty = any(node.kind() in _FAULTY for node in all_nodes(graph))
+    if exact and not faulty and is_quantized(graph):
         torch.backends.quantized.engine = _EXACT_ENGINE
         with contextlib.suppress(SourceModelError):  # it has fewer operators
             module = _load(path, [])
