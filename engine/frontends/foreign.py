@@ -248,7 +248,7 @@ def require(framework: str) -> None:
     if missing:
         raise SourceModelError(
             f"{kind.words} models are converted by {' and '.join(kind.needs)}, and "
-            f"{' and '.join(missing)} is not installed.",
+            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed.",
             cause="It is large, so it is an extra of this program.",
             remedy=shlex.join([sys.executable, "-m", "pip", "install", *kind.packages]),
         )

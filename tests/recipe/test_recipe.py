@@ -315,7 +315,8 @@ def test_stage_keys_depend_on_their_own_options_only() -> None:
     with pytest.raises(KeyError):
         stage_key(base, "load")
     stages = [name for stage in STAGES for name in stage_values(base, stage)]
-    assert sorted(stages) == sorted(o.name for o in OPTIONS if o.kind not in ("path", "paths", "code"))
+    files = ("path", "paths", "code")
+    assert sorted(stages) == sorted(o.name for o in OPTIONS if o.kind not in files)
 
 
 def test_keys_are_the_same_in_every_process() -> None:

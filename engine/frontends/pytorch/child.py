@@ -17,7 +17,7 @@ import torch
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import printable
-from engine.frontends.pytorch.agreement import FLOAT_TOLERANCE, Agreement, agreement
+from engine.frontends.agreement import FLOAT_TOLERANCE, Agreement, agreement
 from engine.frontends.pytorch.choose import Expected, difference, first_that_agrees, to_array
 from engine.frontends.pytorch.inputs import Plan, call, last_line, plan_inputs, run
 from engine.frontends.pytorch.quantized import (

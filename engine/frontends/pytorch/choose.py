@@ -13,7 +13,7 @@ import torch
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.base.text import printable
-from engine.frontends.pytorch.agreement import FLOAT_TOLERANCE, Agreement, agreement
+from engine.frontends.agreement import FLOAT_TOLERANCE, Agreement, agreement
 from engine.frontends.pytorch.inputs import run
 from engine.frontends.pytorch.routes import ROUTES, Route, Subject
 from engine.graph.execute.runtime import RUNTIME_ERRORS, ort

@@ -14,9 +14,9 @@ from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.frontends import foreign
+from engine.frontends.agreement import Agreement, agreement
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.onnx import load_onnx
-from engine.frontends.pytorch.agreement import Agreement, agreement
 from engine.frontends.pytorch.archive import Archive
 from engine.frontends.pytorch.look import traced_inputs
 from engine.frontends.source import LoadOptions, SourceModel

@@ -14,9 +14,9 @@ from engine.base.files import sha256_of
 from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.frontends import foreign
+from engine.frontends.agreement import Agreement, agreement
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.onnx import load_onnx
-from engine.frontends.pytorch.agreement import Agreement, agreement
 from engine.frontends.source import SourceModel
 from engine.frontends.tensorflow.graphdef import GraphFile, read_graph
 from engine.frontends.tensorflow.look import format_of

@@ -17,7 +17,7 @@ QUICK = ("traced", "scripted_if", "stateful", "quantized_qnnpack")
 
 def made(repository: Path, folder: Path, *names: str) -> Path:
     if find_spec("torch") is None:
-        pytest.skip("PyTorch is not installed: pip install 'rknntui[torch]'")
+        pytest.skip("the extra torch is not installed")
     script = repository / "scripts" / "make_torch_models.py"
     subprocess.run([sys.executable, script, folder, *names], check=True, capture_output=True)
     return folder

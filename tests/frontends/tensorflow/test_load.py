@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -192,9 +191,7 @@ def test_a_wrong_conversion_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 def test_without_tensorflow_the_extra_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        foreign, "find_spec", lambda name: None if name == "tensorflow" else find_spec(name)
-    )
+    monkeypatch.setattr(foreign, "find_spec", lambda name: None if name == "tensorflow" else name)
     with pytest.raises(SourceModelError, match="tensorflow is not installed") as caught:
         load(source(tmp_path, TOY), NullReporter())
     assert "pip install" in caught.value.remedy

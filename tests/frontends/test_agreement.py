@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.frontends.pytorch.agreement import agreement
+from engine.frontends.agreement import agreement
 
 
 def floats(*values: float) -> list[np.ndarray]:
