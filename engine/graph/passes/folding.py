@@ -16,6 +16,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir import serde
 
+from engine.graph.execute.divisions import DIVISIONS, survives
 from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
 from engine.graph.ir import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.passes.base import NodePass, Pass
@@ -157,6 +158,8 @@ class ConstantSubgraphs(Pass):
             return self.near(node, "its result is an output of the graph")
         if any(a.type in _SUBGRAPHS for a in node.attributes.values()):
             return self.near(node, "it has a subgraph")
+        if node.op_type in DIVISIONS and not _survives(node):
+            return self.near(node, "it divides whole numbers by what is 0, or not known yet")
         for value in node.outputs:
             dims = shape(value)
             if dims is None or value.dtype is None:
@@ -170,6 +173,17 @@ class ConstantSubgraphs(Pass):
         return True
 
 
+def _survives(node: ir.Node) -> bool:
+    """Whether a division may be computed here; a divisor that is computed waits for a round."""
+    if node.inputs[0] is None or node.inputs[0].dtype in _FLOATS:
+        return True
+    known = [None if v is None or v.const_value is None else v.const_value for v in node.inputs]
+    if len(known) != 2 or known[1] is None:
+        return False
+    return survives(None if known[0] is None else known[0].numpy(), known[1].numpy())
+
+
+_FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataType.BFLOAT16)
 _SUBGRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 

@@ -274,3 +274,27 @@ def test_the_documentation_lists_every_pass(repository) -> None:
     ]
     listed = [(r[1].strip(" `"), int(r[2]), r[4].strip() == "yes") for r in rows]
     assert listed == [(c.name, c.level, c.keeps_bits) for c in PASSES]
+
+
+@pytest.mark.parametrize(
+    ("op", "dividend", "divisor", "left"),
+    [
+        ("Div", 3, 0, ["Div", "Cast"]),
+        ("Mod", 3, 0, ["Mod", "Cast"]),
+        ("Div", np.iinfo(np.int64).min, -1, ["Div", "Cast"]),
+        ("Mod", np.iinfo(np.int64).min, -1, ["Mod", "Cast"]),
+        ("Div", 6, -1, []),
+        ("Mod", 6, 4, []),
+    ],
+)
+def test_a_division_without_a_result_is_not_computed(op, dividend, divisor, left) -> None:
+    # ONNX Runtime's kernel ends the process there (SIGFPE); the divisor is itself computed
+    nodes = [
+        helper.make_node("Neg", ["minus"], ["divisor"]),
+        helper.make_node(op, ["dividend", "divisor"], ["c"]),
+        helper.make_node("Cast", ["c"], ["d"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Add", ["x", "d"], ["y"]),
+    ]
+    constants = {"dividend": np.array([dividend]), "minus": np.array([-divisor])}
+    folded = optimise(model(nodes, {"x": (1,)}, ["y"], constants)).graph
+    assert operators(folded) == [*left, "Add"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
+from engine.graph.execute.divisions import DIVISIONS, survives
 from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
 from engine.graph.ir.constants import IR_VERSION, OPSET
 
@@ -15,16 +16,6 @@ __all__ = ["Evaluator"]
 
 # a millisecond and a hundred kilobytes each; models that fold sizes need some dozens
 _MAX_SESSIONS = 500
-
-_DIVISIONS = frozenset({"Div", "Mod"})
-
-
-def _can_divide(arrays: Sequence[np.ndarray | None]) -> bool:
-    """Whether a division of integers is defined: else it kills the process (SIGFPE)."""
-    divisor = arrays[1] if len(arrays) > 1 else None
-    if divisor is None or divisor.dtype.kind == "f":
-        return True
-    return bool(divisor.all()) and not (divisor.dtype.kind == "i" and (divisor == -1).any())
 
 
 class Evaluator:
@@ -51,7 +42,8 @@ class Evaluator:
             node: of ONNX's domain, without subgraphs.
             arrays: one per input; None for an input that is left out.
         """
-        if node.op_type in _DIVISIONS and not _can_divide(arrays):
+        divisor = arrays[1] if node.op_type in DIVISIONS and len(arrays) > 1 else None
+        if divisor is not None and not survives(arrays[0], divisor):
             return None
         session = self._session(node, arrays)
         if session is None:
