@@ -67,6 +67,7 @@ _HOME = {
     "job_record": "engine.jobs.history",
     "list_jobs": "engine.jobs.history",
     "log_crash": "engine.base.folders",
+    "named_option": "engine.options",
     "option": "engine.options",
     "printable": "engine.base.text",
     "read_bounded": "engine.base.files",
@@ -138,6 +139,7 @@ __all__ = [
     "job_record",
     "list_jobs",
     "log_crash",
+    "named_option",
     "option",
     "printable",
     "read_bounded",
@@ -212,6 +214,7 @@ if TYPE_CHECKING:
         STAGES,
         Option,
         check_values,
+        named_option,
         option,
     )
     from engine.report import CONTAINER_NOTE, summary_sections, summary_text

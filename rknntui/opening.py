@@ -18,6 +18,7 @@ __all__ = [
     "open_recipe",
     "reload_changed",
     "restore",
+    "source_names",
     "source_options",
 ]
 
@@ -38,11 +39,15 @@ async def open_path(session: Session, bridge: Bridge, path: str) -> None:
 
 
 def source_options(recipe: dict[str, Any]) -> dict[str, Any]:
-    """The options of a recipe that change which graph is seen."""
+    """The options of a recipe that change which graph is seen, without the model itself."""
+    return {n: recipe[n] for n in source_names() if n in recipe and n != "model"}
+
+
+def source_names() -> frozenset[str]:
+    """The names of the options that say what is loaded and how."""
     from engine import OPTIONS
 
-    names = (o.name for o in OPTIONS if o.section == "source" and o.name != "model")
-    return {name: recipe[name] for name in names if name in recipe}
+    return frozenset(o.name for o in OPTIONS if o.section == "source")
 
 
 async def restore(session: Session, bridge: Bridge, state: dict[str, Any]) -> None:

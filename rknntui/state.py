@@ -112,6 +112,16 @@ class Session:
             self._replace_recipe({"model": model}, None)
         self._publish(ModelOpened())
 
+    def model_seen(self, view: dict[str, Any]) -> None:
+        """Take the view of the recipe's model as it is with other options, or once converted.
+
+        The last build stays: whether it is of this recipe is for ``stale`` to say.
+        """
+        if self.recipe_path is None:
+            self.path = str(view["path"])
+        self.model = view
+        self._publish(ModelOpened())
+
     def restore_recipe(self, values: Values, path: str | None, saved: Values) -> None:
         """Take the recipe of the last run, before its model is open."""
         self._replace_recipe(values, path)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.base.errors import EngineError, RecipeError
 from engine.base.findings import Finding
+from engine.base.text import printable
 
 if TYPE_CHECKING:
     from engine.frontends.onnx import SourceLook
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
     from engine.jobs.pipeline import Pipeline
     from engine.recipe import Recipe
 
-__all__ = ["look_of", "plain_onnx", "source_view", "summary_of"]
+__all__ = ["NO_SIZES", "look_of", "missing_sizes", "plain_onnx", "source_view", "summary_of"]
+
+NO_SIZES = "sizes-missing"
+"""Code of the finding of :func:`missing_sizes`."""
 
 CHECKED_NODES = 2000
 """Models of at most so many nodes are loaded when they are opened (30 ms for 100 nodes on two
@@ -110,9 +114,45 @@ def source_view(pipeline: Pipeline) -> dict[str, Any]:
     else:
         view = source_model(source, summary)
     view["loaded"] = pipeline.loads_at_once
-    if view["loaded"] and not _large(view, source):
+    if not view["loaded"]:
+        missing = missing_sizes(source, summary)
+        view["findings"] = [*(finding.to_dict() for finding in missing), *view["findings"]]
+    elif not _large(view, source):
         _take_load(view, pipeline, plain)
     return view
+
+
+def missing_sizes(source: SourceModel, summary: SourceSummary) -> tuple[Finding, ...]:
+    """The finding, if there is one, that a conversion waits for sizes that only the user knows.
+
+    A TorchScript file says no sizes that hold; those it was traced with suit as the remedy. A
+    TensorFlow graph may leave open more than the batch, which a load sets to 1.
+    """
+    said = source.options
+    if said.input_size_list is not None or not summary.inputs:
+        return ()
+    if source.framework == "tensorflow" and (said.inputs or said.predef_file):
+        return ()  # the inputs are others, which only the conversion tells
+    shapes = [tensor.shape for tensor in summary.inputs]
+    known = [list(shape) for shape in shapes if shape is not None and -1 not in shape[1:]]
+    if source.framework == "tensorflow" and len(known) == len(shapes):
+        return ()
+    names = ", ".join(printable(tensor.name, 60) for tensor in summary.inputs[:8])
+    traced = len(known) == len(shapes) and not any(-1 in shape for shape in known)
+    if traced:
+        advice = f"Set input_size_list to {known}, which it was traced with, or to other sizes."
+    else:
+        advice = "Set input_size_list: the sizes of each input, in their order, with the batch."
+    return (
+        Finding(
+            NO_SIZES,
+            "error",
+            "input_size_list",
+            f"The file does not fix the sizes of its inputs ({names}), which a load needs.",
+            remedy=advice,
+            changes={"input_size_list": known} if traced else {},
+        ),
+    )
 
 
 def _large(view: Mapping[str, Any], source: SourceModel) -> bool:
@@ -132,7 +172,8 @@ def _take_load(view: dict[str, Any], pipeline: Pipeline, plain: Path | None) -> 
     except EngineError as error:
         known = any(finding["severity"] == "error" for finding in findings)
         if not known or isinstance(error, RecipeError):
-            view["findings"] = [_refused(pipeline.model_path, error).to_dict(), *findings]
+            others = [finding for finding in findings if finding["what"] != error.what]
+            view["findings"] = [_refused(pipeline.model_path, error).to_dict(), *others]
         view["loaded"] = False
         return
     graph = loaded.graph.graph
@@ -146,11 +187,15 @@ def _take_load(view: dict[str, Any], pipeline: Pipeline, plain: Path | None) -> 
         view["inputs"] = [spec.to_json() for spec in graph.inputs]
         view["outputs"] = [spec.to_json() for spec in graph.outputs]
     told = [finding.to_dict() for finding in loaded.findings]
-    kept = [finding for finding in findings if plain is None and finding not in told]
+    codes = {finding["code"] for finding in told}
+    kept = [finding for finding in findings if plain is None and finding["code"] not in codes]
     view["findings"] = [*told, *kept]
 
 
 def _refused(path: Path, error: EngineError) -> Finding:
+    from engine.options import named_option
+
+    where = named_option(f"{error.what} {error.remedy}") or path.name
     return Finding(
-        "not-loadable", "error", path.name, error.what, cause=error.cause, remedy=error.remedy
+        "not-loadable", "error", where, error.what, cause=error.cause, remedy=error.remedy
     )

@@ -48,6 +48,7 @@ def _listed(problems: dict[str, str]) -> list[dict[str, str]]:
 
 def _against_files(values: dict[str, Any]) -> tuple[dict[str, str], list[Finding]]:
     from engine.dataset import read_dataset
+    from engine.jobs.looks import NO_SIZES
     from engine.jobs.warm import pipeline_of, recipe_of
 
     recipe = recipe_of({"recipe": values})
@@ -58,8 +59,9 @@ def _against_files(values: dict[str, Any]) -> tuple[dict[str, str], list[Finding
     else:
         try:
             found += _of_model(pipeline_of(recipe))
+            problems |= {f.where: f"{f.what} {f.remedy}" for f in found if f.code == NO_SIZES}
         except EngineError as error:
-            problems[_blamed(error, recipe.to_values())] = _sentence(error)
+            problems[_blamed(error)] = _sentence(error)
     part = recipe.dataset
     if recipe.quantization.do_quantization and not part.dataset:
         problems["dataset"] = "No calibration dataset is set, which quantization needs."
@@ -75,22 +77,22 @@ def _of_model(pipeline: Pipeline) -> tuple[Finding, ...]:
     """What loading noticed; of a model that is still to be converted what its files tell."""
     from engine.dataset import Preprocess
     from engine.frontends.views import source_findings
-    from engine.jobs.looks import summary_of
+    from engine.jobs.looks import missing_sizes, summary_of
 
     if not pipeline.loads_at_once:
-        return source_findings(summary_of(pipeline.source.model))
+        source = pipeline.source.model
+        summary = summary_of(source)
+        return (*missing_sizes(source, summary), *source_findings(summary))
     loaded = pipeline.loaded
     Preprocess.from_recipe(pipeline.recipe).plans(loaded.graph.graph.inputs)
     return loaded.findings
 
 
-def _blamed(error: EngineError, values: dict[str, Any]) -> str:
+def _blamed(error: EngineError) -> str:
     """The option that an error is about: the first one that its text names, else the model."""
-    from engine.options import OPTIONS
+    from engine.options import named_option
 
-    text = f"{error.what} {error.remedy}"
-    named = (o.name for o in OPTIONS if o.name in text and "_" in o.name)
-    return next(named, "model")
+    return named_option(f"{error.what} {error.remedy}") or "model"
 
 
 def _sentence(error: EngineError) -> str:

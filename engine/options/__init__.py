@@ -22,6 +22,7 @@ __all__ = [
     "Section",
     "Value",
     "check_values",
+    "named_option",
     "option",
 ]
 
@@ -314,6 +315,14 @@ _BY_NAME = {o.name: o for o in OPTIONS}
 def option(name: str) -> Option:
     """The option of that name; KeyError where there is none, which is never a user's mistake."""
     return _BY_NAME[name]
+
+
+def named_option(text: str) -> str | None:
+    """The first option, in their order, that a text such as an error's names; None without one.
+
+    Only names with an underscore count: ``model`` or ``inputs`` is also a word of a sentence.
+    """
+    return next((o.name for o in OPTIONS if "_" in o.name and o.name in text), None)
 
 
 def check_values(values: dict[str, Value]) -> dict[str, str]:

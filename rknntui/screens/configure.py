@@ -144,6 +144,8 @@ class Configure(TableWorkspace):
         problem = self.session.all_problems.get(option.name, "")
         if self._typed is not None and self._typed[0] == option.name:
             problem = self._typed[1]
+        if problem and any(option.name in finding["changes"] for finding in self._remedies()):
+            problem += " a does so."
         elsewhere = len(set(self.session.all_problems) - {option.name})
         pane.set_lines(help_lines(option, problem, elsewhere, width))
         problems, findings = self.session.all_problems, self.session.findings
@@ -366,7 +368,7 @@ class Configure(TableWorkspace):
         """Apply the remedy of the first finding that has one; undo takes it back."""
         for finding in self._remedies()[:1]:
             self._change(finding["changes"])
-            self.notify(f"Applied: {printable(finding['remedy'])}. u takes it back.", markup=False)
+            self.notify(f"Applied: {printable(finding['remedy'])} u takes it back.", markup=False)
             self._draw()
 
     @on(Rows.Chosen, "#issues")

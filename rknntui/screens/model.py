@@ -14,7 +14,7 @@ from textual.containers import Horizontal, Vertical
 from rknntui.opening import source_options
 from rknntui.screens.model_actions import ACTIONS, EMPTY
 from rknntui.screens.model_detail import model_lines, node_lines, tensor_lines, value_lines
-from rknntui.screens.workspace import Workspace
+from rknntui.screens.model_source import SourceWorkspace
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.rows import Rows, TextRows
 from rknntui.widgets.search import SearchLine
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.timer import Timer
 
-    from rknntui.messages import JobEnded
     from rknntui.widgets.paint import Line
     from rknntui.widgets.table import Table
 
@@ -36,7 +35,7 @@ BINS = 64
 GRAPHS = ("source", "optimised", "quantized")
 
 
-class ModelWorkspace(Workspace):
+class ModelWorkspace(SourceWorkspace):
     """Graph on the left, details on the right."""
 
     NAME = "model"
@@ -102,6 +101,7 @@ class ModelWorkspace(Workspace):
     # -- the session -------------------------------------------------------------------------------
 
     def activated(self) -> None:
+        self.look_again()
         self._refresh_graph()
 
     def on_model_opened(self) -> None:
@@ -140,7 +140,7 @@ class ModelWorkspace(Workspace):
         if self.session.model is None:
             return
         name = printable(str(self.session.path).rsplit("/", 1)[-1], 80)
-        what = "layers, not converted" if self._unconverted else f"{self.which}"
+        what = "not converted" if self.unconverted else f"{self.which}"
         title = f"{what} · {len(view['nodes']):,} nodes · {name}"
         opened = self.workbench.memory.get(str(self.session.path)) or []
         self._found = []
@@ -200,14 +200,14 @@ class ModelWorkspace(Workspace):
         elif entry.kind in ("input", "output"):
             value = self.graph.view[f"{entry.kind}s"][entry.at]
             self._constants = {}
-            self.detail.set_lines(value_lines(entry.kind, value))
+            self.detail.set_lines(value_lines(entry.kind, value, self._width))
 
     def _ask_node(self, name: str) -> None:
         self._asked = name
         self.ask("node", {**self._target(), "name": name}, self._show_node, group="node")
 
     def _show_node(self, detail: dict[str, Any]) -> None:
-        self._node_lines, self._constants = node_lines(detail)
+        self._node_lines, self._constants = node_lines(detail, self._width)
         sizes = {
             value["name"]: _size(value["shape"])
             for value in detail["inputs"]
@@ -252,10 +252,9 @@ class ModelWorkspace(Workspace):
         if method in ("next", "previous"):
             return "" if self._found else "nothing was searched for (/ searches)."
         if method == "load":
-            if self.session.container is not None or not self.session.recipe.get("model"):
-                return "a source model is not open (o opens one)."
-            loaded = (self.session.model or {}).get("loaded", True)
-            return "the model is loaded already." if loaded else ""
+            return self.why_not_load()
+        if method == "option":
+            return self.why_no_option()
         if method == "graph":
             return (
                 "" if len(self._graphs()) > 1 else "only the source graph is there before a build."
@@ -302,30 +301,6 @@ class ModelWorkspace(Workspace):
     def action_previous(self) -> None:
         """Go to the node found before."""
         self._step(-1)
-
-    # -- loading ---------------------------------------------------------------------------------
-
-    @property
-    def _unconverted(self) -> bool:
-        """Whether only the layers are shown, as the files tell them."""
-        model = self.session.model or {}
-        return self.which == "source" and model.get("loaded") is False
-
-    def action_load(self) -> None:
-        """Load the model in a job, so that a conversion of seconds blocks nothing."""
-        title = f"convert {str(self.session.recipe.get('model', '')).rpartition('/')[2]}"
-        self.start_job("load", {"recipe": dict(self.session.recipe)}, title)
-
-    def on_job_ended(self, message: JobEnded) -> None:
-        """Show the graph that a conversion gave."""
-        if message.method == "load" and message.state == "done":
-            path = str(self.session.recipe.get("model") or "")
-            said = source_options(self.session.recipe)
-            self.ask("open", {"path": path, **said}, self._converted, group="open")
-
-    def _converted(self, view: dict[str, Any]) -> None:
-        if view["path"] == self.session.recipe.get("model"):
-            self.session.model_opened({**view, "recipe": None}, str(self.session.path))
 
     # -- other views -------------------------------------------------------------------------------
 

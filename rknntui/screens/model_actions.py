@@ -34,7 +34,9 @@ ACTIONS: tuple[Action, ...] = (
         "Convert",
         "Load the model; TensorFlow's and PyTorch's are converted by their own framework.",
         ("L",),
+        True,
     ),
+    Action("model.option", "Option", "Go to the option that the load needs.", ("c",), True),
     Action("model.findings", "Findings", "Read what the checks noticed about this model.", ("f",)),
     Action("model.export", "Save table…", "Write the nodes as a CSV file.", ("e",)),
     Action(

@@ -85,13 +85,6 @@ class TableWorkspace(Workspace):
 
     # -- links -----------------------------------------------------------------------------------
 
-    async def go_to_option(self, name: str) -> None:
-        """Show an option in Configure."""
-        await self.workbench.show("configure")
-        target = self.workbench.workspace
-        if target is not None:
-            getattr(target, "focus_option")(name)  # noqa: B009 - another workspace's
-
     async def go_to_node(self, name: str, which: str = "optimised") -> None:
         """Show a node of the graph in Model."""
         await self.workbench.show("model")

@@ -193,6 +193,13 @@ class Workspace(Container):
         """
         self.workbench.start_job(method, params, title)
 
+    async def go_to_option(self, name: str) -> None:
+        """Show an option in Configure."""
+        await self.workbench.show("configure")
+        target = self.workbench.workspace
+        if target is not None:
+            getattr(target, "focus_option")(name)  # noqa: B009 - another workspace's
+
     def action_copy(self) -> None:
         """Copy the data of the view."""
         self.workbench.copy_out(self.copy_text())
