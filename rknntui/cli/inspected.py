@@ -7,7 +7,7 @@ from typing import Any
 
 from engine import human_bytes, printable, shape_text, summary_text
 from rknntui.cli.output import table
-from rknntui.facts import fact_rows
+from rknntui.facts import fact_rows, port_text
 
 __all__ = ["lines"]
 
@@ -25,14 +25,8 @@ def lines(view: Mapping[str, Any]) -> list[str]:
             f"{'  ' * depth}{name}:{' ' if fact else ''}{fact}"
             for depth, name, fact in fact_rows(view["vendor"])
         ]
-    for title in ("inputs", "outputs"):
-        text.append(f"{title}:")
-        text += [f"  {_tensor(tensor)}" for tensor in view[title]]
-    if before:
-        text += _candidates(before["candidates"])
-    weights = human_bytes(view["weights_bytes"])
-    text.append(f"{view['nodes']} layers, {view['parameters']} parameters, {weights} of weights")
-    text.append("operators: " + _counts(view["operators"]))
+    if view["kind"] != "rknnop":
+        text += _content(view)
     text += _findings(view["findings"])
     if view.get("load"):
         text += _load(view["load"])
@@ -44,6 +38,22 @@ def lines(view: Mapping[str, Any]) -> list[str]:
         text += ["", *table(("#", "layer", "op", "output", "shape", "dtype"), rows)]
     if view.get("summary"):
         text += ["", summary_text(view["summary"])]
+    return text
+
+
+def _content(view: Mapping[str, Any]) -> list[str]:
+    """Inputs, outputs, operators and weights."""
+    text = []
+    for title in ("inputs", "outputs"):
+        text.append(f"{title}:")
+        for tensor in view[title]:
+            told = port_text(tensor)
+            text += [f"  {_tensor(tensor)}", *([f"    {told}"] if told else [])]
+    if view.get("preflight"):
+        text += _candidates(view)
+    weights = human_bytes(view["weights_bytes"])
+    text.append(f"{view['nodes']} layers, {view['parameters']} parameters, {weights} of weights")
+    text.append("operators: " + _counts(view["operators"]))
     return text
 
 
@@ -63,10 +73,11 @@ def _tensor(tensor: Mapping[str, Any]) -> str:
     return f"{printable(tensor['name'])}  {shape}  {tensor['dtype']}"
 
 
-def _candidates(found: Mapping[str, list[str]]) -> list[str]:
+def _candidates(view: Mapping[str, Any]) -> list[str]:
+    """Names that suit as ``--inputs`` and ``--outputs`` where they are not what the file says."""
     text = []
-    for what, names in found.items():
-        if names:
+    for what, names in view["preflight"]["candidates"].items():
+        if not set(names) <= {tensor["name"] for tensor in view[what]}:
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             shown = ", ".join(printable(name, 100) for name in names[:_SHOWN])
             text.append(f"candidates for --{what}: {shown}{more}")

@@ -7,7 +7,8 @@ import textwrap
 from typing import Any
 
 from engine import human_bytes, printable, shape_text
-from rknntui.facts import fact_rows
+from rknntui.facts import fact_rows, port_text, quant_text
+from rknntui.screens.model_source import needed_option
 from rknntui.widgets.paint import Line, fit
 
 __all__ = ["histogram", "model_lines", "node_lines", "tensor_lines", "value_lines"]
@@ -19,55 +20,84 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 SIGNS = {"error": ("✗ ", "bad"), "warning": ("! ", "warn"), "info": ("· ", "dim")}
 
 
-def _pair(name: str, text: str, style: str = "") -> Line:
-    return [(f"{name:<11} ", "dim"), (printable(text, 400), style)]
+def _pair(name: str, text: str, width: int, style: str = "") -> list[Line]:
+    """A name and its text, wrapped behind it."""
+    return _wrapped(f"{printable(name, 60):<11} ", "dim", text, style, width)
 
 
 def model_lines(model: dict[str, Any], which: str, width: int) -> list[Line]:
     """The model as a whole: format, tensors, operators, findings."""
+    before = (model.get("preflight") or {}) if which == "source" else {}
+    package = model.get("kind") == "rknnop"
     lines: list[Line] = [
         [(printable(str(model.get("name") or model["path"].rsplit("/", 1)[-1]), 200), "head")],
-        _pair("format", str(model["format"])),
-        _pair("graph", which),
-        _pair("nodes", f"{model['nodes']:,}"),
+        *_pair("format", str(model["format"]), width),
+    ]
+    if not package:
+        lines += _sizes(model, which, width)
+    if model.get("vendor"):
+        title = "Operator" if package else "Compiled model"
+        lines += [[], [(title, "head")], *_facts(model["vendor"], width)]
+    for role in ("inputs", "outputs") if not package else ():
+        lines += [[], [(role.capitalize(), "head")]]
+        for value in model[role]:
+            lines += _tensor(value, width)
+            if told := port_text(value):
+                lines += _wrapped("  ", "", told, "dim", width)
+        lines += _candidates(before, model, role, width)
+    if which == "source" and model.get("loaded") is False:
+        lines += [[], *_wrapped("▸ ", "accent", _next_step(model), "", width)]
+    lines += _findings(model.get("findings") or [], width)
+    if model["operators"]:
+        source_names = before and model.get("loaded") and model.get("kind") != "onnx"
+        told = "Operators of the file" if source_names else "Operators"
+        lines += [[], [(told, "head")], *_operators(model, before)]
+    if before:
+        lines += [[], [("Recognised", "head")], *_recognised(before, width)]
+    return [*lines, [], *_pair("SHA-256", str(model.get("sha256", "")), width, "dim")]
+
+
+def _sizes(model: dict[str, Any], which: str, width: int) -> list[Line]:
+    """How much there is: of layers as the file has them, or nodes of the graph, and weights."""
+    lines = [
+        *_pair("graph", which, width),
+        *_pair("layers" if which == "source" else "nodes", f"{model['nodes']:,}", width),
     ]
     if which == "source":
         size = human_bytes(model["weights_bytes"])
-        lines.append(_pair("parameters", f"{model['parameters']:,} ({size})"))
-    before = (model.get("preflight") or {}) if which == "source" else {}
-    if model.get("vendor"):
-        lines += [[], [("Compiled model", "head")], *_facts(model["vendor"], width)]
-    for role in ("inputs", "outputs"):
-        lines += [[], [(role.capitalize(), "head")]]
-        lines += [_tensor(value) for value in model[role]]
-        lines += _candidates(before, role, width)
-    if which == "source" and model.get("loaded") is False:
-        told = "Not converted: the layers are shown as the files tell them. L converts."
-        lines += [[], *_wrapped("▸ ", "accent", told, "", width)]
-    lines += _findings(model.get("findings") or [], width)
-    lines += [[], [("Operators", "head")], *_operators(model, before)]
-    if before:
-        lines += [[], [("Recognised", "head")], *_recognised(before, width)]
-    lines += [[], [("SHA-256 ", "dim"), (str(model.get("sha256", "")), "dim")]]
+        lines += _pair("parameters", f"{model['parameters']:,} ({size})", width)
     return lines
+
+
+def _next_step(model: dict[str, Any]) -> str:
+    """What leads from the layers of the files to a graph."""
+    needed = needed_option(model)
+    if needed == "custom_ops":
+        return "Not loaded: see custom_ops (c leads to it). F5 asks again about its Python."
+    if needed:
+        return f"Not loaded: it needs {needed}. c leads to it in Configure."
+    if any(finding["severity"] == "error" for finding in model.get("findings") or ()):
+        return "Cannot be loaded as it is: see the findings. The layers are the files'."
+    return "Not converted: the layers are shown as the files tell them. L converts."
 
 
 def _recognised(before: dict[str, Any], width: int) -> list[Line]:
     """What the file was recognised as and why, its versions against what is read."""
     seen = before["recognised"]
-    lines = [_pair("as", str(seen["format"])), _pair("because", str(seen["why"]))]
+    lines = _pair("as", f"{seen['format']}: {seen['why']}", width)
     if len(before["files"]) > 1:
-        lines.append(_pair("files", ", ".join(before["files"])))
+        lines += _pair("files", ", ".join(before["files"]), width)
     for name, found, read in before["versions"]:
-        lines.append(_pair(name, f"{found} ({read})" if read else found))
+        lines += _wrapped(f"{name} ", "dim", f"{found} ({read})" if read else found, "", width)
     for note in before["notes"]:
         lines += _wrapped("· ", "dim", note, "dim", width)
     return lines
 
 
-def _candidates(before: dict[str, Any], role: str, width: int) -> list[Line]:
+def _candidates(before: dict[str, Any], model: dict[str, Any], role: str, width: int) -> list[Line]:
+    """Names that suit where the file does not say which they are; none where it does."""
     names = (before.get("candidates") or {}).get(role) or []
-    if not names:
+    if set(names) <= {str(value["name"]) for value in model[role]}:
         return []
     shown = ", ".join(names[:CANDIDATES])
     more = f" and {len(names) - CANDIDATES} more" if len(names) > CANDIDATES else ""
@@ -95,11 +125,14 @@ def _facts(facts: dict[str, Any], width: int) -> list[Line]:
     return lines
 
 
-def _tensor(value: dict[str, Any]) -> Line:
-    return [
-        (f"{printable(str(value['name']), 200)}  ", ""),
-        (f"{shape_text(value['shape'])} {value['dtype']}", "dim"),
-    ]
+def _tensor(value: dict[str, Any], width: int, sign: str = "") -> list[Line]:
+    """A tensor in a line; where its name leaves no room, its sizes stand below."""
+    name = printable(str(value["name"]), 200)
+    shape = "?" if value["shape"] == [-1] else shape_text(value["shape"])
+    sizes = f"{shape} {value['dtype']}"
+    if len(sign) + len(name) + len(sizes) + 2 <= width:
+        return [[(sign, "accent"), (f"{name}  ", ""), (sizes, "dim")]]
+    return [*_wrapped(sign, "accent", name, "", width), [(" " * len(sign) + "  " + sizes, "dim")]]
 
 
 def _findings(findings: list[dict[str, Any]], width: int) -> list[Line]:
@@ -107,8 +140,11 @@ def _findings(findings: list[dict[str, Any]], width: int) -> list[Line]:
     for finding in findings:
         sign, style = SIGNS.get(str(finding.get("severity")), SIGNS["info"])
         lines += _wrapped(sign, style, str(finding["what"]), "", width)
-        if finding.get("remedy"):
-            lines += _wrapped("  → ", "dim", str(finding["remedy"]), "dim", width)
+        remedy = str(finding.get("remedy") or "").split("\n")
+        if remedy[0]:
+            lines += _wrapped("  → ", "dim", remedy[0], "dim", width)
+        # lines of code stay lines, so that they can be copied
+        lines += [[(printable(line, 600), "dim")] for line in remedy[1:]]
     return [[], [("Findings", "head")], *lines] if lines else []
 
 
@@ -121,27 +157,28 @@ def _wrapped(sign: str, sign_style: str, text: str, style: str, width: int) -> l
     ]
 
 
-def value_lines(kind: str, value: dict[str, Any]) -> list[Line]:
+def value_lines(kind: str, value: dict[str, Any], width: int) -> list[Line]:
     """A graph input or output."""
     return [
-        [(printable(str(value["name"]), 200), "head")],
-        _pair("kind", f"graph {kind}"),
-        _pair("shape", shape_text(value["shape"])),
-        _pair("type", str(value["dtype"])),
+        *_wrapped("", "", str(value["name"]), "head", width),
+        *_pair("kind", f"graph {kind}", width),
+        *_pair("shape", "?" if value["shape"] == [-1] else shape_text(value["shape"]), width),
+        *_pair("type", str(value["dtype"]), width),
     ]
 
 
-def node_lines(detail: dict[str, Any]) -> tuple[list[Line], dict[int, str]]:
+def node_lines(detail: dict[str, Any], width: int) -> tuple[list[Line], dict[int, str]]:
     """A node, and which of the lines stands for which constant tensor."""
     lines: list[Line] = [
-        [(printable(str(detail["name"]), 300), "head")],
-        _pair("operator", str(detail["op"]), "accent"),
+        *_wrapped("", "", str(detail["name"]), "head", width),
+        *_pair("operator", str(detail["op"]), width, "accent"),
     ]
     if detail.get("domain"):
-        lines.append(_pair("domain", str(detail["domain"])))
+        lines += _pair("domain", str(detail["domain"]), width)
     if detail["attributes"]:
         lines += [[], [("Attributes", "head")]]
-        lines += [_pair(printable(str(name), 60), str(text)) for name, text in detail["attributes"]]
+        for name, text in detail["attributes"]:
+            lines += _pair(str(name), str(text), width)
     constants: dict[int, str] = {}
     for role in ("inputs", "outputs"):
         lines += [[], [(role.capitalize(), "head")]]
@@ -149,32 +186,25 @@ def node_lines(detail: dict[str, Any]) -> tuple[list[Line], dict[int, str]]:
             if value.get("kind") == "constant":
                 constants[len(lines)] = value["name"]
             sign = {"constant": "■ ", "input": "→ "}.get(str(value.get("kind")), "· ")
-            lines.append([(sign, "accent"), *_tensor(value)])
+            lines += _tensor(value, width, sign)
             quant = value.get("quant")
             if quant:
-                lines.append([("    ", ""), (_quant(quant), "dim")])
+                lines += _wrapped("    ", "", quant_text(quant), "dim", width)
     if detail.get("origin"):
         names = ", ".join(str(name) for name in detail["origin"])
-        lines += [[], _pair("made from", names)]
+        lines += [[], *_pair("made from", names, width)]
     return lines, constants
-
-
-def _quant(quant: dict[str, Any]) -> str:
-    scale, zero = quant["scale"], quant["zero_point"]
-    if len(scale) == 1:
-        return f"{quant['dtype']} scale {scale[0]:.6g} zero {zero[0]}"
-    return f"{quant['dtype']} {len(scale)} scales {min(scale):.4g}..{max(scale):.4g}"
 
 
 def tensor_lines(data: dict[str, Any], width: int) -> list[Line]:
     """Statistics and histogram of a constant tensor."""
     lines: list[Line] = [
         [],
-        [(f"Weights {printable(str(data['name']), 200)}", "head")],
-        _pair("shape", f"{shape_text(data['shape'])} {data['dtype']}"),
-        _pair("values", f"{data['count']:,}, {data['zeros']:,} of them 0"),
-        _pair("range", f"{_number(data['minimum'])} .. {_number(data['maximum'])}"),
-        _pair("mean, std", f"{_number(data['mean'])}, {_number(data['std'])}"),
+        *_wrapped("", "", f"Weights {data['name']}", "head", width),
+        *_pair("shape", f"{shape_text(data['shape'])} {data['dtype']}", width),
+        *_pair("values", f"{data['count']:,}, {data['zeros']:,} of them 0", width),
+        *_pair("range", f"{_number(data['minimum'])} .. {_number(data['maximum'])}", width),
+        *_pair("mean, std", f"{_number(data['mean'])}, {_number(data['std'])}", width),
     ]
     if not data.get("finite", True):
         lines.append([("✗ ", "bad"), ("holds values that are not finite", "")])
@@ -184,7 +214,7 @@ def tensor_lines(data: dict[str, Any], width: int) -> list[Line]:
             abs(h - low) for low, h in zip(channels["minimum"], channels["maximum"], strict=True)
         ]
         narrow, widest = min(spans), max(spans)
-        lines.append(_pair("channels", f"{len(spans)}, ranges {narrow:.3g} .. {widest:.3g}"))
+        lines += _pair("channels", f"{len(spans)}, ranges {narrow:.3g} .. {widest:.3g}", width)
     bins = data.get("histogram")
     if bins and bins["counts"]:
         lines += histogram(bins["counts"], bins["low"], bins["high"], width)
