@@ -72,7 +72,10 @@ def paragraphs(parts: list[tuple[str, str, str]], width: int) -> list[Line]:
         if heading:
             lines.append([(heading, "head")])
         for paragraph in text.splitlines():
-            lines += [[(row, style)] for row in textwrap.wrap(paragraph, width) or [""]]
+            indent = len(paragraph) - len(paragraph.lstrip())
+            hang = " " * (indent + 2) if indent else ""  # a line of code goes on deeper
+            rows = textwrap.wrap(paragraph, width, subsequent_indent=hang) or [""]
+            lines += [[(row, style)] for row in rows]
     return lines
 
 
@@ -110,10 +113,18 @@ class ErrorDialog(TextDialog):
 
     KEYS_TEXT = "y copy report · Esc close"
 
+    BINDINGS = [Binding("c", "option", "Configure", show=False)]
+
     def __init__(self, error: Exception) -> None:
+        from engine import named_option
+
         super().__init__(_kind(error), [])
         self.add_class("-bad")
         self.error = error
+        told = f"{getattr(error, 'what', '')} {getattr(error, 'remedy', '')}"
+        self.option = named_option(told) or ""
+        if self.option:
+            self.KEYS_TEXT = f"c go to {self.option} · {self.KEYS_TEXT}"
 
     def on_mount(self) -> None:
         from engine import printable
@@ -129,6 +140,17 @@ class ErrorDialog(TextDialog):
         parts = [("", what, ""), ("Likely cause", cause, ""), ("Remedy", remedy, "good")]
         self._lines = paragraphs(parts, self.text_width)
         super().on_mount()
+
+    def action_copy(self) -> None:
+        """Copy the report as it was told: lines of code stay lines."""
+        self.workbench.copy_out(str(self.error))
+
+    async def action_option(self) -> None:
+        """Go to the option that the error names, where a model is open to configure."""
+        workspace = self.workbench.workspace
+        if self.option and workspace is not None and self.workbench.session.recipe:
+            self.dismiss(None)
+            await workspace.go_to_option(self.option)
 
 
 def _kind(error: Exception) -> str:

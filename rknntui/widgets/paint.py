@@ -9,10 +9,15 @@ from rich.segment import Segment
 from textual.strip import Strip
 from textual.widget import Widget
 
+from engine import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = ["Line", "Painted", "cells", "fit"]
+
+LONGEST = 20_000
+"""Characters of one text of a line that are painted."""
 
 Line = list[tuple[str, str]]
 """One line on the screen: (text, name of a style of :class:`Painted`, or empty for plain)."""
@@ -76,11 +81,14 @@ class Painted(Widget):
     """
 
     def paint(self, line: Iterable[tuple[str, str]], width: int, start: int = 0) -> Strip:
-        """The strip of a line, cut or padded to ``width`` cells from cell ``start`` on."""
+        """The strip of a line, cut or padded to ``width`` cells from cell ``start`` on.
+
+        Nothing in it can steer the terminal, wherever the text is from.
+        """
         base = self.rich_style
         segments = [
             Segment(
-                text,
+                printable(text, LONGEST),
                 base + self.get_component_rich_style(f"paint--{name}", partial=True)
                 if name
                 else base,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.binding import Binding
 
+from engine import printable
 from rknntui.widgets.paint import Line, cells, fit
 from rknntui.widgets.rows import Rows
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = ["Column", "Table"]
+
+
+SHOWN = 400
+"""Characters of a cell that can be seen; what is copied and written is whole."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,7 @@ class Table(Rows):
         line: Line = []
         row = self.rows[self._order[index]]
         for column, value, cell in zip(self.columns, row, self._widths(width), strict=True):
-            text = column.show(value)
+            text = printable(column.show(value), SHOWN)  # values may be names from files
             spare = cell - cells([(text, "")])
             shown = " " * spare + text if column.right and spare >= 0 else fit(text, cell)
             style = column.style(value) if column.style else ""

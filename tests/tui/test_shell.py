@@ -299,7 +299,7 @@ async def test_two_tellings_of_one_error_are_one_dialog(no_engine) -> None:
             app.show_error(UsageError("Odd.", remedy="Even."))
             await settle(pilot)
         await pilot.press("y")
-        assert app.clipboard == "Odd.\n\nRemedy\nEven."
+        assert app.clipboard == "Odd.\nRemedy: Even."
         await pilot.press("escape")
         assert len(app.screen_stack) == 1
         app.show_error(ValueError("a mistake"))
