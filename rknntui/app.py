@@ -244,10 +244,15 @@ class Workbench(Shell):
         self.do(self._reload())
 
     async def _reload(self) -> None:
+        from rknntui.consent import ask_about_code, recipe_at
         from rknntui.opening import reload_changed
 
         changed, self._changed = self._changed or {"model"}, set()
         built = self.session.summary is not None
+        again = self.session.recipe_path if "recipe" in changed else None
+        await ask_about_code(
+            self, await recipe_at(self, again) if again else dict(self.session.recipe)
+        )
         await reload_changed(self.session, self.bridge, changed)
         if built and self.session.container is None and not self.session.all_problems:
             self.start_job("build", {"recipe": dict(self.session.recipe)}, "Build again")

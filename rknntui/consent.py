@@ -46,7 +46,7 @@ async def ask_about_code(workbench: Workbench, recipe: dict[str, Any]) -> None:
         question = (
             f"The recipe runs Python of {printable(file['path'], 300)} for the custom operators "
             f"{names}. {why} It can do whatever you can: allow it only if you know what it holds. "
-            f"SHA-256 {file['sha256'][:16]}…"
+            f"SHA-256 {file['sha256']}"
         )
         answers = [("n", "do not run it", False), ("a", "allow it", True)]
         dialog = ConfirmDialog("Run Python of a recipe?", question, answers)
