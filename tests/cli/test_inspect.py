@@ -1,0 +1,314 @@
+"""``rknntui inspect``: models of every framework, the vendor's files, what a load would meet.
+
+The commands run in this process over one worker, as starting one takes a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from engine import Job, Worker
+from rknntui.cli import session as cli_session
+from rknntui.cli.root import run
+from tests.cli.conftest import Ran
+from tests.container.vendor import build
+from tests.frontends.caffe import nets as caffe
+from tests.frontends.darknet import networks as darknet
+from tests.frontends.mxnet import networks as mxnet
+from tests.frontends.tensorflow import wire as tensorflow
+
+Inspect = Callable[..., Ran]
+
+PREFLIGHT = {
+    "recognised": dict,
+    "files": list,
+    "versions": list,
+    "inputs": list,
+    "outputs": list,
+    "candidates": dict,
+    "operators": list,
+    "notes": list,
+}
+
+
+class Far:
+    """The worker of all commands, which lives in the loop of a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._worker = self._there(Worker.start()).result()
+
+    def _there(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        return await asyncio.wrap_future(self._there(self._worker.call(method, params)))
+
+    async def submit(self, method: str, params: dict[str, Any]) -> FarJob:
+        return FarJob(
+            self, await asyncio.wrap_future(self._there(self._worker.submit(method, params)))
+        )
+
+    async def close(self) -> None:
+        """The next command asks it too."""
+
+    def end(self) -> None:
+        self._there(self._worker.close()).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+
+class FarJob:
+    def __init__(self, far: Far, job: Job) -> None:
+        self._far, self._job = far, job
+
+    async def events(self) -> AsyncIterator[Any]:
+        for event in await asyncio.wrap_future(self._far._there(self._all())):
+            yield event
+
+    async def _all(self) -> list[Any]:
+        return [event async for event in self._job.events()]
+
+    async def result(self) -> dict[str, Any]:
+        return await asyncio.wrap_future(self._far._there(self._job.result()))
+
+
+@pytest.fixture(scope="module")
+def far() -> Iterator[Far]:
+    worker = Far()
+    yield worker
+    worker.end()
+
+
+@pytest.fixture
+def inspect(far: Far, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Inspect:
+    """``rknntui inspect ARGUMENTS``."""
+
+    class Near:
+        @staticmethod
+        async def start() -> Far:
+            return far
+
+    monkeypatch.setattr(cli_session, "Worker", Near)
+
+    def command(*arguments: object) -> Ran:
+        code = run(["inspect", *map(str, arguments)])
+        said = capsys.readouterr()
+        assert "Traceback" not in said.out + said.err
+        return Ran(code, said.out, said.err)
+
+    return command
+
+
+# -- models of each framework ----------------------------------------------------------------------
+
+
+def onnx_model(folder: Path, op: str = "Relu", domain: str = "") -> Path:
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 2]) for n in "xy"]
+    node = helper.make_node(op, ["x"], ["y"], "r", domain=domain)
+    graph = helper.make_graph([node], "g", info[:1], info[1:])
+    opsets = [helper.make_opsetid("", 21)] + [helper.make_opsetid(domain, 1)] * bool(domain)
+    path = folder / "net.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    return path
+
+
+def caffe_model(folder: Path) -> Path:
+    return caffe.write(folder, caffe.inputs(x=(1, 2, 4, 4)) + caffe.layer("ReLU", "x"), {"it": []})
+
+
+def darknet_model(folder: Path) -> Path:
+    cfg = darknet.head(3, 8, 8) + "[convolutional]\nfilters=4\nsize=3\nstride=1\npad=1\n"
+    return darknet.source(folder, cfg, np.ones(4 + 4 * 3 * 9)).model
+
+
+def mxnet_model(folder: Path) -> Path:
+    net = mxnet.Network()
+    last = net.add("Activation", "act", [net.variable("data")], act_type="relu")
+    return mxnet.source(folder, net.text(last), {}).model
+
+
+def tensorflow_model(folder: Path) -> Path:
+    path = folder / "net.pb"
+    nodes = tensorflow.placeholder("x", (1, 4)), tensorflow.unary("y", "Relu", "x")
+    path.write_bytes(tensorflow.graph(*nodes))
+    return path
+
+
+MADE: dict[str, Callable[[Path], Path]] = {
+    "onnx": onnx_model,
+    "caffe": caffe_model,
+    "darknet": darknet_model,
+    "mxnet": mxnet_model,
+    "tensorflow": tensorflow_model,
+}
+SIZES = {"mxnet": ("--input-size-list", "1x2x3x4")}
+
+
+@pytest.mark.parametrize("framework", list(MADE))
+def test_the_preflight_of_each_framework(inspect: Inspect, tmp_path: Path, framework: str) -> None:
+    path = MADE[framework](tmp_path)
+    told = inspect(path, "--json", *SIZES.get(framework, ()))
+    assert told.code == 0, told.err
+    view = told.json
+    assert view["kind"] == view["preflight"]["recognised"]["kind"] == framework
+    assert {name: type(value) for name, value in view["preflight"].items()} == PREFLIGHT
+    assert set(view["preflight"]["recognised"]) == {"kind", "format", "why"}
+    assert all(len(row) == 3 for row in view["preflight"]["operators"])
+    assert all(len(row) == 3 for row in view["preflight"]["versions"])
+    assert view["loaded"] is (framework != "tensorflow")
+    assert not [f for f in view["findings"] if f["severity"] == "error"]
+
+
+@pytest.mark.parametrize("framework", ["onnx", "caffe", "darknet", "mxnet"])
+def test_load_tells_the_graph_and_layers_lists_it(
+    inspect: Inspect, tmp_path: Path, framework: str
+) -> None:
+    path = MADE[framework](tmp_path)
+    told = inspect(path, "--load", "--layers", "--json", *SIZES.get(framework, ()))
+    assert told.code == 0, told.err
+    load, graph = told.json["load"], told.json["graph"]
+    assert load["nodes"] == len(graph["nodes"]) > 0
+    assert load["inputs"][0]["shape"][0] == 1
+    words = inspect(path, "--load", "--layers", *SIZES.get(framework, ()))
+    assert "loaded " in words.out
+    assert f"  {load['inputs'][0]['name']}" in words.out
+
+
+def test_sizes_that_are_missing_are_told_once_and_stop_a_load(
+    inspect: Inspect, tmp_path: Path
+) -> None:
+    path = mxnet_model(tmp_path)
+    seen = inspect(path)
+    assert seen.code == 0
+    assert seen.out.count("says no size") == 1
+    assert "input_size_list" in seen.out
+    stopped = inspect(path, "--load", "--json")
+    assert stopped.code == 4
+    assert "input_size_list" in stopped.json["error"]["remedy"]
+
+
+def test_wrong_names_get_the_nearest(inspect: Inspect, tmp_path: Path) -> None:
+    path = darknet_model(tmp_path)
+    seen = inspect(path, "--outputs", "conv_O")
+    assert seen.code == 0
+    assert "Did you mean 'conv_0'" in seen.out
+    stopped = inspect(path, "--outputs", "conv_O", "--load")
+    assert stopped.code in (3, 4)
+    assert "Did you mean 'conv_0'" in stopped.err
+
+
+def test_weights_of_another_name(inspect: Inspect, tmp_path: Path) -> None:
+    path = darknet_model(tmp_path)
+    other = (tmp_path / "net.weights").rename(tmp_path / "trained.weights")
+    (tmp_path / "older.weights").write_bytes(other.read_bytes())
+    unclear = inspect(path)
+    assert unclear.code == 4
+    assert "older.weights, trained.weights" in unclear.err
+    told = inspect(path, "--weights", other, "--json")
+    assert told.code == 0, told.err
+    assert told.json["preflight"]["files"] == ["net.cfg", "trained.weights"]
+    alone = inspect(other, "--weights", path)
+    assert alone.code == 4
+
+
+def test_custom_code_runs_only_where_it_is_allowed(inspect: Inspect, tmp_path: Path) -> None:
+    onnx_model(tmp_path, "cstTwice", "rknn_cst")
+    sprung = tmp_path / "sprung"
+    (tmp_path / "ops.py").write_text(
+        f"open({str(sprung)!r}, 'w')\nclass Twice:\n    op_type = 'cstTwice'\n"
+        "    def shape_infer(self, node, shapes, dtypes):\n        return shapes, dtypes\n"
+        "    def compute(self, node, inputs):\n        return [2 * inputs[0]]\n"
+    )
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text("version: 1\nsource: {model: net.onnx, custom_ops: [ops.py:Twice]}\n")
+    seen = inspect(recipe)
+    assert seen.code == 0
+    assert "--allow-code" in seen.out
+    assert inspect(recipe, "--load").code == 3
+    assert not sprung.exists()
+    allowed = inspect(recipe, "--load", "--json", "--allow-code", tmp_path / "ops.py")
+    assert allowed.code == 0, allowed.err
+    assert allowed.json["load"]["operators"] == {"rknn_cst:cstTwice": 1}
+    assert sprung.exists()
+
+
+# -- the vendor's files, and what is no model -------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", list(build.KINDS))
+def test_vendor_files(inspect: Inspect, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(build.KINDS[kind]())
+    told = inspect(path, "--json")
+    assert told.code == 0, told.err
+    assert told.json["kind"] == ("rknnop" if kind == "op-package" else "rknn_vendor")
+    assert told.json["vendor"]
+    words = inspect(path)
+    assert words.code == 0
+    assert ("operators: " in words.out) is (kind != "op-package")
+    assert inspect(path, "--load").code in (4, 9)
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [(b"", 4), (b"<!DOCTYPE html><html>", 4), (build.npu()[:200], 9)],
+    ids=["empty", "web page", "cut"],
+)
+def test_what_is_no_model_has_its_code(
+    inspect: Inspect, tmp_path: Path, content: bytes, code: int
+) -> None:
+    path = tmp_path / "file.onnx"
+    path.write_bytes(content)
+    told = inspect(path, "--json")
+    assert told.code == code
+    assert json.loads(told.out)["error"]["exit_code"] == code
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "name",
+    [
+        "caffe/RFB-320.caffemodel",
+        "darknet/yolo-fastest-1.1.weights",
+        "mxnet/mtcnn_det2-symbol.json",
+        "tensorflow/keras_lstm.pb",
+        "tflite/kws_dscnn_int8.tflite",
+        "tflite/mnist_lstm_float.tflite",
+        "onnx/version-RFB-320.onnx",
+        "rknn_vendor/multiple_input_RK3588.rknn",
+        "rknn_vendor/ResizeArea.rknnop",
+    ],
+)
+def test_files_of_the_zoo(inspect: Inspect, zoo: Path, name: str) -> None:
+    told = inspect(zoo / name)
+    assert told.code == 0, told.err
+    assert "SHA-256" in told.out
+
+
+@pytest.mark.long
+def test_a_state_dict_is_explained(inspect: Inspect, zoo: Path) -> None:
+    told = inspect(zoo / "pytorch" / "version-RFB-320.pth")
+    assert told.code == 4
+    assert "torch.jit.trace" in told.err
+
+
+@pytest.mark.long
+@pytest.mark.tensorflow
+def test_tensorflow_loads_in_a_job(inspect: Inspect, zoo: Path) -> None:
+    pytest.importorskip("tensorflow")
+    told = inspect(zoo / "tensorflow" / "conv_128.pb", "--load", "--json")
+    assert told.code == 0, told.err
+    assert told.json["load"]["outputs"][0]["shape"] == [1, 128, 128, 1]

@@ -1,0 +1,332 @@
+"""Models of other frameworks and the vendor's files in the workbench, by keys alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from textual.pilot import Pilot
+
+from engine import SourceModelError
+from rknntui.app import Workbench
+from rknntui.screens.dialogs import ConfirmDialog, ErrorDialog
+from rknntui.screens.model_detail import model_lines
+from tests.container.vendor import build
+from tests.frontends.darknet import networks as darknet
+from tests.frontends.mxnet.networks import Network
+from tests.frontends.mxnet.networks import source as mxnet_source
+from tests.tui.conftest import screen_text, settle, until
+from tests.tui.flow import press_text, shown
+
+SIZE = (80, 24)
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+
+EVIL = "a\x1b[31mred\x1b]0;title\x07[bold red]x[/]\u202e"
+OPS = """
+class Residual:
+    op_type = "cstResidual"
+
+    def shape_infer(self, node, in_shapes, in_dtypes):
+        return in_shapes, in_dtypes
+
+    def compute(self, node, inputs):
+        return [2 * inputs[0]]
+"""
+
+
+def mxnet(folder: Path, *names: str, op: str = "Activation") -> Path:
+    """A chain of activations whose file says no sizes."""
+    net = Network()
+    last = net.variable("data")
+    for name in names:
+        last = net.add(op, name, [last], act_type="relu")
+    return mxnet_source(folder, net.text(last), {}).model
+
+
+def darknet_pair(folder: Path) -> Path:
+    cfg = darknet.head(3, 8, 8) + "[convolutional]\nfilters=4\nsize=3\nstride=1\npad=1\n"
+    return darknet.source(folder, cfg, np.ones(4 + 4 * 3 * 9)).model
+
+
+async def is_open(pilot: Pilot[None]) -> Workbench:
+    app = shown(pilot)
+    await until(pilot, lambda: app.session.model is not None, "a model is open")
+    await until(pilot, lambda: app.workspace.detail.text().count("\n") > 5, "its facts")
+    return app
+
+
+def detail(app: Workbench) -> str:
+    return app.workspace.detail.text()
+
+
+async def test_a_model_without_sizes_leads_to_the_option_and_loads(tmp_path: Path) -> None:
+    app = Workbench(str(mxnet(tmp_path, "one", "two")))
+    async with app.run_test(size=SIZE) as pilot:
+        await is_open(pilot)
+        assert "it needs input_size_list" in " ".join(detail(app).split())
+        assert detail(app).count("The symbol says no size") == 1
+        assert "c Option" in screen_text(app)
+        assert "input_size_list" in app.workspace.unavailable("load")
+        await pilot.press("c")
+        await until(pilot, lambda: app.current == "configure", "Configure")
+        assert app.workspace.form.rows.option.name == "input_size_list"
+        await pilot.press("enter")
+        await press_text(pilot, "1x3x4x4")
+        await pilot.press("enter")
+        await pilot.press("1")
+        await until(pilot, lambda: app.session.model.get("loaded"), "it is looked at again")
+        await until(pilot, lambda: "source · 2 nodes" in screen_text(app), "its graph")
+        assert "1x3x4x4 float32" in detail(app)
+        assert app.workspace.unavailable("option") != ""
+
+
+async def test_either_file_of_a_pair_and_only_the_frameworks_options(tmp_path: Path) -> None:
+    darknet_pair(tmp_path)
+    app = Workbench(str(tmp_path / "net.weights"))
+    async with app.run_test(size=SIZE) as pilot:
+        await is_open(pilot)
+        assert app.session.recipe["model"].endswith("net.cfg")
+        assert "net.cfg, net.weights" in detail(app)
+        assert "1x4x8x8 float32" in detail(app)
+        await pilot.press("2")
+        await settle(pilot)
+        options = {row.name for row in app.workspace.form.rows.rows if not isinstance(row, str)}
+        assert "darknet_decode" in options
+        assert not {"predef_file", "proto", "pytorch_route"} & options
+
+
+async def test_a_wrong_name_gets_the_nearest(tmp_path: Path) -> None:
+    app = Workbench(str(darknet_pair(tmp_path)))
+    async with app.run_test(size=SIZE) as pilot:
+        await is_open(pilot)
+        app.session.set_value("outputs", ["conv_O"])
+        await until(pilot, lambda: "conv_O" in detail(app), "the finding")
+        assert "Did you mean 'conv_0'" in " ".join(detail(app).split())
+
+
+@pytest.mark.parametrize("kind", list(build.KINDS))
+async def test_every_kind_of_a_vendors_file_is_shown(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(build.KINDS[kind]())
+    app = Workbench(str(path))
+    async with app.run_test(size=SIZE) as pilot:
+        await is_open(pilot)
+        text = detail(app)
+        width = app.workspace.detail.size.width
+        longest = max(sum(len(part) for part, _ in line) for line in app.workspace.detail.lines)
+        assert longest <= width, text
+        assert app.session.vendor
+        assert ("Operator" if kind == "op-package" else "Compiled model") in text
+        assert "Inputs" not in text or kind != "op-package"
+        assert "not open" in app.workspace.unavailable("load")
+
+
+async def test_hostile_names_steer_no_terminal_in_any_view(tmp_path: Path) -> None:
+    names = [f"{EVIL}/{i}" for i in range(3)]
+    path = mxnet(tmp_path, *names, "n" * 10_000, op=EVIL)
+    app = Workbench(str(path))
+    async with app.run_test(size=SIZE) as pilot:
+        await is_open(pilot)
+        views = [screen_text(app)]
+        for keys in (
+            ("down", "down", "right", "down"),
+            ("f", "G"),
+            ("t",),
+            ("tab",),
+            ("2",),
+            ("7",),
+        ):
+            await pilot.press(*keys)
+            await settle(pilot)
+            views.append(screen_text(app))
+        for view in views:
+            assert not {"\x1b", "\x07", "\u202e"} & set(view)
+        assert any("[bold red]x[/]" in view for view in views)  # markup is text
+
+
+CODE = (
+    "    g = convert(f, lower_control_flow=False, with_a_name_that_is_long=True, and_more=1).graph"
+)
+
+
+async def test_code_lines_of_a_remedy_stay_lines(no_engine, monkeypatch) -> None:
+    copied: list[str] = []
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        monkeypatch.setattr(app, "copy_out", copied.append)
+        app.show_error(SourceModelError("No model.", remedy=f"Freeze it:\n{CODE}\n    save(g)"))
+        await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "the dialog")
+        assert "and_more=1).graph" in screen_text(app)
+        await pilot.press("y")
+        assert CODE in copied[0].splitlines()
+        findings = [{"severity": "error", "what": "w", "remedy": f"Freeze it:\n{CODE}"}]
+        view = {
+            "name": "m",
+            "path": "/m",
+            "format": "f",
+            "nodes": 1,
+            "weights_bytes": 0,
+            "parameters": 0,
+            "inputs": [],
+            "outputs": [],
+            "operators": {},
+            "findings": findings,
+        }
+        lines = model_lines(view, "source", 38)
+        assert CODE in ["".join(text for text, _ in line) for line in lines]
+
+
+@pytest.fixture
+def custom(tmp_path: Path) -> Path:
+    """A recipe with a custom operator and the file that its class is in."""
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 2]) for n in "xy"]
+    node = helper.make_node("cstResidual", ["x"], ["y"], "r", domain="rknn_cst")
+    graph = helper.make_graph([node], "g", info[:1], info[1:])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("rknn_cst", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "m.onnx")
+    (tmp_path / "ops.py").write_text(OPS)
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        "version: 1\nsource: {model: m.onnx, custom_ops: [ops.py:Residual]}\n"
+        "quantization: {do_quantization: false}\n"
+    )
+    return recipe
+
+
+async def test_python_of_a_recipe_is_asked_about_until_allowed_and_when_changed(
+    custom: Path,
+) -> None:
+    app = Workbench(str(custom))
+    async with app.run_test(size=SIZE) as pilot:
+        asked = lambda: isinstance(app.screen, ConfirmDialog)  # noqa: E731 - said three times
+        await until(pilot, asked, "the question")
+        await pilot.press("n")
+        await is_open(pilot)
+        assert app.session.model["loaded"] is False
+        assert "F5 asks again" in " ".join(detail(app).split())
+        await pilot.press("f5")
+        await until(pilot, asked, "the question again")
+        await pilot.press("a")
+        await until(pilot, lambda: app.session.model["loaded"], "it runs")
+        (custom.parent / "ops.py").write_text(OPS + "# changed\n")
+        await pilot.press("f5")
+        await until(pilot, asked, "a question about the changed file")
+        assert "changed since" in screen_text(app)
+        await pilot.press("n")
+
+
+async def converted(pilot: Pilot[None], app: Workbench) -> None:
+    await pilot.press("L")
+    await until(pilot, lambda: app.session.running is not None, "the job")
+
+
+@pytest.mark.long
+@pytest.mark.tensorflow
+async def test_a_tensorflow_model_converts_in_a_job_that_may_die_or_be_stopped(
+    zoo: Path, warm
+) -> None:
+    pytest.importorskip("tensorflow")
+    app = Workbench(str(zoo / "tensorflow" / "kws_dscnn.pb"))
+    async with app.run_test(size=SIZE) as pilot:
+        await is_open(pilot)
+        await converted(pilot, app)
+        child = await _child_of((await warm.call("ping", {}))["pid"])
+        os.kill(child, signal.SIGKILL)
+        await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "the crash is told")
+        assert "SIGKILL" in screen_text(app)
+        await pilot.press("escape")
+        await converted(pilot, app)
+        await _child_of((await warm.call("ping", {}))["pid"])
+        await pilot.press("ctrl+x")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "the question")
+        await pilot.press("y")
+        await until(pilot, lambda: app.session.running is None, "stopped")
+        assert app.session.model["loaded"] is False
+        await converted(pilot, app)
+        for _ in range(1500):  # on a busy machine TensorFlow takes longer than ``until`` waits
+            if app.session.running is None:
+                break
+            await asyncio.sleep(0.1)
+        await until(pilot, lambda: app.session.model.get("loaded"), "converted")
+        await until(pilot, lambda: "source ·" in screen_text(app), "the graph")
+        node = next(n for n in app.workspace.graph.view["nodes"] if n[1] == "Conv")
+        app.workspace.find_node(node[0], "source")
+        await until(pilot, lambda: "Weights" in detail(app), "statistics of its weights")
+        assert "made from" in detail(app)
+
+
+async def _child_of(worker: int) -> int:
+    """The process in which the worker converts, once it is there."""
+    for _ in range(200):
+        for thread in Path(f"/proc/{worker}/task").iterdir():
+            for child in (thread / "children").read_text().split():
+                if b"foreign_child" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return int(child)
+        await asyncio.sleep(0.05)
+    pytest.fail("no conversion was started")
+
+
+@pytest.fixture
+def traced(repository: Path, tmp_path: Path) -> Path:
+    pytest.importorskip("torch")
+    script = repository / "scripts" / "make_torch_models.py"
+    subprocess.run([sys.executable, script, tmp_path, "traced"], check=True, capture_output=True)
+    return tmp_path / "traced.pt"
+
+
+@pytest.mark.long
+@pytest.mark.torch
+async def test_a_traced_model_takes_the_sizes_that_it_was_traced_with(traced: Path) -> None:
+    app = Workbench(str(traced))
+    async with app.run_test(size=SIZE) as pilot:
+        await is_open(pilot)
+        await pilot.press("c")
+        await until(pilot, lambda: "input_size_list" in app.session.all_problems, "the problem")
+        await pilot.press("a")
+        assert app.session.recipe["input_size_list"] == [[1, 3, 16, 16]]
+        await pilot.press("1")
+        await until(pilot, lambda: app.workspace.unavailable("load") == "", "it can be converted")
+        await converted(pilot, app)
+        await until(pilot, lambda: app.session.model.get("loaded"), "converted")
+        assert "1x5 float32" in detail(app)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "name",
+    [
+        "caffe/mtcnn_det1.prototxt",
+        "caffe/RFB-320.caffemodel",
+        "darknet/yolo-fastest-1.1.weights",
+        "tflite/kws_dscnn_float.tflite",
+        "tflite/kws_dscnn_int8.tflite",
+        "tflite/mnist_lstm_float.tflite",
+        "onnx/version-RFB-320.onnx",
+    ],
+)
+async def test_models_of_the_zoo_open_with_their_layers(zoo: Path, name: str) -> None:
+    app = Workbench(str(zoo / name))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await is_open(pilot)
+        assert app.session.model["loaded"]
+        assert "Recognised" in detail(app)
+        assert len(app.workspace.graph.view["nodes"]) > 3
+
+
+@pytest.mark.long
+async def test_a_state_dict_is_explained(zoo: Path, tmp_path: Path) -> None:
+    path = shutil.copy(zoo / "pytorch" / "version-RFB-320.pth", tmp_path / "w.pth")
+    app = Workbench(str(path))
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "the explanation")
+        assert "state dict of 244 tensors" in screen_text(app)
+        assert "torch.jit.trace" in screen_text(app)
