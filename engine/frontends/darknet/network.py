@@ -33,7 +33,7 @@ _ALIASES = {
     "reorg_old": "reorg",
 }
 _SHORT = {"convolutional": "conv", "Gaussian_yolo": "gaussian_yolo"}
-_OTHER_TYPES = {
+REFUSED_LAYERS = {
     "lrn": "local response normalisation as darknet computes it has no operator",
     "normalization": "local response normalisation as darknet computes it has no operator",
     "local": "its kernels differ from place to place (YOLOv1)",
@@ -156,7 +156,7 @@ def _planned(section: Section, net: Net) -> Plan:
     kind = _ALIASES.get(section.type, section.type)
     planner = LAYERS.get(kind)
     if planner is None:
-        why = _OTHER_TYPES.get(kind)
+        why = REFUSED_LAYERS.get(kind)
         refuse(why or f"the type is unknown. {did_you_mean(kind, LAYERS)}".rstrip())
     for key, reason in _REFUSED_FLAGS.items():
         if section.flag(key):

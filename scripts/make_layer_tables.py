@@ -1,0 +1,99 @@
+"""Write the table of every framework's layers in ``docs/frontends.md`` from the readers themselves.
+
+Usage: ``python scripts/make_layer_tables.py``. A test holds the file to the code. What a layer's
+options mean, and what is refused of it, is in the framework's own chapter.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PAGE = REPOSITORY / "docs" / "frontends.md"
+CHAPTER = REPOSITORY / "docs" / "frontends" / "onnx.md"
+START, END = "<!-- layers: made by scripts/make_layer_tables.py -->", "<!-- end of layers -->"
+CASES = re.compile(
+    r"<!-- backend node tests -->\n(.*?)<!-- end of backend node tests -->", re.DOTALL
+)
+CASE = re.compile(r"^\| `(?P<case>\S+)` \| (?P<outcome>.*?) \| (?P<why>.*) \|$", re.MULTILINE)
+
+
+ONNX = (
+    "every operator of ONNX, opset 1 to 28, that opset 21 can express; control flow that sizes "
+    "decide; `com.microsoft`'s QLinear and fused ones; registered custom operators"
+)
+CASES_TITLE = """### ONNX's backend node tests
+
+Operators that RKNN-Toolkit2 2.3.2 lists for ONNX; cases with float32, int32, int64 and bool
+inputs, without the expanded ones; each is brought to opset 21 and must give the case's own outputs.
+A long test holds the figures."""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(
+        f"`{name}`" for name in sorted(set(names), key=lambda name: (name.casefold(), name))
+    )
+
+
+def layer_table() -> str:
+    """A row for each framework: what is read, what is refused by its name."""
+    from engine.frontends.caffe import layers as caffe
+    from engine.frontends.darknet import network as darknet
+    from engine.frontends.mxnet import operators as mxnet
+    from engine.frontends.tensorflow import operators as tensorflow
+    from engine.frontends.tflite.ops import TABLES as TFLITE
+
+    rows = [
+        ("Caffe", _listed(caffe.LAYERS), _listed(caffe.REFUSED)),
+        ("Darknet", _listed(darknet.LAYERS), _listed(darknet.REFUSED_LAYERS)),
+        ("MXNet", _listed(mxnet.OPERATORS), f"{_listed(mxnet.CUT_HERE)}, and others"),
+        ("TFLite", _listed(TFLITE.handlers), f"{_listed(TFLITE.refusals)}, custom and Flex ones"),
+        ("TensorFlow", _listed(tensorflow.SUPPORTED), "all others, with the reason"),
+        (
+            "PyTorch",
+            "what one of `torch.onnx`'s exporters converts, and what is said in its chapter",
+            "operators of other libraries (`torchvision::nms`), and what no exporter converts",
+        ),
+        ("ONNX", ONNX, "see below"),
+    ]
+    lines = ["| framework | read | refused by name |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| {name} | {read} | {no} |" for name, read, no in rows)])
+
+
+def backend_cases() -> str:
+    """The rate of ONNX's backend node tests and the cases that miss, joined by their reason."""
+    found = CASES.search(CHAPTER.read_text(encoding="utf-8"))
+    if found is None:
+        raise SystemExit(f"{CHAPTER} has no section of backend node tests")
+    text = found[1]
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for match in CASE.finditer(text):
+        by_reason.setdefault((match["outcome"], match["why"]), []).append(match["case"])
+    lines = [text.strip().split("\n")[0], "", "| outcome | reason | cases |", "|---|---|---|"]
+    for (outcome, why), cases in by_reason.items():
+        lines.append(f"| {outcome} | {why} | {_listed(cases)} |")
+    return "\n".join(lines)
+
+
+def page_with_tables(page: str) -> str:
+    """The page with its tables as the code has them now."""
+    before, _, rest = page.partition(START)
+    _, _, after = rest.partition(END)
+    body = (
+        f"{layer_table()}\n\n### ONNX's backend node tests\n\n{INTRODUCTION}\n\n{backend_cases()}"
+    )
+    return f"{before}{START}\n\n{body}\n\n{END}{after}"
+
+
+def main() -> None:
+    """Write the page."""
+    sys.path.insert(0, str(REPOSITORY))
+    PAGE.write_text(page_with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    print(f"wrote {PAGE.relative_to(REPOSITORY)}")
+
+
+if __name__ == "__main__":
+    main()
