@@ -82,10 +82,8 @@ def page_with_tables(page: str) -> str:
     """The page with its tables as the code has them now."""
     before, _, rest = page.partition(START)
     _, _, after = rest.partition(END)
-    body = (
-        f"{layer_table()}\n\n### ONNX's backend node tests\n\n{INTRODUCTION}\n\n{backend_cases()}"
-    )
-    return f"{before}{START}\n\n{body}\n\n{END}{after}"
+    parts = (before + START, layer_table(), CASES_TITLE, backend_cases(), END + after)
+    return "\n\n".join(parts)
 
 
 def main() -> None:
