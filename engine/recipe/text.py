@@ -187,7 +187,8 @@ def _values(data: Any, node: Any) -> tuple[dict[str, Value], tuple[Problem, ...]
         for name, at, _ in _entries(child, problems):
             if name in known and name in part:  # of a section given twice only the last counts
                 values[name], lines[name] = part[name], at
-            elif name not in known and len(problems) < _KEPT_PROBLEMS:  # looking for near names takes time
+            elif name not in known and len(problems) < _KEPT_PROBLEMS:
+                # not for all of thousands: looking for near names takes time
                 problems.append(_unknown(name, at, known))
     for name, message in recipe_problems(values).items():
         problems.append(Problem(name, lines.get(name, 0), message))
