@@ -88,7 +88,7 @@ def _recognised(before: dict[str, Any], width: int) -> list[Line]:
     if len(before["files"]) > 1:
         lines += _pair("files", ", ".join(before["files"]), width)
     for name, found, read in before["versions"]:
-        lines += _wrapped(f"{name} ", "dim", f"{found} ({read})" if read else found, "", width)
+        lines += _pair(name, f"{found} ({read})" if read else found, width)
     for note in before["notes"]:
         lines += _wrapped("· ", "dim", note, "dim", width)
     return lines
