@@ -122,7 +122,7 @@ def _inlined(module: Any) -> Any:
 def _load(path: Path, findings: list[Finding]) -> Any:
     """The module in evaluation mode, in floats of 32 bits."""
     try:
-        module = torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
+        module = torch.jit.load(str(path), map_location="cpu")
     except (RuntimeError, ValueError, OSError, EOFError) as error:
         raise _not_loaded(path, error) from error
     if module.training:

@@ -89,7 +89,7 @@ _SCALES: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
 
 def unoptimised() -> AbstractContextManager[None]:
     """Let the interpreter of TorchScript run the code as it is: no profiling, no fusion."""
-    found: AbstractContextManager[None] = torch.jit.optimized_execution(False)  # type: ignore[attr-defined]
+    found: AbstractContextManager[None] = torch.jit.optimized_execution(False)
     return found
 
 

@@ -49,7 +49,7 @@ def with_fixed_sizes(module: Any, tensors: Sequence[torch.Tensor]) -> Any:
             break
         torch._C._jit_pass_constant_propagation(graph)
         torch._C._jit_pass_dce(graph)
-    return torch.jit._recursive.wrap_cpp_module(frozen)  # type: ignore[no-untyped-call]
+    return torch.jit._recursive.wrap_cpp_module(frozen)
 
 
 _ROUNDS = 4
