@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import shutil
 import sys
 from dataclasses import asdict, dataclass
@@ -49,7 +50,8 @@ class Check:
 
 def local_checks() -> list[Check]:
     """Python, C library, processor, libraries, folders, terminal and adb."""
-    return [_python(), _glibc(), _machine(), *_libraries(), *_folders(), _terminal(), _adb()]
+    machine = [_python(), _glibc(), _machine(), *_libraries(), *_extras()]
+    return [*machine, *_folders(), _terminal(), _adb()]
 
 
 def _python() -> Check:
@@ -96,6 +98,25 @@ def _libraries() -> list[Check]:
             checks.append(
                 Check(f"library {name}", "bad", "missing", "Install rknntui again with pip.")
             )
+    return checks
+
+
+EXTRAS = {
+    "PyTorch": ("torch", ("torch~=2.13", "onnxscript~=0.7.2")),
+    "TensorFlow": ("tf2onnx", ("tensorflow-cpu~=2.21.0", "tf2onnx~=1.17")),
+}
+"""Framework -> a package that only its extra brings, and what pip installs for it."""
+
+
+def _extras() -> list[Check]:
+    checks = []
+    for framework, (package, requirements) in EXTRAS.items():
+        name = f"{framework} models"
+        try:
+            checks.append(Check(name, "ok", f"{package} {metadata.version(package)}"))
+        except metadata.PackageNotFoundError:
+            line = shlex.join([sys.executable, "-m", "pip", "install", *requirements])
+            checks.append(Check(name, "note", "not installed", f"To load them: {line}"))
     return checks
 
 

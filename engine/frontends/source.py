@@ -152,7 +152,7 @@ def _partner(given: Path, kind: str, seen: Recognised) -> Path | None:
         raise SourceModelError(
             f"{printable(str(given))} is {_article(seen.format)}, and which {_WORDS[kind]} "
             f"belongs to it is not clear: {names_found}.",
-            remedy="Name both files.",
+            remedy="Name the other one as 'weights' (--weights FILE).",
         )
     return fitting[0]
 

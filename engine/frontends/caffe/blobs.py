@@ -155,7 +155,7 @@ class StoredBlobs(Weights):
                     code="unused-weights",
                     severity="info",
                     where=self._source,
-                    what=f"Weights of {len(left)} layers are not used: {shown}"
+                    what=f"Weights that no layer uses ({len(left)}): {shown}"
                     + (", ..." if len(left) > 8 else "."),
                     cause="The net that is loaded does not have these layers, or no output needs "
                     "them.",
