@@ -14,7 +14,8 @@ from engine.base.events import NullReporter, Reporter
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable
 from engine.frontends.caffe.blobs import Weights
-from engine.frontends.caffe.layer import Layer, Tensor, Writer, cut_before
+from engine.frontends.caffe.cutting import cut_around
+from engine.frontends.caffe.layer import Layer, Tensor, Writer
 from engine.frontends.caffe.layers import LAYERS, REFUSED
 from engine.frontends.caffe.spec import LayerSpec
 
@@ -50,17 +51,29 @@ class Conversion:
     tensors: dict[str, Tensor]
     findings: list[Finding] = field(default_factory=list)
 
-    def convert(self, layers: Sequence[LayerSpec], reporter: Reporter | None = None) -> None:
-        """Convert layers in their order; their inputs must be there.
+    def convert(
+        self,
+        layers: Sequence[LayerSpec],
+        outputs: Sequence[str],
+        reporter: Reporter | None = None,
+    ) -> None:
+        """Convert layers in their order, which make ``outputs``; their inputs must be there.
 
         Raises:
-            UnsupportedOperatorError: a layer that is not converted; names it and the reason.
+            UnsupportedOperatorError: a layer that is not converted; names it, the reason, and where
+                to end the net.
             SourceModelError: a layer that does not fit its inputs or its weights.
         """
         readers = readers_of(layers)
-        for spec in layers:
+        for index, spec in enumerate(layers):
             (reporter or NullReporter()).check_cancelled()
-            self.one(spec, readers)
+            try:
+                self.one(spec, readers)
+            except UnsupportedOperatorError as error:
+                refused = {i for i, other in enumerate(layers) if refusal_of(other)} | {index}
+                raise UnsupportedOperatorError(
+                    error.what, cause=error.cause, remedy=cut_around(layers, refused, outputs)
+                ) from error
 
     def one(self, spec: LayerSpec, readers: Mapping[str, Counter[str]]) -> None:
         """Convert one layer; ``readers`` tells which types of layers read a value."""
@@ -68,8 +81,7 @@ class Conversion:
         if converter is None:
             why = refusal_of(spec)
             raise UnsupportedOperatorError(
-                f"{spec.path}, line {spec.fields.line}, cannot be converted: {why}.",
-                remedy=cut_before(spec),
+                f"{spec.path}, line {spec.fields.line}, cannot be converted: {why}."
             )
 
         def only_feeds(top: int, kind: str) -> bool:

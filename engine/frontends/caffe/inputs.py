@@ -86,7 +86,7 @@ def _shape_inside(net: Net, options: LoadOptions, value: str) -> tuple[int, ...]
     inputs = [known for known in net.inputs if known.name in needed]
     tensors = {known.name: Tensor(known.name, known.shape or ()) for known in inputs}
     trial = Conversion(Trial(), NoBlobs(), tensors)
-    trial.convert(layers)
+    trial.convert(layers, [value])
     return trial.tensors[value].shape
 
 

@@ -166,11 +166,10 @@ class Layer:
             remedy="Check the size of the input and the layer's parameters.",
         )
 
-    def refuse(self, why: str, remedy: str = "") -> UnsupportedOperatorError:
+    def refuse(self, why: str) -> UnsupportedOperatorError:
         """The error for a layer that is right but cannot be taken."""
         return UnsupportedOperatorError(
             f"{self.spec.path}, line {self.spec.fields.line}, cannot be converted: {why}.",
-            remedy=remedy or cut_before(self.spec),
         )
 
     def _bounded(self, shape: Sequence[int]) -> None:
@@ -182,14 +181,3 @@ class Layer:
 
 Converter = Callable[[Layer], Sequence[Tensor]]
 """Converts one layer: a tensor for each of its tops."""
-
-
-def cut_before(spec: LayerSpec) -> str:
-    """The remedy for a layer that is not converted: where to end the graph."""
-    names = ", ".join(repr(printable(name, 80)) for name in spec.bottoms[:8])
-    if not names:
-        return "Take the layer out of the prototxt."
-    return (
-        f"End the graph before it with outputs=[{names}], and do its work on the CPU with what "
-        "these give."
-    )

@@ -69,7 +69,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     emitter = Emitter(net.name or source.model.stem)
     weights = _weights(source, stored)
     conversion = Conversion(emitter, weights, _declare(emitter, inputs, values))
-    conversion.convert(layers, reporter)
+    conversion.convert(layers, outputs, reporter)
     emitter.origin = ""
     for value in outputs:
         emitter.output(conversion.tensors[value].name, name=value)

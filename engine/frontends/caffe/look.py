@@ -7,7 +7,8 @@ from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.frontends.caffe.blobs import NoBlobs, StoredBlobs, Weights
 from engine.frontends.caffe.convert import Conversion, Trial, readers_of, refusal_of
-from engine.frontends.caffe.layer import Tensor, cut_before
+from engine.frontends.caffe.cutting import cut_around
+from engine.frontends.caffe.layer import Tensor
 from engine.frontends.caffe.load import CaffeFiles, read_files
 from engine.frontends.caffe.prototxt import Message, Scalar
 from engine.frontends.caffe.spec import LayerSpec, Net
@@ -36,13 +37,14 @@ def look(source: SourceModel) -> SourceSummary:
     findings = [*net.findings, *trial.findings]
     if isinstance(weights, NoBlobs) and weights.asked and not source.options.random_weights:
         findings.append(_no_weights(source))
+    remedy = cut_around(net.layers, refused, net.outputs) if refused else ""
     names = UniqueNames(set())
     layers = []
     for index, spec in enumerate(net.layers):
         shape = shapes.get(spec.makes[0]) if spec.makes else None
         layers.append(_layer(spec, names.claim(spec.name), shape, refused.get(index, "")))
         if index in refused:
-            findings.append(_finding(spec, refused[index]))
+            findings.append(_finding(spec, refused[index], remedy))
     count = _parameters(files)
     return SourceSummary(
         framework="caffe",
@@ -120,13 +122,13 @@ def _attributes(message: Message | None, prefix: str) -> list[tuple[str, str]]:
     return [(name, printable(" ".join(texts), 400)) for name, texts in found.items()]
 
 
-def _finding(spec: LayerSpec, why: str) -> Finding:
+def _finding(spec: LayerSpec, why: str, remedy: str) -> Finding:
     return Finding(
         code="layer-refused",
         severity="error",
         where=printable(spec.name),
         what=f"{printable(spec.name)!r} ({printable(spec.type, 60)}) will be refused: {why}.",
-        remedy=cut_before(spec),
+        remedy=remedy,
     )
 
 

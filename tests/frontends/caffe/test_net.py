@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -173,6 +174,25 @@ def test_outputs_cut_before_a_layer_that_is_refused(tmp_path: Path) -> None:
         load(tmp_path, CHAIN, blobs, outputs=("rellu",))
     with pytest.raises(SourceModelError, match="listed twice"):
         load(tmp_path, CHAIN, blobs, outputs=("r", "relu"))
+
+
+def test_one_cut_keeps_all_that_can_be_converted(tmp_path: Path) -> None:
+    detector = (
+        inputs(data=X.shape, info=(1, 3))
+        + layer("AbsVal", "data", "loc", "", "loc")
+        + layer("PriorBoxClustered", "loc data", "priors", "", "priors")
+        + layer("Softmax", "data", "conf", "", "conf")
+        + layer("DetectionOutput", "loc conf priors info", "boxes", "", "detect")
+        + layer("ReLU", "data", "mask", "", "mask")
+    )
+    wanted = r"outputs=\['loc', 'conf', 'mask'\]"
+    with pytest.raises(UnsupportedOperatorError, match=wanted):
+        load(tmp_path, detector, {})
+    found = look_source(source_of(tmp_path, detector, {})).findings
+    assert [re.search(wanted, note.remedy) is None for note in found] == [False, False]
+    assert len(load(tmp_path, detector, {}, outputs=("loc", "conf", "mask")).graph.outputs) == 3
+    with pytest.raises(UnsupportedOperatorError, match="No part of the net before it"):
+        load(tmp_path, inputs(data=X.shape) + layer("PSROIPooling", "data"), {})
 
 
 def test_inputs_cut_behind(tmp_path: Path) -> None:
