@@ -70,6 +70,8 @@ class Conversion:
             try:
                 self.one(spec, readers)
             except UnsupportedOperatorError as error:
+                if error.remedy:
+                    raise
                 refused = {i for i, other in enumerate(layers) if refusal_of(other)} | {index}
                 raise UnsupportedOperatorError(
                     error.what, cause=error.cause, remedy=cut_around(layers, refused, outputs)

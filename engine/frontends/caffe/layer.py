@@ -166,10 +166,11 @@ class Layer:
             remedy="Check the size of the input and the layer's parameters.",
         )
 
-    def refuse(self, why: str) -> UnsupportedOperatorError:
+    def refuse(self, why: str, remedy: str = "") -> UnsupportedOperatorError:
         """The error for a layer that is right but cannot be taken."""
         return UnsupportedOperatorError(
             f"{self.spec.path}, line {self.spec.fields.line}, cannot be converted: {why}.",
+            remedy=remedy,
         )
 
     def _bounded(self, shape: Sequence[int]) -> None:

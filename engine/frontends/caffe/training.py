@@ -27,7 +27,7 @@ def without_training(specs: list[LayerSpec], net: Net) -> tuple[list[LayerSpec],
     taken = {blob for spec in specs for blob in spec.tops}
     brought = {value.name for value in net.inputs}
     for spec in specs:
-        if spec.type == "Input" or spec.type in DATA:
+        if spec.type == "Input" or _reads_dataset(spec):
             brought.update(spec.tops)
         if spec.type == "SoftmaxWithLoss" and spec.bottoms:
             plain = "prob" if softmaxes == 1 and "prob" not in taken else f"{spec.name}/prob"
@@ -79,14 +79,14 @@ def take_inputs(specs: list[LayerSpec], net: Net, labels: set[str]) -> list[Laye
     kept = []
     declared = net.inputs
     for spec in specs:
-        if spec.type != "Input" and spec.type not in DATA:
+        if spec.type != "Input" and not _reads_dataset(spec):
             kept.append(spec)
             continue
         for index, top in enumerate(spec.tops):
             if spec.type == "Input" or top in read:
                 shape = input_shape_of(spec.type, spec.fields, index)
                 declared.append(NetInput(top, spec.name, shape))
-        if spec.type in DATA:
+        if spec.type != "Input":
             net.findings.append(_data_finding(spec, read))
     unread = [value for value in declared if value.name not in read]
     net.inputs = [value for value in declared if value.name in read]
@@ -100,6 +100,11 @@ def take_inputs(specs: list[LayerSpec], net: Net, labels: set[str]) -> list[Laye
             )
         )
     return kept
+
+
+def _reads_dataset(spec: LayerSpec) -> bool:
+    """Whether a layer brings data; Python code that reads no blob does so, as in FCN's nets."""
+    return spec.type in DATA or (spec.type == "Python" and not spec.bottoms)
 
 
 def _needed_blobs(specs: list[LayerSpec], labels: set[str]) -> set[str]:

@@ -195,6 +195,16 @@ def test_one_cut_keeps_all_that_can_be_converted(tmp_path: Path) -> None:
         load(tmp_path, inputs(data=X.shape) + layer("PSROIPooling", "data"), {})
 
 
+def test_data_that_python_code_reads_is_an_input(tmp_path: Path) -> None:
+    net = layer("Python", "", "data label", 'python_param { module: "voc_layers" }', "read")
+    net += layer("AbsVal", "data", "score") + layer("SoftmaxWithLoss", "score label", "l", "", "l")
+    with pytest.raises(SourceModelError, match="does not tell the size of input 'data'"):
+        load(tmp_path, net, {})
+    loaded = load(tmp_path, net, {}, input_size_list=((1, 3, 5, 5),))
+    assert [spec.name for spec in loaded.graph.inputs] == ["data"]
+    assert "data-layer-made-input" in _codes(loaded)
+
+
 def test_inputs_cut_behind(tmp_path: Path) -> None:
     loaded = load(tmp_path, CHAIN, {"conv": [W, B]}, inputs=("c",), outputs=("r",))
     assert [(s.name, s.shape) for s in loaded.graph.inputs] == [("c", (1, 4, 4, 4))]
