@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch.onnx import symbolic_helper
 
+from engine.frontends.pytorch.attention import attention, encoder_layer
+
 __all__ = ["OPERATORS", "nearest_elements"]
 
 
@@ -106,7 +108,19 @@ def _log_sigmoid(g: Any, x: Any) -> Any:
     return g.op("Neg", g.op("Softplus", g.op("Neg", x)))
 
 
+def _expm1(g: Any, x: Any) -> Any:
+    """``exp(x) - 1``, which next to 0 has fewer digits than torch's."""
+    return g.op("Sub", g.op("Exp", x), _number(g, 1.0))
+
+
+def _number(g: Any, value: float) -> Any:
+    return g.op("Constant", value_t=torch.tensor(value, dtype=torch.float32))
+
+
 OPERATORS: dict[str, Callable[..., Any]] = {
+    "aten::_native_multi_head_attention": attention,
+    "aten::_transformer_encoder_layer_fwd": encoder_layer,
+    "aten::expm1": _expm1,
     "aten::log_sigmoid": _log_sigmoid,
     "aten::unflatten": _unflatten,
     **{

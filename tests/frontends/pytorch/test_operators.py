@@ -28,6 +28,7 @@ def _torch() -> None:
 AGREE: dict[str, Callable[[Any], Any]] = {
     "threshold": lambda x: F.threshold(x, 0.1, 0.5),
     "logsigmoid": lambda x: F.logsigmoid(5 * x),
+    "expm1": lambda x: torch.expm1(0.5 * x),
     "mish": lambda x: F.mish(x, inplace=False),
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "glu": lambda x: F.glu(x, 1),
@@ -100,6 +101,37 @@ def convert(function: Callable[[Any], Any], folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("name", AGREE)
 def test_an_operator_gives_torchs_numbers(name: str, tmp_path: Path) -> None:
     assert convert(AGREE[name], tmp_path)["error"] <= 1e-5
+
+
+def _fixed(module: Any) -> Any:
+    return module.eval().requires_grad_(False)
+
+
+def _masked(attention: Any) -> Callable[[Any], Any]:
+    hidden = torch.ones(20, 20).triu(1).bool()
+    return lambda x: attention(x, x, x, attn_mask=hidden, average_attn_weights=False)
+
+
+ATTENTION: dict[str, Callable[[], Callable[[Any], Any]]] = {
+    "layer": lambda: _fixed(torch.nn.TransformerEncoderLayer(16, 4, 24, batch_first=True)),
+    "layer_norm_first": lambda: _fixed(
+        torch.nn.TransformerEncoderLayer(
+            16, 2, 24, activation="gelu", batch_first=True, norm_first=True
+        )
+    ),
+    "attention": lambda: _masked(_fixed(torch.nn.MultiheadAttention(16, 4, batch_first=True))),
+}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_fused_attention_is_written_out(name: str, tmp_path: Path) -> None:
+    # traced without gradients, as users do: torch then takes its fused operators
+    with torch.no_grad():
+        torch.manual_seed(0)
+        attend = ATTENTION[name]()
+        found = convert(lambda x: attend(x[0]), tmp_path)
+    assert found["error"] <= 1e-5
+    assert found["route"] == "script exporter"
 
 
 @pytest.mark.parametrize("name", REFUSED)
