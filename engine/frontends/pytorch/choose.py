@@ -16,7 +16,7 @@ from engine.base.text import printable
 from engine.frontends.agreement import FLOAT_TOLERANCE, Agreement, agreement
 from engine.frontends.pytorch.inputs import run
 from engine.frontends.pytorch.routes import ROUTES, Route, Subject
-from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
+from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort
 
 __all__ = ["Expected", "difference", "first_that_agrees", "to_array"]
 
@@ -137,7 +137,12 @@ def _run_file(out: Path, subject: Subject, expected: Expected) -> Agreement:
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     options.add_session_config_entry("session.x64quantprecision", "1")
-    session = ort.InferenceSession(str(out), options, providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(
+        str(out),
+        options,
+        providers=["CPUExecutionProvider"],
+        disabled_optimizers=WRONG_FUSIONS,
+    )
     known = {value.name for value in session.get_inputs()}
     worst = Agreement()
     for sample, want in zip(expected.samples, expected.outputs, strict=True):

@@ -18,7 +18,7 @@ from engine.graph.execute.custom import has_custom, require_compute
 from engine.graph.execute.feeds import check_feeds
 from engine.graph.execute.lower import lower_for_runtime
 from engine.graph.execute.observe import Fetch, expose
-from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
+from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort
 from engine.graph.execute.segments import Runs, SegmentedRun
 from engine.graph.execute.separate import separate_weights
 from engine.graph.ir.graph import Graph
@@ -187,7 +187,12 @@ class Session:
         if optimised_model is not None:
             options.optimized_model_filepath = str(optimised_model)
         with simulation_errors():
-            session: Runs = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+            session: Runs = ort.InferenceSession(
+                data,
+                options,
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=WRONG_FUSIONS,
+            )
         return session
 
 

@@ -304,3 +304,19 @@ def test_importing_the_runtime_leaves_nothing_in_the_home_folder(tmp_path: Path)
     root = Path(__file__).parents[3]
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=root)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_zeros_around_a_max_pool_stay_zeros() -> None:
+    nodes = [
+        helper.make_node("Pad", ["x", "pads"], ["padded"]),
+        helper.make_node("MaxPool", ["padded"], ["y"], kernel_shape=[3, 3], strides=[2, 2]),
+    ]
+    pads = onnx.numpy_helper.from_array(np.array([0, 0, 1, 1, 0, 0, 1, 1]), "pads")
+    sides = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 6, 6]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2, 3, 3]),
+    ]
+    graph = helper.make_graph(nodes, "padded", sides[:1], sides[1:], [pads])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    found = Session(proto.SerializeToString()).run({"x": -np.ones((1, 2, 6, 6), np.float32)})
+    assert found["y"].max() == 0 and found["y"].min() == -1
