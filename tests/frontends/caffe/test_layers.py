@@ -523,6 +523,16 @@ def test_roi_pooling(tmp_path: Path) -> None:
     close(found, wanted)
 
 
+def test_im2col_lists_the_places_of_a_channel_together(tmp_path: Path) -> None:
+    params = "convolution_param { kernel_h: 2 kernel_w: 3 pad_h: 1 pad_w: 0 stride: 2 }"
+    (found,) = one(tmp_path, "Im2col", params, X)
+    padded = np.pad(X, ((0, 0), (0, 0), (1, 1), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (2, 3), (2, 3))[:, :, ::2, ::2]
+    n, channels, rows, columns = windows.shape[:4]
+    expected = windows.transpose(0, 1, 4, 5, 2, 3).reshape(n, channels * 6, rows, columns)
+    assert np.array_equal(found, expected)
+
+
 REFUSED = {
     "Pooling": ("pooling_param { pool: STOCHASTIC kernel_size: 2 }", "stochastic"),
     "DetectionOutput": ("", "No part of the net before it"),

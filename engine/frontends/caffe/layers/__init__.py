@@ -46,7 +46,6 @@ REFUSED: Mapping[str, str] = {
     "DetectionOutput": _DETECTS,
     "Filter": "the size of its output depends on the data",
     "HardSigmoid": f"{_FORKS} (other slopes)",
-    "Im2col": "a deployed net has no use for it",
     "Proposal": _DETECTS,
     "Python": _PYTHON,
     "RPNProposal": _DETECTS,

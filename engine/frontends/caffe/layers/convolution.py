@@ -7,10 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from engine.frontends.caffe.fields import Fields
 from engine.frontends.caffe.layer import Converter, Layer, Tensor
 
 __all__ = ["LAYERS"]
+
+_MAX_PATCH_WEIGHTS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,13 @@ def _convolve(at: Layer, param: Fields, group: int, form: _Form) -> Sequence[Ten
     operands = [at.constant(weight, "weight")]
     if param.flag("bias_term", True):
         operands.append(at.constant(at.blob([outputs], "bias", fillers[1]), "bias"))
+    return _windows(at, window, operands, outputs, group, form)
+
+
+def _windows(
+    at: Layer, window: _Window, operands: Sequence[str], outputs: int, group: int, form: _Form
+) -> Sequence[Tensor]:
+    """The operator, once for each bottom."""
     tops = []
     for index, x in enumerate(at.inputs):
         sides = [
@@ -140,6 +151,22 @@ def _convolve(at: Layer, param: Fields, group: int, form: _Form) -> Sequence[Ten
             at.top(form.op, x.name, *operands, shape=shape, index=index, group=group, **more)
         )
     return tops
+
+
+def _im2col(at: Layer) -> Sequence[Tensor]:
+    """im2col_layer.cpp: the numbers under the kernel as channels, those of one channel together.
+
+    Written as a convolution of each channel by kernels that pick one place each.
+    """
+    param = _convolution_param(at)
+    window, channels = _window(at, param), at.x.shape[1]
+    places = math.prod(window.kernel)
+    if channels * places * places > _MAX_PATCH_WEIGHTS:
+        raise at.refuse(f"its kernel of {places} places is too large for {channels} channels")
+    picks = np.eye(places, dtype=np.float32).reshape(places, 1, *window.kernel)
+    weight = at.constant(np.concatenate([picks] * channels), "picks")
+    operands, outputs = [weight], channels * places
+    return _windows(at, window, operands, outputs, channels, _FORWARD)
 
 
 def _check_group(at: Layer, outputs: int, channels: int, group: int) -> None:
@@ -176,5 +203,6 @@ LAYERS: Mapping[str, Converter] = {
     "ConvolutionDepthwise": _depthwise,
     "Deconvolution": _deconvolution,
     "DepthwiseConvolution": _depthwise,
+    "Im2col": _im2col,
     "InnerProduct": _inner_product,
 }
