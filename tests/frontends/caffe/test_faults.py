@@ -41,6 +41,7 @@ EVERY: dict[str, tuple[str, str, str]] = {
     "DepthwiseConvolution": ("x", "y", _CONV),
     "Eltwise": ("x x", "y", "eltwise_param { operation: SUM coeff: 1 coeff: 2 }"),
     "Flatten": ("x", "y", "flatten_param { axis: 1 end_axis: 2 }"),
+    "Im2col": ("x", "y", "convolution_param { kernel_size: 2 }"),
     "InnerProduct": ("x", "y", f"inner_product_param {{ {_WEIGHTS} axis: 2 }}"),
     "Interp": ("x", "y", "interp_param { zoom_factor: 2 pad_beg: -1 }"),
     "LRN": ("x", "y", "lrn_param { local_size: 3 norm_region: WITHIN_CHANNEL }"),
