@@ -10,7 +10,10 @@ import numpy as np
 __all__ = ["FLIPPED_SHARE", "FLOAT_TOLERANCE", "Agreement", "agreement"]
 
 FLOAT_TOLERANCE = 1e-5
-"""Of float outputs, times the largest magnitude of the expected output where that is above 1."""
+"""Of float outputs, times the largest magnitude of the expected output."""
+
+SMALLEST_PEAK = 1e-3
+"""Outputs that stay below are measured against this: what is left there may be rounding alone."""
 
 FLIPPED_SHARE = 1e-3
 """Share of the elements of an integer output (an argmax, say) that rounding may turn."""
@@ -22,7 +25,7 @@ class Agreement:
 
     Attributes:
         error: largest absolute difference of a float output, divided by the largest magnitude of
-            that output where it is above 1.
+            that output (at least ``SMALLEST_PEAK``): a softmax over 1,000 classes is small.
         flipped: largest share of differing elements among the outputs of integers and booleans.
         misfit: in words, where shape, type or count differ; empty where they do not.
     """
@@ -74,6 +77,6 @@ def _of_one(number: int, want: np.ndarray, got: np.ndarray) -> Agreement:
         apart = np.where(wide == other, 0.0, np.abs(wide - other))
     apart[np.isnan(wide) & np.isnan(other)] = 0.0
     finite = np.abs(wide[np.isfinite(wide)])
-    peak = max(1.0, float(finite.max())) if finite.size else 1.0
+    peak = max(SMALLEST_PEAK, float(finite.max())) if finite.size else 1.0
     worst = float(apart.max())
     return Agreement(error=float("inf") if np.isnan(worst) else worst / peak)

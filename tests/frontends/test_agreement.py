@@ -17,7 +17,9 @@ def floats(*values: float) -> list[np.ndarray]:
     [
         (floats(1.0, 2.0), floats(1.0, 2.0), 0.0),
         (floats(0.0, 100.0), floats(1.0, 100.0), 0.01),
-        (floats(0.0, 0.5), floats(0.25, 0.5), 0.25),
+        (floats(0.0, 0.5), floats(0.25, 0.5), 0.5),
+        (floats(0.0, 0.002), floats(0.001, 0.002), 0.5),  # a softmax over many classes
+        (floats(0.0, 1e-7), floats(1e-8, 1e-7), 1e-5),  # rounding of what is nothing
         (floats(np.nan, np.inf), floats(np.nan, np.inf), 0.0),
         (floats(1.0, 1.0), floats(np.nan, 1.0), np.inf),
         (floats(np.inf), floats(-np.inf), np.inf),

@@ -28,7 +28,7 @@ from engine.graph.ir.graph import Graph
 __all__ = ["FAKE_QUANT_SHARE", "TOLERANCE", "load"]
 
 TOLERANCE = 1e-4
-"""How far outputs may be from TensorFlow's, times their largest magnitude where that is above 1."""
+"""How far outputs may be from TensorFlow's, times their largest magnitude."""
 
 FAKE_QUANT_SHARE = 0.02
 """With FakeQuant a value on the edge of two steps may go either way, so what is bounded is the root
