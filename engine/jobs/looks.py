@@ -183,9 +183,8 @@ def _take_load(view: dict[str, Any], pipeline: Pipeline, plain: Path | None) -> 
             look.complete(graph)
     elif source.framework == "onnx":
         view.update(describe(graph))  # of the part that the recipe takes
-    else:
-        view["inputs"] = [spec.to_json() for spec in graph.inputs]
-        view["outputs"] = [spec.to_json() for spec in graph.outputs]
+    view["inputs"] = [spec.to_json() for spec in graph.inputs]
+    view["outputs"] = [spec.to_json() for spec in graph.outputs]
     told = [finding.to_dict() for finding in loaded.findings]
     codes = {finding["code"] for finding in told}
     kept = [finding for finding in findings if plain is None and finding["code"] not in codes]

@@ -139,3 +139,9 @@ def test_files_that_are_no_model_answer_with_what_they_are(
     assert rknn.load_tflite(zoo / "onnx/concat_block.onnx") == 0  # content decides, not the method
     assert rknn.load_keras("model.h5") == -1
     assert "TFLiteConverter" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "told"), [("kws_dscnn_float", True), ("vww_96_float", False)])
+def test_float_inputs_of_8_bit_weights_are_told(zoo: Path, name: str, told: bool) -> None:
+    loaded = load_source(find_source(zoo / "tflite" / f"{name}.tflite"))
+    assert ("hybrid-in-float" in [finding.code for finding in loaded.findings]) == told

@@ -6,7 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import onnx
+import onnx_ir as ir
 
 from engine.base.errors import GraphError, SourceModelError
 from engine.base.events import Reporter
@@ -29,6 +31,7 @@ from engine.graph.ir.custom import CustomOperators, adopt
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_proto
 from engine.graph.ir.skeleton import strip_weights
+from engine.graph.ir.spec import constant_of, spec_of
 from engine.graph.ir.verify import check_channels, check_proto
 
 __all__ = ["load", "load_onnx"]
@@ -198,4 +201,31 @@ def _notes(file: SourceFile, graph: Graph, unused: Sequence[str]) -> list[Findin
         for spec in graph.outputs
         if not spec.static
     )
+    findings.extend(
+        Finding(
+            code="resize-rounded",
+            severity="warning",
+            where=printable(node.name or "Resize"),
+            what="A Resize with align_corners has a scale that gives no whole size.",
+            cause="ONNX Runtime, which computes here, steps by the rounded size as PyTorch and "
+            "TensorFlow do; ONNX's own text steps by the size before rounding.",
+            remedy="Export it with sizes in the place of scales.",
+        )
+        for node in graph.nodes
+        if _rounds(node)
+    )
     return findings
+
+
+def _rounds(node: ir.Node) -> bool:
+    """Whether a Resize aligns corners by scales that give no whole size."""
+    mode = node.attributes.get("coordinate_transformation_mode")
+    if node.op_type != "Resize" or mode is None or mode.as_string() != "align_corners":
+        return False
+    scales = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
+    source = node.inputs[0]
+    if scales is None or source is None or scales.size == 0:
+        return False
+    spec = spec_of(source)
+    exact = np.asarray(spec.shape) * scales.numpy() if spec.static else np.zeros(1)
+    return not np.allclose(exact, np.round(exact), atol=1e-4)

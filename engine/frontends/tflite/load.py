@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx
@@ -249,7 +249,7 @@ def _declare_outputs(converter: Converter, frame: Frame, numbers: tuple[int, ...
 
 
 def _notes(
-    model: Model, graph: Subgraph, ends: Ends, operators: Iterable[Operator]
+    model: Model, graph: Subgraph, ends: Ends, operators: Sequence[Operator]
 ) -> list[Finding]:
     read = {index for operator in operators for index in operator.inputs} | set(ends.outputs)
     findings = [
@@ -263,6 +263,18 @@ def _notes(
         for index in ends.inputs
         if index not in read
     ]
+    hybrid = sum(_is_hybrid(graph, operator) for operator in operators)
+    if hybrid:
+        findings.append(
+            Finding(
+                code="hybrid-in-float",
+                severity="info",
+                where="model",
+                what=f"{hybrid} layers have 8-bit weights and float inputs; they compute in float.",
+                cause="TFLite rounds the inputs of such layers to 8 bits by each run's own range.",
+                remedy="Expect differences of that rounding from TFLite's own results.",
+            )
+        )
     others = [signature for signature in model.signatures if signature.subgraph != 0]
     if others:
         keys = ", ".join(repr(printable(signature.key, 60)) for signature in others[:5])
@@ -276,3 +288,14 @@ def _notes(
             )
         )
     return findings
+
+
+def _is_hybrid(graph: Subgraph, operator: Operator) -> bool:
+    """Whether TFLite's kernel would quantize the float input for the sake of integer weights."""
+    if operator.type not in _WEIGHTED or len(operator.inputs) < 2 or min(operator.inputs[:2]) < 0:
+        return False
+    data, weights = (graph.tensors[index] for index in operator.inputs[:2])
+    return data.dtype == "float32" and weights.dtype == "int8" and weights.data is not None
+
+
+_WEIGHTED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL"})
