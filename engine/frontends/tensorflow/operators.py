@@ -41,9 +41,9 @@ _LISTS = _names(
 
 REWRITTEN = _names(
     """
-    BatchNormWithGlobalNormalization BatchToSpace Bucketize Erfc EuclideanNorm Expm1 FloorDiv
-    FloorMod Inv L2Loss Log1p MulNoNan PreventGradient Print RandomUniform ResizeArea ResizeBicubic
-    Round Snapshot SpaceToBatch TruncateDiv UnravelIndex Xdivy Xlogy
+    BatchNormWithGlobalNormalization BatchToSpace Bitcast Bucketize Erfc EuclideanNorm Expm1
+    FloorDiv FloorMod Inv L2Loss Log1p MulNoNan PreventGradient Print RandomUniform ResizeArea
+    ResizeBicubic Round Snapshot SpaceToBatch TruncateDiv UnravelIndex Xdivy Xlogy
     """
 )
 """Converted wrongly or not at all by tf2onnx: expressed in other operators before it sees them."""

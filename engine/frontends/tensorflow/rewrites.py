@@ -114,6 +114,23 @@ def _source(name: str, sources: Sequence[str], prefix: str) -> str:
     return f"{prefix}{node}:{number}" if number else prefix + node
 
 
+_SIGN_BIT = np.int32(-(2**31))
+
+
+def _sign_bit(site: Site) -> Any:
+    """The bits of a float32 of which only the sign is read, as Keras 3 does before an argmax."""
+    x = site.inputs[0]
+    if x.dtype != tf.float32 or site.attribute("type") != tf.int32:
+        raise site.refusal("only the sign bit of float32 can be read")
+    for reader in site.operation.outputs[0].consumers():
+        masks = [tf.get_static_value(tensor) for tensor in reader.inputs]
+        if reader.type != "BitwiseAnd" or not any(np.array_equal(m, _SIGN_BIT) for m in masks):
+            raise site.refusal(f"{reader.type} reads more of its bits than the sign")
+    # of -0 the reciprocal is negative, of minus infinity the value itself
+    negative = tf.logical_or(x < 0.0, ops.Reciprocal(x=x) < 0.0)
+    return tf.where(negative, _SIGN_BIT, np.int32(0))
+
+
 def _truncated(site: Site) -> Any:
     x, y = site.inputs
     if not x.dtype.is_floating:
@@ -290,6 +307,7 @@ def _itself(site: Site) -> Any:
 RULES: dict[str, Rule] = {
     "BatchNormWithGlobalNormalization": _old_batch_norm,
     "BatchToSpace": _batch_to_space,
+    "Bitcast": _sign_bit,
     "Bucketize": _bucketize,
     "Erfc": lambda site: 1.0 - ops.Erf(x=site.inputs[0]),
     "EuclideanNorm": _euclidean,

@@ -47,6 +47,12 @@ IMAGE = (1, 7, 9, 4)
 STEP = np.array([0.7, -1.3, 2.0, -0.4], np.float32)
 INTS = np.array([3, -4, 7, -2], np.int32)
 
+case(
+    "Bitcast_sign",
+    lambda ops, x: ops.BitwiseAnd(x=ops.Bitcast(input=x, type="int32"), y=np.int32(-(2**31))),
+    X,
+)
+
 UNARY = (
     "Abs Neg Exp Sigmoid Tanh Relu Relu6 Elu Selu Softplus Softsign Erf Erfc Expm1 Floor Ceil Rint "
     "Round Sign Square Sin Cos Tan Atan Asinh Sinh Cosh IsNan IsInf IsFinite ZerosLike OnesLike "
