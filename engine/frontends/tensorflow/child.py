@@ -86,7 +86,7 @@ def _plain(ready: Prepared, findings: list[Finding]) -> tuple[Any, tuple[str, ..
     if has_control_flow(graph) or any(_calls(node, graph) for node in graph.node):
         names = [f"{one.node}:0" for one in ready.inputs]
         with tf.Graph().as_default():
-            graph = tf2onnx.tf_loader.tf_optimize(names, list(ends), graph)
+            graph = tf2onnx.tf_loader.tf_optimize(names, list(ends), _inlinable(graph))
     if has_control_flow(graph):
         graph, ends = unroll(graph, ends)
         findings.append(
@@ -99,6 +99,21 @@ def _plain(ready: Prepared, findings: list[Finding]) -> tuple[Any, tuple[str, ..
             )
         )
     return graph, ends
+
+
+_KEEP_APART = ("_noinline", "_XlaMustCompile")
+
+
+def _inlinable(graph: Any) -> Any:
+    """A copy whose functions may be inlined: Keras wraps grouped convolutions to be compiled."""
+    free = tf.compat.v1.GraphDef()
+    free.CopyFrom(graph)
+    functions = free.library.function
+    nodes = [*free.node, *(node for function in functions for node in function.node_def)]
+    for holder in (*nodes, *functions):
+        for name in _KEEP_APART:
+            holder.attr.pop(name, None)
+    return free
 
 
 def _calls(node: Any, graph: Any) -> bool:

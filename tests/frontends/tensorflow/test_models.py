@@ -116,6 +116,17 @@ def test_networks_of_keras(tf: Any, freeze: Freeze, name: str) -> None:
     compare(path, lambda x: model(x, training=False), 1, 64, 64, 3)
 
 
+def test_grouped_convolutions_that_keras_wraps_and_its_argmax(tf: Any, freeze: Freeze) -> None:
+    keras, make = tf.keras, tf.keras.layers
+    picture = keras.Input((8, 8, 4))
+    x = make.Conv2D(8, 3, padding="same", groups=2)(picture)
+    x = make.Conv2D(8, 7, padding="same", groups=8, activation="gelu")(x)
+    model = keras.Model(picture, x)
+    compare(freeze(lambda y: model(y, training=False), 1, 8, 8, 4), model, 1, 8, 8, 4)
+    classes = keras.Model(picture, keras.ops.argmax(x, axis=-1))
+    compare(freeze(lambda y: classes(y, training=False), 1, 8, 8, 4), classes, 1, 8, 8, 4)
+
+
 def test_attention(tf: Any, freeze: Freeze) -> None:
     keras, make = tf.keras, tf.keras.layers
     inner = keras.Input((10, 16))
