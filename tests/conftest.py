@@ -25,6 +25,9 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 REQUIRED = frozenset({"zoo", "netron", "adb", "sshd", "vendor", "torch", "tensorflow"})
 """Markers of tests that need something from outside; ``.ci/run`` accepts no skip of theirs."""
 
+EXTRAS = frozenset({"torch", "tensorflow"})
+"""Markers of tests of a framework; ``.ci/run`` asks for them in one environment only."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that uses the fixture ``zoo`` is a test of the zoo."""
@@ -40,6 +43,8 @@ def pytest_runtest_makereport(
     """Under ``RKNNTUI_REQUIRE`` a skipped test with one of the markers named there fails."""
     report = yield
     required = REQUIRED & set(os.environ.get("RKNNTUI_REQUIRE", "").split())
+    if any(item.get_closest_marker(name) for name in EXTRAS - required):
+        return report  # where the extra is not asked for, its tests need not run
     unmet = sorted(name for name in required if item.get_closest_marker(name))
     if unmet and report.skipped and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr

@@ -95,6 +95,8 @@ def _nothing_because(graph: Graph) -> str:
         array = array_of(value)
         if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
             return f"The weights {printable(name, 80)!r} hold NaN or infinity."
+    if any(spec.dtype == "float16" for spec in (*graph.inputs, *graph.outputs)):
+        return "It computes in float16, and float32 is what is quantized: export it in float32."
     return "No operator of it has an 8-bit form."
 
 

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 from engine.base.errors import QuantizationError
 from engine.graph.execute import Session
@@ -268,3 +269,17 @@ def test_a_graph_of_1000_layers() -> None:
     graph = net.graph(x)
     result = quantize(graph, calibrate(graph, net.feeds(1)))
     assert len(result.table) == 2 * 1000 + 1
+
+
+def test_a_float16_graph_is_named_as_the_reason() -> None:
+    half = onnx.TensorProto.FLOAT16
+    ends = [helper.make_tensor_value_info(name, half, [1, 4]) for name in ("x", "y")]
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"], "r")], "g", ends[:1], ends[1:]
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    made = Graph.from_proto(proto)
+    seen = calibrate(made, [{"x": np.ones((1, 4), np.float16)}])
+    with pytest.raises(QuantizationError) as caught:
+        quantize(made, seen)
+    assert "float16" in caught.value.cause
