@@ -254,6 +254,7 @@ def test_ctrl_c_while_modules_load(restored: str, code: int) -> None:
     script = f"""
 import os, signal, sys
 from rknntui.__main__ import _quiet_ctrl_c
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 restore = _quiet_ctrl_c()
 {restored}
 try:
