@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,13 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
     Set by hand and not by ``monkeypatch``: a test that undoes its own patches keeps this one.
     """
-    home = tmp_path_factory.mktemp("home")
+    with _home(tmp_path_factory.mktemp("home")) as home:
+        yield home
+
+
+@contextmanager
+def _home(home: Path) -> Iterator[Path]:
+    """Everything that decides where the program keeps its files points into ``home``."""
     ours = {
         "HOME": str(home),
         "XDG_CONFIG_HOME": str(home / ".config"),
@@ -77,6 +84,13 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+
+
+@pytest.fixture(scope="session", autouse=True)
+def session_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The same for what lives longer than a test, such as a warm worker, and starts before it."""
+    with _home(tmp_path_factory.mktemp("session")) as home:
+        yield home
 
 
 @pytest.fixture(scope="session")

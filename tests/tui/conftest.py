@@ -80,7 +80,7 @@ def residual_model(blocks: int, path: Path, group: str = "/stage{}/block{}") -> 
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
-async def warm_worker() -> AsyncIterator[Worker]:
+async def warm_worker(session_home: Path) -> AsyncIterator[Worker]:
     """One real worker for all tests of the loop, since importing its libraries takes seconds."""
     worker = await Worker.start()
     await worker.call("ping", {})

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -238,6 +239,8 @@ async def test_a_tensorflow_model_converts_in_a_job_that_may_die_or_be_stopped(
     app = Workbench(str(zoo / "tensorflow" / "kws_dscnn.pb"))
     async with app.run_test(size=SIZE) as pilot:
         await is_open(pilot)
+        # a child that an earlier test warmed converts faster than the screen can be asked
+        await _end_child_of((await warm.call("ping", {}))["pid"])
         await converted(pilot, app)
         child = await _child_of((await warm.call("ping", {}))["pid"])
         os.kill(child, signal.SIGKILL)
@@ -263,15 +266,35 @@ async def test_a_tensorflow_model_converts_in_a_job_that_may_die_or_be_stopped(
         await until(pilot, lambda: "Weights" in detail(app), "statistics of its weights")
 
 
+def _children_of(worker: int) -> list[int]:
+    """The processes in which a worker converts."""
+    found = []
+    for thread in Path(f"/proc/{worker}/task").iterdir():
+        for child in (thread / "children").read_text().split():
+            with suppress(OSError):  # it may end while it is looked at
+                if b"foreign_child" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(int(child))
+    return found
+
+
 async def _child_of(worker: int) -> int:
     """The process in which the worker converts, once it is there."""
     for _ in range(200):
-        for thread in Path(f"/proc/{worker}/task").iterdir():
-            for child in (thread / "children").read_text().split():
-                if b"foreign_child" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    return int(child)
+        if found := _children_of(worker):
+            return found[0]
         await asyncio.sleep(0.05)
     pytest.fail("no conversion was started")
+
+
+async def _end_child_of(worker: int) -> None:
+    """End what an earlier conversion left warm, and wait until it is gone."""
+    for child in _children_of(worker):
+        os.kill(child, signal.SIGKILL)
+    for _ in range(200):
+        if not _children_of(worker):
+            return
+        await asyncio.sleep(0.05)
+    pytest.fail("a killed child is still there")
 
 
 @pytest.fixture
