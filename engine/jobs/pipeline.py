@@ -212,16 +212,19 @@ class Pipeline(LoadStage):
         )
 
     def _quantize(self, key: str) -> QuantizedGraph:
-        from engine.quantize import quantize
+        from engine.quantize import QuantizeSettings, quantize
         from engine.simulate import integer_coverage
 
         options = self.recipe.quantization
         done = quantize(
             self.optimised.graph.graph,
             self.calibration.observations,
-            dtype=options.quantized_dtype,
-            algorithm=options.quantized_algorithm,
-            granularity=options.quantized_method,
+            QuantizeSettings(
+                dtype=options.quantized_dtype,
+                algorithm=options.quantized_algorithm,
+                granularity=options.quantized_method,
+            ),
+            feeds=self.feeds,
             reporter=self.reporter,
         )
         found = list(done.findings)

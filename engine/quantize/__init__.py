@@ -5,6 +5,7 @@ from engine.quantize.operators import LAYOUT, WEIGHTED, Role, reason_for, role_o
 from engine.quantize.plan import is_quantized_source
 from engine.quantize.qdq import GUARD, REASON
 from engine.quantize.quantize import ALGORITHMS, DTYPES, GRANULARITIES, Quantized, quantize
+from engine.quantize.settings import QuantizeSettings
 from engine.quantize.vendor import lower_for_vendor
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "WEIGHTED",
     "Observation",
     "Observations",
+    "QuantizeSettings",
     "Quantized",
     "Role",
     "calibrate",

@@ -20,7 +20,8 @@ from engine.graph.ir import Graph, QuantParams, UniqueNames
 from engine.quantize.forms import WeightPlan, data_inputs
 from engine.quantize.operators import Role
 from engine.quantize.plan import Plan
-from engine.quantize.scheme import bias_params, quantize_bias, weight_params
+from engine.quantize.scheme import bias_params, quantize_bias
+from engine.quantize.weights import LayerWeights
 
 __all__ = ["GUARD", "REASON", "insert_qdq", "table_of"]
 
@@ -32,7 +33,10 @@ REASON = "float_reason"
 
 
 def insert_qdq(
-    graph: Graph, plan: Plan, activations: Mapping[str, QuantParams], granularity: str
+    graph: Graph,
+    plan: Plan,
+    activations: Mapping[str, QuantParams],
+    weights: Mapping[str, LayerWeights],
 ) -> tuple[Graph, dict[str, QuantParams]]:
     """A copy of the graph in QDQ form, and the parameters of its weights and biases.
 
@@ -40,9 +44,9 @@ def insert_qdq(
         graph: the float graph.
         plan: of this graph.
         activations: parameters of the plan's tensors and constants.
-        granularity: of the weights: ``channel`` or ``layer`` (one scale a tensor).
+        weights: node name -> its quantized constants, of every weighted node of the plan.
     """
-    writer = _Writer(graph.copy(), plan, activations, granularity)
+    writer = _Writer(graph.copy(), plan, activations, weights)
     writer.guards()
     writer.weights()
     writer.constants()
@@ -53,14 +57,18 @@ def insert_qdq(
 
 class _Writer:
     def __init__(
-        self, graph: Graph, plan: Plan, params: Mapping[str, QuantParams], granularity: str
+        self,
+        graph: Graph,
+        plan: Plan,
+        params: Mapping[str, QuantParams],
+        weights: Mapping[str, LayerWeights],
     ) -> None:
         self.graph = graph
         self.table: dict[str, QuantParams] = {}
         self._inner = graph.model.graph
         self._plan = plan
         self._params = params
-        self._per_channel = granularity == "channel"
+        self._weights = weights
         self._values = dict(graph.values)
         self._names = UniqueNames(set(self._values) | {node.name or "" for node in graph.nodes})
         self._parameters: dict[tuple[str, bytes], ir.Value] = {}
@@ -89,18 +97,17 @@ class _Writer:
     def _quantize_weight(self, node: ir.Node, plan: WeightPlan) -> None:
         data = next(v for v in data_inputs(node) if v.name != plan.weight)
         scale = self._params[data.name or ""].scale[0]
-        weight = _array(self._values[plan.weight])
-        bias = None if plan.bias is None else _array(self._values[plan.bias])
-        axis = plan.axis if self._per_channel else None
-        params = weight_params(weight, axis, bias, scale)
-        value = self._dequantized_constant(plan.weight, params.quantize(weight), params, node)
+        given = self._weights[plan.node]
+        value = self._dequantized_constant(plan.weight, given.integers, given.params, node)
         node.replace_input_with(1, value)
-        if bias is not None and plan.bias is not None:
-            bias_quant = bias_params(scale, params)
-            value = self._dequantized_constant(
-                plan.bias, quantize_bias(bias, bias_quant), bias_quant, node
-            )
-            node.replace_input_with(2, value)
+        if given.bias is None:
+            return
+        params = bias_params(scale, given.params)
+        name = plan.bias or self._names.claim(f"{plan.node}/bias")
+        value = self._dequantized_constant(name, quantize_bias(given.bias, params), params, node)
+        if len(node.inputs) < 3:
+            node.resize_inputs(3)
+        node.replace_input_with(2, value)
 
     def constants(self) -> None:
         """Quantize the constants that operators take as activations."""

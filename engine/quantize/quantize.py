@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,8 @@ from engine.quantize.forms import array_of
 from engine.quantize.plan import is_quantized_source, plan
 from engine.quantize.qdq import insert_qdq, table_of
 from engine.quantize.ranges import activation_table
+from engine.quantize.settings import QuantizeSettings
+from engine.quantize.weights import quantize_weights
 
 __all__ = ["ALGORITHMS", "DTYPES", "GRANULARITIES", "Quantized", "quantize"]
 
@@ -31,41 +34,43 @@ class Quantized:
     Attributes:
         graph: the QDQ graph: int8 activations and weights, int32 biases.
         table: parameters of every quantized tensor, activations, weights and biases.
+        reference: the float graph that ``graph`` is the quantized form of. Its outputs are those of
+            the graph that was given; inner tensors may be scaled, where an algorithm equalized
+            them. Layers are compared with this graph.
         findings: what the user should know of this quantization.
     """
 
     graph: Graph
     table: QuantTable
+    reference: Graph
     findings: tuple[Finding, ...] = ()
 
 
 def quantize(
     graph: Graph,
     observations: Observations,
+    settings: QuantizeSettings | None = None,
     *,
-    dtype: str = "w8a8",
-    algorithm: str = "normal",
-    granularity: str = "channel",
+    feeds: Callable[[], Iterable[Mapping[str, np.ndarray]]] | None = None,
     reporter: Reporter | None = None,
 ) -> Quantized:
-    """Quantize a float graph to 8 bits.
+    """Quantize a float graph.
 
     Args:
         graph: the float graph; one with Q/DQ nodes of its own keeps its quantization as it is.
         observations: of the same graph.
-        dtype: ``w8a8``: asymmetric int8 activations per tensor, symmetric int8 weights, int32
-            biases.
-        algorithm: ``normal``: the observed minimum and maximum.
-        granularity: of the weights: ``channel`` (one scale per output channel) or ``layer``.
-        reporter: gets a log line.
+        settings: how; the defaults when None.
+        feeds: gives the calibration samples anew, for algorithms that read them once more.
+        reporter: gets a log line and progress, and may cancel.
 
     Raises:
         QuantizationError: an unknown option, observations of another graph, or nothing to quantize.
     """
+    settings = settings or QuantizeSettings()
     for option, value, known in (
-        ("dtype", dtype, DTYPES),
-        ("algorithm", algorithm, ALGORITHMS),
-        ("granularity", granularity, GRANULARITIES),
+        ("dtype", settings.dtype, DTYPES),
+        ("algorithm", settings.algorithm, ALGORITHMS),
+        ("granularity", settings.granularity, GRANULARITIES),
     ):
         if value not in known:
             raise QuantizationError(
@@ -75,7 +80,7 @@ def quantize(
             )
     reporter = reporter or NullReporter()
     if is_quantized_source(graph):
-        return Quantized(graph, QuantTable(table_of(graph)), (_kept(graph),))
+        return Quantized(graph, QuantTable(table_of(graph)), graph, (_kept(graph),))
     decided = plan(graph)
     activations = activation_table(graph, decided, observations)
     if not activations:
@@ -85,9 +90,11 @@ def quantize(
             remedy="Build it without quantization (--no-quantize).",
         )
     reporter.check_cancelled()
-    quantized, table = insert_qdq(graph, decided, activations, granularity)
-    reporter.emit(LogLine(f"{len(table)} tensors quantized to {dtype}, {algorithm}, {granularity}"))
-    return Quantized(quantized, QuantTable(table))
+    weights = quantize_weights(graph, decided, activations, settings.granularity)
+    quantized, table = insert_qdq(graph, decided, activations, weights)
+    how = f"{settings.dtype}, {settings.algorithm}, {settings.granularity}"
+    reporter.emit(LogLine(f"{len(table)} tensors quantized to {how}"))
+    return Quantized(quantized, QuantTable(table), graph)
 
 
 def _nothing_because(graph: Graph) -> str:

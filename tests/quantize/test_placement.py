@@ -12,13 +12,15 @@ from onnx import helper
 from engine.base.errors import QuantizationError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, QuantTable
-from engine.quantize import Observations, Quantized, calibrate, quantize
+from engine.quantize import Observations, Quantized, QuantizeSettings, calibrate, quantize
 from tests.quantize.models import Net, small_cnn
 
 
 def done(net: Net, *outputs: str, granularity: str = "channel") -> Quantized:
     graph = net.graph(*outputs)
-    return quantize(graph, calibrate(graph, net.feeds(4)), granularity=granularity)
+    return quantize(
+        graph, calibrate(graph, net.feeds(4)), QuantizeSettings(granularity=granularity)
+    )
 
 
 def ops(quantized: Quantized) -> list[str]:
@@ -249,7 +251,7 @@ def test_unknown_options(option: str, value: str) -> None:
     net, graph = small_cnn()
     seen = calibrate(graph, net.feeds(1))
     with pytest.raises(QuantizationError, match=value):
-        quantize(graph, seen, **{option: value})
+        quantize(graph, seen, QuantizeSettings(**{option: value}))
 
 
 def test_types_are_inferred_where_a_graph_has_none() -> None:

@@ -1,0 +1,30 @@
+"""What is asked of a quantization, beside the graph and what calibration saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["QuantizeSettings"]
+
+
+@dataclass(frozen=True)
+class QuantizeSettings:
+    """How to quantize.
+
+    Attributes:
+        dtype: quantized dtype of the whole model, as ``w8a8``.
+        algorithm: ``normal``, ``kl_divergence``, ``mmse``, and ours: ``accurate``, ``vendor``.
+        granularity: of the weights: ``channel`` (one scale per output channel) or ``layer``.
+        bias_correction: whether biases absorb the mean error of the rounded weights (ours).
+        layers: tensor of the float graph -> dtype of the layer that writes it, where it differs
+            from the model's (hybrid quantization).
+        ranges: tensor -> (minimum, maximum) in its unit, set by hand; they win over the algorithm.
+    """
+
+    dtype: str = "w8a8"
+    algorithm: str = "normal"
+    granularity: str = "channel"
+    bias_correction: bool = True
+    layers: Mapping[str, str] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)

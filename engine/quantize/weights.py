@@ -1,0 +1,62 @@
+"""The constants of weighted layers as integers: rounded to nearest, ready for an algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.graph.ir import Graph, QuantParams
+from engine.quantize.forms import data_inputs
+from engine.quantize.plan import Plan
+from engine.quantize.scheme import weight_params
+
+__all__ = ["LayerWeights", "quantize_weights"]
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """The constants of one weighted node, quantized.
+
+    Attributes:
+        params: of the weight.
+        integers: the weight's integers, of its shape and ``params.dtype``.
+        bias: real values, float32, one per output channel; None without a bias. It becomes int32
+            at scale ``input scale * weight scale`` when the QDQ graph is written. A node of Conv,
+            ConvTranspose or Gemm without a bias in the float graph may get one.
+    """
+
+    params: QuantParams
+    integers: np.ndarray
+    bias: np.ndarray | None
+
+
+def quantize_weights(
+    graph: Graph, plan: Plan, activations: Mapping[str, QuantParams], granularity: str
+) -> dict[str, LayerWeights]:
+    """Weights of all weighted nodes of the plan, rounded to the nearest integer.
+
+    Args:
+        graph: the float graph.
+        plan: of this graph.
+        activations: parameters of the plan's tensors.
+        granularity: ``channel`` or ``layer`` (one scale a tensor).
+
+    Returns:
+        node name -> its quantized constants, in the order of the graph.
+    """
+    found: dict[str, LayerWeights] = {}
+    for node in graph.nodes:
+        wanted = plan.weights.get(node.name or "")
+        if wanted is None:
+            continue
+        data = next(v for v in data_inputs(node) if v.name != wanted.weight)
+        weight = graph.constant(wanted.weight)
+        if weight is None:
+            raise ValueError(f"{wanted.weight} is no constant")
+        bias = None if wanted.bias is None else graph.constant(wanted.bias)
+        axis = wanted.axis if granularity == "channel" else None
+        params = weight_params(weight, axis, bias, activations[data.name or ""].scale[0])
+        found[wanted.node] = LayerWeights(params, params.quantize(weight), bias)
+    return found
