@@ -1,6 +1,8 @@
-"""From observations to the parameters of every activation tensor."""
+"""From observations to the range and the parameters of every activation tensor."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -8,8 +10,32 @@ from engine.graph.ir import Graph, QuantParams
 from engine.quantize.calibrate import Observation, Observations
 from engine.quantize.plan import Clamp, Plan, root_of
 from engine.quantize.scheme import activation_params
+from engine.quantize.settings import QuantizeSettings
 
-__all__ = ["absorbs", "activation_table"]
+__all__ = ["absorbs", "activation_table", "choose_ranges"]
+
+
+def choose_ranges(
+    graph: Graph, plan: Plan, observations: Observations, settings: QuantizeSettings
+) -> dict[str, tuple[float, float]]:
+    """The range of every tensor that has one of its own, by the algorithm of the settings.
+
+    Args:
+        graph: the float graph.
+        plan: of this graph.
+        observations: of the same graph.
+        settings: the algorithm; ranges set by hand win over it.
+
+    Returns:
+        root tensor (see :attr:`~engine.quantize.plan.Plan.sources`) -> (minimum, maximum) in its
+        unit, in the order of the graph.
+
+    Raises:
+        QuantizationError: the observations belong to another graph.
+    """
+    roots = [name for name in plan.tensors if name not in plan.sources]
+    ranges = {name: (observations[name].minimum, observations[name].maximum) for name in roots}
+    return ranges | {name: settings.ranges[name] for name in roots if name in settings.ranges}
 
 
 def absorbs(params: QuantParams, clamp: Clamp) -> bool:
@@ -25,11 +51,22 @@ def absorbs(params: QuantParams, clamp: Clamp) -> bool:
     return bool(int(steps[0]) == params.limits[0] and int(steps[1]) == params.limits[1])
 
 
-def activation_table(graph: Graph, plan: Plan, seen: Observations) -> dict[str, QuantParams]:
+def activation_table(
+    graph: Graph,
+    plan: Plan,
+    seen: Observations,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+) -> dict[str, QuantParams]:
     """Parameters of all tensors and constants of the plan, in the order of the graph.
 
     Chains of operators that move values share the scale of their source; the inputs of a Concat
     that nothing else reads take the scale of its output (see :class:`~engine.quantize.plan.Plan`).
+
+    Args:
+        graph: the float graph.
+        plan: of this graph.
+        seen: of the same graph.
+        ranges: of :func:`choose_ranges`; what was seen where it is None.
 
     Raises:
         QuantizationError: the observations belong to another graph.
@@ -37,7 +74,8 @@ def activation_table(graph: Graph, plan: Plan, seen: Observations) -> dict[str, 
     roots: dict[str, QuantParams] = {}
     for name in plan.tensors:
         if name not in plan.sources:
-            roots[name] = _from(seen[name])
+            own = seen[name] if ranges is None else Observation(*ranges[name])
+            roots[name] = _from(own)
     # later Concats first: the scale of an inner one may come from an outer one
     for concat in reversed(plan.concats):
         shared = roots[root_of(concat.output, plan.sources)]
