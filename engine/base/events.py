@@ -13,6 +13,7 @@ __all__ = [
     "Finished",
     "LogLine",
     "NullReporter",
+    "Partial",
     "Progress",
     "Reporter",
     "StageFinished",
@@ -52,6 +53,17 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Partial:
+    """A piece of a result that is worth showing before the job is done, as plain data.
+
+    ``kind`` says what it is, as ``hybrid.curve``: a point of the curve of a search.
+    """
+
+    kind: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class LogLine:
     """One line for the log pane."""
 
@@ -77,11 +89,11 @@ class Finished:
     error: dict[str, str | int] | None = None
 
 
-Event = StageStarted | StageFinished | Progress | LogLine | ArtifactWritten | Finished
+Event = StageStarted | StageFinished | Progress | Partial | LogLine | ArtifactWritten | Finished
 
 _TYPES: dict[str, type[Any]] = {
     cls.__name__: cls
-    for cls in (StageStarted, StageFinished, Progress, LogLine, ArtifactWritten, Finished)
+    for cls in (StageStarted, StageFinished, Progress, Partial, LogLine, ArtifactWritten, Finished)
 }
 
 
@@ -110,7 +122,10 @@ class Reporter(Protocol):
         """Take one event."""
 
     def check_cancelled(self) -> None:
-        """Raise ``JobCancelledError`` when the user cancelled."""
+        """Raise ``JobCancelledError`` when the user cancelled; wait while the user pauses."""
+
+    def finish_asked(self) -> bool:
+        """Whether the user wants the best found so far: a search ends and returns it."""
 
 
 class NullReporter:
@@ -122,15 +137,23 @@ class NullReporter:
     def check_cancelled(self) -> None:
         """Never cancelled."""
 
+    def finish_asked(self) -> bool:
+        """Never asked."""
+        return False
+
 
 class CallbackReporter:
-    """Hands events to a function; ``cancelled`` is asked at every check."""
+    """Hands events to a function; ``cancelled`` and ``finish`` are asked at every check."""
 
     def __init__(
-        self, on_event: Callable[[Event], None], cancelled: Callable[[], bool] | None = None
+        self,
+        on_event: Callable[[Event], None],
+        cancelled: Callable[[], bool] | None = None,
+        finish: Callable[[], bool] | None = None,
     ) -> None:
         self._on_event = on_event
         self._cancelled = cancelled
+        self._finish = finish
 
     def emit(self, event: Event) -> None:
         """Hand the event over."""
@@ -142,3 +165,7 @@ class CallbackReporter:
             from engine.base.errors import JobCancelledError
 
             raise JobCancelledError("The job was cancelled.", remedy="Start it again when ready.")
+
+    def finish_asked(self) -> bool:
+        """What ``finish`` says."""
+        return self._finish is not None and self._finish()

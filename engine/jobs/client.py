@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from engine.base.errors import JobCancelledError, WorkerError, error_from_dict
 from engine.base.events import Event, Finished
+from engine.base.files import output_errors
 from engine.base.process import ProcessId, death_of, start_child
 from engine.jobs.history import EventTail, lost_error
 from engine.jobs.protocol import LINE_LIMIT, Message, decode, encode
@@ -98,6 +99,32 @@ class Job:
             self._process.send(signal.SIGTERM)
         if self._ladder is None:
             self._ladder = asyncio.create_task(self._climb())
+
+    def pause(self) -> None:
+        """Let the job wait where it next looks, until :meth:`resume`.
+
+        Raises:
+            OutputError: the disk is full or read-only.
+        """
+        self._ask("pause")
+
+    def resume(self) -> None:
+        """Let a job that was paused go on."""
+        with contextlib.suppress(OSError):
+            (self.folder / "pause").unlink(missing_ok=True)
+
+    def finish(self) -> None:
+        """Ask a search to end and to return the best that it found so far.
+
+        Raises:
+            OutputError: the disk is full or read-only.
+        """
+        self._ask("finish")
+
+    def _ask(self, what: str) -> None:
+        path = self.folder / what
+        with output_errors(path):
+            path.touch()
 
     async def _climb(self) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):

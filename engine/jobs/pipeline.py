@@ -37,6 +37,7 @@ from engine.recipe import Recipe, portable, stage_key
 
 if TYPE_CHECKING:
     from engine.dataset import Dataset, SampleStream
+    from engine.graph.ir import Graph
     from engine.graph.ir.custom import CustomOperators
 
 __all__ = ["BUILD_STAGES", "FLOAT_STAGES", "BuildResult", "Pipeline", "build"]
@@ -235,7 +236,24 @@ class Pipeline(LoadStage):
             # temporary file the build is as good as ever
             coverage = ()
             found.append(_uncovered(error))
-        return QuantizedGraph(key, GraphData(done.graph), done.table, coverage, tuple(found))
+        own = done.reference is not self.optimised.graph.graph
+        return QuantizedGraph(
+            key,
+            GraphData(done.graph),
+            done.table,
+            coverage,
+            tuple(found),
+            GraphData(done.reference) if own else None,
+        )
+
+    @property
+    def reference(self) -> Graph:
+        """The float graph whose layers those of the quantized one are compared with.
+
+        Its outputs are the optimised graph's; inner tensors may be scaled by an equalization.
+        """
+        reference = self.quantized.reference or self.optimised.graph
+        return reference.graph
 
     # -- evaluate ------------------------------------------------------------------------------
 
@@ -251,7 +269,7 @@ class Pipeline(LoadStage):
         from engine.jobs.evaluate import evaluate
 
         outputs, layers = evaluate(
-            self.optimised.graph.graph,
+            self.reference,
             self.quantized.graph.graph,
             self.feeds(),
             self.reporter,

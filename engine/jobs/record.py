@@ -6,6 +6,8 @@ One folder per job below ``STATE/jobs``:
     ``events.jsonl`` one event a line, ``{"t": seconds since the epoch, "event": {...}}``
     ``log.txt``      what native code and libraries wrote to stdout and stderr, and tracebacks
     ``cancel``       exists once somebody asked to cancel
+    ``pause``        exists while the job is to wait
+    ``finish``       exists once somebody asked for the best found so far
     ``result.json``  the whole result
     ``end.json``     state, finished, error, summary: written last
 A job without ``end.json`` whose lock is free was lost with its worker.
@@ -35,6 +37,7 @@ State = Literal["running", "done", "failed", "cancelled", "lost"]
 
 _KEEP = 200
 _PROGRESS_SECONDS = 0.05
+_LOOK_SECONDS = 0.02
 _LONG = 200
 
 
@@ -145,11 +148,15 @@ class JobRecorder:
 
     def check_cancelled(self) -> None:
         """Raise ``JobCancelledError`` once the file ``cancel`` exists; looks every 20 ms at
-        most.
+        most. While the file ``pause`` exists it waits.
         """
         now = time.monotonic()
-        if not self._cancelled and now - self._asked > 0.02:
+        if not self._cancelled and now - self._asked > _LOOK_SECONDS:
             self._asked = now
+            while (self.folder / "pause").exists() and not (
+                self.cancel_asked or self.finish_asked()
+            ):
+                time.sleep(_LOOK_SECONDS)
             self._cancelled = self.cancel_asked
         if self._cancelled:
             from engine.base.errors import JobCancelledError
@@ -160,6 +167,10 @@ class JobRecorder:
     def cancel_asked(self) -> bool:
         """Whether somebody asked to cancel."""
         return (self.folder / "cancel").exists()
+
+    def finish_asked(self) -> bool:
+        """Whether the file ``finish`` exists."""
+        return (self.folder / "finish").exists()
 
     def end(
         self,

@@ -183,13 +183,18 @@ class Calibration:
 
 @dataclass(frozen=True)
 class QuantizedGraph:
-    """The QDQ graph, its table, and which of its layers run in integers."""
+    """The QDQ graph, its table, and which of its layers run in integers.
+
+    ``reference`` is the float graph whose layers the QDQ graph's are compared with; None where that
+    is the optimised graph itself.
+    """
 
     key: str
     graph: GraphData
     table: QuantTable
     coverage: tuple[LayerCoverage, ...]
     findings: tuple[Finding, ...]
+    reference: GraphData | None = None
 
     def to_files(self) -> Files:
         """For the cache."""
@@ -197,11 +202,14 @@ class QuantizedGraph:
             "coverage": [asdict(layer) for layer in self.coverage],
             "findings": [f.to_dict() for f in self.findings],
         }
-        return {
+        files = {
             "graph.onnx": self.graph.data,
             "table.json": _dump(self.table.to_json()),
             "facts.json": _dump(facts),
         }
+        if self.reference is not None:
+            files["reference.onnx"] = self.reference.data
+        return files
 
     @classmethod
     def from_files(
@@ -217,6 +225,9 @@ class QuantizedGraph:
             QuantTable.from_json(json.loads(files["table.json"])),
             tuple(LayerCoverage(**layer) for layer in facts["coverage"]),
             _findings(facts["findings"]),
+            GraphData(data=files["reference.onnx"], operators=operators)
+            if "reference.onnx" in files
+            else None,
         )
 
 

@@ -19,7 +19,7 @@ from engine.base.errors import (
     UsageError,
     WorkerError,
 )
-from engine.base.events import Finished, LogLine, Progress, StageStarted
+from engine.base.events import Finished, LogLine, Partial, Progress, StageStarted
 from engine.base.process import ProcessId, child_environment
 from engine.jobs import history
 from engine.jobs.client import Worker, run_job
@@ -113,6 +113,26 @@ async def test_cancel_is_cooperative_first(toy: Worker) -> None:
     assert toy.pid == pid  # the worker stays warm
     assert history.job_record(job.id).state == "cancelled"
     assert [e async for e in job.events()][-1].state == "cancelled"  # type: ignore[union-attr]
+
+
+async def test_a_search_pauses_goes_on_and_gives_its_best_when_told(toy: Worker) -> None:
+    job = await toy.submit("search", {})
+    record = job.folder / "events.jsonl"
+    job.pause()
+    await asyncio.sleep(0.3)
+    paused = record.stat().st_size
+    await asyncio.sleep(0.2)
+    assert record.stat().st_size == paused
+    job.resume()
+    found = []
+    async for event in job.events():
+        if isinstance(event, Partial):
+            found.append(event.data["best"])
+            if len(found) == 5:
+                job.pause()
+                job.finish()  # a paused search hears it too
+    assert found == list(range(1, len(found) + 1))
+    assert (await job.result())["best"] >= 5
 
 
 async def test_cancel_of_a_waiting_job(toy: Worker) -> None:

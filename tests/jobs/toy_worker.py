@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import DatasetError
-from engine.base.events import LogLine, Progress, Reporter, StageFinished, StageStarted
+from engine.base.events import LogLine, Partial, Progress, Reporter, StageFinished, StageStarted
 from engine.jobs.worker import serve
 
 HOME = "tests.jobs.toy_worker:"
@@ -60,6 +60,17 @@ def count(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
     return {"counted": total, "many": list(range(1000)), "pid": os.getpid()}
 
 
+def search(_params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
+    """Finds better and better until it is told that this is enough."""
+    best = 0
+    while not reporter.finish_asked():
+        reporter.check_cancelled()
+        best += 1
+        reporter.emit(Partial("toy.best", {"best": best}))
+        time.sleep(0.01)
+    return {"best": best}
+
+
 def stubborn(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
     """Never asks whether it was cancelled."""
     reporter.emit(StageStarted("stubborn", "Being stubborn", 0, 1))
@@ -81,6 +92,6 @@ def broken(_params: dict[str, Any], _reporter: Reporter) -> dict[str, Any]:
 if __name__ == "__main__":
     serve(
         {n: HOME + n for n in ("echo", "where", "fail", "crash", "die", "numbers")},
-        {n: HOME + n for n in ("count", "stubborn", "native", "broken")},
+        {n: HOME + n for n in ("count", "search", "stubborn", "native", "broken")},
     )
     os._exit(0)

@@ -115,6 +115,10 @@ class _Killer:
         for child in foreign._children.values():
             child.process.kill()
 
+    def finish_asked(self) -> bool:
+        """Never."""
+        return False
+
 
 @pytest.mark.long
 def test_a_crash_costs_one_call(quick_models: Path) -> None:
