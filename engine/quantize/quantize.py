@@ -12,11 +12,11 @@ from engine.base.events import LogLine, NullReporter, Reporter
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable
 from engine.graph.ir import Graph, QuantTable
+from engine.quantize.activations import activation_table
 from engine.quantize.calibrate import Observations
 from engine.quantize.forms import array_of
 from engine.quantize.plan import is_quantized_source, plan
 from engine.quantize.qdq import insert_qdq, table_of
-from engine.quantize.ranges import activation_table
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.weights import quantize_weights
 

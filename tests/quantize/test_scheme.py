@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.graph.ir import QuantParams
+from engine.quantize.activations import absorbs
 from engine.quantize.plan import Clamp
-from engine.quantize.ranges import absorbs
 from engine.quantize.scheme import activation_params, bias_params, quantize_bias, weight_params
 
 finite = st.floats(-1e6, 1e6, width=32)
