@@ -1,0 +1,33 @@
+"""What an algorithm of its own hands over: everything that the QDQ form is written from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.base.findings import Finding
+from engine.graph.ir import Graph, QuantParams
+from engine.quantize.plan import Plan
+from engine.quantize.weights import LayerWeights
+
+__all__ = ["Prepared"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A float graph, ready to be written with Q/DQ nodes.
+
+    Attributes:
+        graph: the float graph. Its outputs compute what those of the given graph do; inner tensors
+            may be scaled.
+        plan: of this graph.
+        activations: parameters of all tensors and constants of the plan.
+        weights: node name -> its quantized constants, of every weighted node of the plan.
+        findings: what the user should know.
+    """
+
+    graph: Graph
+    plan: Plan
+    activations: Mapping[str, QuantParams]
+    weights: Mapping[str, LayerWeights]
+    findings: tuple[Finding, ...] = ()
