@@ -13,18 +13,24 @@ from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable
 from engine.graph.ir import Graph, QuantTable
 from engine.quantize.activations import activation_table
+from engine.quantize.bias import correct_biases
 from engine.quantize.calibrate import Observations
 from engine.quantize.forms import array_of
-from engine.quantize.plan import is_quantized_source, plan
+from engine.quantize.plan import Plan, is_quantized_source, plan
+from engine.quantize.prepared import Prepared
 from engine.quantize.qdq import insert_qdq, table_of
+from engine.quantize.ranges import choose_ranges
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.weights import quantize_weights
 
 __all__ = ["ALGORITHMS", "DTYPES", "GRANULARITIES", "Quantized", "quantize"]
 
 DTYPES = ("w8a8",)
-ALGORITHMS = ("normal",)
+ALGORITHMS = ("normal", "kl_divergence", "mmse", "accurate", "vendor")
 GRANULARITIES = ("channel", "layer")
+
+Feeds = Callable[[], Iterable[Mapping[str, np.ndarray]]]
+Prepare = Callable[[Graph, Plan, Observations, QuantizeSettings, Feeds | None, Reporter], Prepared]
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ def quantize(
     observations: Observations,
     settings: QuantizeSettings | None = None,
     *,
-    feeds: Callable[[], Iterable[Mapping[str, np.ndarray]]] | None = None,
+    feeds: Feeds | None = None,
     reporter: Reporter | None = None,
 ) -> Quantized:
     """Quantize a float graph.
@@ -82,19 +88,67 @@ def quantize(
     if is_quantized_source(graph):
         return Quantized(graph, QuantTable(table_of(graph)), graph, (_kept(graph),))
     decided = plan(graph)
-    activations = activation_table(graph, decided, observations)
-    if not activations:
+    if not decided.tensors:
         raise QuantizationError(
             "The graph has nothing that can be quantized.",
             cause=_nothing_because(graph),
             remedy="Build it without quantization (--no-quantize).",
         )
+    prepare = _PREPARE.get(settings.algorithm, _by_ranges)
+    ready = prepare(graph, decided, observations, settings, feeds, reporter)
     reporter.check_cancelled()
-    weights = quantize_weights(graph, decided, activations, settings.granularity)
-    quantized, table = insert_qdq(graph, decided, activations, weights)
+    quantized, table = insert_qdq(ready.graph, ready.plan, ready.activations, ready.weights)
     how = f"{settings.dtype}, {settings.algorithm}, {settings.granularity}"
     reporter.emit(LogLine(f"{len(table)} tensors quantized to {how}"))
-    return Quantized(quantized, QuantTable(table), graph)
+    return Quantized(quantized, QuantTable(table), ready.graph, ready.findings)
+
+
+def _by_ranges(
+    graph: Graph,
+    decided: Plan,
+    observations: Observations,
+    settings: QuantizeSettings,
+    feeds: Feeds | None,
+    reporter: Reporter,
+) -> Prepared:
+    """Algorithms that choose ranges from what was observed: weights rounded to nearest."""
+    ranges = choose_ranges(graph, decided, observations, settings)
+    activations = activation_table(graph, decided, observations, ranges)
+    reporter.check_cancelled()
+    weights = quantize_weights(graph, decided, activations, settings.granularity)
+    if settings.bias_correction:
+        weights = correct_biases(graph, decided, activations, weights, observations)
+    return Prepared(graph, decided, activations, weights)
+
+
+def _accurate(
+    graph: Graph,
+    decided: Plan,
+    observations: Observations,
+    settings: QuantizeSettings,
+    feeds: Feeds | None,
+    reporter: Reporter,
+) -> Prepared:
+    from engine.quantize.accurate import prepare
+
+    return prepare(graph, decided, observations, settings, feeds, reporter)
+
+
+def _vendor(
+    graph: Graph,
+    decided: Plan,
+    observations: Observations,
+    settings: QuantizeSettings,
+    feeds: Feeds | None,
+    reporter: Reporter,
+) -> Prepared:
+    from engine.quantize.vendor_mode import prepare
+
+    return prepare(graph, decided, observations, settings, feeds, reporter)
+
+
+# algorithms that are more than a choice of ranges; imported when they are asked for
+_PREPARE: Mapping[str, Prepare] = {"accurate": _accurate, "vendor": _vendor}
 
 
 def _nothing_because(graph: Graph) -> str:
