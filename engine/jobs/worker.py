@@ -70,6 +70,7 @@ TASKS: dict[str, str] = {
     "simulate": "engine.jobs.tasks:simulate",
     "export": "engine.jobs.tasks:export",
     "score": "engine.jobs.scoring:score",
+    "sweep": "engine.jobs.sweep:sweep",
 }
 
 _LOG_LIMIT = 1 << 20

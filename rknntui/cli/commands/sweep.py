@@ -1,0 +1,141 @@
+"""``rknntui sweep``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine import OPTIONS, Event, Partial, UsageError, did_you_mean, printable
+from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.narration import Narrator
+from rknntui.cli.output import emit, table
+from rknntui.cli.session import WorkerSession, resolve, with_worker
+
+
+@click.command(
+    "sweep",
+    epilog="TARGET is a model file or a recipe; flags win over the recipe. "
+    "Example: rknntui sweep recipe.yaml --axis quantized_algorithm=normal,mmse,accurate "
+    "--axis quantized_method=channel,layer",
+)
+@target
+@click.option(
+    "--axis",
+    "axes",
+    multiple=True,
+    required=True,
+    metavar="OPTION=VALUE,VALUE",
+    help="An option and the values that it takes; once per axis.",
+)
+@click.option(
+    "--evaluation",
+    type=click.Path(path_type=Path),
+    help="Compare on this dataset and not on the calibration samples.",
+)
+@click.option("--workers", type=click.IntRange(1, 256), help="Processes here. Default: the CPUs.")
+@click.option("--cluster", help="Address of a Dask scheduler, as tls://HOST:8786.")
+@click.option("--tls-ca", type=click.Path(path_type=Path), help="PEM file of its authority.")
+@click.option("--tls-cert", type=click.Path(path_type=Path), help="PEM file of your certificate.")
+@click.option("--tls-key", type=click.Path(path_type=Path), help="PEM file of your key.")
+@recipe_flags
+@json_flag
+@quiet_flag
+def command(
+    target: Path,
+    axes: tuple[str, ...],
+    evaluation: Path | None,
+    workers: int | None,
+    cluster: str | None,
+    tls_ca: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    as_json: bool,
+    quiet: bool,
+    **flags: Any,
+) -> None:
+    """Build every combination of some options' values, and compare the results (simulated).
+
+    The builds run side by side on a Dask cluster: on this machine, or on another one by address.
+    """
+    chosen = dict(_axis(text) for text in axes)
+    files = {"authority": tls_ca, "certificate": tls_cert, "key": tls_key}
+    where = {"address": cluster} | {
+        name: str(path.absolute()) for name, path in files.items() if path is not None
+    }
+    narrator = Narrator(quiet=quiet)
+
+    async def action(session: WorkerSession) -> dict[str, Any]:
+        recipe = await resolve(session, target, values_of(flags))
+        return await session.run(
+            "sweep",
+            recipe=recipe,
+            axes=chosen,
+            evaluation=None if evaluation is None else str(evaluation.absolute()),
+            workers=workers,
+            cluster=None if cluster is None else where,
+        )
+
+    def tell(event: Event) -> None:
+        narrator(event)
+        if isinstance(event, Partial) and event.kind == "sweep.row":
+            narrator.say("  ".join(_cells(event.data)))
+
+    result = with_worker(action, tell)
+    emit(result, _lines(result), as_json=as_json)
+
+
+def _axis(text: str) -> tuple[str, list[Any]]:
+    name, equals, values = text.partition("=")
+    known = {option.name: option for option in OPTIONS}
+    option = known.get(name.strip().replace("-", "_"))
+    if option is None or not equals:
+        raise UsageError(
+            f"--axis {printable(text, 80)} names no option and its values.",
+            remedy=did_you_mean(name, known) or "Write it as OPTION=VALUE,VALUE.",
+        )
+    return option.name, [option.parse(value) for value in values.split(",")]
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    values = [printable(f"{name}={value}", 60) for name, value in row["values"].items()]
+    if row["state"] != "done":
+        return [*values, printable(row["error"]["what"], 200)]
+    return [*values, *(_decibels(output) for output in row["outputs"])]
+
+
+def _decibels(output: dict[str, Any]) -> str:
+    return "equal" if output["sqnr_db"] is None else f"{output['sqnr_db']:.2f} dB"
+
+
+def _lines(result: dict[str, Any]) -> list[str]:
+    names: list[dict[str, Any]] = next(
+        (row["outputs"] for row in result["rows"] if row["state"] == "done"), []
+    )
+    columns = (
+        *result["axes"],
+        *(f"SQNR {printable(o['name'], 30)}" for o in names),
+        "MiB",
+        "seconds",
+    )
+    rows = []
+    for row in sorted(result["rows"], key=_badness):
+        values = [printable(str(value), 30) for value in row["values"].values()]
+        if row["state"] == "done":
+            values += [_decibels(output) for output in row["outputs"]]
+            values += [f"{row['bytes'] / 2**20:.2f}", f"{row['seconds']:.2f}"]
+        else:
+            values += [printable(row["error"]["what"], 60), *[""] * (len(names) + 1)]
+        rows.append(tuple(values[: len(columns)]))
+    found = f"simulated, compared on the {result['compared_on']}"
+    left = f"; {result['left_out']} combinations left out" if result["left_out"] else ""
+    return [*table(columns, rows), f"{found}{left}"]
+
+
+def _badness(row: dict[str, Any]) -> float:
+    """Rows in the order of their worst output, the best first; failed ones last."""
+    if row["state"] != "done":
+        return float("inf")
+    found = [o["sqnr_db"] for o in row["outputs"] if o["sqnr_db"] is not None]
+    return -min(found, default=float("inf"))
