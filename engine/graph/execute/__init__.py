@@ -3,7 +3,7 @@
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
 from engine.graph.execute.metrics import cosine, dot, euclidean, sqnr
 from engine.graph.execute.runtime import ort
-from engine.graph.execute.session import Session
+from engine.graph.execute.session import Session, open_model, simulation_errors
 
 __all__ = [
     "Session",
@@ -12,6 +12,8 @@ __all__ = [
     "euclidean",
     "is_quantized",
     "lower_for_runtime",
+    "open_model",
     "ort",
+    "simulation_errors",
     "sqnr",
 ]

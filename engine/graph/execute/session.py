@@ -25,7 +25,7 @@ from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_shapes
 from engine.graph.ir.spec import TensorSpec
 
-__all__ = ["LEVELS", "Session"]
+__all__ = ["LEVELS", "Session", "open_model", "simulation_errors"]
 
 LEVELS: Mapping[str, Any] = {
     "disabled": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -177,23 +177,40 @@ class Session:
         return _Plan(self._load(graph.to_bytes(), optimised_model), fetches)
 
     def _load(self, data: bytes, optimised_model: Path | None) -> Runs:
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = self._threads
-        options.inter_op_num_threads = 1
-        options.graph_optimization_level = LEVELS[self._level]
-        options.log_severity_level = 4
-        # Exact sums where U8S8 kernels would saturate in 16 bits (AVX2, AVX512 without VNNI)
-        options.add_session_config_entry("session.x64quantprecision", "1")
-        if optimised_model is not None:
-            options.optimized_model_filepath = str(optimised_model)
-        with simulation_errors():
-            session: Runs = ort.InferenceSession(
-                data,
-                options,
-                providers=["CPUExecutionProvider"],
-                disabled_optimizers=WRONG_FUSIONS,
-            )
-        return session
+        return open_model(
+            data, threads=self._threads, level=self._level, optimised_model=optimised_model
+        )
+
+
+def open_model(
+    data: bytes,
+    *,
+    threads: int = 1,
+    level: str = "all",
+    optimised_model: Path | None = None,
+) -> Runs:
+    """A serialised model as it is, in ONNX Runtime, with the settings of every session here.
+
+    Raises:
+        SimulationError: ONNX Runtime does not take it; names the node.
+    """
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.graph_optimization_level = LEVELS[level]
+    options.log_severity_level = 4
+    # Exact sums where U8S8 kernels would saturate in 16 bits (AVX2, AVX512 without VNNI)
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    if optimised_model is not None:
+        options.optimized_model_filepath = str(optimised_model)
+    with simulation_errors():
+        session: Runs = ort.InferenceSession(
+            data,
+            options,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=WRONG_FUSIONS,
+        )
+    return session
 
 
 def _typed(graph: Graph) -> Graph:
