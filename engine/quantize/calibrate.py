@@ -1,91 +1,48 @@
-"""Calibration: what range every activation tensor takes over the calibration samples.
+"""Calibration: one pass over the samples that tells all that the algorithms want to know.
 
 The float graph runs sample by sample. Tensors are handed out and reduced in numpy; large ones are
-reduced inside the graph, so that a sample costs no more memory than the float pass and a fixed
-allowance.
+reduced inside the graph. What is kept does not grow with the number of samples: the range and a
+histogram of every tensor (:mod:`engine.quantize.histograms`), the mean input of every weighted
+layer (:mod:`engine.quantize.observe_inputs`). A calibration that was stopped goes on from what it
+had seen, with the same result to the last bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sized
-from dataclasses import dataclass
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Mapping, Sized
+from itertools import islice
 
 import numpy as np
-import onnx_ir as ir
 
 from engine.base.errors import QuantizationError
 from engine.base.events import NullReporter, Progress, Reporter
-from engine.base.text import did_you_mean, printable
-from engine.graph.execute import Session
-from engine.graph.ir import Graph, UniqueNames
+from engine.graph.ir import Graph
+from engine.quantize.histograms import HistogramBuilder
+from engine.quantize.observe import Observation, Observations
+from engine.quantize.observe_graph import Seen, Watch
+from engine.quantize.observe_inputs import BLOCK, InputSum, Sums, input_sums
 from engine.quantize.plan import Plan, is_quantized_source, layout_outputs, plan
 
-__all__ = ["Observation", "Observations", "calibrate"]
-
-# The sum is there for NaN alone: ONNX Runtime's ReduceMin and ReduceMax pass over it (1999 times
-# of 2000 tries), numpy's do not.
-_REDUCTIONS = ("ReduceMin", "ReduceMax", "ReduceSum")
-
-# Tensors of one sample that are handed out at the same time. Reductions inside the graph cost no
-# memory, but ONNX Runtime's set-up takes quadratic time in their number (14 s for 6000).
-_HANDED_OUT_BYTES = 48 << 20
+__all__ = ["Observation", "Observations", "calibrate", "samples_wanted"]
 
 
-@dataclass(frozen=True)
-class Observation:
-    """The smallest and the largest value of one tensor over all samples, in its own unit."""
+def samples_wanted(batch_size: int, epochs: int) -> int | None:
+    """How many samples generation 1's options ask for; None for all of them.
 
-    minimum: float
-    maximum: float
+    ``epochs`` batches of ``batch_size`` samples; -1 epochs are as many as the dataset has. Samples
+    are read one by one whatever the batch: ranges and means do not depend on it.
 
-
-@dataclass(frozen=True)
-class Observations:
-    """What calibration saw; frozen, and the same for the same graph and samples.
-
-    Attributes:
-        samples: number of samples.
-        tensors: tensor name -> observation, in the order of the graph.
+    Raises:
+        QuantizationError: a batch of no samples, or 0 epochs.
     """
-
-    samples: int
-    tensors: Mapping[str, Observation]
-
-    def __getitem__(self, tensor: str) -> Observation:
-        found = self.tensors.get(tensor)
-        if found is None:
-            raise QuantizationError(
-                f"Tensor {printable(tensor)!r} was not watched during calibration.",
-                cause="The observations belong to another graph.",
-                remedy=did_you_mean(tensor, self.tensors) or "Calibrate again.",
-            )
-        return found
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data: ``{"samples": n, "tensors": {name: [minimum, maximum]}}``."""
-        tensors = {name: [seen.minimum, seen.maximum] for name, seen in self.tensors.items()}
-        return {"samples": self.samples, "tensors": tensors}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Observations:
-        """Rebuild :meth:`to_json`.
-
-        Raises:
-            QuantizationError: the data is malformed.
-        """
-        try:
-            tensors = {
-                str(name): Observation(float(low), float(high))
-                for name, (low, high) in data["tensors"].items()
-            }
-            return cls(int(data["samples"]), tensors)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise QuantizationError(
-                f"The observations are malformed: {printable(repr(error), 200)}.",
-                cause="They were damaged or written by something else.",
-                remedy="Calibrate again.",
-            ) from error
+    if batch_size < 1 or epochs == 0 or epochs < -1:
+        raise QuantizationError(
+            f"batch_size {batch_size} and epochs {epochs} leave nothing to calibrate with.",
+            cause="batch_size counts samples, epochs counts batches; -1 epochs mean all samples.",
+            remedy="Leave both as they are (100 and -1), or give positive numbers.",
+        )
+    return None if epochs == -1 else batch_size * epochs
 
 
 def calibrate(
@@ -94,8 +51,12 @@ def calibrate(
     *,
     threads: int = 1,
     reporter: Reporter | None = None,
+    limit: int | None = None,
+    resume: Observations | None = None,
+    checkpoint: Callable[[Observations], None] | None = None,
+    checkpoint_seconds: float = 10.0,
 ) -> Observations:
-    """Run the float graph over the samples and note the range of every tensor to quantize.
+    """Run the float graph over the samples and note what quantization needs to know.
 
     Args:
         graph: the float graph; a graph that has Q/DQ nodes keeps them and needs no observations.
@@ -103,128 +64,124 @@ def calibrate(
         threads: of ONNX Runtime. The number changes the order of additions, thus the last bit of a
             range: builds use one, so that they are the same everywhere.
         reporter: gets a ``Progress`` a sample, and may cancel.
+        limit: read at most so many samples (:func:`samples_wanted`).
+        resume: what an earlier run over the same graph and samples gave to ``checkpoint``; the
+            samples that it counted are passed over.
+        checkpoint: gets the observations so far, every eight samples or less often.
+        checkpoint_seconds: at least so far apart.
 
     Raises:
-        QuantizationError: there are no samples, or a tensor takes a value that is not finite (names
-            the tensor and the sample).
+        QuantizationError: there are no samples, a tensor takes a value that is not finite (names
+            the tensor and the sample), or ``resume`` belongs to another graph.
         SimulationError: the graph does not run, or a sample does not fit its inputs.
     """
     reporter = reporter or NullReporter()
     chosen = Plan() if is_quantized_source(graph) else plan(graph)
-    copies = layout_outputs(graph)
-    watched = [name for name in chosen.tensors if name not in copies]
+    tally = _Tally(graph, chosen, threads)
+    if resume is not None:
+        tally.resume(resume)
     total = len(feeds) if isinstance(feeds, Sized) else 0
-    watch = _Watch(graph, watched, threads)
-    low = np.full(len(watched), np.inf, dtype=np.float32)
-    high = np.full(len(watched), -np.inf, dtype=np.float32)
-    count = 0
-    for feed in feeds:
+    if limit is not None:
+        total = min(total, limit)
+    written = time.monotonic()
+    for feed in islice(feeds, tally.samples, limit):
         reporter.check_cancelled()
-        smallest, largest = watch.ranges(feed, count)
-        np.minimum(low, smallest, out=low)
-        np.maximum(high, largest, out=high)
-        count += 1
-        reporter.emit(Progress("calibrate", count, total))
-    if count == 0:
+        tally.add(feed)
+        reporter.emit(Progress("calibrate", tally.samples, total))
+        due = time.monotonic() - written >= checkpoint_seconds
+        if checkpoint is not None and due and tally.samples % BLOCK == 0:
+            checkpoint(tally.observations())
+            written = time.monotonic()
+    if tally.samples == 0:
         raise QuantizationError(
             "There are no calibration samples.",
             cause="The dataset is empty.",
             remedy="Give a dataset with at least one sample; 20 to 200 are usual.",
         )
-    ranges = {name: Observation(float(low[i]), float(high[i])) for i, name in enumerate(watched)}
-    for name in chosen.tensors:
-        if name not in ranges and copies[name] in ranges:
-            ranges[name] = ranges[copies[name]]
-    return Observations(count, {name: ranges[name] for name in chosen.tensors if name in ranges})
+    return tally.observations()
 
 
-class _Watch:
-    """A session that gives the ranges of tensors for one sample at a time."""
+class _Tally:
+    """What was seen so far; goes to :class:`Observations` and comes back from there unchanged."""
 
-    def __init__(self, graph: Graph, watched: list[str], threads: int) -> None:
-        self._graph = graph
-        self._watched = watched
-        self._threads = threads
-        self._inputs = {spec.name for spec in graph.inputs}
-        self._reduced: dict[str, tuple[str, ...]] = {}
-        inner = [name for name in watched if name not in self._inputs]
-        self._session = self._open(graph, inner) if inner else Session(graph, threads=threads)
+    def __init__(self, graph: Graph, plan: Plan, threads: int) -> None:
+        self._sources = _copied_from(graph, plan)
+        watched = [name for name, source in self._sources.items() if name == source]
+        self._readers: dict[InputSum, list[str]] = {}
+        for node, wanted in input_sums(graph, plan).items():
+            self._readers.setdefault(wanted, []).append(node)
+        self._watch = Watch(graph, watched, list(self._readers), threads)
+        self._tensors = {name: _Growing() for name in watched}
+        self._sums = Sums(self._watch.sums)
+        self.samples = 0
 
-    def _open(self, graph: Graph, inner: list[str]) -> Session:
-        copy = graph.copy()
-        names = UniqueNames(set(copy.values))
-        copy.model.graph.outputs.clear()
-        large = _largest(graph, inner)
-        for name in inner:
-            value = copy.value(name)
-            if name not in large:
-                copy.model.graph.outputs.append(value)
-                continue
-            wishes = [names.claim(f"{name}/{op}") for op in _REDUCTIONS]
-            for op, wish in zip(_REDUCTIONS, wishes, strict=True):
-                node = _reduction(value, op, wish)
-                copy.model.graph.append(node)
-                copy.model.graph.outputs.append(node.outputs[0])
-            self._reduced[name] = tuple(wishes)
-        # "all": the only level with blocked convolutions, 2.7 times as fast on RFB-320
-        return Session(Graph(copy.model), threads=self._threads, level="all")
+    def resume(self, seen: Observations) -> None:
+        """Take over what an earlier run saw.
 
-    def ranges(self, feed: Mapping[str, np.ndarray], sample: int) -> tuple[np.ndarray, np.ndarray]:
-        """Minimum and maximum of every tensor, in order; raises as :func:`calibrate`."""
-        found = self._session.run(feed)
-        seen = np.empty((2, len(self._watched)), dtype=np.float32)
-        for index, name in enumerate(self._watched):
-            reduced = self._reduced.get(name)
-            if reduced is not None:
-                low, high, total = (float(found[out]) for out in reduced)
-                if not np.isfinite([low, high, total]).all():
-                    # a sum may overflow where every value is finite: the tensor itself decides
-                    session = Session(self._graph, outputs=[name], threads=self._threads)
-                    low, high = _range(session.run(feed, [name])[name], name, sample, False)
-            elif name in self._inputs:
-                low, high = _range(np.asarray(feed[name]), name, sample, True)
-            else:
-                low, high = _range(found.pop(name), name, sample, False)
-            seen[:, index] = low, high
-        return seen[0], seen[1]
+        Raises:
+            QuantizationError: it belongs to another graph.
+        """
+        summed = {node for wanted in self._watch.sums for node in self._readers[wanted]}
+        if list(seen.tensors) != list(self._sources) or set(seen.inputs) != summed:
+            raise QuantizationError(
+                "The calibration cannot go on: what it had seen belongs to another graph.",
+                cause="The model or its optimization changed since.",
+                remedy="Calibrate from the start.",
+            )
+        self.samples = seen.samples
+        for name, growing in self._tensors.items():
+            growing.resume(seen[name])
+        for wanted in self._watch.sums:
+            self._sums.add(wanted, seen.inputs[self._readers[wanted][0]])
 
+    def add(self, feed: Mapping[str, np.ndarray]) -> None:
+        """Take one more sample; raises as :func:`calibrate`."""
+        for name, seen in self._watch.run(feed, self.samples):
+            if name in self._tensors:
+                self._tensors[name].add(seen)
+            for wanted, mean in seen.sums.items():
+                self._sums.add(wanted, mean)
+            if seen.array is not None:
+                self._sums.take(name, seen.array)
+        self.samples += 1
+        if self.samples % BLOCK == 0:
+            self._sums.settle()
 
-def _largest(graph: Graph, names: list[str]) -> set[str]:
-    """The largest tensors, without which the others fit the allowance (unknown sizes are large)."""
-    sizes = {name: graph.spec(name).size for name in names}
-    order = sorted(names, key=lambda name: sizes[name] or 0)
-    room, large = _HANDED_OUT_BYTES, {name for name in names if sizes[name] is None}
-    for name in order:
-        room -= 4 * (sizes[name] or 0)
-        if room < 0:
-            large.add(name)
-    return large
+    def observations(self) -> Observations:
+        """What was seen so far, frozen; later samples must not follow a part of a block."""
+        self._sums.settle()
+        found = {name: growing.observation() for name, growing in self._tensors.items()}
+        tensors = {name: found[source] for name, source in self._sources.items()}
+        means = {
+            node: mean
+            for wanted, mean in self._sums.means.items()
+            for node in self._readers[wanted]
+        }
+        return Observations(self.samples, tensors, means)
 
 
-def _reduction(value: ir.Value, op: str, name: str) -> ir.Node:
-    out = ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([]))
-    return ir.node(op, [value], {"keepdims": 0}, outputs=[out], name=name)
+def _copied_from(graph: Graph, plan: Plan) -> dict[str, str]:
+    """Tensor of the plan -> the one of them, maybe itself, that holds the same values first."""
+    copies, found = layout_outputs(graph), dict[str, str]()
+    for name in plan.tensors:
+        found[name] = found.get(copies.get(name, ""), name)
+    return found
 
 
-def _range(array: np.ndarray, tensor: str, sample: int, is_input: bool) -> tuple[float, float]:
-    """The range of one tensor.
+class _Growing:
+    """Range and histogram of one tensor while samples come in."""
 
-    Raises:
-        QuantizationError: it holds NaN or infinity.
-    """
-    if array.size == 0:
-        return 0.0, 0.0
-    low, high = float(array.min()), float(array.max())
-    if np.isfinite(low) and np.isfinite(high):
-        return low, high
-    bad = int(array.size - np.isfinite(array).sum())
-    nan = bool(np.isnan(array).any())
-    where = f"{'the input' if is_input else 'tensor'} {printable(tensor)!r}"
-    raise QuantizationError(
-        f"Calibration sample {sample + 1} gives {bad} values of {where} that are "
-        f"{'not a number (NaN)' if nan else 'infinite'}.",
-        cause="The sample holds such values itself, or its mean and std do not fit the model."
-        if is_input
-        else "The model overflows on this sample: wrong mean and std, or damaged weights.",
-        remedy=f"Look at sample {sample + 1} of the dataset; check mean and std; or leave it out.",
-    )
+    def __init__(self) -> None:
+        self._low, self._high = np.inf, -np.inf
+        self._histogram = HistogramBuilder()
+
+    def resume(self, seen: Observation) -> None:
+        self._low, self._high = seen.minimum, seen.maximum
+        self._histogram = HistogramBuilder(seen.histogram)
+
+    def add(self, seen: Seen) -> None:
+        self._low, self._high = min(self._low, seen.low), max(self._high, seen.high)
+        self._histogram.add(seen.values, positive=seen.low >= 0.0)
+
+    def observation(self) -> Observation:
+        return Observation(self._low, self._high, self._histogram.histogram())

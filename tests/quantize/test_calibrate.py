@@ -44,8 +44,12 @@ def test_observations_survive_json() -> None:
     net, graph = small_cnn()
     seen = calibrate(graph, net.feeds(2))
     again = Observations.from_json(json.loads(json.dumps(seen.to_json())))
-    assert again == seen
     assert list(again.tensors) == list(seen.tensors)
+    for name, own in again.tensors.items():
+        assert (own.minimum, own.maximum) == (seen[name].minimum, seen[name].maximum)
+    whole = Observations.from_files(seen.to_files())
+    assert whole == seen
+    assert list(whole.tensors) == list(seen.tensors)
 
 
 @pytest.mark.parametrize("data", [{}, {"samples": 1, "tensors": {"a": [1]}}, {"samples": "x"}])
@@ -122,7 +126,7 @@ def test_large_tensors_are_reduced_inside_the_graph(monkeypatch: pytest.MonkeyPa
     net, graph = small_cnn()
     feeds = net.feeds(3)
     handed_out = calibrate(graph, feeds)
-    module = importlib.import_module("engine.quantize.calibrate")
+    module = importlib.import_module("engine.quantize.observe_graph")
     monkeypatch.setattr(module, "_HANDED_OUT_BYTES", 1000)
     inside = calibrate(graph, feeds)
     for name, seen in handed_out.tensors.items():
