@@ -17,6 +17,8 @@ __all__ = ["QUANT_DTYPES", "QuantParams", "QuantTable"]
 # dtype -> (lowest, highest) value of the integers
 QUANT_DTYPES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
+        "int4": (-8, 7),
+        "uint4": (0, 15),
         "int8": (-128, 127),
         "uint8": (0, 255),
         "int16": (-32768, 32767),
@@ -25,19 +27,30 @@ QUANT_DTYPES: Mapping[str, tuple[int, int]] = MappingProxyType(
     }
 )
 
+_HALF = "float16"
+_HALF_LIMITS = (-65504, 65504)
+
+# numpy has no integers of 4 bits: they are held in the next wider type
+_HELD_IN = MappingProxyType({"int4": "int8", "uint4": "uint8"})
+
 
 @dataclass(frozen=True)
 class QuantParams:
     """How one tensor is quantized: ``real = (q - zero_point) * scale`` (ONNX DequantizeLinear).
 
+    A tensor in half precision has the dtype ``float16``, scale 1 and zero point 0.
+
     Attributes:
-        dtype: ``int8``, ``uint8``, ``int16``, ``uint16`` or ``int32``.
+        dtype: ``int4``, ``uint4``, ``int8``, ``uint8``, ``int16``, ``uint16``, ``int32`` or
+            ``float16``.
         scale: positive and finite, one per channel along ``axis``, or one.
         zero_point: as many as scales, within the range of ``dtype``.
         axis: the channel axis, or None for one scale per tensor.
         minimum, maximum: the range used, one per scale, in units of the tensor; None where the
             scale does not come from a range (biases).
         observed_minimum, observed_maximum: the smallest and largest value seen in calibration.
+        narrow: whether the lowest integer of a signed dtype never occurs, as in dynamic fixed
+            point: -127..127, -32767..32767.
 
     Raises:
         QuantizationError: on construction with values that break these rules.
@@ -51,6 +64,7 @@ class QuantParams:
     maximum: tuple[float, ...] | None = None
     observed_minimum: float | None = None
     observed_maximum: float | None = None
+    narrow: bool = False
 
     def __post_init__(self) -> None:
         fault = self._fault()
@@ -58,7 +72,7 @@ class QuantParams:
             raise QuantizationError(f"Quantization parameters are inconsistent: {fault}.")
 
     def _fault(self) -> str:
-        limits = QUANT_DTYPES.get(self.dtype)
+        limits = _HALF_LIMITS if self.is_float else QUANT_DTYPES.get(self.dtype)
         if limits is None:
             return f"{self.dtype!r} is no integer type of a quantized tensor"
         if not self.scale or len(self.scale) != len(self.zero_point):
@@ -68,6 +82,8 @@ class QuantParams:
         scale = np.asarray(self.scale, dtype=np.float64)
         if not (np.isfinite(scale).all() and (scale > 0).all()):
             return "a scale is not a positive number"
+        if self.is_float and (set(self.scale) != {1.0} or set(self.zero_point) != {0}):
+            return "half precision has neither scale nor zero point"
         if min(self.zero_point) < limits[0] or max(self.zero_point) > limits[1]:
             return f"a zero point is outside {limits[0]}..{limits[1]}"
         for bound in (self.minimum, self.maximum):
@@ -77,20 +93,37 @@ class QuantParams:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """Lowest and highest integer of the dtype."""
-        return QUANT_DTYPES[self.dtype]
+        """Lowest and highest number that is stored."""
+        low, high = _HALF_LIMITS if self.is_float else QUANT_DTYPES[self.dtype]
+        return (-high if self.narrow else low), high
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the tensor is in half precision."""
+        return self.dtype == _HALF
 
     def quantize(self, array: np.ndarray) -> np.ndarray:
-        """Real values to integers: divide, round half to even, add the zero point, saturate."""
+        """Real values to what is stored.
+
+        To integers: divide, round half to even, add the zero point, saturate; those of 4 bits come
+        as int8 or uint8. To half precision: round half to even; beyond 65504 lies infinity.
+        """
+        if self.is_float:
+            with np.errstate(over="ignore"):
+                return array.astype(np.float16)
         scale, zero = self._shaped(array.ndim)
         low, high = self.limits
         # ONNX Runtime divides in float32; the same here keeps ties the same
         steps = np.rint(array.astype(np.float32) / scale).astype(np.float64) + zero
-        integers: np.ndarray = np.clip(steps, low, high).astype(self.dtype)
+        integers: np.ndarray = np.clip(steps, low, high).astype(
+            _HELD_IN.get(self.dtype, self.dtype)
+        )
         return integers
 
     def dequantize(self, array: np.ndarray) -> np.ndarray:
-        """Integers to float32."""
+        """What is stored to float32."""
+        if self.is_float:
+            return array.astype(np.float32)
         scale, zero = self._shaped(array.ndim)
         real: np.ndarray = (array.astype(np.int64) - zero).astype(np.float32) * scale
         return real
@@ -114,6 +147,8 @@ class QuantParams:
         for name in ("axis", "observed_minimum", "observed_maximum"):
             if getattr(self, name) is not None:
                 data[name] = getattr(self, name)
+        if self.narrow:
+            data["narrow"] = True
         for name in ("minimum", "maximum"):
             if getattr(self, name) is not None:
                 data[name] = list(getattr(self, name))
@@ -136,6 +171,7 @@ class QuantParams:
                 maximum=_floats(data.get("maximum")),
                 observed_minimum=_float(data.get("observed_minimum")),
                 observed_maximum=_float(data.get("observed_maximum")),
+                narrow=bool(data.get("narrow", False)),
             )
         except (
             KeyError,
