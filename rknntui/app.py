@@ -180,7 +180,7 @@ class Workbench(Shell):
         """Tell the end of a job; a failure has its dialog."""
         self._state_line()
         job = self.session.jobs.get(message.job)
-        if job is not None and message.state != "failed":
+        if job is not None and message.state != "failed" and not job.quiet:
             took = f" in {job.seconds:.1f} s" if job.seconds is not None else ""
             level: Literal["information", "warning"] = "warning"
             if message.state == "done":
@@ -257,11 +257,16 @@ class Workbench(Shell):
         if built and self.session.container is None and not self.session.all_problems:
             self.start_job("build", {"recipe": dict(self.session.recipe)}, "Build again")
 
-    def start_job(self, method: str, params: dict[str, Any], title: str) -> None:
-        """Start a long action; it waits in the worker while another one runs."""
+    def start_job(
+        self, method: str, params: dict[str, Any], title: str, *, quiet: bool = False
+    ) -> None:
+        """Start a long action; it waits in the worker while another one runs.
+
+        With ``quiet`` the workspace that starts it tells its end, and an error.
+        """
 
         async def submit() -> None:
-            await self.bridge.submit(method, params, title)
+            await self.bridge.submit(method, params, title, quiet=quiet)
 
         self.do(submit())
 

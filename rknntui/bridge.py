@@ -107,8 +107,12 @@ class Bridge:
 
     # -- jobs --------------------------------------------------------------------------------------
 
-    async def submit(self, method: str, params: dict[str, Any], title: str) -> JobView:
+    async def submit(
+        self, method: str, params: dict[str, Any], title: str, *, quiet: bool = False
+    ) -> JobView:
         """Start a job; events and end come as messages, an error of the job is reported.
+
+        The end of a ``quiet`` one is for the screen that started it to tell, an error too.
 
         Raises:
             EngineError: it was refused, or there is no worker.
@@ -121,7 +125,7 @@ class Bridge:
         except WorkerError:
             self._set_state("lost")
             raise
-        view = JobView(job.id, method, title, time.time(), params=params)
+        view = JobView(job.id, method, title, time.time(), params=params, quiet=quiet)
         self._follow(job, view)
         return view
 
@@ -163,7 +167,7 @@ class Bridge:
             view.state = "done"
         self._jobs.pop(job.id, None)
         self._session.job_ended(view, result)
-        if failure is not None and view.state == "failed":
+        if failure is not None and view.state == "failed" and not view.quiet:
             self._report(failure)
 
     async def cancel(self, job_id: str) -> None:
@@ -173,6 +177,30 @@ class Bridge:
             view.cancelling = True
             self._session.job_changed(view)
             await job.cancel()
+
+    def drop(self, job_id: str) -> None:
+        """Let a job stop whose result nobody wants any more; its worker stays warm."""
+        job, view = self._jobs.get(job_id), self._session.jobs.get(job_id)
+        if job is not None and view is not None and not view.cancelling:
+            view.cancelling = True
+            job.drop()
+
+    def pause(self, job_id: str) -> None:
+        """Let a job wait, or go on where it waits."""
+        job, view = self._jobs.get(job_id), self._session.jobs.get(job_id)
+        if job is not None and view is not None:
+            if view.paused:
+                job.resume()
+            else:
+                job.pause()
+            view.paused = not view.paused
+            self._session.job_changed(view)
+
+    def finish(self, job_id: str) -> None:
+        """Ask a search to end with the best that it found."""
+        job = self._jobs.get(job_id)
+        if job is not None:
+            job.finish()
 
     async def _reattach(self) -> None:
         from engine import EngineError, attach, list_jobs

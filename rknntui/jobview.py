@@ -11,12 +11,16 @@ from engine import (
     Event,
     Finished,
     LogLine,
+    Partial,
     Progress,
     StageFinished,
     StageStarted,
 )
 
 __all__ = ["JobView", "StageView"]
+
+PARTIALS = 5_000
+"""Points of a search that the interface keeps."""
 
 LOG_LINES = 20_000
 """Lines of a log that the interface keeps; all of them stay in the job's file."""
@@ -51,6 +55,9 @@ class JobView:
         started: seconds since the epoch.
         count: number of stages it announced.
         error: as ``EngineError.to_dict`` gives it.
+        partials: pieces of the result that came before its end, in their order.
+        paused: whether the user lets it wait.
+        quiet: whether its end is told by the screen that started it alone, with no notice.
         ours: whether this interface started it (else it was reattached).
     """
 
@@ -68,6 +75,9 @@ class JobView:
     seconds: float | None = None
     error: dict[str, Any] | None = None
     cancelling: bool = False
+    partials: deque[Partial] = field(default_factory=lambda: deque(maxlen=PARTIALS))
+    paused: bool = False
+    quiet: bool = False
     ours: bool = True
 
     @property
@@ -103,6 +113,8 @@ class JobView:
             case LogLine():
                 self.log.append(event)
                 self.logged += 1
+            case Partial():
+                self.partials.append(event)
             case ArtifactWritten():
                 self.artifacts.append(event)
             case Finished():

@@ -28,6 +28,12 @@ __all__ = ["BUILT", "VENDOR", "Session"]
 Values = dict[str, Any]
 
 JOBS_KEPT = 50
+UNDO_STEPS = 100
+
+DATASET_DEPENDS = frozenset(
+    ("dataset", "dataset_count", "dataset_seed", "model", "mean_values", "std_values")
+)
+"""Options whose change outdates what is known of the dataset."""
 
 VENDOR = ("rknn_vendor", "rknnop")
 BUILT = ("rknn", *VENDOR)
@@ -66,6 +72,8 @@ class Session:
         self.jobs: dict[str, JobView] = {}
         self._saved: Values = {}
         self._typed: dict[str, str] = {}
+        self._undo: list[Values] = []
+        self._redo: list[Values] = []
 
     # -- model and recipe --------------------------------------------------------------------------
 
@@ -136,6 +144,7 @@ class Session:
         self.recipe, self.recipe_path, self._saved = values, path, dict(values)
         self.problems, self._typed, self.findings, self.yaml = {}, {}, [], ""
         self.dataset = None
+        self._undo, self._redo = [], []
         self._publish(RecipeChanged(names, whole=True))
 
     def set_value(self, name: str, value: Any) -> None:
@@ -143,7 +152,10 @@ class Session:
         self.set_values({name: value})
 
     def set_values(self, changes: Mapping[str, Any]) -> None:
-        """Change options; those that are None or the default are left out of the recipe."""
+        """Change options; those that are None or the default are left out of the recipe.
+
+        :meth:`undo` takes it back.
+        """
         from engine import option
 
         recipe = dict(self.recipe)
@@ -153,20 +165,45 @@ class Session:
             else:
                 recipe[name] = value
             self._typed.pop(name, None)
+        if recipe != self.recipe:
+            self._undo = [*self._undo[-UNDO_STEPS:], self.recipe]
+            self._redo = []
+        self._take(recipe)
+
+    def _take(self, recipe: Values) -> None:
         names = frozenset(n for n in {*recipe, *self.recipe} if recipe.get(n) != self.recipe.get(n))
-        if names & {
-            "dataset",
-            "dataset_count",
-            "dataset_seed",
-            "model",
-            "mean_values",
-            "std_values",
-        }:
+        if names & DATASET_DEPENDS:
             self.dataset = None
         self.recipe = recipe
         if names:
             self._publish(RecipeChanged(names))
         self._publish(ProblemsChanged())
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether the recipe was changed since it was opened."""
+        return bool(self._undo)
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether a change was taken back last."""
+        return bool(self._redo)
+
+    def undo(self) -> list[str]:
+        """Take the last change of the recipe back, wherever it was made; the options concerned."""
+        return self._step(self._undo, self._redo)
+
+    def redo(self) -> list[str]:
+        """Make the change again that was taken back last; the options concerned."""
+        return self._step(self._redo, self._undo)
+
+    def _step(self, source: list[Values], target: list[Values]) -> list[str]:
+        if not source:
+            return []
+        before, after = self.recipe, source.pop()
+        target.append(before)
+        self._take(after)
+        return sorted(n for n in {*before, *after} if before.get(n) != after.get(n))
 
     def set_typed_problem(self, name: str, message: str | None) -> None:
         """A form's text for an option is no value (or is one again, None).

@@ -19,6 +19,7 @@ WORKSPACES: dict[str, str] = {
     "dataset": "Dataset",
     "quantize": "Quantize",
     "accuracy": "Accuracy",
+    "hybrid": "Hybrid",
     "run": "Run",
     "jobs": "Jobs",
 }

@@ -17,6 +17,7 @@ NAMES = {
     "plus": "+",
     "minus": "-",
     "escape": "Esc",
+    "space": "Space",
     "f1": "F1",
     "f2": "F2",
     "f5": "F5",
@@ -31,7 +32,8 @@ def key_tables() -> str:
 
     load_all()
     parts = ["### Everywhere", "", *_table([a for a in ACTIONS if a.noun != "go"])]
-    parts += ["", "`1` to `7` (also with Alt, which works while a text is edited) show the"]
+    last = len(WORKSPACES)
+    parts += ["", f"`1` to `{last}` (also with Alt, which works while a text is edited) show the"]
     parts += ["workspaces in their order."]
     for name, title in WORKSPACES.items():
         parts += ["", f"### {title}", "", *_table(list(REGISTRY.of(name)))]

@@ -121,6 +121,16 @@ class Job:
         """
         self._ask("finish")
 
+    def drop(self) -> None:
+        """Ask the job to stop where it next looks, since its result is of no use any more.
+
+        Unlike :meth:`cancel` this never ends the worker, which keeps what it has loaded.
+
+        Raises:
+            OutputError: the disk is full or read-only.
+        """
+        self._ask("cancel")
+
     def _ask(self, what: str) -> None:
         path = self.folder / what
         with output_errors(path):

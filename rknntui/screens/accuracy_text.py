@@ -13,7 +13,14 @@ from rknntui.widgets.table import Column
 if TYPE_CHECKING:
     from rknntui.widgets.paint import Line
 
-__all__ = ["clipped", "layer_lines", "rank_fields", "rank_record"]
+__all__ = [
+    "clipped",
+    "decibel_style",
+    "decibel_text",
+    "layer_lines",
+    "rank_fields",
+    "rank_record",
+]
 
 _LOW_DB = 20.0
 _LOW_COSINE = 0.99
@@ -28,17 +35,20 @@ def _cosine(value: float) -> str:
     return f"{'!' if value < _LOW_COSINE else ''}{value:.5f}"
 
 
-def _decibel(value: float) -> str:
-    if value == float("inf"):
+def decibel_text(value: float | None) -> str:
+    """An SQNR; a low one has a mark, so that it is seen without colours, None means no error."""
+    if value is None or value == float("inf"):
         return "equal"
     return f"{'!' if value < _LOW_DB else ''}{value:.2f}"
 
 
+def decibel_style(value: float | None) -> str:
+    """The style of an SQNR."""
+    return "bad" if value is not None and value < _LOW_DB else ""
+
+
 def rank_fields() -> tuple[Field, ...]:
     """Position, layer, operator, SQNR, cosine and distance, entire and single."""
-
-    def bad_decibel(value: float | None) -> str:
-        return "bad" if value is not None and value < _LOW_DB else ""
 
     def bad_cosine(value: float | None) -> str:
         return "bad" if value is not None and value < _LOW_COSINE else ""
@@ -50,7 +60,7 @@ def rank_fields() -> tuple[Field, ...]:
         Field("number", Column("#", 4, right=True)),
         Field("name", Column("layer", 12, grow=1, text=_name)),
         Field("op", Column("op", 9, text=_name)),
-        Field("sqnr", Column("SQNR dB", 8, right=True, text=_decibel, style=bad_decibel)),
+        Field("sqnr", Column("SQNR dB", 8, right=True, text=decibel_text, style=decibel_style)),
         Field("entire", Column("entire cos", 10, right=True, text=_cosine, style=bad_cosine)),
         Field("entire_distance", Column("euclid", 9, right=True, text=distance), 100),
         Field("single", Column("single cos", 10, right=True, text=_cosine, style=bad_cosine)),
@@ -124,7 +134,7 @@ def layer_lines(
 def _ranked(record: Mapping[str, Any]) -> str:
     parts = []
     if record["sqnr"] is not None:
-        parts.append(f"SQNR {_decibel(record['sqnr'])} dB")
+        parts.append(f"SQNR {decibel_text(record['sqnr'])} dB")
     parts += [
         f"{kind} cosine {_cosine(record[kind])}"
         for kind in ("entire", "single")

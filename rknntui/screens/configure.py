@@ -22,7 +22,7 @@ from rknntui.widgets.rows import Rows, TextRows
 __all__ = ["Configure"]
 
 _CHECK_SECONDS = 0.25
-_UNDO_STEPS = 100
+_EDITS = ("edit", "build", "undo", "redo", "apply")
 
 
 class Configure(TableWorkspace):
@@ -42,6 +42,7 @@ class Configure(TableWorkspace):
         Action("configure.next-problem", "Problem", "Go to the next problem.", ("n",), True),
         Action("configure.diff", "Changes", "Show what differs from the file.", ("d",), True),
         Action("configure.undo", "Undo", "Take back the last change.", ("u",)),
+        Action("configure.redo", "Redo", "Make it again.", ("ctrl+r",)),
         Action("configure.apply", "Apply remedy", "Do what a finding advises.", ("a",)),
         Action("configure.build", "Build", "Check the recipe and build.", ("b",), True),
         Action(
@@ -70,7 +71,6 @@ class Configure(TableWorkspace):
 
     def __init__(self) -> None:
         super().__init__()
-        self._undo: list[dict[str, Any]] = []
         self._typed: tuple[str, str] | None = None
         self._disk: dict[str, Any] | None = None
 
@@ -160,8 +160,6 @@ class Configure(TableWorkspace):
 
     def on_recipe_changed(self, message: RecipeChanged) -> None:
         """Check what changed; the file's content is read again where another file counts now."""
-        if message.whole:
-            self._undo.clear()
         if message.whole or not message.names:
             self._disk = None
         if self.shown:
@@ -246,12 +244,10 @@ class Configure(TableWorkspace):
         if reason := self.unavailable("edit"):
             self.notify(f"Not now: {reason}", severity="warning", markup=False)
             return
-        before = dict(self.session.recipe)
+        before = self.session.recipe
         self.session.set_values(changes)
-        if self.session.recipe != before:
-            self._undo = [*self._undo[-_UNDO_STEPS:], before]
-            if "custom_ops" in changes:
-                self.workbench.do(self._ask_about_code())
+        if self.session.recipe != before and "custom_ops" in changes:
+            self.workbench.do(self._ask_about_code())
 
     async def _ask_about_code(self) -> None:
         from rknntui.consent import ask_about_code
@@ -317,10 +313,12 @@ class Configure(TableWorkspace):
     # -- actions ---------------------------------------------------------------------------------
 
     def unavailable(self, method: str) -> str:
-        if self.session.container is not None and method in ("edit", "build", "undo", "apply"):
+        if self.session.container is not None and method in _EDITS:
             return "a container is built already; open its model to change the recipe."
         if method == "undo":
-            return "" if self._undo else "nothing was changed."
+            return "" if self.session.can_undo else "nothing was changed."
+        if method == "redo":
+            return "" if self.session.can_redo else "nothing was taken back."
         if method == "next_problem":
             return "" if self.session.all_problems else "there is no problem."
         if method in ("save", "build", "copy_yaml") and not self.session.recipe:
@@ -355,11 +353,13 @@ class Configure(TableWorkspace):
 
     def action_undo(self) -> None:
         """Take back the last change of the recipe."""
-        if self._undo:
-            before = self._undo.pop()
-            names = {*before, *self.session.recipe}
-            self.session.set_values({name: before.get(name) for name in names})
-            self._draw()
+        self.session.undo()
+        self._draw()
+
+    def action_redo(self) -> None:
+        """Make the change again that was taken back."""
+        self.session.redo()
+        self._draw()
 
     def _remedies(self) -> list[dict[str, Any]]:
         return [f for f in self.session.findings if f.get("changes")]

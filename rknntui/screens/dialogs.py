@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any, cast
 
+from textual import on
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.screen import ModalScreen
@@ -13,13 +14,22 @@ from textual.widgets import Input, Static
 from rknntui.widgets.rows import TextRows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual import events
     from textual.app import ComposeResult
 
     from rknntui.app import Workbench
     from rknntui.widgets.paint import Line
 
-__all__ = ["ConfirmDialog", "Dialog", "ErrorDialog", "PromptDialog", "TextDialog"]
+__all__ = [
+    "ChoiceDialog",
+    "ConfirmDialog",
+    "Dialog",
+    "ErrorDialog",
+    "PromptDialog",
+    "TextDialog",
+]
 
 
 class Dialog(ModalScreen[Any]):
@@ -217,3 +227,30 @@ class PromptDialog(Dialog):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value)
+
+
+class ChoiceDialog(Dialog):
+    """A list to choose from; dismissed with the choice, None for Esc."""
+
+    KEYS_TEXT = "↑↓ choose · Enter take · Esc cancel"
+
+    def __init__(self, title: str, choices: Sequence[str], now: str) -> None:
+        super().__init__()
+        self.TITLE_TEXT = title
+        self._choices = tuple(choices)
+        self._now = now
+
+    def compose(self) -> ComposeResult:
+        yield self.box(TextRows())
+
+    def on_mount(self) -> None:
+        rows = self.query_one(TextRows)
+        rows.styles.height = min(len(self._choices), self.app.size.height - 6)
+        now = {True: "  (now)", False: ""}
+        rows.set_lines([[(f" {c}{now[c == self._now]} ", "")] for c in self._choices])
+        if self._now in self._choices:
+            rows.cursor = self._choices.index(self._now)
+
+    @on(TextRows.Chosen)
+    def _take(self, event: TextRows.Chosen) -> None:
+        self.dismiss(self._choices[event.index])

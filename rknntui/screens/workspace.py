@@ -186,12 +186,15 @@ class Workspace(Container):
         """Whether there are still widgets to show an answer in; the workbench may be ending."""
         return self.is_attached and self.is_running and self.app.is_running
 
-    def start_job(self, method: str, params: dict[str, Any], title: str) -> None:
+    def start_job(
+        self, method: str, params: dict[str, Any], title: str, *, quiet: bool = False
+    ) -> None:
         """Start a long action.
 
-        Its events come as ``JobChanged`` and ``JobEnded``, its errors as a dialog.
+        Its events come as ``JobChanged`` and ``JobEnded``, its errors as a dialog; those of a
+        ``quiet`` one with ``JobEnded`` alone.
         """
-        self.workbench.start_job(method, params, title)
+        self.workbench.start_job(method, params, title, quiet=quiet)
 
     async def go_to_option(self, name: str) -> None:
         """Show an option in Configure."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["KeyBar", "TopBar"]
 
 KEYS_AT_80 = 8
+TAB_SHORT = 4
 
 
 class TopBar(Painted):
@@ -86,23 +87,31 @@ class TopBar(Painted):
 
     def _tab_line(self, width: int) -> Line:
         names = self.workbench.tab_names()
-        wide = sum(len(title) + len(mark) + 4 for _, title, mark in names) <= width
+        size, gap = _tab_form([len(title) + len(mark) for _, title, mark in names], width)
         line: Line = []
         self._tabs = []
         x = 0
         for number, (name, title, mark) in enumerate(names, 1):
-            shown = title if wide else title[:4]
-            text = f" {number} {shown}{mark} "
+            text = f"{title[:size]}{mark}{gap}"
             style = "tab" if name == self.workbench.current else ""
-            line += [(f" {number} ", style or "key"), (f"{shown}{mark} ", style)]
-            self._tabs.append((x, x + len(text), name))
-            x += len(text)
+            line += [(f" {number} ", style or "key"), (text, style)]
+            end = x + len(text) + 3
+            self._tabs.append((x, end, name))
+            x = end
         return line
 
     def on_click(self, event: events.Click) -> None:
         for start, end, name in self._tabs:
             if event.y == 1 and start <= event.x < end:
                 self.app.call_later(self.workbench.show, name)
+
+
+def _tab_form(lengths: list[int], width: int) -> tuple[int, str]:
+    """(characters of a title, what follows it): the widest form in which all tabs fit."""
+    for size, gap in ((99, " "), (99, ""), (TAB_SHORT, " ")):
+        if sum(min(length, size) + 3 + len(gap) for length in lengths) <= width:
+            return size, gap
+    return TAB_SHORT, ""
 
 
 class KeyBar(Painted):

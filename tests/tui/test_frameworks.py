@@ -144,7 +144,7 @@ async def test_hostile_names_steer_no_terminal_in_any_view(tmp_path: Path) -> No
             ("t",),
             ("tab",),
             ("2",),
-            ("7",),
+            ("8",),
         ):
             await pilot.press(*keys)
             await settle(pilot)

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures
 async def visited(pilot) -> Run:
     app = shown(pilot)
     await until(pilot, lambda: app.session.model is not None, "a model is open")
-    await pilot.press("6")
+    await pilot.press("7")
     await until(pilot, lambda: isinstance(app.workspace, Run), "Run")
     assert isinstance(app.workspace, Run)
     return app.workspace

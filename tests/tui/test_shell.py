@@ -86,7 +86,7 @@ async def test_help_names_the_keys_of_the_focus() -> None:
         assert "In this list" in text
         assert "Find nodes by name" in app.screen.query_one("TextRows").text()
         assert "Show the workspace Jobs." in app.screen.query_one("TextRows").text()
-        await pilot.press("escape", "7", "f1")
+        await pilot.press("escape", "8", "f1")
         await settle(pilot)
         assert "Help: Jobs" in screen_text(app)
 
@@ -103,7 +103,7 @@ async def test_jump_reaches_a_pane_and_survives_a_resize() -> None:
         await pilot.press("s")
         await settle(pilot)
         assert app.focused.id == "detail"
-        await pilot.press("ctrl+o", "7")
+        await pilot.press("ctrl+o", "8")
         await until(pilot, lambda: app.current == "jobs", "the workspace Jobs")
 
 
@@ -120,7 +120,7 @@ async def test_any_size_from_60x18_to_200x60_and_a_polite_word_below() -> None:
             assert len(lines) == size[1]
             assert "No model is open" in "".join(lines)
             assert "Palette" in lines[-1]
-            assert "7 Jobs" in lines[1]
+            assert "8 Jobs" in lines[1]
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -170,7 +170,7 @@ async def test_the_users_keys_count_and_wrong_ones_are_reported(own_home: Path) 
         assert "terminals send tab for ctrl+i" in said
         assert "Did you mean 'model.search'" in said
         assert "slash means both model.search and model.graph." in said
-        await pilot.press("7")
+        await pilot.press("8")
         await settle(pilot)
         assert app.current == "model"
         app.screen.query_one("#detail").focus()
@@ -185,7 +185,7 @@ async def test_the_last_state_is_restored(model: Path, opened) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         app.session.set_value("mean_values", [[127.0, 127.0, 127.0, 127.0]])
-        await pilot.press("7")
+        await pilot.press("8")
         await settle(pilot)
         await pilot.press("q")
     again = Workbench()

@@ -1,0 +1,128 @@
+"""What Hybrid changes: the dtypes and ranges of layers, as values of the recipe.
+
+Pure functions over plain data; undo is the session's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+__all__ = [
+    "LAYERS",
+    "RANGES",
+    "base_dtype",
+    "changes_of",
+    "layers_of",
+    "parse_range",
+    "ranges_of",
+    "toggled",
+    "with_dtype",
+    "with_points",
+]
+
+LAYERS = "quantized_layers"
+RANGES = "quantized_ranges"
+
+_LIFTED = ("float16", "int16", "float32")
+"""What a toggle lifts a layer to, the first that it can have."""
+
+Layers = dict[str, str]
+Row = Mapping[str, Any]
+
+
+def layers_of(recipe: Mapping[str, Any] | None) -> Layers:
+    """Tensor -> dtype that the recipe asks for."""
+    return dict((recipe or {}).get(LAYERS) or {})
+
+
+def ranges_of(recipe: Mapping[str, Any] | None) -> dict[str, list[float]]:
+    """Tensor -> [minimum, maximum] that the recipe asks for."""
+    return dict((recipe or {}).get(RANGES) or {})
+
+
+def changes_of(layers: Layers, ranges: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The change of the recipe that asks for these; what is empty is left out of it.
+
+    Args:
+        layers: tensor -> dtype.
+        ranges: tensor -> [minimum, maximum]; None leaves them as they are.
+    """
+    changes: dict[str, Any] = {LAYERS: layers or None}
+    if ranges is not None:
+        changes[RANGES] = dict(ranges) or None
+    return changes
+
+
+def base_dtype(row: Row, built: Mapping[str, str]) -> str:
+    """The dtype that a layer has where nothing is asked for it."""
+    if row["tensor"] not in built:
+        return str(row["dtype"])
+    return str((row.get("choices") or [row["dtype"]])[0])
+
+
+def with_dtype(
+    layers: Mapping[str, str], rows: Iterable[Row], dtype: str, built: Mapping[str, str]
+) -> Layers:
+    """The layers with another dtype for those of ``rows`` that can have it; others stay.
+
+    Args:
+        layers: what is asked for now.
+        rows: of the table.
+        dtype: the wanted one; asking for what a layer has anyway takes its entry away.
+        built: what the build that the table shows was asked for.
+    """
+    after = dict(layers)
+    for row in rows:
+        if dtype == base_dtype(row, built):
+            after.pop(row["tensor"], None)
+        elif dtype in row["choices"]:
+            after[row["tensor"]] = dtype
+    return after
+
+
+def toggled(layers: Mapping[str, str], rows: Iterable[Row], built: Mapping[str, str]) -> Layers:
+    """The layers with those of ``rows`` lifted; where all of them are lifted, back to their base.
+
+    What a layer can be lifted to is its own: float16, else int16, else float32.
+    """
+    liftable = [row for row in rows if _lift(row, built)]
+    if all(row["tensor"] in layers for row in liftable):
+        return {t: d for t, d in layers.items() if t not in {row["tensor"] for row in liftable}}
+    after = dict(layers)
+    for row in liftable:
+        after.setdefault(row["tensor"], _lift(row, built))
+    return after
+
+
+def _lift(row: Row, built: Mapping[str, str]) -> str:
+    base = base_dtype(row, built)
+    return next((d for d in _LIFTED if d in row["choices"] and d != base), "")
+
+
+def with_points(layers: Mapping[str, str], points: Iterable[Mapping[str, Any]]) -> Layers:
+    """The layers after the steps of a search up to and with the last of ``points``."""
+    after = dict(layers)
+    for point in points:
+        if point.get("tensor"):
+            after[str(point["tensor"])] = str(point["dtype"])
+    return after
+
+
+def parse_range(text: str) -> list[float] | None:
+    """Two numbers of a text, the smaller one first; None where there are none in it.
+
+    Raises:
+        ValueError: the text is something else; the message is for the user.
+    """
+    words = text.replace(",", " ").replace(";", " ").split()
+    if not words:
+        return None
+    try:
+        low, high = (float(word) for word in words)
+    except ValueError:
+        raise ValueError("A range is two numbers: minimum and maximum.") from None
+    if not -math.inf < low < high < math.inf:
+        raise ValueError("The minimum of a range is below its maximum, and both are finite.")
+    return [low, high]

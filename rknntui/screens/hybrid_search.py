@@ -1,0 +1,215 @@
+"""The search of Hybrid: what it is asked for, and its curve while it grows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Input, Label, Static
+
+from rknntui.screens.accuracy_text import decibel_text
+from rknntui.screens.dialogs import Dialog
+from rknntui.screens.hybrid_text import point_fields, point_record
+from rknntui.widgets.curve_chart import CurveChart, Series
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import RecordTable
+from rknntui.widgets.rows import Rows
+
+if TYPE_CHECKING:
+    from rknntui.jobview import JobView
+
+__all__ = ["CURVE", "SearchDialog", "SearchPane", "search_params"]
+
+CURVE = "hybrid.curve"
+"""Kind of the partial results that are points of the curve."""
+
+_STYLES = ("accent", "good", "warn")
+_EMPTY = (
+    "No search yet.\n\n"
+    "f asks for a floor in dB or a budget of layers and finds the layers whose dtype matters most."
+)
+_FIELDS = (
+    ("floor_db", "Floor of every output, dB", "stop once all are above it"),
+    ("budget", "Budget of lifted layers", "at most so many"),
+    ("dtype", "Lift to", "float16 or int16"),
+    ("lower", "Lower instead (yes, no)", "start lifted, give back what is not needed"),
+    ("seconds", "Seconds", "at most so long"),
+)
+DEFAULTS = {"floor_db": "", "budget": "5", "dtype": "float16", "lower": "no", "seconds": ""}
+_YES = {"y", "yes", "true", "1", "on"}
+_NO = {"", "n", "no", "false", "0", "off"}
+
+
+def search_params(texts: Mapping[str, str]) -> dict[str, Any]:
+    """The parameters of ``hybrid.search`` from the dialog's texts.
+
+    Raises:
+        ValueError: a text is no value; the message is for the user.
+    """
+    params: dict[str, Any] = {"dtype": texts["dtype"].strip() or DEFAULTS["dtype"]}
+    for name, read, what in (
+        ("floor_db", float, "The floor is a number of dB."),
+        ("budget", int, "The budget is a whole number of layers."),
+        ("seconds", float, "The seconds are a number."),
+    ):
+        text = texts[name].strip()
+        try:
+            value = read(text) if text else None
+        except ValueError:
+            raise ValueError(what) from None
+        if value is not None and not 0 < value < 1e9:
+            raise ValueError(f"{what[:-1]} above 0.")
+        params[name] = value
+    lower = texts["lower"].strip().lower()
+    if lower not in _YES | _NO:
+        raise ValueError("Lower is yes or no.")
+    params["lower"] = lower in _YES
+    if params["floor_db"] is None and params["budget"] is None:
+        raise ValueError("A search needs a floor or a budget to stop at.")
+    return params
+
+
+class SearchDialog(Dialog):
+    """Asks for floor, budget, dtype and time; dismissed with the texts, None for Esc."""
+
+    TITLE_TEXT = "Search the layers that matter"
+    KEYS_TEXT = "↑↓ field · Enter start · Esc cancel"
+    DEFAULT_CSS = """
+    SearchDialog Horizontal { height: 1; background: $background; }
+    SearchDialog Label { width: 28; background: $background; }
+    SearchDialog Input { width: 12; }
+    SearchDialog .hint { width: 1fr; color: $text-muted; padding-left: 1; text-wrap: nowrap; }
+    SearchDialog #search-problem { color: $error; min-height: 1; }
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        super().__init__()
+        self._texts = {**DEFAULTS, **texts}
+
+    def compose(self) -> ComposeResult:
+        lines: list[Any] = []
+        for name, label, hint in _FIELDS:
+            entry = Input(self._texts[name], id=name, compact=True, select_on_focus=True)
+            entry.cursor_blink = False
+            told = Label(hint, classes="hint", markup=False)
+            lines.append(Horizontal(Label(label, markup=False), entry, told))
+        yield self.box(*lines, Static("", id="search-problem", markup=False))
+
+    def on_key(self, event: Any) -> None:
+        """Up and down go from field to field."""
+        if event.key in ("up", "down"):
+            event.stop()
+            if event.key == "down":
+                self.focus_next("Input")
+            else:
+                self.focus_previous("Input")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Start where every text is a value."""
+        event.stop()
+        texts = {name: self.query_one(f"#{name}", Input).value for name, _, _ in _FIELDS}
+        try:
+            search_params(texts)
+        except ValueError as error:
+            self.query_one("#search-problem", Static).update(f"✗ {error}")
+            self.app.bell()
+        else:
+            self.dismiss(texts)
+
+
+class SearchPane(Vertical):
+    """State, curve and points of the search that runs or ran last."""
+
+    DEFAULT_CSS = """
+    SearchPane {
+        height: 1fr;
+        & #search-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & CurveChart { height: 3fr; }
+        & RecordView { height: 2fr; }
+    }
+    """
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self._job: JobView | None = None
+        self._result: Mapping[str, Any] | None = None
+        self._points: list[Mapping[str, Any]] = []
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="search-facts", markup=False)
+        yield CurveChart(id="curve")
+        table = RecordTable(point_fields(), id="points", what="curve", empty=_EMPTY)
+        yield RecordView("Steps of the search", table)
+
+    @property
+    def table(self) -> RecordTable:
+        """The points."""
+        return self.query_one("#points", RecordTable)
+
+    def set_job(self, job: JobView | None, result: Mapping[str, Any] | None) -> None:
+        """Show a search, or its latest state.
+
+        Args:
+            job: that runs or ran last; None where there is none.
+            result: its result once it is done.
+        """
+        points = list((result or {}).get("curve") or ())
+        if job is not None and not points:
+            points = [partial.data for partial in job.partials if partial.kind == CURVE]
+        table = self.table
+        at_end = table.cursor >= table.row_count - 1
+        grew = points != self._points
+        self._job, self._result, self._points = job, result, points
+        if grew:
+            table.set_records([point_record(point) for point in points])
+            if at_end:
+                table.cursor = table.row_count - 1
+        self.draw()
+
+    @property
+    def points(self) -> Sequence[Mapping[str, Any]]:
+        """The points of the curve, from the first step to that under the cursor."""
+        record = self.table.record
+        if record is None:
+            return ()
+        index = self.table.row or 0
+        return self._points[: index + 1]
+
+    @on(Rows.Highlighted, "#points")
+    def draw(self) -> None:
+        """The line on top and the chart, with the step under the cursor."""
+        self.query_one("#search-facts", Static).update(self._facts())
+        marked = self.table.row
+        names = list((self._points[0].get("outputs") or {}) if self._points else ())
+        series = []
+        for index, name in enumerate(names[: len(_STYLES)]):
+            values = [float((p.get("outputs") or {}).get(name) or 0.0) for p in self._points]
+            here = values[marked] if marked is not None and marked < len(values) else values[-1]
+            title = f"{name}  {values[0]:.2f} → {here:.2f} dB ({here - values[0]:+.2f}, simulated)"
+            series.append(Series(title, tuple(values), _STYLES[index]))
+        self.query_one(CurveChart).show(series, marked)
+
+    def _facts(self) -> str:
+        job = self._job
+        if job is None:
+            return ""
+        params = job.params
+        asked = []
+        if params.get("floor_db") is not None:
+            asked.append(f"floor {decibel_text(params['floor_db']).lstrip('!')} dB")
+        if params.get("budget") is not None:
+            asked.append(f"budget {params['budget']} layers")
+        asked.append(f"to {params.get('dtype', 'float16')}")
+        what = ", ".join(asked)
+        if not job.running:
+            sign = "✓" if job.state == "done" else "✗"
+            took = f" in {job.seconds:.1f} s" if job.seconds is not None else ""
+            return f"{sign} search {job.state}{took} ({what}): a takes the step under the cursor"
+        elapsed = max(0, int(time.time() - job.started))
+        how = "paused, P goes on" if job.paused else "▶ searching"
+        how = "stopping" if job.cancelling else how
+        return f"{how} ({what}), {elapsed} s, {len(self._points)} steps · K keeps the best"

@@ -1,0 +1,207 @@
+"""The columns of Hybrid's tables and what it says: plain data to texts and lines."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine import printable
+from rknntui.screens.accuracy_text import decibel_style, decibel_text
+from rknntui.screens.hybrid_plan import base_dtype
+from rknntui.widgets.paint import cells
+from rknntui.widgets.records import Field, number
+from rknntui.widgets.table import Column
+
+if TYPE_CHECKING:
+    from rknntui.widgets.paint import Line
+
+__all__ = [
+    "layer_fields",
+    "layer_record",
+    "output_lines",
+    "point_fields",
+    "point_record",
+    "row_lines",
+]
+
+_SHOWN_OUTPUTS = 4
+
+
+def _name(value: Any) -> str:
+    return printable(str(value), 200)
+
+
+def layer_fields() -> tuple[Field, ...]:
+    """Mark, layer, dtype as asked, what the build has, own SQNR and the range."""
+
+    def wanted_style(value: Any) -> str:
+        return "accent" if str(value).startswith("●") else ""
+
+    def built_style(value: Any) -> str:
+        return {"✓": "good", "✗": "bad", "·": "dim"}.get(str(value)[:1], "")
+
+    short = number(4)
+    return (
+        Field("mark", Column("", 1, style=lambda _: "accent")),
+        Field("layer", Column("layer", 12, grow=3, text=_name)),
+        Field("op", Column("op", 8, text=_name), 70),
+        Field("wanted", Column("dtype", 9, style=wanted_style)),
+        Field("built", Column("in the build", 12, style=built_style)),
+        Field(
+            "sqnr_db",
+            Column("own dB", 7, right=True, text=decibel_text, style=decibel_style),
+        ),
+        Field("minimum", Column("minimum", 9, right=True, text=short)),
+        Field("maximum", Column("maximum", 9, right=True, text=short)),
+        Field("observed_minimum", Column("seen min", 9, right=True, text=short), 120),
+        Field("observed_maximum", Column("seen max", 9, right=True, text=short), 120),
+        Field("source", Column("source layer", 12, grow=2, text=_name), 110),
+        Field("tensor", Column("tensor", 12, grow=1, text=_name), 170),
+    )
+
+
+def layer_record(
+    row: Mapping[str, Any],
+    *,
+    marked: bool,
+    layers: Mapping[str, str],
+    ranges: Mapping[str, Sequence[float]],
+    built: Mapping[str, str],
+    got: Mapping[str, str],
+) -> dict[str, Any]:
+    """A row of ``hybrid.table`` as a record.
+
+    Args:
+        row: of the answer, of the last build.
+        marked: whether the next action takes it too.
+        layers: tensor -> dtype as the recipe asks now.
+        ranges: tensor -> range as the recipe asks now.
+        built: tensor -> dtype as the build was asked.
+        got: tensor -> dtype that the last effect gave.
+    """
+    tensor = row["tensor"]
+    asked = layers.get(tensor)
+    low, high = ranges.get(tensor, (row["minimum"], row["maximum"]))
+    return {
+        **row,
+        "mark": "*" if marked else " ",
+        "wanted": f"● {asked}" if asked else f"  {base_dtype(row, built)}",
+        "built": _built(row, asked, built.get(tensor), got.get(tensor)),
+        "minimum": low,
+        "maximum": high,
+        "own_range": tensor in ranges,
+        "source": _joined(row.get("source")),
+    }
+
+
+def _joined(source: Any) -> str | None:
+    """Names of source layers as one text."""
+    if isinstance(source, list | tuple):
+        source = ", ".join(str(name) for name in source)
+    return str(source) if source else None
+
+
+def _built(row: Mapping[str, Any], asked: str | None, built: str | None, got: str | None) -> str:
+    """What became of what was asked: of the build where it is of now, else of the effect."""
+    dtype = str(row["dtype"])
+    if asked == built:
+        if asked is None:
+            return f"  {dtype}"
+        return f"✓ {dtype}" if dtype == asked else f"✗ {dtype}"
+    if asked is not None and got is not None:
+        return f"· {got}, tried" if got == asked else f"✗ {got}"
+    return f"· {dtype}"
+
+
+def output_lines(
+    outputs: Sequence[Mapping[str, Any]],
+    effect: Mapping[str, Mapping[str, Any]],
+    width: int,
+) -> list[Line]:
+    """A line an output: its SQNR in the build, with the changes, and the gain.
+
+    Args:
+        outputs: of ``hybrid.table``: name, sqnr_db.
+        effect: of the last effect, by name: sqnr_db, before_db; empty where there is none.
+        width: cells.
+    """
+    lines: list[Line] = []
+    room = max(8, min(40, max((len(o["name"]) for o in outputs), default=8)))
+    for output in outputs[:_SHOWN_OUTPUTS]:
+        name = printable(str(output["name"]), 200)
+        if len(name) > room:
+            name = f"…{name[-(room - 1) :]}"
+        line: Line = [(f"{name:<{room}} ", "")]
+        seen = effect.get(str(output["name"]))
+        before = output["sqnr_db"] if seen is None else seen["before_db"]
+        line.append((f"{decibel_text(before):>7} dB", ""))
+        if seen is not None:
+            after = seen["sqnr_db"]
+            gain = _gain(before, after)
+            style = "good" if gain > 0 else "bad" if gain < 0 else "dim"
+            line += [
+                (" → ", "dim"),
+                (f"{decibel_text(after)} dB", "head"),
+                (f"  {gain:+.2f}", style),
+            ]
+        lines.append(line)
+    if len(outputs) > _SHOWN_OUTPUTS:
+        lines[-1] = [*lines[-1], (f"   and {len(outputs) - _SHOWN_OUTPUTS} more outputs", "dim")]
+    return [line if cells(line) <= width else line[:-1] for line in lines]
+
+
+def _gain(before: float | None, after: float | None) -> float:
+    """The gain in dB; None stands for no error at all."""
+    if before is None or after is None:
+        return 0.0 if before == after else float("inf") if after is None else float("-inf")
+    return after - before
+
+
+def row_lines(record: Mapping[str, Any] | None, width: int) -> list[Line]:
+    """What a narrow table has no column for, of the layer under the cursor."""
+    if record is None:
+        return []
+    lines: list[Line] = []
+    head = f"{_name(record['tensor'])}"
+    if record.get("source") and record["source"] != record["layer"]:
+        head += f"  from {_name(record['source'])}"
+    lines.append([(head, "dim")])
+    parts = [f"can be {', '.join(record['choices'])}"]
+    if record["observed_minimum"] is not None and record["observed_maximum"] is not None:
+        seen = f"{record['observed_minimum']:.4g} to {record['observed_maximum']:.4g}"
+        parts.append(f"calibration saw {seen}")
+    if record["own_range"]:
+        parts.append("● range set by you")
+    if record.get("kind"):
+        parts.append(str(record["kind"]))
+    return lines + [[(row, "")] for row in textwrap.wrap(" · ".join(parts), max(20, width))]
+
+
+def point_fields() -> tuple[Field, ...]:
+    """Step, layer, its new dtype, lifted layers so far, the outputs, seconds."""
+    return (
+        Field("step", Column("step", 4, right=True)),
+        Field("tensor", Column("tensor", 14, grow=2, text=_name)),
+        Field("dtype", Column("to", 8)),
+        Field("lifted", Column("lifted", 6, right=True)),
+        Field("lowest", Column("lowest dB", 9, right=True, text=decibel_text)),
+        Field("outputs", Column("outputs, dB (simulated)", 20, grow=3, text=_name)),
+        Field("seconds", Column("s", 7, right=True, text=lambda v: f"{v:.1f}"), 90),
+    )
+
+
+def point_record(point: Mapping[str, Any]) -> dict[str, Any]:
+    """A point of the curve of a search as a record."""
+    outputs = point.get("outputs") or {}
+    known = [value for value in outputs.values() if value is not None]
+    lifted = point.get("lifted")
+    return {
+        "step": point.get("step"),
+        "tensor": point.get("tensor") or "as it is",
+        "dtype": point.get("dtype") or None,
+        "lifted": len(lifted) if isinstance(lifted, list | dict) else lifted,
+        "lowest": min(known) if known else None,
+        "outputs": "  ".join(f"{_name(n)} {decibel_text(v)}" for n, v in outputs.items()),
+        "seconds": point.get("seconds"),
+    }
