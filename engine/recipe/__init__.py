@@ -6,10 +6,12 @@ second time.
 
 from __future__ import annotations
 
+from engine.recipe.frozen import FrozenMap
 from engine.recipe.keys import canonical_json, portable, portable_values, stage_key, stage_values
 from engine.recipe.model import (
     VERSION,
     Calibration,
+    Compiler,
     Preprocessing,
     Quantization,
     Recipe,
@@ -32,6 +34,8 @@ __all__ = [
     "VERSION",
     "Calibration",
     "Change",
+    "Compiler",
+    "FrozenMap",
     "Preprocessing",
     "Problem",
     "Quantization",

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.options import OPTIONS, SECTIONS, STAGES, Value, option
-from engine.recipe.model import PATH_KINDS, VERSION, Recipe, thawed
+from engine.recipe.frozen import thawed
+from engine.recipe.model import PATH_KINDS, VERSION, Recipe
 
 __all__ = ["canonical_json", "portable", "portable_values", "stage_key", "stage_values"]
 

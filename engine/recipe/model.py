@@ -11,10 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from engine.base.errors import RecipeError
 from engine.base.text import did_you_mean, printable
 from engine.options import OPTIONS, SECTIONS, Section, Value, check_values, option
+from engine.recipe.consistent import contradictions
+from engine.recipe.frozen import FrozenMap, frozen, thawed
 
 __all__ = [
     "VERSION",
     "Calibration",
+    "Compiler",
     "Preprocessing",
     "Quantization",
     "Recipe",
@@ -31,21 +34,13 @@ PATH_KINDS = frozenset({"path", "paths", "code"})
 """Kinds of options that name files; one of ``code`` names something in the file, too."""
 
 
-def frozen(value: Value) -> Value:
-    """Lists, nested ones too, as tuples: hashable."""
-    return tuple(frozen(v) for v in value) if isinstance(value, list | tuple) else value
-
-
-def thawed(value: Value) -> Value:
-    """Tuples, nested ones too, as lists: what JSON and YAML have."""
-    return [thawed(v) for v in value] if isinstance(value, list | tuple) else value
-
-
 def _option(name: str) -> Any:
     declared = option(name)
-    extra: dict[str, Any] = {"enum": list(declared.choices)} if declared.choices else {}
-    if declared.default is None and declared.choices:
-        extra["enum"] = [*declared.choices, None]
+    extra: dict[str, Any] = {}
+    if declared.choices and declared.kind == "choice":
+        extra["enum"] = [*declared.choices, *([None] if declared.default is None else [])]
+    if declared.choices and declared.kind == "mapping":
+        extra["additionalProperties"] = {"enum": list(declared.choices)}
     return Field(
         default=frozen(declared.default),
         description=declared.help,
@@ -76,6 +71,7 @@ class Source(_Section):
     weights: str | None = _option("weights")
     inputs: tuple[str, ...] | None = _option("inputs")
     input_size_list: tuple[tuple[int, ...], ...] | None = _option("input_size_list")
+    dynamic_input: tuple[tuple[tuple[int, ...], ...], ...] | None = _option("dynamic_input")
     input_initial_val: tuple[str | None, ...] | None = _option("input_initial_val")
     outputs: tuple[str, ...] | None = _option("outputs")
     proto: str = _option("proto")
@@ -96,6 +92,8 @@ class Preprocessing(_Section):
     mean_values: tuple[tuple[float, ...], ...] | None = _option("mean_values")
     std_values: tuple[tuple[float, ...], ...] | None = _option("std_values")
     quant_img_RGB2BGR: bool | tuple[bool, ...] = _option("quant_img_RGB2BGR")  # noqa: N815
+    channel_mean_value: tuple[tuple[float, ...], ...] | None = _option("channel_mean_value")
+    reorder_channel: tuple[tuple[float, ...], ...] | None = _option("reorder_channel")
     resize_filter: str = _option("resize_filter")
     resize_fit: str = _option("resize_fit")
 
@@ -107,7 +105,20 @@ class Quantization(_Section):
     quantized_dtype: str = _option("quantized_dtype")
     quantized_algorithm: str = _option("quantized_algorithm")
     quantized_method: str = _option("quantized_method")
+    bias_correction: bool = _option("bias_correction")
+    quantized_layers: FrozenMap | None = _option("quantized_layers")
+    quantized_ranges: FrozenMap | None = _option("quantized_ranges")
+    auto_hybrid: bool = _option("auto_hybrid")
+    auto_hybrid_cos_thresh: float = _option("auto_hybrid_cos_thresh")
+    auto_hybrid_euc_thresh: float | None = _option("auto_hybrid_euc_thresh")
+    quantized_hybrid_level: int = _option("quantized_hybrid_level")
+    op_target: FrozenMap | None = _option("op_target")
+    float_dtype: str = _option("float_dtype")
+    quantize_weight: bool = _option("quantize_weight")
     optimization_level: int = _option("optimization_level")
+    model_pruning: bool = _option("model_pruning")
+    remove_reshape: bool = _option("remove_reshape")
+    rknn_batch_size: int | None = _option("rknn_batch_size")
 
 
 class Target(_Section):
@@ -115,6 +126,19 @@ class Target(_Section):
 
     target_platform: str | None = _option("target_platform")
     custom_string: str | None = _option("custom_string")
+    inputs_yuv_fmt: str | None = _option("inputs_yuv_fmt")
+    pre_compile: bool = _option("pre_compile")
+
+
+class Compiler(_Section):
+    """What concerns the vendor's binary alone: carried to its compiler, no effect here."""
+
+    remove_weight: bool = _option("remove_weight")
+    compress_weight: bool = _option("compress_weight")
+    single_core_mode: bool = _option("single_core_mode")
+    sparse_infer: bool = _option("sparse_infer")
+    enable_flash_attention: bool = _option("enable_flash_attention")
+    need_horizontal_merge: bool = _option("need_horizontal_merge")
 
 
 class Calibration(_Section):
@@ -123,6 +147,8 @@ class Calibration(_Section):
     dataset: str | None = _option("dataset")
     dataset_count: int = _option("dataset_count")
     dataset_seed: int = _option("dataset_seed")
+    batch_size: int = _option("batch_size")
+    epochs: int = _option("epochs")
 
 
 class Recipe(BaseModel):
@@ -142,11 +168,12 @@ class Recipe(BaseModel):
     preprocess: Preprocessing = Field(default_factory=Preprocessing, title=SECTIONS["preprocess"])
     quantization: Quantization = Field(default_factory=Quantization, title=SECTIONS["quantization"])
     target: Target = Field(default_factory=Target, title=SECTIONS["target"])
+    compiler: Compiler = Field(default_factory=Compiler, title=SECTIONS["compiler"])
     dataset: Calibration = Field(default_factory=Calibration, title=SECTIONS["dataset"])
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        problems = _contradictions(self)
+        problems = contradictions(self)
         if problems:
             raise RecipeError(
                 " ".join(problems.values()), remedy="Change one of the options named above."
@@ -233,33 +260,6 @@ def _resolved(value: Value, base: Path) -> Value:
     return str(base.absolute() / path)
 
 
-def _contradictions(recipe: Recipe) -> dict[str, str]:
-    """Option name -> message, for options that cannot hold together whatever the model is."""
-    problems: dict[str, str] = {}
-    mean, std = recipe.preprocess.mean_values, recipe.preprocess.std_values
-    if mean is not None and std is not None:
-        if len(mean) != len(std):
-            problems["std_values"] = (
-                f"mean_values has {len(mean)} lists and std_values {len(std)}; "
-                "each needs one per input."
-            )
-        else:
-            for index, (m, s) in enumerate(zip(mean, std, strict=True)):
-                if len(m) != len(s) and 1 not in (len(m), len(s)):
-                    problems["std_values"] = (
-                        f"For input {index} mean_values has {len(m)} channels "
-                        f"and std_values {len(s)}."
-                    )
-    names = recipe.source.inputs
-    for name in ("input_size_list", "input_initial_val"):
-        rows = recipe.value(name)
-        if names is not None and rows is not None and len(rows) != len(names):
-            problems[name] = (
-                f"inputs names {len(names)} tensors and {name} has {len(rows)} entries."
-            )
-    return problems
-
-
 def recipe_problems(values: Mapping[str, Value]) -> dict[str, str]:
     """Option name -> message of everything in a flat dict that does not fit."""
     problems = check_values(dict(values))
@@ -272,9 +272,10 @@ def recipe_problems(values: Mapping[str, Value]) -> dict[str, str]:
         "preprocess": Preprocessing(**sections["preprocess"]),
         "quantization": Quantization(**sections["quantization"]),
         "target": Target(**sections["target"]),
+        "compiler": Compiler(**sections["compiler"]),
         "dataset": Calibration(**sections["dataset"]),
     }
-    return problems | _contradictions(Recipe.model_construct(**parts))  # type: ignore[arg-type]
+    return problems | contradictions(Recipe.model_construct(**parts))  # type: ignore[arg-type]
 
 
 def recipe_schema() -> dict[str, Any]:

@@ -13,12 +13,12 @@ from engine.base.errors import RecipeError, SourceModelError
 from engine.base.files import read_bounded
 from engine.base.text import did_you_mean, printable
 from engine.options import OPTIONS, SECTIONS, Option, Value, option
+from engine.recipe.frozen import thawed
 from engine.recipe.model import (
     PATH_KINDS,
     VERSION,
     Recipe,
     recipe_problems,
-    thawed,
     unknown_option,
 )
 
@@ -184,9 +184,11 @@ def _values(data: Any, node: Any) -> tuple[dict[str, Value], tuple[Problem, ...]
             problems.append(Problem(key, line, f"{key} must hold options, one a line, indented."))
             continue
         known = {o.name: o for o in OPTIONS if o.section == key}
-        for name, at, _ in _entries(child, problems):
+        for name, at, entry in _entries(child, problems):
             if name in known and name in part:  # of a section given twice only the last counts
                 values[name], lines[name] = part[name], at
+                if known[name].repeated and isinstance(part[name], dict):
+                    problems += _twice(name, entry)
             elif name not in known and len(problems) < _KEPT_PROBLEMS:
                 # not for all of thousands: looking for near names takes time
                 problems.append(_unknown(name, at, known))
@@ -209,6 +211,17 @@ def _entries(node: Any, problems: list[Problem]) -> Iterator[tuple[str, int, Any
         else:
             seen.add(key.value)
             yield key.value, line, value
+
+
+def _twice(option_name: str, node: Any) -> Iterator[Problem]:
+    """Tensors that a mapping names more than once; of two entries YAML would keep the last."""
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if key.value in seen:
+            shown = printable(str(key.value), 80)
+            line = key.start_mark.line + 1
+            yield Problem(option_name, line, f"{option_name} names {shown} twice.")
+        seen.add(str(key.value))
 
 
 def _version_problems(data: Mapping[Any, Any], node: Any) -> Iterator[Problem]:
@@ -241,7 +254,7 @@ _OPTION_NAMES = frozenset(o.name for o in OPTIONS)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes lists, and text with line breaks, on one line."""
+    """Writes lists, and text with line breaks, on one line; a mapping as one line an entry."""
 
     def represent_list_inline(self, data: list[Any]) -> yaml.Node:
         return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True)
@@ -292,14 +305,19 @@ def _entry(declared: Option, value: Value, base: Path | None) -> list[str]:
     if base is not None and declared.kind in PATH_KINDS:
         plain = _relative(plain, base.absolute())
     text: str = yaml.dump(
-        {declared.name: plain}, Dumper=_Dumper, allow_unicode=True, width=float("inf")
+        {declared.name: plain},
+        Dumper=_Dumper,
+        allow_unicode=True,
+        width=float("inf"),
+        sort_keys=False,
+        default_flow_style=False,
     )
     return text.rstrip("\n").split("\n")
 
 
 def _refuse_bytes(name: str, value: Value) -> None:
     """YAML is UTF-8: a path with other bytes could not be read back."""
-    for text in value if isinstance(value, list) else [value]:
+    for text in value if isinstance(value, list | dict) else [value]:
         if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
             raise RecipeError(
                 f"{name} {printable(text, 300)} cannot be written in a recipe: it is not UTF-8.",
@@ -312,6 +330,8 @@ def _whole_numbers(value: Value) -> Value:
     """127.0 as 127, which is how people write means."""
     if isinstance(value, list):
         return [_whole_numbers(v) for v in value]
+    if isinstance(value, dict):
+        return {name: _whole_numbers(v) for name, v in value.items()}
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return int(value)
     return value

@@ -58,8 +58,12 @@ class OptionText(click.ParamType):
 
 
 def recipe_flags(command: Command) -> Command:
-    """Add a flag for every option of a recipe but the model, which is the verb's argument."""
-    return _flags(command, [option for option in OPTIONS if option.name != "model"])
+    """Add a flag for every option of a recipe but the model, which is the verb's argument.
+
+    What is refused whatever one says needs no flag; a recipe that names it is told why.
+    """
+    taken = [o for o in OPTIONS if o.name != "model" and o.role != "refused"]
+    return _flags(command, taken)
 
 
 def source_flags(command: Command) -> Command:
@@ -105,10 +109,14 @@ def _flag(option: Option) -> Callable[[Command], Command]:
         help_text = f"{', '.join(option.frameworks)}: {help_text}"
     if option.ours:
         help_text += " (our addition)"
+    if option.role == "compiler":
+        help_text += " (for the vendor's compiler; no effect in the simulator)"
     if option.name == "do_quantization":
         return click.option("--quantize/--no-quantize", option.name, default=None, help=help_text)
     if option.default is not None:
         help_text += f" Default: {option.render(option.default)}."
+    if option.repeated:
+        return _entries(option, help_text)
     few = option.kind == "choice" and len(option.choices) < 6
     metavar = "|".join(option.choices) if few else option.kind.upper()
     return click.option(
@@ -119,6 +127,27 @@ def _flag(option: Option) -> Callable[[Command], Command]:
         metavar="NAME" if option.kind == "choice" and not few else metavar,
         help=help_text,
     )
+
+
+def _entries(option: Option, help_text: str) -> Callable[[Command], Command]:
+    """A flag that is given once an entry, ``NAME=VALUE``; later ones win."""
+    what = "|".join(option.choices) if 0 < len(option.choices) < 6 else "VALUE"
+    return click.option(
+        option.flag,
+        option.name,
+        type=OptionText(option),
+        multiple=True,
+        callback=_joined,
+        metavar=f"NAME={'MIN,MAX' if option.kind == 'ranges' else what}",
+        help=f"{help_text} Repeat it for more.",
+    )
+
+
+def _joined(
+    _ctx: click.Context, _param: click.Parameter, given: tuple[dict[str, Any], ...]
+) -> dict[str, Any] | None:
+    """The entries of a repeated flag as one mapping; None where it was not given."""
+    return {name: value for one in given for name, value in one.items()} or None
 
 
 def values_of(arguments: dict[str, Any]) -> dict[str, Any]:

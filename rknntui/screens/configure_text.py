@@ -27,6 +27,9 @@ _HOW = {
     "paths": "Enter edits: a path or - per input, split by ;",
     "flags": "left and right switch, Enter edits one per input",
     "text": "Enter edits",
+    "shape_sets": "Enter edits: 1x3x224x224|1x3x160x160; inputs split by ;",
+    "mapping": "Enter edits: tensor=value; tensor=value",
+    "ranges": "Enter edits: tensor=minimum,maximum; tensor=...",
 }
 
 

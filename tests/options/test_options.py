@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from engine.options import (
     OPTIONS,
     SECTIONS,
     STAGES,
+    Option,
     check_values,
     option,
 )
@@ -34,7 +36,9 @@ def test_declarations_are_complete() -> None:
         assert o.check(None) == o.default
         if o.default is not None:
             assert o.check(o.default) == o.default
-        assert bool(o.choices) == (o.kind == "choice")
+        assert bool(o.choices) == (o.kind in ("choice", "mapping"))
+        assert not set(o.refused) & {*o.choices, *o.aliases}
+        assert bool(o.reason) == (o.role == "refused")
         assert set(o.aliases.values()) <= set(o.choices)
         assert all(alias == alias.lower() for alias in o.aliases)
 
@@ -80,6 +84,24 @@ def test_vendor_defaults_of_generation_2() -> None:
         ("quantized_dtype", "asymmetric_quantized-8", "w8a8"),
         ("custom_string", "a: b", "a: b"),
         ("custom_string", "", None),
+        ("channel_mean_value", "128 128 128 128#0 0 0 255", [[128] * 4, [0, 0, 0, 255]]),
+        ("channel_mean_value", "128,2", [[128, 2]]),
+        ("reorder_channel", "2 1 0#0 1 2", [[2, 1, 0], [0, 1, 2]]),
+        (
+            "dynamic_input",
+            "1x3x8x8;1x2|1x3x4x4;1x1",
+            [[[1, 3, 8, 8], [1, 2]], [[1, 3, 4, 4], [1, 1]]],
+        ),
+        ("dynamic_input", "[[[1,3,8,8]],[[1,3,4,4]]]", [[[1, 3, 8, 8]], [[1, 3, 4, 4]]]),
+        ("quantized_layers", "conv1=FLOAT16; b = int8", {"conv1": "float16", "b": "int8"}),
+        ("quantized_layers", "a/conv;a/bn=float16", {"a/conv;a/bn": "float16"}),
+        ("quantized_layers", '{"a=b": "fp16"}', {"a=b": "float16"}),
+        ("quantized_layers", "{}", None),
+        ("quantized_ranges", "x=-1,6; 128=0 1e-3", {"x": [-1, 6], "128": [0, 0.001]}),
+        ("op_target", "p=CPU", {"p": "cpu"}),
+        ("quantized_dtype", "asymmetric_affine-u8", "asymmetric_quantized-u8"),
+        ("quantized_dtype", "dynamic_fixed_point-i16", "dynamic_fixed_point-16"),
+        ("auto_hybrid_euc_thresh", "0.5", 0.5),
     ],
 )
 def test_text_becomes_a_value(name: str, text: str, value: object) -> None:
@@ -108,6 +130,22 @@ def test_text_becomes_a_value(name: str, text: str, value: object) -> None:
         ("inputs", "[1]", "tensor names"),
         ("inputs", "[]", "tensor names"),
         ("input_initial_val", "[]", "list of paths"),
+        ("channel_mean_value", "128", "the scale"),
+        ("channel_mean_value", "1 2 3 0", "without 0"),
+        ("reorder_channel", "2 2 0", "once"),
+        ("reorder_channel", "1 2 3", "once"),
+        ("dynamic_input", "1x0", "sets of shapes"),
+        ("quantized_layers", "conv1", "tensor names"),
+        ("quantized_layers", "conv1=int4", "quantized_layers of conv1"),
+        ("quantized_layers", '{"": "int8"}', "tensor"),
+        ("quantized_layers", "a=int8; a=int16", "tensor names"),
+        ("quantized_ranges", "a=1", "minimum"),
+        ("quantized_ranges", "a=1,1", "larger maximum"),
+        ("quantized_ranges", '{"a": [0, NaN]}', "larger maximum"),
+        ("epochs", "0", "at least 1"),
+        ("rknn_batch_size", "0", "at least 1"),
+        ("inputs_yuv_fmt", "nv12", "not supported"),
+        ("quantized_hybrid_level", "2", "quantized_hybrid_level"),
     ],
 )
 def test_text_that_does_not_fit_is_refused_with_reason(name: str, text: str, says: str) -> None:
@@ -116,6 +154,24 @@ def test_text_that_does_not_fit_is_refused_with_reason(name: str, text: str, say
     assert name in caught.value.what
     assert says in caught.value.what
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("quantized_algorithm", "gdq", "accurate"),
+        ("quantized_algorithm", "moving_average", "normal"),
+        ("quantized_method", "group32", "w4a16"),
+        ("pre_compile", "yes", "simulated"),
+    ],
+)
+def test_what_only_the_vendors_code_names_is_refused_with_its_reason(
+    name: str, text: str, why: str
+) -> None:
+    with pytest.raises(RecipeError, match="not supported") as caught:
+        option(name).parse(text)
+    assert why in caught.value.cause
+    assert why in check_values({name: option(name).kind == "bool" or text})[name]
 
 
 def test_values_of_python_callers() -> None:
@@ -150,14 +206,36 @@ VALUES = {
     ),
     "flags": st.one_of(st.booleans(), st.lists(st.booleans(), min_size=1, max_size=3)),
     "paths": st.lists(st.one_of(st.none(), names), min_size=1, max_size=3),
+    "shape_sets": st.lists(
+        st.lists(st.lists(st.integers(1, 4096), min_size=1, max_size=5), min_size=1, max_size=2),
+        min_size=1,
+        max_size=3,
+    ),
+    "ranges": st.dictionaries(
+        names,
+        st.lists(finite, min_size=2, max_size=2, unique=True).map(sorted),
+        min_size=1,
+        max_size=3,
+    ),
 }
+
+
+def _values(declared: Option) -> st.SearchStrategy[Any]:
+    if declared.role == "refused":
+        return st.just(declared.default)
+    if declared.kind == "mapping":
+        return st.dictionaries(names, st.sampled_from(declared.choices), min_size=1, max_size=3)
+    if declared.name == "channel_mean_value":
+        return VALUES["channels"].map(lambda rows: [[0.0, *row] for row in rows])
+    if declared.name == "reorder_channel":
+        return st.lists(st.permutations([0, 1, 2]), min_size=1, max_size=3)
+    return st.sampled_from(declared.choices) if declared.choices else VALUES[declared.kind]
 
 
 @given(st.data())
 def test_rendered_text_parses_back(data: st.DataObject) -> None:
     declared = data.draw(st.sampled_from(OPTIONS))
-    strategy = st.sampled_from(declared.choices) if declared.choices else VALUES[declared.kind]
-    value = declared.check(data.draw(strategy))
+    value = declared.check(data.draw(_values(declared)))
     text = declared.render(value)
     assert declared.check(declared.parse(text)) == value
     assert declared.check(json.loads(json.dumps(value))) == value

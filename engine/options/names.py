@@ -1,0 +1,98 @@
+"""Names that several options share: dtypes, algorithms, granularities; the vendor's and ours.
+
+Sources: user guide V1.3.2 (000:843), V1.1.0 (001:298-325, 001:474-488), API reference V2.3.0
+(002:532-578); what later code of the vendor names is told apart in the refusals.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+__all__ = [
+    "ALGORITHMS",
+    "DTYPES",
+    "DTYPE_ALIASES",
+    "EXECUTION_TARGETS",
+    "FLOAT_DTYPES",
+    "GRANULARITIES",
+    "LAYER_DTYPES",
+    "LAYER_DTYPE_ALIASES",
+    "OUR_ALGORITHMS",
+    "REFUSED_ALGORITHMS",
+    "REFUSED_GRANULARITIES",
+]
+
+DTYPES = (
+    "w8a8",
+    "w8a16",
+    "w4a16",
+    "w4a8",
+    "w16a16i",
+    "w16a16i_dfp",
+    "asymmetric_quantized-16",
+    "asymmetric_quantized-u8",
+    "dynamic_fixed_point-8",
+    "dynamic_fixed_point-16",
+)
+"""Quantized dtypes of a whole model: generation 2's, its older 16 bit one, generation 1's."""
+
+DTYPE_ALIASES = MappingProxyType(
+    {
+        "asymmetric_quantized-8": "w8a8",
+        "asymmetric_affine-u8": "asymmetric_quantized-u8",
+        "dynamic_fixed_point-i8": "dynamic_fixed_point-8",
+        "dynamic_fixed_point-i16": "dynamic_fixed_point-16",
+    }
+)
+"""Other spellings of :data:`DTYPES`: V1.1.0's, and those of generation 1's files and later code."""
+
+LAYER_DTYPES = (
+    "float16",
+    "float32",
+    "int16",
+    "int8",
+    "asymmetric_affine-u8",
+    "dynamic_fixed_point-i8",
+    "dynamic_fixed_point-i16",
+)
+"""Dtypes of one layer, by the names of the hybrid quantization files of both generations."""
+
+LAYER_DTYPE_ALIASES = MappingProxyType(
+    {
+        "asymmetric_quantized-u8": "asymmetric_affine-u8",
+        "dynamic_fixed_point-8": "dynamic_fixed_point-i8",
+        "dynamic_fixed_point-16": "dynamic_fixed_point-i16",
+        "fp16": "float16",
+        "fp32": "float32",
+    }
+)
+
+FLOAT_DTYPES = ("float16", "float32")
+"""Types of a build without quantization; ``float32`` is ours."""
+
+OUR_ALGORITHMS = ("accurate", "vendor")
+"""Algorithms that no vendor API has."""
+
+ALGORITHMS = ("normal", "kl_divergence", "mmse", *OUR_ALGORITHMS)
+"""Quantization algorithms."""
+
+REFUSED_ALGORITHMS = MappingProxyType(
+    {
+        "gdq": "Toolkit 2.3.2 names it and no manual says what it computes; accurate is ours.",
+        "moving_average": "Later toolkits of generation 1 name it and no manual says what it "
+        "computes; normal is the nearest.",
+    }
+)
+
+GRANULARITIES = ("channel", "layer")
+"""Granularity of weights, the vendor's ``quantized_method``."""
+
+REFUSED_GRANULARITIES = MappingProxyType(
+    {
+        f"group{size}": "Toolkit 2.3.2 takes it for w4a16 and no manual describes it."
+        for size in range(32, 257, 32)
+    }
+)
+
+EXECUTION_TARGETS = ("auto", "npu", "cpu", "gpu")
+"""Where ``op_target`` lets an operator run (002: config)."""

@@ -1,0 +1,33 @@
+"""Rules that some options' values keep beside their kind: what a value must be where it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["divisors", "epochs", "mean_and_scale", "permutation"]
+
+_SMALLEST_DIVISOR = 1e-30  # below it float32 pixels become infinite
+
+
+def divisors(rows: Any) -> str:
+    """Pixels are divided by every number."""
+    fits = all(abs(n) >= _SMALLEST_DIVISOR for row in rows for n in row)
+    return "" if fits else "without 0: pixels are divided by it"
+
+
+def mean_and_scale(rows: Any) -> str:
+    """The mean of every channel, then one scale (004:65-83)."""
+    if any(len(row) < 2 for row in rows):
+        return "the mean of every channel and then the scale, as 128 128 128 128"
+    return divisors([row[-1:] for row in rows])
+
+
+def permutation(rows: Any) -> str:
+    """Every channel once, in any order (000:829-837)."""
+    fits = all(sorted(row) == list(range(len(row))) for row in rows)
+    return "" if fits else "every channel's number once, from 0, as 2 1 0"
+
+
+def epochs(number: Any) -> str:
+    """-1 or a number of rounds."""
+    return "" if number != 0 else "-1 (all samples) or at least 1"

@@ -1,0 +1,117 @@
+"""What values of options are made of: numbers, rows per input, mappings from tensor names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+from engine.base.text import printable
+
+__all__ = [
+    "finite",
+    "is_code",
+    "is_path",
+    "is_whole_number",
+    "mapping_of_text",
+    "mapping_text",
+    "number_text",
+    "per_input",
+    "rows_text",
+    "shown",
+    "sizes",
+    "whole",
+]
+
+_LARGEST = 3.4e38  # what float32 holds
+_LARGEST_SIZE = 2**31 - 1
+# NAME=VALUE up to a semicolon or the end; names of TFLite hold semicolons, values never do
+_ENTRY = re.compile(r"\s*(?P<name>[^=]+?)\s*=\s*(?P<value>[^=;]*?)\s*(?:;|$)")
+
+
+def finite(value: Any) -> bool:
+    """Whether it is a number within float32's range; NaN is not."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    number: Any = value  # typing knows no order of Real
+    return bool(-_LARGEST <= number <= _LARGEST)
+
+
+def whole(value: Any) -> bool:
+    """Whether it is a whole number that a size may have."""
+    return finite(value) and abs(value) <= _LARGEST_SIZE and int(value) == value
+
+
+def is_whole_number(value: Any) -> bool:
+    """Whether it is of a type of whole numbers; yes and no are not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def number_text(value: float) -> str:
+    """The shortest text that reads back as the number; whole numbers without a point."""
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def per_input(value: Any) -> list[list[Any]] | None:
+    """A list of lists; one flat list means one input, as both manuals' examples write it."""
+    if not isinstance(value, Sequence) or isinstance(value, str) or not len(value):
+        return None
+    if all(isinstance(row, Sequence) and not isinstance(row, str) and len(row) for row in value):
+        return [list(row) for row in value]
+    if all(finite(n) for n in value):
+        return [list(value)]
+    return None
+
+
+def rows_text(rows: Sequence[Sequence[float]], between: str) -> str:
+    """Numbers of each input, inputs split by semicolons."""
+    return ";".join(between.join(map(number_text, row)) for row in rows)
+
+
+def sizes(text: str) -> list[int]:
+    """``1x3x224x224`` as whole numbers; ValueError where it is not that."""
+    return [int(n) for n in text.replace("x", ",").split(",")]
+
+
+def is_path(value: Any) -> bool:
+    """Whether it can name a file."""
+    return isinstance(value, str) and "\0" not in value
+
+
+def is_code(value: Any) -> bool:
+    """Whether it is ``FILE.py:Name``, the name a Python identifier."""
+    if not is_path(value):
+        return False
+    file, _, name = value.rpartition(":")
+    return bool(file) and str(name).isidentifier()
+
+
+def shown(value: Any) -> str:
+    """A value for a message: one line, at most 80 characters."""
+    try:
+        return printable(repr(value), 80)
+    except ValueError:  # Python refuses to print a whole number of more than 4300 digits
+        return "a very large number"
+
+
+def mapping_of_text(text: str) -> dict[str, str] | None:
+    """``name=value; name=value`` as a dict of texts; None where it is not that."""
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        match = _ENTRY.match(text, at)
+        if match is None or match["name"] in found:
+            return None
+        found[match["name"]] = match["value"]
+        at = match.end()
+        if not text[at:].strip():
+            break
+    return found or None
+
+
+def mapping_text(entries: Mapping[str, str]) -> str | None:
+    """The text that :func:`mapping_of_text` reads back; None where a name does not allow it."""
+    text = "; ".join(f"{name}={value}" for name, value in entries.items())
+    plain = not text.startswith(("{", "[", '"')) and mapping_of_text(text) == dict(entries)
+    return text if plain else None

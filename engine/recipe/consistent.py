@@ -1,0 +1,94 @@
+"""Options that contradict each other whatever the model is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.recipe.model import Recipe
+
+__all__ = ["contradictions"]
+
+
+def contradictions(recipe: Recipe) -> dict[str, str]:
+    """Option name -> message, for options that cannot hold together whatever the model is."""
+    return {
+        **_of_rows(recipe),
+        **_of_channels(recipe),
+        **_of_inputs(recipe),
+        **_of_generations(recipe),
+    }
+
+
+def _of_rows(recipe: Recipe) -> dict[str, str]:
+    mean, std = recipe.preprocess.mean_values, recipe.preprocess.std_values
+    if mean is None or std is None:
+        return {}
+    if len(mean) != len(std):
+        return {
+            "std_values": f"mean_values has {len(mean)} lists and std_values {len(std)}; "
+            "each needs one per input."
+        }
+    for index, (m, s) in enumerate(zip(mean, std, strict=True)):
+        if len(m) != len(s) and 1 not in (len(m), len(s)):
+            return {
+                "std_values": f"For input {index} mean_values has {len(m)} channels "
+                f"and std_values {len(s)}."
+            }
+    return {}
+
+
+def _of_channels(recipe: Recipe) -> dict[str, str]:
+    """What generation 1 says in one option and generation 2 in others."""
+    part = recipe.preprocess
+    problems = {}
+    if part.channel_mean_value is not None and (part.mean_values or part.std_values):
+        problems["channel_mean_value"] = (
+            "channel_mean_value and mean_values or std_values say the same in two ways: "
+            "give one of them."
+        )
+    swaps = part.quant_img_RGB2BGR
+    if part.reorder_channel is not None and (swaps if isinstance(swaps, bool) else any(swaps)):
+        problems["reorder_channel"] = (
+            "reorder_channel and quant_img_RGB2BGR would both turn the channels of pictures: "
+            "give one of them."
+        )
+    return problems
+
+
+def _of_inputs(recipe: Recipe) -> dict[str, str]:
+    problems = {}
+    names = recipe.source.inputs
+    rows: Mapping[str, int | None] = {
+        name: None if (value := recipe.value(name)) is None else len(value)
+        for name in ("input_size_list", "input_initial_val")
+    }
+    for name, count in rows.items():
+        if names is not None and count is not None and count != len(names):
+            problems[name] = f"inputs names {len(names)} tensors and {name} has {count} entries."
+    sets = recipe.source.dynamic_input
+    if sets is None:
+        return problems
+    if len({len(one) for one in sets}) > 1:
+        problems["dynamic_input"] = "The sets of dynamic_input have different numbers of shapes."
+    elif names is not None and len(sets[0]) != len(names):
+        problems["dynamic_input"] = (
+            f"inputs names {len(names)} tensors and each set of dynamic_input has "
+            f"{len(sets[0])} shapes."
+        )
+    elif len(set(sets)) < len(sets):
+        problems["dynamic_input"] = "dynamic_input names a set of shapes twice."
+    if rows["input_size_list"] is not None:
+        problems["input_size_list"] = "dynamic_input names the shapes: leave input_size_list unset."
+    return problems
+
+
+def _of_generations(recipe: Recipe) -> dict[str, str]:
+    part = recipe.quantization
+    if part.quantize_weight and part.do_quantization:
+        return {
+            "quantize_weight": "quantize_weight is for builds without quantization: set "
+            "do_quantization to no, or leave it out."
+        }
+    return {}

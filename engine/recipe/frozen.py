@@ -1,0 +1,69 @@
+"""Values of options in a form that cannot change and that has a hash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from engine.options import Value
+
+__all__ = ["FrozenMap", "frozen", "thawed"]
+
+
+class FrozenMap(Mapping[str, Any]):
+    """A mapping that cannot change: names of tensors to what is wished of them.
+
+    Entries keep their order; maps with the same entries in any order are equal.
+    """
+
+    __slots__ = ("_entries", "_hash")
+
+    def __init__(self, entries: Mapping[str, Any]) -> None:
+        self._entries = {str(name): frozen(value) for name, value in entries.items()}
+        self._hash = hash(frozenset(self._entries.items()))
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of a tensor; KeyError where it has none."""
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names in order."""
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        """Number of entries."""
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        """The same for the same entries."""
+        return self._hash
+
+    def __repr__(self) -> str:
+        """As a dict."""
+        return f"FrozenMap({self._entries!r})"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Any instance is valid: its values went through the check of their option."""
+        return core_schema.json_or_python_schema(
+            json_schema=core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()),
+            python_schema=core_schema.is_instance_schema(cls),
+            serialization=core_schema.plain_serializer_function_ser_schema(thawed),
+        )
+
+
+def frozen(value: Value) -> Value:
+    """Lists, nested ones too, as tuples, and mappings as :class:`FrozenMap`: hashable."""
+    if isinstance(value, Mapping):
+        return FrozenMap(value)
+    return tuple(frozen(v) for v in value) if isinstance(value, list | tuple) else value
+
+
+def thawed(value: Value) -> Value:
+    """Tuples, nested ones too, as lists, maps as dicts: what JSON and YAML have."""
+    if isinstance(value, Mapping):
+        return {name: thawed(one) for name, one in value.items()}
+    return [thawed(v) for v in value] if isinstance(value, list | tuple) else value
