@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
 from engine.graph.ir import Graph, QuantParams
-from engine.quantize.calibrate import Observation, Observations
-from engine.quantize.plan import Clamp, Plan, root_of
+from engine.quantize.calibrate import Observations
+from engine.quantize.formats import Format
+from engine.quantize.forms import Clamp
+from engine.quantize.plan import Plan, root_of
 from engine.quantize.scheme import activation_params
 
 __all__ = ["absorbs", "activation_table"]
+
+Range = tuple[float, float]
 
 
 def absorbs(params: QuantParams, clamp: Clamp) -> bool:
@@ -31,52 +35,68 @@ def activation_table(
     graph: Graph,
     plan: Plan,
     seen: Observations,
-    ranges: Mapping[str, tuple[float, float]] | None = None,
+    ranges: Mapping[str, Range] | None = None,
+    fixed: Collection[str] = (),
 ) -> dict[str, QuantParams]:
     """Parameters of all tensors and constants of the plan, in the order of the graph.
 
-    Chains of operators that move values share the scale of their source; the inputs of a Concat
-    that nothing else reads take the scale of its output (see :class:`~engine.quantize.plan.Plan`).
+    Chains of operators that move values share the range of their source; the inputs of a Concat
+    that nothing else reads take the range of its output (see :class:`~engine.quantize.plan.Plan`).
+    Tensors in half precision have parameters, too; a tensor that is read in another format has a
+    second entry under the name of its :class:`~engine.quantize.mixed.Border`.
 
     Args:
         graph: the float graph.
         plan: of this graph.
         seen: of the same graph.
-        ranges: of :func:`choose_ranges`; what was seen where it is None.
+        ranges: of :func:`~engine.quantize.ranges.choose_ranges`; what was seen where it is None.
+        fixed: roots whose range was set by hand: no Concat changes it.
 
     Raises:
         QuantizationError: the observations belong to another graph.
     """
-    roots: dict[str, QuantParams] = {}
-    for name in plan.tensors:
-        if name not in plan.sources:
-            own = seen[name] if ranges is None else Observation(*ranges[name])
-            roots[name] = _from(own)
-    # later Concats first: the scale of an inner one may come from an outer one
-    for concat in reversed(plan.concats):
-        shared = roots[root_of(concat.output, plan.sources)]
-        for root in concat.sharing:
-            if all(absorbs(shared, clamp) for clamp in plan.clamps.get(root, ())):
-                roots[root] = shared
+    roots = _shared(plan, seen, ranges, fixed)
     table: dict[str, QuantParams] = {}
-    for name in plan.constants:
+    borders: dict[str, QuantParams] = {}
+    for name, form in plan.formats.items():
         array = graph.constant(name)
         if array is not None:
-            table[name] = _from(Observation(float(array.min()), float(array.max())))
+            used: Range = (float(array.min()), float(array.max()))
+            own: Range | None = used
+        else:
+            used = roots.get(root_of(name, plan.sources), (0.0, 0.0))
+            watched = seen.tensors.get(name)
+            own = None if watched is None else (watched.minimum, watched.maximum)
+        table[name] = activation_params(*used, own, form)
+        for border in plan.borders.get(name, ()):
+            borders[border.name] = activation_params(*used, own, border.form)
+    return table | borders
+
+
+def _shared(
+    plan: Plan,
+    seen: Observations,
+    ranges: Mapping[str, Range] | None,
+    fixed: Collection[str],
+) -> dict[str, Range]:
+    """Root tensor -> its range, the inputs of Concats with that of the output."""
+    roots: dict[str, Range] = {}
     for name in plan.tensors:
-        params = roots[root_of(name, plan.sources)]
-        own = seen[name]
-        table[name] = QuantParams(
-            dtype=params.dtype,
-            scale=params.scale,
-            zero_point=params.zero_point,
-            minimum=params.minimum,
-            maximum=params.maximum,
-            observed_minimum=own.minimum,
-            observed_maximum=own.maximum,
-        )
-    return table
+        if name not in plan.sources:
+            roots[name] = (
+                (seen[name].minimum, seen[name].maximum) if ranges is None else ranges[name]
+            )
+    # later Concats first: the range of an inner one may come from an outer one
+    for concat in reversed(plan.concats):
+        source = root_of(concat.output, plan.sources)
+        for root in concat.sharing:
+            clamps = plan.clamps.get(root, ())
+            if root not in fixed and _takes(plan.formats[root], roots[source], clamps):
+                roots[root] = roots[source]
+    return roots
 
 
-def _from(observation: Observation) -> QuantParams:
-    return activation_params(observation.minimum, observation.maximum)
+def _takes(form: Format, shared: Range, clamps: Collection[Clamp]) -> bool:
+    """Whether a tensor of a format may take a Concat's range; affine ones absorb their clamps."""
+    params = activation_params(*shared, form=form)
+    return form.kind != "affine" or all(absorbs(params, clamp) for clamp in clamps)

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from engine.graph.ir import is_custom
 
 __all__ = [
+    "Clamp",
     "WeightPlan",
     "array_of",
     "clamp_bounds",
@@ -26,6 +27,15 @@ __all__ = [
 
 # Operators whose activations are all of their inputs; the others have one, input 0.
 _VARIADIC = frozenset({"Concat", "MatMul", "Add", "Mul", "Sub", "Div", "Min", "Max"})
+
+
+@dataclass(frozen=True)
+class Clamp:
+    """A Relu or Clip that the tensor it writes may absorb: ``low <= value <= high``."""
+
+    node: str
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ __all__ = [
     "ARITHMETIC",
     "CUSTOM_REASON",
     "FLOAT_REASONS",
+    "KEEPS_HALF",
     "LAYOUT",
     "WEIGHTED",
     "Role",
@@ -123,6 +124,9 @@ ARITHMETIC = frozenset(
     {"Add", "Mul", "Sub", "Div", "Min", "Max", "Abs", "Neg", "ReduceMean", "ReduceSum"}
 )
 """Operators that stay in float where they only serve float operators."""
+
+KEEPS_HALF = frozenset({"Concat", "Relu", "Min", "Max", "Abs", "Neg"})
+"""Operators whose results are numbers of half precision wherever their inputs are."""
 
 CUSTOM_REASON = "a custom operator: its class computes in float between 8-bit tensors"
 """Why a custom operator has no integer kernel."""

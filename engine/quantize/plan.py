@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from engine.graph.ir import Graph, infer_shapes, is_custom
+from engine.quantize.formats import Format, Scheme, scheme_of
 from engine.quantize.forms import (
+    Clamp,
     WeightPlan,
     clamp_bounds,
     data_inputs,
@@ -23,6 +25,13 @@ from engine.quantize.forms import (
     pads_with_zero,
     pools_beyond,
     weight_plan,
+)
+from engine.quantize.mixed import (
+    Border,
+    Flow,
+    assign_schemes,
+    float_kernel_reason,
+    flow_of,
 )
 from engine.quantize.operators import (
     ARITHMETIC,
@@ -50,15 +59,6 @@ _ACTIVE = frozenset({Role.INTEGER, Role.SHARE, Role.CLAMP, Role.EMULATED})
 
 
 @dataclass(frozen=True)
-class Clamp:
-    """A Relu or Clip that the tensor it writes may absorb: ``low <= value <= high``."""
-
-    node: str
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class ConcatPlan:
     """A quantized Concat.
 
@@ -80,14 +80,18 @@ class Plan:
     Attributes:
         roles: node name -> role.
         reasons: node name -> why it stays in float or runs in a float kernel.
-        tensors: activation tensors to quantize, in the order of the graph.
+        tensors: activation tensors that need a range, in the order of the graph: those that are
+            integers where they are written or where they are read.
         sources: tensor -> the tensor whose scale it takes (through Transpose, MaxPool, ...).
         concats: every quantized Concat, in the order of the graph.
-        constants: constants that are quantized as activations are (operands of Add and Mul).
+        constants: constants that are stored as activations are (operands of Add and Mul).
         clamps: tensor -> the clamps that end in it, in the order of the graph.
         weights: node name -> its constants.
         guarded: nodes for which ONNX Runtime has an integer kernel that is wrong in their form; a
             guard behind them keeps it from choosing that kernel.
+        schemes: node name -> the dtype that it computes in; nodes that are left out stay float32.
+        formats: tensor or constant -> the format in which it is written, in the order of the graph.
+        borders: tensor or constant -> the other formats in which it is read.
     """
 
     roles: Mapping[str, Role] = field(default_factory=dict)
@@ -99,6 +103,21 @@ class Plan:
     clamps: Mapping[str, tuple[Clamp, ...]] = field(default_factory=dict)
     weights: Mapping[str, WeightPlan] = field(default_factory=dict)
     guarded: frozenset[str] = frozenset()
+    schemes: Mapping[str, Scheme] = field(default_factory=dict)
+    formats: Mapping[str, Format] = field(default_factory=dict)
+    borders: Mapping[str, tuple[Border, ...]] = field(default_factory=dict)
+
+    def read_as(self, tensor: str, node: str) -> str:
+        """The key of the parameters with which a node reads a tensor, in the activations' table.
+
+        It is the tensor's own name, or that of its converted twin where the node computes in
+        another format than the tensor is written in.
+        """
+        scheme = self.schemes.get(node)
+        for border in self.borders.get(tensor, ()):
+            if scheme is not None and border.form == scheme.activation:
+                return border.name
+        return tensor
 
 
 def is_quantized_source(graph: Graph) -> bool:
@@ -106,22 +125,34 @@ def is_quantized_source(graph: Graph) -> bool:
     return any(node.op_type in QDQ_OPS and node.domain == "" for node in graph.nodes)
 
 
-def plan(graph: Graph) -> Plan:
+def plan(graph: Graph, dtype: str = "w8a8", layers: Mapping[str, str] | None = None) -> Plan:
     """Decide what is quantized; linear in the number of nodes.
+
+    Args:
+        graph: the float graph.
+        dtype: quantized dtype of the whole model. The tensors that need a range are for every
+            dtype among those of ``w8a8``, so one calibration serves all of them.
+        layers: output tensor -> dtype of single layers that differ.
 
     Raises:
         GraphError: the types of the graph's values cannot be inferred.
+        QuantizationError: a dtype that does not exist, or ``layers`` names what is no layer.
     """
     if any(value.dtype is None for node in graph.nodes for value in node.outputs if value.name):
         graph = infer_shapes(graph)
-    return _Planner(graph).run()
+    return _Planner(graph, scheme_of(dtype), layers or {}).run()
 
 
 class _Planner:
     """One run of :func:`plan`: roles from nodes, then from their neighbours, then tensors."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, base: Scheme, layers: Mapping[str, str]) -> None:
+        self._base = base
+        self._layers = layers
         self._nodes = list(graph.nodes)
+        self._values = {
+            name_of(v): v for node in self._nodes for v in (*node.inputs, *node.outputs) if v
+        }
         self._roles: dict[str, Role] = {}
         self._reasons: dict[str, str] = {}
         self._weights: dict[str, WeightPlan] = {}
@@ -136,7 +167,14 @@ class _Planner:
         self._leave_arithmetic_of_float()
         self._leave_float_fed()
         absorbed = self._absorb_clamps()
-        return self._tensors(absorbed)
+        schemes = assign_schemes(
+            self._nodes, self._roles, self._reasons, self._clamps, self._base, self._layers
+        )
+        for name, scheme in schemes.items():
+            if not scheme.integer:
+                self._reasons[name] = float_kernel_reason(scheme)
+        flow = flow_of(self._nodes, self._roles, schemes, self._weights, absorbed, self._base)
+        return self._plan(schemes, flow)
 
     def _to_float(self, node: ir.Node, reason: str) -> None:
         self._roles[node.name or ""] = Role.FLOAT
@@ -254,60 +292,61 @@ class _Planner:
             writer is not None and role in (Role.INTEGER, Role.EMULATED) and not is_custom(writer)
         )
 
-    def _tensors(self, absorbed: set[str]) -> Plan:
-        tensors: dict[str, None] = {}
-        constants: dict[str, None] = {}
+    def _plan(self, schemes: Mapping[str, Scheme], flow: Flow) -> Plan:
         sources: dict[str, str] = {}
         concats: list[ir.Node] = []
         for node in self._nodes:
-            role = self._role(node)
-            if role not in _ACTIVE:
+            scheme = schemes.get(node.name or "")
+            if scheme is None or self._role(node) is Role.FLOAT:
                 continue
-            weight = self._weights.get(node.name or "")
-            inputs = [v for v in data_inputs(node) if weight is None or v.name != weight.weight]
-            outputs = [v for v in node.outputs if v.name and is_float(v) and _is_used(v)]
-            for value in inputs:
-                if is_constant(value):
-                    # a float kernel takes float constants: a small divisor must not become 0
-                    if role is Role.INTEGER:
-                        constants[name_of(value)] = None
-                elif value.name not in absorbed:
-                    tensors[name_of(value)] = None
-            for value in outputs:
-                if value.name not in absorbed:
-                    tensors[name_of(value)] = None
-                if role is Role.SHARE:
-                    sources[name_of(value)] = name_of(inputs[0])
-            if node.op_type == "Concat":
+            if self._role(node) is Role.SHARE:
+                source = name_of(data_inputs(node)[0])
+                sources.update({name_of(v): source for v in node.outputs if v.name in flow.formats})
+            elif node.op_type == "Concat":
                 concats.append(node)
+        constant = {name for name in flow.formats if is_constant(self._values[name])}
+        integer = {
+            name
+            for name, form in flow.formats.items()
+            if not form.is_float or any(not b.form.is_float for b in flow.borders.get(name, ()))
+        } - constant
+        integer |= {root_of(name, sources) for name in integer}
         return Plan(
             roles=self._roles,
             reasons=self._reasons,
-            tensors=tuple(tensors),
+            tensors=tuple(name for name in flow.formats if name in integer),
             sources=sources,
-            concats=self._concats(concats, sources),
-            constants=tuple(constants),
+            concats=self._concats(concats, sources, flow.formats),
+            constants=tuple(name for name in flow.formats if name in constant),
             clamps=self._clamps,
             weights=self._weights,
             guarded=frozenset(self._guarded),
+            schemes=schemes,
+            formats=flow.formats,
+            borders=flow.borders,
         )
 
-    def _concats(self, nodes: list[ir.Node], sources: Mapping[str, str]) -> tuple[ConcatPlan, ...]:
+    def _concats(
+        self, nodes: list[ir.Node], sources: Mapping[str, str], formats: Mapping[str, Format]
+    ) -> tuple[ConcatPlan, ...]:
         groups: dict[str, list[ir.Value]] = {}
-        values = {name_of(v): v for node in self._nodes for v in (*node.inputs, *node.outputs) if v}
         for name in sources:
-            groups.setdefault(root_of(name, sources), []).append(values[name])
+            groups.setdefault(root_of(name, sources), []).append(self._values[name])
         found = []
         for node in nodes:
+            output = name_of(node.outputs[0])
             roots = dict.fromkeys(
                 root_of(name_of(v), sources) for v in data_inputs(node) if not is_constant(v)
             )
             sharing = tuple(
                 root
                 for root in roots
-                if all(self._only_for(v, node) for v in (values[root], *groups.get(root, ())))
+                if all(
+                    self._only_for(v, node) and _may_widen(formats[name_of(v)], formats[output])
+                    for v in (self._values[root], *groups.get(root, ()))
+                )
             )
-            found.append(ConcatPlan(name_of(node.outputs[0]), sharing))
+            found.append(ConcatPlan(output, sharing))
         return tuple(found)
 
     def _only_for(self, value: ir.Value, concat: ir.Node) -> bool:
@@ -319,6 +358,11 @@ class _Planner:
         )
 
 
+def _may_widen(form: Format, concat: Format) -> bool:
+    """Whether a tensor loses nothing by the wider range of the Concat that reads it."""
+    return not concat.is_float and (form.is_float or form.bits >= concat.bits)
+
+
 def root_of(tensor: str, sources: Mapping[str, str]) -> str:
     """The tensor at the start of a chain of shared scales."""
     while tensor in sources:
@@ -328,10 +372,6 @@ def root_of(tensor: str, sources: Mapping[str, str]) -> str:
 
 def _readers(node: ir.Node) -> list[ir.Node]:
     return [use.node for value in node.outputs for use in value.uses()]
-
-
-def _is_used(value: ir.Value) -> bool:
-    return bool(value.uses()) or value.is_graph_output()
 
 
 def layout_outputs(graph: Graph) -> dict[str, str]:

@@ -21,10 +21,12 @@ class LayerWeights:
 
     Attributes:
         params: of the weight.
-        integers: the weight's integers, of its shape and ``params.dtype``.
-        bias: real values, float32, one per output channel; None without a bias. It becomes int32
-            at scale ``input scale * weight scale`` when the QDQ graph is written. A node of Conv,
-            ConvTranspose or Gemm without a bias in the float graph may get one.
+        integers: the weight as it is stored, of its shape and ``params.dtype`` (see
+            :meth:`engine.graph.ir.QuantParams.quantize`).
+        bias: real values, float32, one per output channel; None without a bias. When the QDQ graph
+            is written it becomes what the layer's scheme asks for: int32 at scale ``input scale *
+            weight scale`` in w8a8. A node of Conv, ConvTranspose or Gemm without a bias in the
+            float graph may get one.
     """
 
     params: QuantParams
@@ -56,7 +58,10 @@ def quantize_weights(
         if weight is None:
             raise ValueError(f"{wanted.weight} is no constant")
         bias = None if wanted.bias is None else graph.constant(wanted.bias)
-        axis = wanted.axis if granularity == "channel" else None
-        params = weight_params(weight, axis, bias, activations[data.name or ""].scale[0])
+        scheme = plan.schemes[wanted.node]
+        axis = wanted.axis if granularity == "channel" and scheme.per_channel else None
+        read = activations[plan.read_as(data.name or "", wanted.node)]
+        bounded = bias if scheme.bias == "int32" else None
+        params = weight_params(weight, axis, bounded, read.scale[0], scheme.weight)
         found[wanted.node] = LayerWeights(params, params.quantize(weight), bias)
     return found
