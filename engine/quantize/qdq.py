@@ -3,27 +3,32 @@
 A quantized tensor's name stands for its dequantized value: the node that computed it writes
 ``NAME/float``, which is quantized to ``NAME/quantized`` and dequantized to ``NAME``. Tensors that
 come in float (graph inputs, results of float operators) keep their names; their dequantized twin
-is ``NAME/dequantized``. Constants likewise: ``NAME/quantized`` holds the integers.
+is ``NAME/dequantized``. Constants likewise: ``NAME/quantized`` holds the integers. Half precision
+is a Cast to float16 (``NAME/float16``) and one back. A tensor that a reader takes in another format
+than it is written in is converted for it as ``NAME__<dtype>``.
 
 A Relu or Clip behind an integer operator stays in the graph, without a scale before it: ONNX
-Runtime drops it where saturation does its work.
+Runtime drops it where saturation does its work. In dynamic fixed point, whose zero point is 0, it
+becomes a Max or Min on the integers, which is the same for every value as rounding is monotone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import Graph, QuantParams, UniqueNames
-from engine.quantize.forms import WeightPlan, data_inputs
+from engine.graph.ir import Graph, QuantParams
+from engine.quantize.forms import Clamp, WeightPlan, data_inputs, is_constant, name_of
+from engine.quantize.mixed import keeps_format, operands
 from engine.quantize.operators import Role
 from engine.quantize.plan import Plan
-from engine.quantize.scheme import bias_params, quantize_bias
+from engine.quantize.qdq_build import Builder
+from engine.quantize.scheme import bias_params, half_params, quantize_bias
 from engine.quantize.weights import LayerWeights
 
-__all__ = ["GUARD", "REASON", "insert_qdq", "table_of"]
+__all__ = ["GUARD", "REASON", "insert_qdq"]
 
 GUARD = "/guard"
 """What the name of a node ends in that only keeps ONNX Runtime from choosing an integer kernel."""
@@ -38,7 +43,7 @@ def insert_qdq(
     activations: Mapping[str, QuantParams],
     weights: Mapping[str, LayerWeights],
 ) -> tuple[Graph, dict[str, QuantParams]]:
-    """A copy of the graph in QDQ form, and the parameters of its weights and biases.
+    """A copy of the graph in QDQ form, and the parameters of all its tensors and constants.
 
     Args:
         graph: the float graph.
@@ -65,13 +70,11 @@ class _Writer:
     ) -> None:
         self.graph = graph
         self.table: dict[str, QuantParams] = {}
-        self._inner = graph.model.graph
         self._plan = plan
         self._params = params
         self._weights = weights
-        self._values = dict(graph.values)
-        self._names = UniqueNames(set(self._values) | {node.name or "" for node in graph.nodes})
-        self._parameters: dict[tuple[str, bytes], ir.Value] = {}
+        self._build = Builder(graph)
+        self._reads = dict(_reads(graph, plan))
 
     def guards(self) -> None:
         """Put ``Max(x, lowest float)``, which changes nothing, behind the nodes that need it."""
@@ -80,203 +83,205 @@ class _Writer:
             value = node.outputs[0]
             tensor = value.name or ""
             out = ir.Value(name=tensor, type=value.type, shape=value.shape)
-            value.name = self._names.claim(f"{tensor}/unguarded")
-            self._replace(value, out, keep_float_readers=False)
-            lowest = self._parameter("lowest_float", np.array(np.finfo(np.float32).min))
+            value.name = self._build.names.claim(f"{tensor}/unguarded")
+            self._replace(value, out)
+            lowest = self._build.parameter("lowest_float", np.array(np.finfo(np.float32).min))
             guard = ir.node("Max", [value, lowest], name=f"{name}{GUARD}", outputs=[out])
-            self._inner.insert_after(node, guard)
-            self._values[tensor] = out
+            self._build.inner.insert_after(node, guard)
+            self._build.values[tensor] = out
 
     def weights(self) -> None:
-        """Quantize the weights and biases of all weighted nodes."""
+        """Store the weights and biases of all weighted nodes in their formats."""
         for node in list(self.graph.nodes):
             plan = self._plan.weights.get(node.name or "")
             if plan is not None:
-                self._quantize_weight(node, plan)
+                self._store_weight(node, plan)
 
-    def _quantize_weight(self, node: ir.Node, plan: WeightPlan) -> None:
+    def _store_weight(self, node: ir.Node, plan: WeightPlan) -> None:
         data = next(v for v in data_inputs(node) if v.name != plan.weight)
-        scale = self._params[data.name or ""].scale[0]
         given = self._weights[plan.node]
-        value = self._dequantized_constant(plan.weight, given.integers, given.params, node)
+        value = self._constant(plan.weight, given.integers, given.params, node)
         node.replace_input_with(1, value)
         if given.bias is None:
             return
-        params = bias_params(scale, given.params)
-        name = plan.bias or self._names.claim(f"{plan.node}/bias")
-        value = self._dequantized_constant(name, quantize_bias(given.bias, params), params, node)
+        name = plan.bias or self._build.names.claim(f"{plan.node}/bias")
+        bias = given.bias.reshape(-1)
+        kind = self._plan.schemes[plan.node].bias
+        if kind == "float32":
+            value = self._build.initializer(f"{name}/float32", bias.astype(np.float32))
+        elif kind == "float16":
+            half = half_params()
+            value = self._constant(name, half.quantize(bias), half, node)
+        else:
+            scale = self._params[self._plan.read_as(name_of(data), plan.node)].scale[0]
+            params = bias_params(scale, given.params)
+            value = self._constant(name, quantize_bias(bias, params), params, node)
         if len(node.inputs) < 3:
             node.resize_inputs(3)
         node.replace_input_with(2, value)
 
+    def _constant(
+        self, name: str, array: np.ndarray, params: QuantParams, before: ir.Node
+    ) -> ir.Value:
+        key = name if name not in self.table else self._build.names.claim(name)
+        self.table[key] = params
+        return self._build.stored(key, array, params, before)
+
     def constants(self) -> None:
-        """Quantize the constants that operators take as activations."""
+        """Store the constants that operators take as activations."""
         for name in self._plan.constants:
-            params = self._params[name]
-            constant = self._values[name]
-            uses = [
-                use
-                for use in constant.uses()
-                if self._plan.roles.get(use.node.name or "") is Role.INTEGER
-                and _is_data(use.node, use.idx)
-            ]
-            value = self._dequantized_constant(
-                name, params.quantize(_array(constant)), params, uses[0].node
-            )
-            for use in uses:
-                use.node.replace_input_with(use.idx, value)
+            constant = self._build.values[name]
+            array = _array(constant)
+            for key in (name, *(border.name for border in self._plan.borders.get(name, ()))):
+                uses = self._uses(constant, key)
+                if uses:
+                    params = self._params[key]
+                    value = self._constant(key, params.quantize(array), params, uses[0][0])
+                    for node, index in uses:
+                        node.replace_input_with(index, value)
 
     def activations(self) -> None:
-        """Put a Q/DQ pair behind every quantized activation."""
-        for name in self._plan.tensors:
-            value = self._values[name]
-            params = self._params[name]
-            producer = value.producer()
-            comes_in_float = producer is None or not self._is_quantized(producer)
-            self.table[name] = params
-            out = ir.Value(type=value.type, shape=value.shape)
-            out.name = self._names.claim(f"{name}/dequantized") if comes_in_float else name
-            if not comes_in_float:
-                value.name = self._names.claim(f"{name}/float")
-            self._replace(value, out, keep_float_readers=comes_in_float)
-            quantized = self._quantize(value, name, params, producer)
-            self._dequantize(quantized, out, name, params, None)
+        """Put a Q/DQ pair, or a rounding to half precision, behind every activation."""
+        converted: dict[str, QuantParams] = {}
+        constants = set(self._plan.constants)
+        for name in self._plan.formats:
+            if name in constants:
+                continue
+            self.table[name] = self._params[name]
+            source = self._write(name, self._build.values[name])
+            for border in self._plan.borders.get(name, ()):
+                converted[border.name] = self._params[border.name]
+                self._read(source, border.name, border.name, name)
+        # as in the vendor's file, conversions come last
+        self.table.update(converted)
 
-    def _is_quantized(self, node: ir.Node) -> bool:
-        name = (node.name or "").removesuffix(GUARD)
-        return self._plan.roles.get(name, Role.FLOAT) is not Role.FLOAT
+    def _write(self, name: str, value: ir.Value) -> ir.Value:
+        """Give a tensor its format; returns the value that its other formats are made of."""
+        producer = value.producer()
+        writer = "" if producer is None else (producer.name or "").removesuffix(GUARD)
+        scheme = self._plan.schemes.get(writer)
+        if producer is None or scheme is None:
+            # it comes in float, and what stays in float reads it so
+            self._read(value, name, f"{name}/dequantized", name)
+            return value
+        if keeps_format(producer, self._plan.roles[writer], scheme):
+            return value
+        out = ir.Value(name=name, type=value.type, shape=value.shape)
+        self._replace(value, out)
+        form = self._plan.formats[name]
+        if form.kind == "dynamic_fixed_point" and form.bits == 8 and name in self._plan.clamps:
+            value = self._without_clamps(name)
+        else:
+            value.name = self._build.names.claim(f"{name}/float")
+        self._form(value, out, name, name)
+        return out
 
-    def _replace(self, old: ir.Value, new: ir.Value, *, keep_float_readers: bool) -> None:
-        """Let the readers of ``old`` read ``new``; a float tensor's float readers keep it."""
+    def _read(self, source: ir.Value, key: str, wish: str, tensor: str) -> None:
+        """Give the readers of a tensor that want it in a format of its own a value in it."""
+        uses = self._uses(source, key)
+        if not uses:
+            return
+        out = ir.Value(
+            name=self._build.names.claim(wish) if wish != key else wish,
+            type=source.type,
+            shape=source.shape,
+        )
+        for node, index in uses:
+            node.replace_input_with(index, out)
+        self._form(source, out, key, tensor)
+
+    def _uses(self, value: ir.Value, key: str) -> list[tuple[ir.Node, int]]:
+        return [
+            (use.node, use.idx)
+            for use in value.uses()
+            if self._reads.get((use.node.name or "", use.idx)) == key
+        ]
+
+    def _form(self, value: ir.Value, out: ir.Value, key: str, tensor: str) -> None:
+        """Write ``out``: the numbers of ``value`` in the format of ``key``."""
+        params = self._params[key]
+        if params.is_float:
+            self._build.half(value, out, key)
+            return
+        clamps = self._plan.clamps.get(tensor, ()) if key == tensor else ()
+        bounds = (int(np.iinfo(params.dtype).min), int(np.iinfo(params.dtype).max))
+        if params.narrow and tensor not in self._plan.sources:
+            if params.dtype == "int8":
+                bounds = _within(params, clamps)
+            elif not any(clamp.low >= 0 for clamp in clamps):
+                value = self._floor(value, key, params)
+        self._build.pair(value, out, key, params, bounds)
+
+    def _floor(self, value: ir.Value, key: str, params: QuantParams) -> ir.Value:
+        """``Max(value, lowest)`` in float: there is no Max on integers of 16 bits."""
+        name = self._build.names.claim(f"{key}/max")
+        out = ir.Value(name=name, type=value.type, shape=value.shape)
+        lowest = np.array(params.limits[0] * params.scale[0], np.float32)
+        limit = self._build.parameter(f"{key}/lowest", lowest)
+        node = self._build.node("Max", [value, limit], out, f"{key}/Max")
+        self._build.place(node, value.producer())
+        return out
+
+    def _without_clamps(self, name: str) -> ir.Value:
+        """Take the Relu and Clip nodes before a tensor away; gives what the first of them read."""
+        nodes = [self.graph.node(clamp.node) for clamp in self._plan.clamps[name]]
+        first = nodes[0].inputs[0]
+        if first is None:
+            raise ValueError(f"{nodes[0].name} has no input")
+        for node in reversed(nodes):
+            self._build.inner.remove(node, safe=True)
+        return first
+
+    def _replace(self, old: ir.Value, new: ir.Value) -> None:
+        """Let all readers of ``old`` read ``new``, and the graph's outputs be it."""
         for use in tuple(old.uses()):
-            if not keep_float_readers or (
-                self._is_quantized(use.node) and _is_data(use.node, use.idx)
-            ):
-                use.node.replace_input_with(use.idx, new)
-        if old.is_graph_output() and not keep_float_readers:
-            for index, output in enumerate(self._inner.outputs):
+            use.node.replace_input_with(use.idx, new)
+        if old.is_graph_output():
+            for index, output in enumerate(self._build.inner.outputs):
                 if output is old:
-                    self._inner.outputs[index] = new
-
-    def _own_scalars(self, name: str, params: QuantParams) -> tuple[ir.Value, ir.Value]:
-        """Scale and zero point of a constant.
-
-        They belong to this constant alone: where ONNX Runtime turns int8 weights into uint8
-        (``session.x64quantprecision``) it replaces them one by one and fails on shared ones.
-        """
-        scale, zero = _arrays(params)
-        return (
-            self._initializer(f"{name}/scale", scale),
-            self._initializer(f"{name}/zero_point", zero),
-        )
-
-    def _scalars(self, name: str, params: QuantParams) -> tuple[ir.Value, ir.Value]:
-        scale, zero = _arrays(params)
-        return self._parameter(f"{name}/scale", scale), self._parameter(f"{name}/zero_point", zero)
-
-    def _parameter(self, wish: str, array: np.ndarray) -> ir.Value:
-        """An initializer; equal ones are made once, as many tensors share their scale."""
-        key = (f"{array.dtype}{array.shape}", array.tobytes())
-        found = self._parameters.get(key)
-        if found is None:
-            found = self._initializer(wish, array)
-            self._parameters[key] = found
-        return found
-
-    def _initializer(self, wish: str, array: np.ndarray) -> ir.Value:
-        name = self._names.claim(wish)
-        tensor = ir.tensor(array, name=name)
-        value = ir.Value(
-            name=name,
-            type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(array.shape),
-            const_value=tensor,
-        )
-        self._inner.register_initializer(value)
-        return value
-
-    def _quantize(
-        self, value: ir.Value, name: str, params: QuantParams, after: ir.Node | None
-    ) -> ir.Value:
-        scale, zero = self._scalars(name, params)
-        out = ir.Value(
-            name=self._names.claim(f"{name}/quantized"),
-            type=ir.TensorType(ir.DataType[params.dtype.upper()]),
-            shape=value.shape,
-        )
-        node = ir.node(
-            "QuantizeLinear",
-            [value, scale, zero],
-            outputs=[out],
-            name=self._names.claim(f"{name}/QuantizeLinear"),
-        )
-        self._place(node, after)
-        return out
-
-    def _dequantize(
-        self, value: ir.Value, out: ir.Value, name: str, params: QuantParams, before: ir.Node | None
-    ) -> None:
-        if value.const_value is None:
-            scale, zero = self._scalars(name, params)
-        else:
-            scale, zero = self._own_scalars(name, params)
-        node = ir.node(
-            "DequantizeLinear",
-            [value, scale, zero],
-            {} if params.axis is None else {"axis": params.axis},
-            outputs=[out],
-            name=self._names.claim(f"{name}/DequantizeLinear"),
-        )
-        if before is not None:
-            self._inner.insert_before(before, node)
-        else:
-            self._place(node, value.producer())
-
-    def _place(self, node: ir.Node, after: ir.Node | None) -> None:
-        if after is not None:
-            self._inner.insert_after(after, node)
-        elif len(self._inner):
-            self._inner.insert_before(self._inner[0], node)
-        else:
-            self._inner.append(node)
-
-    def _dequantized_constant(
-        self, name: str, integers: np.ndarray, params: QuantParams, before: ir.Node
-    ) -> ir.Value:
-        key = name if name not in self.table else self._names.claim(name)
-        self.table[key] = params
-        quantized = self._initializer(f"{key}/quantized", integers)
-        out = ir.Value(
-            name=self._names.claim(f"{key}/dequantized"),
-            type=ir.TensorType(ir.DataType.FLOAT),
-            shape=ir.Shape(integers.shape),
-        )
-        self._dequantize(quantized, out, key, params, before)
-        return out
+                    self._build.inner.outputs[index] = new
 
     def finish(self) -> None:
         """Drop constants that nothing reads any more, and note why float layers are float."""
-        for node in list(self._inner):
+        inner = self._build.inner
+        for node in list(inner):
             reason = self._plan.reasons.get(node.name or "")
             if reason:
                 node.metadata_props[REASON] = reason
             if node.op_type == "Constant" and not any(
                 value.uses() or value.is_graph_output() for value in node.outputs
             ):
-                self._inner.remove(node, safe=True)
-        for name, value in list(self._inner.initializers.items()):
+                inner.remove(node, safe=True)
+        for name, value in list(inner.initializers.items()):
             if not value.uses() and not value.is_graph_output():
-                del self._inner.initializers[name]
+                del inner.initializers[name]
 
 
-def _is_data(node: ir.Node, index: int) -> bool:
-    return any(value is node.inputs[index] for value in data_inputs(node))
+def _reads(graph: Graph, plan: Plan) -> Iterator[tuple[tuple[str, int], str]]:
+    """(node name, index of an input) -> key of the parameters that it is read with."""
+    for node in graph.nodes:
+        name = node.name or ""
+        scheme = plan.schemes.get(name)
+        if scheme is None:
+            continue
+        role = plan.roles[name]
+        whole = role is Role.INTEGER or scheme.activation.is_float
+        taken = operands(node, role, scheme, plan.weights.get(name))
+        for index, value in enumerate(node.inputs):
+            if value is None or name_of(value) not in plan.formats:
+                continue
+            if any(value is one for one in taken) and (whole or not is_constant(value)):
+                yield (name, index), plan.read_as(name_of(value), name)
 
 
-def _arrays(params: QuantParams) -> tuple[np.ndarray, np.ndarray]:
-    scale = np.asarray(params.scale, dtype=np.float32)
-    zero = np.asarray(params.zero_point, dtype=params.dtype)
-    return (scale.reshape(()), zero.reshape(())) if params.axis is None else (scale, zero)
+def _within(params: QuantParams, clamps: Iterable[Clamp]) -> tuple[int, int]:
+    """Smallest and largest integer of a tensor whose clamps are held on its integers."""
+    low, high = params.limits
+    for clamp in clamps:
+        ends = params.quantize(np.array([clamp.low, clamp.high], dtype=np.float32))
+        first, last = int(ends[0]), int(ends[1])
+        low, high = min(max(low, first), last), min(max(high, first), last)
+    return low, high
 
 
 def _array(value: ir.Value) -> np.ndarray:
@@ -284,39 +289,3 @@ def _array(value: ir.Value) -> np.ndarray:
     if tensor is None:
         raise ValueError(f"{value.name} is no constant")
     return tensor.numpy()
-
-
-def table_of(graph: Graph) -> dict[str, QuantParams]:
-    """The parameters of all Q/DQ nodes of a graph, for sources that bring their own quantization.
-
-    The key is the name of the dequantized tensor; for constants, too.
-    """
-    table: dict[str, QuantParams] = {}
-    for node in graph.nodes:
-        if node.op_type != "DequantizeLinear" or node.inputs[1] is None:
-            continue
-        scale = ir.convenience.get_const_tensor(node.inputs[1])
-        if scale is None or scale.numpy().dtype != np.float32:
-            continue
-        zero_value = node.inputs[2] if len(node.inputs) > 2 else None
-        zero_tensor = None if zero_value is None else ir.convenience.get_const_tensor(zero_value)
-        stored = node.inputs[0]
-        if zero_tensor is not None:
-            dtype = str(zero_tensor.numpy().dtype)
-        else:
-            dtype = graph.spec(stored.name or "").dtype if stored is not None else "unknown"
-        if dtype not in ("int8", "uint8", "int16", "uint16", "int32"):
-            continue
-        scales = scale.numpy().reshape(-1)
-        zeros = (
-            np.zeros(scales.size, dtype=np.int64)
-            if zero_tensor is None
-            else zero_tensor.numpy().reshape(-1)
-        )
-        table[node.outputs[0].name or ""] = QuantParams(
-            dtype=dtype,
-            scale=tuple(float(s) for s in scales),
-            zero_point=tuple(int(z) for z in zeros),
-            axis=node.attributes.get_int("axis", 1) if scale.numpy().ndim else None,
-        )
-    return table

@@ -18,9 +18,10 @@ from engine.quantize.calibrate import Observations
 from engine.quantize.forms import array_of
 from engine.quantize.plan import Plan, is_quantized_source, plan
 from engine.quantize.prepared import Prepared
-from engine.quantize.qdq import insert_qdq, table_of
+from engine.quantize.qdq import insert_qdq
 from engine.quantize.ranges import choose_ranges
 from engine.quantize.settings import QuantizeSettings
+from engine.quantize.sources import table_of
 from engine.quantize.weights import quantize_weights
 
 __all__ = ["ALGORITHMS", "DTYPES", "GRANULARITIES", "Quantized", "quantize"]
