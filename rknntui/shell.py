@@ -45,6 +45,8 @@ ACTIONS: tuple[Action, ...] = (
         priority=True,
     ),
     Action("app.reload", "Reload", "Read what changed on disk again, and rebuild.", ("f5",)),
+    Action("app.undo", "Undo", "Take back the last change of the recipe.", ("u",)),
+    Action("app.redo", "Redo", "Make the change again that was taken back.", ("ctrl+r",)),
     Action("app.theme", "Theme…", "Choose the colours."),
     Action("app.quit", "Quit", "Leave; a running job is asked about.", ("ctrl+q", "q")),
     Action("view.zoom", "Zoom", "Let the focused pane fill the screen, or give it back.", ("z",)),
@@ -88,7 +90,11 @@ class Shell(QuietCrashApp):
         """Why an action cannot run now; empty when it can."""
         if action.noun in WORKSPACES:
             workspace = self.visited.get(action.noun)
-            return workspace.unavailable(action.method) if workspace is not None else ""
+            return workspace.why_not(action.method) if workspace is not None else ""
+        if action.id == "app.undo" and not self.session.can_undo:
+            return "nothing was changed."
+        if action.id == "app.redo" and not self.session.can_redo:
+            return "nothing was taken back."
         if action.id == "job.cancel" and self.session.running is None:
             return "no job runs."
         return ""
@@ -214,6 +220,18 @@ class Shell(QuietCrashApp):
     def action_reload(self) -> None:
         """Open what changed on disk again; after a build, build again."""
         self.reload_changed()
+
+    def action_undo(self) -> None:
+        """Take back the last change of the recipe, and say which."""
+        self._told("Taken back", self.session.undo())
+
+    def action_redo(self) -> None:
+        """Make it again."""
+        self._told("Made again", self.session.redo())
+
+    def _told(self, what: str, names: list[str]) -> None:
+        text = f"{what}: {', '.join(names)}." if names else "There is no change to go back to."
+        self.notify(text, timeout=3, markup=False)
 
     async def action_quit(self) -> None:
         """Leave; with a running job ask what becomes of it."""

@@ -15,6 +15,7 @@ from rknntui.actions import Action
 from rknntui.commandline import command_for
 from rknntui.messages import ProblemsChanged, RecipeChanged
 from rknntui.screens.configure_text import diff_lines, help_lines, issue_lines
+from rknntui.screens.remedies import remedies
 from rknntui.screens.tables import TableWorkspace
 from rknntui.widgets.form import FormRows, OptionForm, RowState, value_text
 from rknntui.widgets.rows import Rows, TextRows
@@ -22,7 +23,7 @@ from rknntui.widgets.rows import Rows, TextRows
 __all__ = ["Configure"]
 
 _CHECK_SECONDS = 0.25
-_EDITS = ("edit", "build", "undo", "redo", "apply")
+_EDITS = ("edit", "build")
 
 
 class Configure(TableWorkspace):
@@ -41,9 +42,6 @@ class Configure(TableWorkspace):
         Action("configure.load", "Load…", "Read a recipe from a file.", ("r",), True),
         Action("configure.next-problem", "Problem", "Go to the next problem.", ("n",), True),
         Action("configure.diff", "Changes", "Show what differs from the file.", ("d",), True),
-        Action("configure.undo", "Undo", "Take back the last change.", ("u",)),
-        Action("configure.redo", "Redo", "Make it again.", ("ctrl+r",)),
-        Action("configure.apply", "Apply remedy", "Do what a finding advises.", ("a",)),
         Action("configure.build", "Build", "Check the recipe and build.", ("b",), True),
         Action(
             "configure.copy-yaml", "Copy YAML", "Copy the recipe as its file would be.", ("ctrl+y",)
@@ -144,7 +142,9 @@ class Configure(TableWorkspace):
         problem = self.session.all_problems.get(option.name, "")
         if self._typed is not None and self._typed[0] == option.name:
             problem = self._typed[1]
-        if problem and any(option.name in finding["changes"] for finding in self._remedies()):
+        if problem and any(
+            option.name in finding["changes"] for finding in remedies(self.listed_findings())
+        ):
             problem += " a does so."
         elsewhere = len(set(self.session.all_problems) - {option.name})
         pane.set_lines(help_lines(option, problem, elsewhere, width))
@@ -315,16 +315,10 @@ class Configure(TableWorkspace):
     def unavailable(self, method: str) -> str:
         if self.session.container is not None and method in _EDITS:
             return "a container is built already; open its model to change the recipe."
-        if method == "undo":
-            return "" if self.session.can_undo else "nothing was changed."
-        if method == "redo":
-            return "" if self.session.can_redo else "nothing was taken back."
         if method == "next_problem":
             return "" if self.session.all_problems else "there is no problem."
         if method in ("save", "build", "copy_yaml") and not self.session.recipe:
             return "no model is open (o opens one)."
-        if method == "apply":
-            return "" if self._remedies() else "no finding has a remedy to apply."
         return ""
 
     def action_next_problem(self) -> None:
@@ -351,25 +345,12 @@ class Configure(TableWorkspace):
         self.toggle_class("-show-diff")
         self.query_one("#diff" if self.has_class("-show-diff") else "#options").focus()
 
-    def action_undo(self) -> None:
-        """Take back the last change of the recipe."""
-        self.session.undo()
+    def listed_findings(self) -> list[dict[str, Any]]:
+        return self.session.findings
+
+    def change_recipe(self, changes: dict[str, Any]) -> None:
+        self._change(changes)
         self._draw()
-
-    def action_redo(self) -> None:
-        """Make the change again that was taken back."""
-        self.session.redo()
-        self._draw()
-
-    def _remedies(self) -> list[dict[str, Any]]:
-        return [f for f in self.session.findings if f.get("changes")]
-
-    def action_apply(self) -> None:
-        """Apply the remedy of the first finding that has one; undo takes it back."""
-        for finding in self._remedies()[:1]:
-            self._change(finding["changes"])
-            self.notify(f"Applied: {printable(finding['remedy'])} u takes it back.", markup=False)
-            self._draw()
 
     @on(Rows.Chosen, "#issues")
     def _issue_chosen(self, event: Rows.Chosen) -> None:

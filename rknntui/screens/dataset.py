@@ -303,6 +303,9 @@ class DatasetWorkspace(TableWorkspace):
             return "" if inputs > 1 else "the model has one input."
         return super().unavailable(method)
 
+    def listed_findings(self) -> list[dict[str, Any]]:
+        return list((self.session.dataset or {}).get("findings") or ())
+
     def action_pick(self) -> None:
         """Choose a list or a folder; of a folder a list can be written."""
         from rknntui.screens.picker import PathPicker

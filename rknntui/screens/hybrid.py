@@ -45,7 +45,7 @@ class Hybrid(HybridEdits):
     HELP = (
         "Space lifts a layer to float16 (else int16), or takes it back; Enter chooses among its "
         "dtypes, e sets its range. What that does to the outputs stands on top, simulated. ● is "
-        "asked for by you; “in the build” says what the last build made of it: ✓ honoured, ✗ not, "
+        "asked for by you; “in the build” says what became of it: ✓ honoured, ✗ not, ~ simulated, "
         "· not built yet. Own dB is the layer alone: the lowest matter most. * marks layers: the "
         "next key takes all of them. f searches the layers that matter most; P pauses it, K keeps "
         "the best so far, a takes a step of its curve."
@@ -61,8 +61,6 @@ class Hybrid(HybridEdits):
         Action("hybrid.search", "Search…", "Find the layers that matter most.", ("f",), True),
         Action("hybrid.build", "Build", "Build with these layers.", ("b",), True),
         Action("hybrid.choose", "Dtype…", "Choose among the dtypes of the layer."),
-        Action("hybrid.undo", "Undo", "Take back the recipe's last change.", ("u",)),
-        Action("hybrid.redo", "Redo", "Make it again.", ("ctrl+r",)),
         Action("hybrid.mark", "Mark", "Mark the layer for the next action.", ("m",)),
         Action("hybrid.mark-shown", "Mark shown", "Mark all rows that the filter shows.", ("M",)),
         Action("hybrid.reset", "Reset…", "Ask for no layer and no range any more.", ("R",)),
@@ -219,6 +217,7 @@ class Hybrid(HybridEdits):
         lines = output_lines(self._outputs, self.effect.outputs, width)
         pane = self.query_one("#outputs", TextRows)
         pane.display = bool(lines)
+        pane.styles.height = len(lines)
         pane.set_lines(lines)
         self._draw_row()
 
@@ -286,10 +285,6 @@ class Hybrid(HybridEdits):
             return "" if search is not None and search.running else "no search runs."
         if method == "apply":
             return "" if self.pane.points else "there is no step to take (f searches)."
-        if method == "undo":
-            return "" if self.session.can_undo else "nothing was changed."
-        if method == "redo":
-            return "" if self.session.can_redo else "nothing was taken back."
         if method == "stop":
             return "" if self.session.running is not None else "no job runs."
         if method == "build" and not self.session.recipe.get("model"):

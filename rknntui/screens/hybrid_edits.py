@@ -117,14 +117,6 @@ class HybridEdits(TableWorkspace):
         self.ask_for({}, {})
         self.notify("All layers as the model's dtype says. u takes that back.")
 
-    def action_undo(self) -> None:
-        """Take back the recipe's last change, and say which."""
-        self.notify(f"Taken back: {', '.join(self.session.undo())}.", markup=False)
-
-    def action_redo(self) -> None:
-        """Make it again."""
-        self.notify(f"Made again: {', '.join(self.session.redo())}.", markup=False)
-
     def action_mark(self) -> None:
         """Mark the layer under the cursor, and go on to the next one."""
         record = self.table.record

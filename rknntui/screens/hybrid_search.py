@@ -33,10 +33,10 @@ _EMPTY = (
     "f asks for a floor in dB or a budget of layers and finds the layers whose dtype matters most."
 )
 _FIELDS = (
-    ("floor_db", "Floor of every output, dB", "stop once all are above it"),
+    ("floor_db", "Floor of every output, dB", "stop above it"),
     ("budget", "Budget of lifted layers", "at most so many"),
     ("dtype", "Lift to", "float16 or int16"),
-    ("lower", "Lower instead (yes, no)", "start lifted, give back what is not needed"),
+    ("lower", "Lower instead (yes, no)", "give back the rest"),
     ("seconds", "Seconds", "at most so long"),
 )
 DEFAULTS = {"floor_db": "", "budget": "5", "dtype": "float16", "lower": "no", "seconds": ""}
@@ -208,7 +208,7 @@ class SearchPane(Vertical):
         if not job.running:
             sign = "✓" if job.state == "done" else "✗"
             took = f" in {job.seconds:.1f} s" if job.seconds is not None else ""
-            return f"{sign} search {job.state}{took} ({what}): a takes the step under the cursor"
+            return f"{sign} search {job.state}{took} · {what} · a takes the step below"
         elapsed = max(0, int(time.time() - job.started))
         how = "paused, P goes on" if job.paused else "▶ searching"
         how = "stopping" if job.cancelling else how

@@ -39,7 +39,7 @@ def layer_fields() -> tuple[Field, ...]:
         return "accent" if str(value).startswith("●") else ""
 
     def built_style(value: Any) -> str:
-        return {"✓": "good", "✗": "bad", "·": "dim"}.get(str(value)[:1], "")
+        return {"✓": "good", "✗": "bad", "~": "accent", "·": "dim"}.get(str(value)[:1], "")
 
     short = number(4)
     return (
@@ -110,7 +110,7 @@ def _built(row: Mapping[str, Any], asked: str | None, built: str | None, got: st
             return f"  {dtype}"
         return f"✓ {dtype}" if dtype == asked else f"✗ {dtype}"
     if asked is not None and got is not None:
-        return f"· {got}, tried" if got == asked else f"✗ {got}"
+        return f"~ {got}" if got == asked else f"✗ {got}"
     return f"· {dtype}"
 
 

@@ -346,6 +346,9 @@ class ModelWorkspace(SourceWorkspace):
         if table is not None and table.row is not None:
             self.graph.go_to(table.row)
 
+    def listed_findings(self) -> list[dict[str, Any]]:
+        return list((self.session.model or {}).get("findings") or ())
+
     def action_findings(self) -> None:
         """Show the lines about the model as a whole."""
         self.graph.cursor = 0

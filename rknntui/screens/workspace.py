@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.containers import Container
@@ -42,7 +42,8 @@ class Workspace(Container):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         if cls.NAME:
-            cls.ACTIONS = (*cls.ACTIONS, *_common(cls.NAME, cls.ACTIONS))
+            lists = cls.listed_findings is not Workspace.listed_findings
+            cls.ACTIONS = (*cls.ACTIONS, *_common(cls.NAME, cls.ACTIONS, lists))
             cls.BINDINGS = bindings(cls.ACTIONS)
             REGISTRY.add(cls.ACTIONS)
         super().__init_subclass__(**kwargs)
@@ -83,6 +84,10 @@ class Workspace(Container):
         """
         return ""
 
+    def listed_findings(self) -> Sequence[Mapping[str, Any]]:
+        """The findings that it shows; one that defines this has the key that applies a remedy."""
+        return ()
+
     def copy_text(self) -> str:
         """What ``y`` copies: the data under the cursor or of the view; empty when there is none."""
         return ""
@@ -97,10 +102,19 @@ class Workspace(Container):
     # -- what the shell does -----------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey out what ``unavailable`` names."""
-        if any(known.method == action for known in self.ACTIONS) and self.unavailable(action):
+        """Grey out what cannot run now."""
+        if any(known.method == action for known in self.ACTIONS) and self.why_not(action):
             return None
         return True
+
+    def why_not(self, method: str) -> str:
+        """Why an action cannot run now, for the user; empty when it can."""
+        if method == "apply_remedy":
+            if self.session.container is not None:
+                return "a container is built already; open its model to change the recipe."
+            found = any(finding.get("changes") for finding in self.listed_findings())
+            return "" if found else "no finding here has a remedy to apply."
+        return self.unavailable(method)
 
     def show(self) -> None:
         """Make it visible and give the focus back to where it was."""
@@ -203,6 +217,29 @@ class Workspace(Container):
         if target is not None:
             getattr(target, "focus_option")(name)  # noqa: B009 - another workspace's
 
+    def action_apply_remedy(self) -> None:
+        """Do what a finding advises; where several have a remedy, ask which one."""
+        from rknntui.screens.remedies import RemedyDialog, remedies
+
+        found = remedies(self.listed_findings())
+        if len(found) == 1:
+            self._remedy(found[0])
+        elif found:
+            self.app.push_screen(RemedyDialog(found), self._remedy)
+
+    def _remedy(self, finding: Mapping[str, Any] | None) -> None:
+        if finding is None:
+            return
+        from rknntui.screens.remedies import changed_names
+
+        self.change_recipe(dict(finding["changes"]))
+        text = f"{changed_names(finding['changes'])}. u takes it back."
+        self.notify(text, title="Remedy applied", markup=False)
+
+    def change_recipe(self, changes: dict[str, Any]) -> None:
+        """Change options of the recipe; undo takes it back."""
+        self.session.set_values(changes)
+
     def action_copy(self) -> None:
         """Copy the data of the view."""
         self.workbench.copy_out(self.copy_text())
@@ -214,10 +251,14 @@ class Workspace(Container):
         self.workbench.copy_out(shlex.join(self.command_line()))
 
 
-def _common(noun: str, own: tuple[Action, ...]) -> tuple[Action, ...]:
+def _common(noun: str, own: tuple[Action, ...], lists: bool) -> tuple[Action, ...]:
     """The actions that every workspace has; one that declares its own id keeps it."""
     known = {action.id for action in own}
+    remedy = Action(
+        f"{noun}.apply-remedy", "Apply remedy", "Do what a finding advises.", ("a",), True
+    )
     common = (
+        *((remedy,) if lists else ()),
         Action(f"{noun}.copy", "Copy", "Copy the data under the cursor to the clipboard.", ("y",)),
         Action(
             f"{noun}.copy-command",
