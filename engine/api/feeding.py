@@ -24,13 +24,12 @@ def feeds_of(
     data_format: Any = None,
     data_type: Any = None,
     pass_through: Any = None,
-    swaps: Sequence[bool] | None = None,
     quant: Mapping[str, QuantParams] | None = None,
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Input name -> array in the model's layout, and warnings.
 
     Args:
-        plans: preprocessing of each input.
+        plans: preprocessing of each input; generation 1's ``reorder_channel`` is part of it.
         inputs: one array per input; NHWC or NCHW, with or without a batch of 1.
         data_format: 'nhwc' or 'nchw', or a list with one per input; None: NHWC. It decides where a
             shape fits both.
@@ -38,7 +37,6 @@ def feeds_of(
             lost.
         pass_through: per input 1: no mean and std; whole numbers of the input's quantized type are
             taken as such and dequantized, other numbers are values of the input.
-        swaps: per input, whether generation 1's ``reorder_channel`` turns RGB to BGR.
         quant: parameters of quantized inputs.
 
     Raises:
@@ -71,8 +69,6 @@ def feeds_of(
         if through[index]:
             feeds[plan.name] = _straight(plan, array, layout, (quant or {}).get(plan.name))
             continue
-        if swaps is not None and len(swaps) > index and swaps[index]:
-            array = _reordered(plan, array, layout)
         feeds[plan.name] = prepare_array(array, plan, layout)
     return feeds, warnings
 
@@ -130,16 +126,6 @@ def _only_other(plan: InputPlan, shape: tuple[int, ...], layout: str) -> bool:
     n, c, h, w = plan.shape[0], plan.channels, plan.height, plan.width
     own = (n, h, w, c) if layout == "NHWC" else (n, c, h, w)
     return shape in plan.accepted_shapes() and shape not in (own, own[1:])
-
-
-def _reordered(plan: InputPlan, array: np.ndarray, layout: Any) -> np.ndarray:
-    """The channels of a picture turned around, as ``reorder_channel='2 1 0'`` keeps in the
-    model.
-    """
-    placed = plan.to_model_layout(array, layout)
-    if placed is None or plan.channels != 3:
-        return array
-    return placed[:, ::-1] if plan.layout == "NCHW" else placed[..., ::-1]
 
 
 def _straight(

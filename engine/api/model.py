@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,29 +25,26 @@ class RunningModel:
 
     Args:
         runnable: the simulator.
-        preprocess: mean and std; pictures' swap is not applied to arrays.
-        swaps: per input, whether generation 1's ``reorder_channel`` turns RGB to BGR.
+        preprocess: mean and std, generation 1's order of channels; the swap of generation 2's
+            pictures is not applied to arrays.
     """
 
-    def __init__(
-        self, runnable: Runnable, preprocess: Preprocess, swaps: Sequence[bool] | None
-    ) -> None:
+    def __init__(self, runnable: Runnable, preprocess: Preprocess) -> None:
         self._runnable = runnable
         self._plans: tuple[InputPlan, ...] = preprocess.plans(runnable.inputs)
-        self._swaps = swaps
         self._quant: Mapping[str, QuantParams] = runnable.table
 
     @classmethod
-    def of_build(cls, pipeline: Pipeline, swaps: Sequence[bool] | None) -> RunningModel:
+    def of_build(cls, pipeline: Pipeline) -> RunningModel:
         """A pipeline whose stages are done."""
         preprocess = Preprocess.from_recipe(pipeline.recipe, pipeline.generation)
-        return cls(Runnable.of_build(pipeline), preprocess, swaps)
+        return cls(Runnable.of_build(pipeline), preprocess)
 
     @classmethod
     def of_container(
         cls, path: Path, generation: int, operators: CustomOperators | None = None
     ) -> RunningModel:
-        """A container; what generation 1 calls reorder is in its recipe as the pictures' swap.
+        """A container; generation 1's order of channels is in its recipe.
 
         Args:
             path: of the container.
@@ -61,10 +58,7 @@ class RunningModel:
         values = portable_values(runnable.recipe)
         values.pop("model", None)
         recipe = Recipe.from_values({k: v for k, v in values.items() if k != "dataset"})
-        swap = recipe.preprocess.quant_img_RGB2BGR
-        flags = [swap] * len(runnable.inputs) if isinstance(swap, bool) else list(swap)
-        swaps = flags if generation == 1 and any(flags) else None
-        return cls(runnable, Preprocess.from_recipe(recipe, generation), swaps)
+        return cls(runnable, Preprocess.from_recipe(recipe, generation))
 
     def run(
         self, inputs: Any, *, data_format: Any, data_type: Any, pass_through: Any
@@ -80,7 +74,6 @@ class RunningModel:
             data_format=data_format,
             data_type=data_type,
             pass_through=pass_through,
-            swaps=self._swaps,
             quant=self._quant,
         )
         return list(self._runnable.run(feeds).values()), warnings

@@ -184,7 +184,11 @@ class RKNN(Loading):
 
         values = {**(self._config.values if self._config else {}), **(self._source or {})}
         if self.generation == 1 and self._config is None:
-            values.update(quantized_method="layer", target_platform="rk1808")
+            values.update(
+                quantized_dtype="asymmetric_quantized-u8",
+                quantized_method="layer",
+                target_platform="rk1808",
+            )
         values.update(changes)
         given, operators = self._initial_values, self._operators
         return Pipeline(
@@ -221,36 +225,24 @@ class RKNN(Loading):
                 cause="A precompiled model runs on hardware only.",
                 remedy="Leave it at False; the vendor's compiler makes such models.",
             )
-        if given["rknn_batch_size"] not in (None, 1, -1) or given.get("auto_hybrid"):
-            raise UsageError(
-                "rknn_batch_size and auto_hybrid are not supported yet.",
-                remedy="Leave them at their defaults.",
-            )
+        batch = given["rknn_batch_size"]
         quantize = bool(given["do_quantization"])
         dataset = given["dataset"]
         if quantize and dataset is None and self.generation == 1:
             dataset = "dataset.txt"
-        changes: dict[str, Any] = {"do_quantization": quantize}
+        changes: dict[str, Any] = {
+            "do_quantization": quantize,
+            "rknn_batch_size": None if batch == -1 else batch,  # -1: of later toolkits, the same
+            "auto_hybrid": given.get("auto_hybrid", False),
+        }
         if dataset is not None:
             changes["dataset"] = path_text(dataset, "dataset")
         self._build = self._container = self._running = None
         pipeline = self._pipeline(changes)
-        self._refuse_swapped_arrays(pipeline)
         result = build(pipeline)
         self._build, self._container = pipeline, result.container
         self._log.info("%s", summary_text(result.summary.to_json()), extra={"plain": True})
         return 0
-
-    def _refuse_swapped_arrays(self, pipeline: Pipeline) -> None:
-        """Generation 1 reorders npy too (the swap is in its model), our dataset swaps pictures."""
-        if self._config is None or self._config.reorder is None or not pipeline.quantized_build:
-            return
-        for entry in pipeline.dataset.entries:
-            if any(path.suffix.lower() == ".npy" for path in entry):
-                raise UsageError(
-                    "reorder_channel '2 1 0' together with npy files is not supported yet.",
-                    remedy="Turn the channels of the npy files and use '0 1 2', or give pictures.",
-                )
 
     @answering(-1)
     def export_rknn(self, export_path: Any, **keywords: Any) -> int:
@@ -309,8 +301,7 @@ class RKNN(Loading):
             if name in given and given[name] != default:
                 self._log.warning("init_runtime: %s has no effect in the simulator.", name)
         if self._build is not None:
-            reorder = self._config.reorder if self._config else None
-            self._running = RunningModel.of_build(self._build, reorder)
+            self._running = RunningModel.of_build(self._build)
         elif self._loaded is not None:
             self._running = RunningModel.of_container(
                 self._loaded, self.generation, self._operators

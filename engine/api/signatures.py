@@ -98,6 +98,7 @@ _CONFIG_2_V110 = (
     "target_platform",
     "custom_string",
 )
+_OURS: Parameters = {"bias_correction": True, "quantized_layers": None, "quantized_ranges": None}
 _RUNTIME: Parameters = {
     "target": None,
     "device_id": None,
@@ -189,8 +190,13 @@ POSITIONAL: dict[tuple[str, int], Parameters] = {
 }
 
 KEYWORDS: dict[tuple[str, int], Parameters] = {
-    ("config", 1): {"mean_values": None, "std_values": None, "quantized_algorithm": "normal"},
-    ("config", 2): {"batch_size": 100, "epochs": -1},
+    ("config", 1): {
+        "mean_values": None,
+        "std_values": None,
+        "quantized_algorithm": "normal",
+        **_OURS,
+    },
+    ("config", 2): {"batch_size": 100, "epochs": -1, **_OURS},
     ("load_caffe", 1): {"input_name": None},
     ("load_caffe", 2): {"proto": "caffe"},
     ("load_tensorflow", 1): {"size_with_batch": None, "input_is_nchw": False},
@@ -207,7 +213,7 @@ KEYWORDS: dict[tuple[str, int], Parameters] = {
     ("accuracy_analysis", 1): {"target": None, "device_id": None, "dump_file_type": "tensor"},
     ("accuracy_analysis", 2): {"calc_qnt_error": True},
 }
-"""What other versions of the vendor's code have, by keyword only."""
+"""What other versions of the vendor's code have, and our own additions, by keyword only."""
 
 
 def _order(

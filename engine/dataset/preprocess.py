@@ -1,7 +1,9 @@
 """From pixels and arrays to inputs of the network: layout, channel order, mean and std.
 
 The vendor's order (001:453-461, 002:494-508): RGB to BGR first, then mean, then std. Mean and std
-apply to npy too, the swap does not (001:465-472).
+apply to npy too, the swap does not (001:465-472). Generation 1's ``reorder_channel`` comes first as
+well (004:87); it is part of the model there (000:829-837), and so applies to npy and to whatever is
+fed.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ class Preprocess:
         resize_fit: ``stretch``, ``crop`` (fill, cut in the middle) or ``pad`` (whole picture, the
             rest is the mean).
         generation: of the vendor's toolkit whose reading of an ambiguous npy shape is followed.
+        reorder: generation 1's order of channels per input; None: as they come.
+        names: of the options that mean and std came from, for messages.
     """
 
     mean: tuple[tuple[float, ...], ...] | None = None
@@ -43,18 +47,28 @@ class Preprocess:
     resize_filter: str = "bilinear"
     resize_fit: str = "stretch"
     generation: int = 2
+    reorder: tuple[tuple[int, ...], ...] | None = None
+    names: tuple[str, str] = ("mean_values", "std_values")
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, generation: int = 2) -> Preprocess:
         """The preprocessing of a recipe."""
         part = recipe.preprocess
+        mean, std, names = part.mean_values, part.std_values, cls.names
+        if part.channel_mean_value is not None:
+            mean = tuple(row[:-1] for row in part.channel_mean_value)
+            std = tuple(row[-1:] for row in part.channel_mean_value)
+            names = ("channel_mean_value", "channel_mean_value")
+        orders = part.reorder_channel
         return cls(
-            part.mean_values,
-            part.std_values,
+            mean,
+            std,
             part.quant_img_RGB2BGR,
             part.resize_filter,
             part.resize_fit,
             generation,
+            None if orders is None else tuple(tuple(int(c) for c in row) for row in orders),
+            names,
         )
 
     def plans(self, inputs: Sequence[TensorSpec]) -> tuple[InputPlan, ...]:
@@ -64,7 +78,11 @@ class Preprocess:
             RecipeError: mean, std or the swap do not fit the number of inputs or channels.
             DatasetError: an input without a fixed size.
         """
-        for option, rows in (("mean_values", self.mean), ("std_values", self.std)):
+        for option, rows in (
+            (self.names[0], self.mean),
+            (self.names[1], self.std),
+            ("reorder_channel", self.reorder),
+        ):
             if rows is not None and len(rows) != len(inputs):
                 raise _count_error(option, len(rows), inputs)
         flags = self.rgb2bgr
@@ -90,9 +108,10 @@ class Preprocess:
             dtype=spec.dtype,
             layout=layout,
             channels=channels,
-            mean=_per_channel("mean_values", self.mean, index, name, channels, 0.0),
-            std=_per_channel("std_values", self.std, index, name, channels, 1.0),
+            mean=_per_channel(self.names[0], self.mean, index, name, channels, 0.0),
+            std=_per_channel(self.names[1], self.std, index, name, channels, 1.0),
             swap=swap,
+            reorder=_order(self.reorder, index, layout, channels),
             resize_filter=self.resize_filter,
             resize_fit=self.resize_fit,
             generation=self.generation,
@@ -113,6 +132,7 @@ class InputPlan:
         quant: (scale, zero point) of an 8-bit input that stands for real values: pixels and float
             arrays are quantized with it, after mean and std; arrays of the input's own type are
             taken as they are.
+        reorder: new channel -> channel of the file or array, before mean and std; None: the same.
     """
 
     name: str
@@ -127,6 +147,12 @@ class InputPlan:
     resize_fit: str
     generation: int
     quant: tuple[float, int] | None = None
+    reorder: tuple[int, ...] | None = None
+
+    @property
+    def picture_order(self) -> tuple[int, ...] | None:
+        """New channel -> channel of a picture (RGB, or grey); None: the same."""
+        return (2, 1, 0) if self.swap and self.channels == 3 else self.reorder
 
     @property
     def takes_pictures(self) -> bool:
@@ -221,10 +247,12 @@ class InputPlan:
                 cause="Whatever wrote the file divided by zero or overflowed.",
                 remedy="Write finite numbers.",
             )
+        axis = 3 if self.layout == "NHWC" else min(1, array.ndim - 1)
+        if self.reorder is not None:
+            array = np.take(array, self.reorder, axis)
         own = self.quant is None or str(array.dtype) == self.dtype
         if self.mean is None and self.std is None and own:
             return self._cast(np.ascontiguousarray(array))
-        axis = 3 if self.layout == "NHWC" else min(1, array.ndim - 1)
         shape = [1] * array.ndim
         if array.ndim:
             shape[axis] = -1
@@ -298,6 +326,22 @@ def _per_channel(
             remedy=f"Give {channels} values, or one for all channels.",
         )
     return row
+
+
+def _order(
+    orders: tuple[tuple[int, ...], ...] | None, index: int, layout: Layout, channels: int
+) -> tuple[int, ...] | None:
+    """The order of one input's channels; of other inputs than of 3 channels it is ignored."""
+    if orders is None or not layout or channels != 3:
+        return None
+    row = orders[index]
+    if len(row) != channels:
+        raise RecipeError(
+            f"reorder_channel has {len(row)} numbers for input {index + 1}, which has {channels} "
+            "channels.",
+            remedy="Give a number per channel, as '2 1 0'.",
+        )
+    return None if row == tuple(sorted(row)) else row
 
 
 def prepare_array(array: np.ndarray, plan: InputPlan, layout: Layout | None = None) -> np.ndarray:

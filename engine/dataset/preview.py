@@ -113,8 +113,8 @@ def _thumbnail(view: np.ndarray, plan: InputPlan, columns: int, rows: int) -> li
     shown = np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
     if plan.channels == 1:
         shown = np.repeat(shown, 3, axis=2)
-    elif plan.swap:
-        shown = shown[..., ::-1]
+    elif plan.picture_order is not None:
+        shown = shown[..., np.argsort(plan.picture_order)]
     size = _fitted(plan.width, plan.height, columns, rows)
     small = Image.fromarray(np.ascontiguousarray(shown)).resize(size, Image.Resampling.BOX)
     return [row.tobytes().hex() for row in np.asarray(small)]

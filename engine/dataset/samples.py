@@ -137,7 +137,8 @@ def _pixels(path: Path, image: Image.Image, plan: InputPlan) -> np.ndarray:
     else:
         return _padded(decoded, plan, method)
     pixels = pixels.reshape(plan.height, plan.width, plan.channels)
-    return pixels[..., ::-1] if plan.swap else pixels
+    order = plan.picture_order
+    return pixels if order is None else pixels[..., order]
 
 
 def _padded(image: Image.Image, plan: InputPlan, method: Image.Resampling) -> np.ndarray:
@@ -145,8 +146,9 @@ def _padded(image: Image.Image, plan: InputPlan, method: Image.Resampling) -> np
     inner = np.asarray(ImageOps.contain(image, (plan.width, plan.height), method))
     height, width = inner.shape[:2]
     inner = inner.reshape(height, width, plan.channels)
-    if plan.swap:
-        inner = inner[..., ::-1]
+    order = plan.picture_order
+    if order is not None:
+        inner = inner[..., order]
     canvas = np.empty((plan.height, plan.width, plan.channels), dtype=np.float32)
     canvas[:] = np.asarray(plan.mean or (0.0,), dtype=np.float32)
     top, left = (plan.height - height) // 2, (plan.width - width) // 2

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from engine.options.data import DATASET, PREPROCESS
 from engine.options.declare import Kind, Option, Role, Section, Value
-from engine.options.names import ALGORITHMS, DTYPES, GRANULARITIES, LAYER_DTYPES
+from engine.options.names import (
+    ALGORITHMS,
+    DTYPES,
+    GENERATION_1_DTYPES,
+    GRANULARITIES,
+    LAYER_DTYPES,
+)
 from engine.options.quantization import QUANTIZATION
 from engine.options.source import SOURCE
 from engine.options.target import COMPILER, TARGET
@@ -17,6 +23,7 @@ from engine.options.target import COMPILER, TARGET
 __all__ = [
     "ALGORITHMS",
     "DTYPES",
+    "GENERATION_1_DTYPES",
     "GRANULARITIES",
     "LAYER_DTYPES",
     "OPTIONS",

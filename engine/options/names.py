@@ -14,6 +14,7 @@ __all__ = [
     "DTYPE_ALIASES",
     "EXECUTION_TARGETS",
     "FLOAT_DTYPES",
+    "GENERATION_1_DTYPES",
     "GRANULARITIES",
     "LAYER_DTYPES",
     "LAYER_DTYPE_ALIASES",
@@ -22,6 +23,13 @@ __all__ = [
     "REFUSED_GRANULARITIES",
 ]
 
+GENERATION_1_DTYPES = (
+    "asymmetric_quantized-u8",
+    "dynamic_fixed_point-8",
+    "dynamic_fixed_point-16",
+)
+"""Quantized dtypes of generation 1's chips."""
+
 DTYPES = (
     "w8a8",
     "w8a16",
@@ -29,22 +37,20 @@ DTYPES = (
     "w4a8",
     "w16a16i",
     "w16a16i_dfp",
+    "asymmetric_quantized-8",
     "asymmetric_quantized-16",
-    "asymmetric_quantized-u8",
-    "dynamic_fixed_point-8",
-    "dynamic_fixed_point-16",
+    *GENERATION_1_DTYPES,
 )
-"""Quantized dtypes of a whole model: generation 2's, its older 16 bit one, generation 1's."""
+"""Quantized dtypes of a whole model: generation 2's, its two older ones, generation 1's."""
 
 DTYPE_ALIASES = MappingProxyType(
     {
-        "asymmetric_quantized-8": "w8a8",
         "asymmetric_affine-u8": "asymmetric_quantized-u8",
         "dynamic_fixed_point-i8": "dynamic_fixed_point-8",
         "dynamic_fixed_point-i16": "dynamic_fixed_point-16",
     }
 )
-"""Other spellings of :data:`DTYPES`: V1.1.0's, and those of generation 1's files and later code."""
+"""Other spellings of :data:`DTYPES`: those of generation 1's files and later code."""
 
 LAYER_DTYPES = (
     "float16",

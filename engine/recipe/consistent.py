@@ -17,7 +17,6 @@ def contradictions(recipe: Recipe) -> dict[str, str]:
         **_of_rows(recipe),
         **_of_channels(recipe),
         **_of_inputs(recipe),
-        **_of_generations(recipe),
     }
 
 
@@ -79,16 +78,4 @@ def _of_inputs(recipe: Recipe) -> dict[str, str]:
         )
     elif len(set(sets)) < len(sets):
         problems["dynamic_input"] = "dynamic_input names a set of shapes twice."
-    if rows["input_size_list"] is not None:
-        problems["input_size_list"] = "dynamic_input names the shapes: leave input_size_list unset."
     return problems
-
-
-def _of_generations(recipe: Recipe) -> dict[str, str]:
-    part = recipe.quantization
-    if part.quantize_weight and part.do_quantization:
-        return {
-            "quantize_weight": "quantize_weight is for builds without quantization: set "
-            "do_quantization to no, or leave it out."
-        }
-    return {}

@@ -66,22 +66,22 @@ def test_what_does_not_decide_is_refused(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("value", "mean", "scale"),
+    ("value", "rows"),
     [
-        ("128 128 128 128", [[128, 128, 128]], [[128]]),
-        ("103.94 116.78 123.68 58.82", [[103.94, 116.78, 123.68]], [[58.82]]),
-        ("0 0 0 255#128 128 128 64", [[0, 0, 0], [128, 128, 128]], [[255], [64]]),
-        ("127 2", [[127]], [[2]]),
-        ("1 2 3 4 5", [[1, 2, 3, 4]], [[5]]),
-        ([128, 128, 128, 128], [[128, 128, 128]], [[128]]),
-        (["0 0 0 1", "1 1 1 2"], [[0, 0, 0], [1, 1, 1]], [[1], [2]]),
+        ("128 128 128 128", [[128, 128, 128, 128]]),
+        ("103.94 116.78 123.68 58.82", [[103.94, 116.78, 123.68, 58.82]]),
+        ("0 0 0 255#128 128 128 64", [[0, 0, 0, 255], [128, 128, 128, 64]]),
+        ("127 2", [[127, 2]]),
+        ("1 2 3 4 5", [[1, 2, 3, 4, 5]]),
+        ([128, 128, 128, 128], [[128, 128, 128, 128]]),
+        (["0 0 0 1", "1 1 1 2"], [[0, 0, 0, 1], [1, 1, 1, 2]]),
     ],
     ids=str,
 )
-def test_channel_mean_value(value: object, mean: object, scale: object) -> None:
+def test_channel_mean_value(value: object, rows: object) -> None:
     made = configure(1, bind("config", 1, (), {"channel_mean_value": value}))
-    assert made.values["mean_values"] == mean
-    assert made.values["std_values"] == scale
+    assert made.values["channel_mean_value"] == rows
+    assert made.values["quantized_dtype"] == "asymmetric_quantized-u8"
     assert made.values["quantized_method"] == "layer"
     assert made.values["target_platform"] == "rk1808"
 
@@ -89,21 +89,23 @@ def test_channel_mean_value(value: object, mean: object, scale: object) -> None:
 @pytest.mark.parametrize(
     ("generation", "keywords", "text"),
     [
-        (1, {"channel_mean_value": "1 2 x 4"}, "not numbers"),
-        (1, {"channel_mean_value": "128"}, "1 numbers"),
-        (1, {"channel_mean_value": "0 0 0 0"}, "scale 0"),
-        (1, {"reorder_channel": "1 0 2"}, "not supported"),
-        (1, {"reorder_channel": "0 0 0"}, "not supported"),
-        (1, {"quantized_dtype": "dynamic_fixed_point-16"}, "not supported yet"),
-        (1, {"quantized_dtype": "float8"}, "not known"),
+        (1, {"channel_mean_value": "1 2 x 4"}, "numbers"),
+        (1, {"channel_mean_value": "128"}, "the scale"),
+        (1, {"channel_mean_value": "0 0 0 0"}, "without 0"),
+        (1, {"reorder_channel": "0 0 0"}, "once"),
+        (1, {"quantized_dtype": "w8a8"}, "not one of generation 1"),
+        (2, {"quantized_dtype": "dynamic_fixed_point-16"}, "not one of generation 2"),
+        (1, {"quantized_dtype": "float8"}, "must be one of"),
         (1, {"target_platform": ["rk1808", "rv1109"]}, "do not run the same model"),
         (1, {"target_platform": "rk3588"}, "generation 2"),
-        (1, {"quantized_algorithm": "mmse"}, "not supported yet"),
+        (1, {"quantized_algorithm": "moving_average"}, "not supported"),
         (2, {"target_platform": "rk1808"}, "does not fit generation 2"),
-        (2, {"model_pruning": True}, "not supported yet"),
-        (2, {"dynamic_input": [[[1, 3, 8, 8]]]}, "not supported yet"),
-        (2, {"quantized_hybrid_level": 1}, "not supported yet"),
-        (2, {"float_dtype": "bfloat16"}, "not supported yet"),
+        (2, {"model_pruning": 2}, "yes or no"),
+        (2, {"dynamic_input": [[[1, 0, 8, 8]]]}, "sets of shapes"),
+        (2, {"quantized_hybrid_level": 1}, "not supported"),
+        (2, {"inputs_yuv_fmt": "nv12"}, "not supported"),
+        (2, {"float_dtype": "bfloat16"}, "must be one of"),
+        (2, {"op_target": {"x": "dsp"}}, "auto, npu, cpu, gpu"),
     ],
     ids=str,
 )
@@ -128,8 +130,8 @@ def test_arguments_without_effect_are_said(capsys: pytest.CaptureFixture[str]) -
     rknn = RKNN(generation=2)
     assert rknn.config(remove_weight=True, single_core_mode=True) is None
     told = capsys.readouterr().err
-    assert "W config remove_weight has no effect in the simulation." in told
-    assert "W config single_core_mode has no effect in the simulation." in told
+    assert "W config remove_weight has no effect in the simulation;" in told
+    assert "W config single_core_mode has no effect in the simulation;" in told
 
 
 def test_what_comes_later_answers_minus_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,7 +176,7 @@ def test_bad_files(place: Path, shared: Path, capsys: pytest.CaptureFixture[str]
     assert rknn.build(True) == -1
     assert "dataset" in capsys.readouterr().err
     assert rknn.build(True, "missing.txt") == -1
-    assert rknn.build(True, "dataset.txt", 4) == -1
+    assert rknn.build(True, "dataset.txt", 0) == -1
     assert rknn.build(True, "dataset.txt") == 0
     assert rknn.export_rknn("no/such/folder/x.rknn") == -1
     assert "does not exist" in capsys.readouterr().err
@@ -280,13 +282,23 @@ def test_generation_1_keeps_the_channel_order_in_the_model(dog: np.ndarray) -> N
     assert not np.array_equal(other[0], expected)
 
 
-def test_generation_1_refuses_arrays_with_reordered_channels(place: Path) -> None:
-    np.save(place / "a.npy", np.zeros((1, 16, 16, 3), np.float32))
-    (place / "arrays.txt").write_text("a.npy\n")
-    rknn = RKNN(generation=1)
-    rknn.config(reorder_channel="2 1 0")
-    assert rknn.load_onnx("arcface.onnx") == 0
-    assert rknn.build(True, "arrays.txt") == -1
+def test_generation_1_turns_the_channels_of_arrays_too(place: Path) -> None:
+    """000:829-837: the order is the model's; 004:87: it comes before mean and scale."""
+    rng = np.random.default_rng(5)
+    pixels = rng.uniform(0, 255, (4, 1, 16, 16, 3)).astype(np.float32)
+    for index, one in enumerate(pixels):
+        np.save(place / f"plain{index}.npy", one)
+        np.save(place / f"turned{index}.npy", one[..., [1, 2, 0]])
+    made = {}
+    for name, order in (("plain", "1 2 0"), ("turned", "0 1 2")):
+        (place / f"{name}.txt").write_text("".join(f"{name}{i}.npy\n" for i in range(4)))
+        rknn = RKNN(generation=1)
+        assert rknn.config(channel_mean_value="10 20 30 100", reorder_channel=order) is None
+        assert rknn.load_onnx("arcface.onnx") == 0
+        assert rknn.build(True, f"{name}.txt") == 0
+        assert rknn._build is not None
+        made[name] = rknn._build.quantized.table
+    assert made["plain"] == made["turned"]
 
 
 def test_without_quantization(dog: np.ndarray, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,7 @@ def test_vendor_defaults_of_generation_2() -> None:
         ("do_quantization", "0", False),
         ("optimization_level", " 2 ", 2),
         ("target_platform", "RK3588", "rk3588"),
-        ("quantized_dtype", "asymmetric_quantized-8", "w8a8"),
+        ("quantized_dtype", "ASYMMETRIC_quantized-8", "asymmetric_quantized-8"),
         ("custom_string", "a: b", "a: b"),
         ("custom_string", "", None),
         ("channel_mean_value", "128 128 128 128#0 0 0 255", [[128] * 4, [0, 0, 0, 255]]),

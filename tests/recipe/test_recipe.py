@@ -425,8 +425,6 @@ def test_mappings_in_a_file_that_do_not_fit_name_their_line(
         ({"dynamic_input": [[[1, 3]], [[1, 3], [1, 4]]]}, "dynamic_input"),
         ({"dynamic_input": [[[1, 3]], [[1, 3]]]}, "dynamic_input"),
         ({"dynamic_input": [[[1, 3]]], "inputs": ["a", "b"]}, "dynamic_input"),
-        ({"dynamic_input": [[[1, 3]]], "input_size_list": [[1, 3]]}, "input_size_list"),
-        ({"quantize_weight": True}, "quantize_weight"),
     ],
 )
 def test_options_that_contradict_each_other(values: dict[str, Any], option: str) -> None:
