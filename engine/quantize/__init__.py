@@ -4,7 +4,14 @@ from engine.quantize.calibrate import Observation, Observations, calibrate
 from engine.quantize.operators import LAYOUT, WEIGHTED, Role, reason_for, role_of
 from engine.quantize.plan import is_quantized_source
 from engine.quantize.qdq import GUARD, REASON
-from engine.quantize.quantize import ALGORITHMS, DTYPES, GRANULARITIES, Quantized, quantize
+from engine.quantize.quantize import (
+    ALGORITHMS,
+    DTYPES,
+    GRANULARITIES,
+    Quantized,
+    quantize,
+    to_float16,
+)
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.vendor import lower_for_vendor
 
@@ -27,4 +34,5 @@ __all__ = [
     "quantize",
     "reason_for",
     "role_of",
+    "to_float16",
 ]

@@ -15,6 +15,8 @@ from engine.graph.ir import Graph, QuantTable
 from engine.quantize.activations import activation_table
 from engine.quantize.bias import correct_biases
 from engine.quantize.calibrate import Observations
+from engine.quantize.checks import overflows, with_ranges_of_roots
+from engine.quantize.formats import SCHEMES, check_dtype, check_layer_dtype
 from engine.quantize.forms import array_of
 from engine.quantize.plan import Plan, is_quantized_source, plan
 from engine.quantize.prepared import Prepared
@@ -24,9 +26,9 @@ from engine.quantize.settings import QuantizeSettings
 from engine.quantize.sources import table_of
 from engine.quantize.weights import quantize_weights
 
-__all__ = ["ALGORITHMS", "DTYPES", "GRANULARITIES", "Quantized", "quantize"]
+__all__ = ["ALGORITHMS", "DTYPES", "GRANULARITIES", "Quantized", "quantize", "to_float16"]
 
-DTYPES = ("w8a8",)
+DTYPES = tuple(SCHEMES)
 ALGORITHMS = ("normal", "kl_divergence", "mmse", "accurate", "vendor")
 GRANULARITIES = ("channel", "layer")
 
@@ -39,8 +41,9 @@ class Quantized:
     """A quantized graph.
 
     Attributes:
-        graph: the QDQ graph: int8 activations and weights, int32 biases.
-        table: parameters of every quantized tensor, activations, weights and biases.
+        graph: the QDQ graph: activations, weights and biases in the formats of their dtypes.
+        table: parameters of every quantized tensor, activations, weights and biases, and of the
+            conversions between layers of two dtypes.
         reference: the float graph that ``graph`` is the quantized form of. Its outputs are those of
             the graph that was given; inner tensors may be scaled, where an algorithm equalized
             them. Layers are compared with this graph.
@@ -65,17 +68,17 @@ def quantize(
 
     Args:
         graph: the float graph; one with Q/DQ nodes of its own keeps its quantization as it is.
-        observations: of the same graph.
+        observations: of the same graph; a model that is float16 throughout needs none.
         settings: how; the defaults when None.
         feeds: gives the calibration samples anew, for algorithms that read them once more.
         reporter: gets a log line and progress, and may cancel.
 
     Raises:
-        QuantizationError: an unknown option, observations of another graph, or nothing to quantize.
+        QuantizationError: an unknown option, a layer or range that does not exist, observations of
+            another graph, or nothing to quantize.
     """
     settings = settings or QuantizeSettings()
     for option, value, known in (
-        ("dtype", settings.dtype, DTYPES),
         ("algorithm", settings.algorithm, ALGORITHMS),
         ("granularity", settings.granularity, GRANULARITIES),
     ):
@@ -88,20 +91,36 @@ def quantize(
     reporter = reporter or NullReporter()
     if is_quantized_source(graph):
         return Quantized(graph, QuantTable(table_of(graph)), graph, (_kept(graph),))
-    decided = plan(graph)
-    if not decided.tensors:
+    found = check_dtype(settings.dtype)
+    for dtype in dict.fromkeys(settings.layers.values()):
+        found += check_layer_dtype(dtype)
+    decided = plan(graph, settings.dtype, settings.layers)
+    if not decided.formats:
         raise QuantizationError(
             "The graph has nothing that can be quantized.",
             cause=_nothing_because(graph),
             remedy="Build it without quantization (--no-quantize).",
         )
-    prepare = _PREPARE.get(settings.algorithm, _by_ranges)
+    settings = with_ranges_of_roots(settings, decided)
+    # without integers there is nothing that an algorithm could choose
+    algorithm = settings.algorithm if decided.tensors else ""
+    prepare = _PREPARE.get(algorithm, _by_ranges)
     ready = prepare(graph, decided, observations, settings, feeds, reporter)
+    found += (*ready.findings, *overflows(ready.activations, ready.weights))
     reporter.check_cancelled()
     quantized, table = insert_qdq(ready.graph, ready.plan, ready.activations, ready.weights)
-    how = f"{settings.dtype}, {settings.algorithm}, {settings.granularity}"
+    how = ", ".join(part for part in (settings.dtype, algorithm, settings.granularity) if part)
     reporter.emit(LogLine(f"{len(table)} tensors quantized to {how}"))
-    return Quantized(quantized, QuantTable(table), ready.graph, ready.findings)
+    return Quantized(quantized, QuantTable(table), ready.graph, found)
+
+
+def to_float16(graph: Graph) -> Quantized:
+    """A graph as chips with half precision compute it without quantization (``float_dtype``).
+
+    Every weight and every tensor between two layers is rounded to half precision; layers sum in
+    float32 (the width of the NPU's sums is not documented).
+    """
+    return quantize(graph, Observations(0, {}), QuantizeSettings(dtype="float16"))
 
 
 def _by_ranges(
@@ -113,11 +132,11 @@ def _by_ranges(
     reporter: Reporter,
 ) -> Prepared:
     """Algorithms that choose ranges from what was observed: weights rounded to nearest."""
-    ranges = choose_ranges(graph, decided, observations, settings)
-    activations = activation_table(graph, decided, observations, ranges)
+    ranges = choose_ranges(graph, decided, observations, settings) if decided.tensors else {}
+    activations = activation_table(graph, decided, observations, ranges, settings.ranges)
     reporter.check_cancelled()
     weights = quantize_weights(graph, decided, activations, settings.granularity)
-    if settings.bias_correction:
+    if settings.bias_correction and observations.samples:
         weights = correct_biases(graph, decided, activations, weights, observations)
     return Prepared(graph, decided, activations, weights)
 
