@@ -114,6 +114,10 @@ class StageCache:
             if part is not None:
                 shutil.rmtree(part, ignore_errors=True)
 
+    def drop(self, stage: str, key: str) -> None:
+        """Remove a result that is of no use any more, if it is there."""
+        shutil.rmtree(self._place(stage, key), ignore_errors=True)
+
     def prune(self) -> None:
         """Remove what was not used for longest until the rest fits; one process at a time."""
         with try_lock(self.folder / ".lock") as mine:

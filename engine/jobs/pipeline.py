@@ -16,28 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.base.errors import RecipeError, SimulationError, UsageError
 from engine.base.events import LogLine, Reporter
 from engine.base.findings import Finding
 from engine.build import Provenance
 from engine.jobs.cache import Memory, StageCache
-from engine.jobs.digests import digest_of_dataset
-from engine.jobs.loading import LoadStage
+from engine.jobs.quantizing import QuantizeStages
 from engine.jobs.results import (
-    Calibration,
     Evaluation,
-    GraphData,
-    OptimisedGraph,
-    PassNote,
-    QuantizedGraph,
 )
 from engine.jobs.stages import extra_of
 from engine.jobs.versions import libraries
 from engine.recipe import Recipe, portable, stage_key
 
 if TYPE_CHECKING:
-    from engine.dataset import Dataset, SampleStream
-    from engine.graph.ir import Graph
     from engine.graph.ir.custom import CustomOperators
 
 __all__ = ["BUILD_STAGES", "FLOAT_STAGES", "BuildResult", "Pipeline", "build"]
@@ -49,7 +40,7 @@ FLOAT_STAGES = ("load", "optimise", "container")
 """Stages of a build with ``do_quantization=False``: the others have nothing to do."""
 
 
-class Pipeline(LoadStage):
+class Pipeline(QuantizeStages):
     """The stages of one recipe; a stage runs when its result is first asked for.
 
     Args:
@@ -92,168 +83,9 @@ class Pipeline(LoadStage):
         )
 
     @property
-    def quantized_build(self) -> bool:
-        """Whether the recipe asks for quantization."""
-        return bool(self.recipe.quantization.do_quantization)
-
-    @property
     def all_stages(self) -> tuple[str, ...]:
         """The stages of a whole build of this recipe."""
         return BUILD_STAGES if self.quantized_build else FLOAT_STAGES
-
-    # -- optimise ------------------------------------------------------------------------------
-
-    @cached_property
-    def optimised(self) -> OptimisedGraph:
-        """The float graph after the passes of its optimization level."""
-        key = stage_key(
-            self.recipe, "optimise", previous=self.loaded.key, extra=extra_of("optimise")
-        )
-        return self.run_stage(
-            "optimise",
-            key,
-            self._optimise,
-            lambda key, files: OptimisedGraph.from_files(key, files, self.operators),
-        )
-
-    def _optimise(self, key: str) -> OptimisedGraph:
-        from engine.graph.passes import optimise
-
-        done = optimise(
-            self.loaded.graph.graph, self.recipe.quantization.optimization_level, self.reporter
-        )
-        log = tuple(PassNote(r.name, int(r.modified)) for r in done.log)
-        return OptimisedGraph(key, GraphData(done.graph), log)
-
-    # -- calibrate -----------------------------------------------------------------------------
-
-    @cached_property
-    def dataset(self) -> Dataset:
-        """The calibration dataset; RecipeError where the recipe names none."""
-        from engine.dataset import read_dataset
-
-        part = self.recipe.dataset
-        if not part.dataset:
-            raise RecipeError(
-                "Quantization needs a calibration dataset, and none is set.",
-                remedy="Set dataset to a dataset.txt or a folder of pictures, "
-                "or do_quantization to no.",
-            )
-        return read_dataset(
-            Path(part.dataset),
-            count=part.dataset_count,
-            seed=part.dataset_seed,
-            reporter=self.reporter,
-        )
-
-    @cached_property
-    def dataset_digest(self) -> str:
-        """SHA-256 of the samples' contents in order."""
-        return digest_of_dataset(self.dataset)
-
-    def feeds(self, dataset: Dataset | None = None) -> SampleStream:
-        """The samples of a dataset (by default the calibration's) as inputs of the model."""
-        from engine.dataset import Preprocess, samples
-
-        return samples(
-            dataset or self.dataset,
-            self.optimised.graph.graph.inputs,
-            Preprocess.from_recipe(self.recipe, self.generation),
-            self.reporter,
-        )
-
-    @cached_property
-    def calibration(self) -> Calibration:
-        """What the calibration samples showed of every tensor."""
-        previous = self.optimised.key
-        if not self.quantized_build:
-            raise UsageError("A build without quantization has no calibration.")
-        key = stage_key(
-            self.recipe,
-            "calibrate",
-            contents={"dataset": self.dataset_digest},
-            previous=previous,
-            extra=extra_of("calibrate") | {"generation": self.generation},
-        )
-        return self.run_stage("calibrate", key, self._calibrate, Calibration.from_files)
-
-    def _calibrate(self, key: str) -> Calibration:
-        from engine.quantize import calibrate
-
-        feeds = self.feeds()
-        seen = calibrate(self.optimised.graph.graph, feeds, reporter=self.reporter)
-        found = list(feeds.findings)
-        if self.dataset.skipped:
-            names = ", ".join(path.name for path, _ in self.dataset.skipped[:3])
-            found.append(
-                Finding(
-                    "pictures-skipped",
-                    "warning",
-                    "dataset",
-                    f"{len(self.dataset.skipped)} pictures could not be used, such as {names}.",
-                    cause=self.dataset.skipped[0][1],
-                    remedy="Repair or remove them.",
-                )
-            )
-        return Calibration(key, seen, len(self.dataset), tuple(found))
-
-    # -- quantize ------------------------------------------------------------------------------
-
-    @cached_property
-    def quantized(self) -> QuantizedGraph:
-        """The QDQ graph and its quant table."""
-        key = stage_key(
-            self.recipe, "quantize", previous=self.calibration.key, extra=extra_of("quantize")
-        )
-        return self.run_stage(
-            "quantize",
-            key,
-            self._quantize,
-            lambda key, files: QuantizedGraph.from_files(key, files, self.operators),
-        )
-
-    def _quantize(self, key: str) -> QuantizedGraph:
-        from engine.quantize import QuantizeSettings, quantize
-        from engine.simulate import integer_coverage
-
-        options = self.recipe.quantization
-        done = quantize(
-            self.optimised.graph.graph,
-            self.calibration.observations,
-            QuantizeSettings(
-                dtype=options.quantized_dtype,
-                algorithm=options.quantized_algorithm,
-                granularity=options.quantized_method,
-            ),
-            feeds=self.feeds,
-            reporter=self.reporter,
-        )
-        found = list(done.findings)
-        try:
-            coverage = integer_coverage(done.graph)
-        except SimulationError as error:
-            # a graph that does not run fails in the next stage; without room for ONNX Runtime's
-            # temporary file the build is as good as ever
-            coverage = ()
-            found.append(_uncovered(error))
-        own = done.reference is not self.optimised.graph.graph
-        return QuantizedGraph(
-            key,
-            GraphData(done.graph),
-            done.table,
-            coverage,
-            tuple(found),
-            GraphData(done.reference) if own else None,
-        )
-
-    @property
-    def reference(self) -> Graph:
-        """The float graph whose layers those of the quantized one are compared with.
-
-        Its outputs are the optimised graph's; inner tensors may be scaled by an equalization.
-        """
-        reference = self.quantized.reference or self.optimised.graph
-        return reference.graph
 
     # -- evaluate ------------------------------------------------------------------------------
 
@@ -343,17 +175,6 @@ class Pipeline(LoadStage):
         if self.cache is not None and self.cache.finding is not None:
             found.append(self.cache.finding)
         return tuple(found)
-
-
-def _uncovered(error: SimulationError) -> Finding:
-    return Finding(
-        "coverage-unknown",
-        "warning",
-        "simulator",
-        f"Which layers run in integers could not be read: {error.what}",
-        cause="The folder for temporary files is full or read-only.",
-        remedy="Free space, or set TMPDIR, and build again with --refresh.",
-    )
 
 
 @dataclass(frozen=True)

@@ -166,10 +166,7 @@ class Calibration:
     def to_files(self) -> Files:
         """For the cache."""
         facts = {"samples": self.samples, "findings": [f.to_dict() for f in self.findings]}
-        return {
-            "observations.json": _dump(self.observations.to_json()),
-            "facts.json": _dump(facts),
-        }
+        return {**self.observations.to_files(), "facts.json": _dump(facts)}
 
     @classmethod
     def from_files(cls, key: str, files: Mapping[str, bytes]) -> Calibration:
@@ -177,8 +174,9 @@ class Calibration:
         from engine.quantize import Observations
 
         facts = json.loads(files["facts.json"])
-        seen = Observations.from_json(json.loads(files["observations.json"]))
-        return cls(key, seen, int(facts["samples"]), _findings(facts["findings"]))
+        return cls(
+            key, Observations.from_files(files), int(facts["samples"]), _findings(facts["findings"])
+        )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """Calibration and quantization: from a float graph and samples to a QDQ graph and its table."""
 
-from engine.quantize.calibrate import Observation, Observations, calibrate
+from engine.quantize.calibrate import Observation, Observations, calibrate, samples_wanted
+from engine.quantize.formats import check_dtype, resolve_dtype
+from engine.quantize.honoured import honoured
 from engine.quantize.operators import LAYOUT, WEIGHTED, Role, reason_for, role_of
 from engine.quantize.plan import is_quantized_source
 from engine.quantize.qdq import GUARD, REASON
@@ -29,10 +31,14 @@ __all__ = [
     "Quantized",
     "Role",
     "calibrate",
+    "honoured",
+    "check_dtype",
     "is_quantized_source",
     "lower_for_vendor",
     "quantize",
     "reason_for",
+    "resolve_dtype",
     "role_of",
+    "samples_wanted",
     "to_float16",
 ]

@@ -1,0 +1,252 @@
+"""The stages between the loaded model and its quantized form: optimise, calibrate, quantize."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.base.errors import QuantizationError, RecipeError, SimulationError, UsageError
+from engine.base.findings import Finding
+from engine.jobs.digests import digest_of_dataset
+from engine.jobs.loading import LoadStage
+from engine.jobs.results import Calibration, GraphData, OptimisedGraph, PassNote, QuantizedGraph
+from engine.jobs.stages import extra_of
+from engine.recipe import stage_key
+
+if TYPE_CHECKING:
+    from engine.dataset import Dataset, SampleStream
+    from engine.graph.ir import Graph
+    from engine.quantize import Observations, QuantizeSettings
+
+__all__ = ["QuantizeStages"]
+
+_UNFINISHED = "calibrating"
+"""What the cache calls observations of a calibration that is not done."""
+
+
+class QuantizeStages(LoadStage):
+    """The second part of a pipeline.
+
+    Attributes:
+        generation: of the vendor's API whose reading of ambiguous npy shapes holds (1 or 2).
+    """
+
+    generation = 2
+
+    @property
+    def quantized_build(self) -> bool:
+        """Whether the recipe asks for quantization."""
+        return bool(self.recipe.quantization.do_quantization)
+
+    # -- optimise ------------------------------------------------------------------------------
+
+    @cached_property
+    def optimised(self) -> OptimisedGraph:
+        """The float graph after the passes of its optimization level."""
+        key = stage_key(
+            self.recipe, "optimise", previous=self.loaded.key, extra=extra_of("optimise")
+        )
+        return self.run_stage(
+            "optimise",
+            key,
+            self._optimise,
+            lambda key, files: OptimisedGraph.from_files(key, files, self.operators),
+        )
+
+    def _optimise(self, key: str) -> OptimisedGraph:
+        from engine.graph.passes import optimise
+
+        done = optimise(
+            self.loaded.graph.graph, self.recipe.quantization.optimization_level, self.reporter
+        )
+        log = tuple(PassNote(r.name, int(r.modified)) for r in done.log)
+        return OptimisedGraph(key, GraphData(done.graph), log)
+
+    # -- calibrate -----------------------------------------------------------------------------
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The calibration dataset; RecipeError where the recipe names none."""
+        from engine.dataset import read_dataset
+
+        part = self.recipe.dataset
+        if not part.dataset:
+            raise RecipeError(
+                "Quantization needs a calibration dataset, and none is set.",
+                remedy="Set dataset to a dataset.txt or a folder of pictures, "
+                "or do_quantization to no.",
+            )
+        return read_dataset(
+            Path(part.dataset),
+            count=part.dataset_count,
+            seed=part.dataset_seed,
+            reporter=self.reporter,
+        )
+
+    @cached_property
+    def dataset_digest(self) -> str:
+        """SHA-256 of the samples' contents in order."""
+        return digest_of_dataset(self.dataset)
+
+    def feeds(self, dataset: Dataset | None = None) -> SampleStream:
+        """The samples of a dataset (by default the calibration's) as inputs of the model."""
+        from engine.dataset import Preprocess, samples
+
+        return samples(
+            dataset or self.dataset,
+            self.optimised.graph.graph.inputs,
+            Preprocess.from_recipe(self.recipe, self.generation),
+            self.reporter,
+        )
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """What the calibration samples showed of every tensor."""
+        previous = self.optimised.key
+        if not self.quantized_build:
+            raise UsageError("A build without quantization has no calibration.")
+        key = stage_key(
+            self.recipe,
+            "calibrate",
+            contents={"dataset": self.dataset_digest},
+            previous=previous,
+            extra=extra_of("calibrate") | {"generation": self.generation},
+        )
+        return self.run_stage("calibrate", key, self._calibrate, Calibration.from_files)
+
+    def _calibrate(self, key: str) -> Calibration:
+        from engine.quantize import calibrate, samples_wanted
+
+        options = self.recipe.dataset
+        feeds = self.feeds()
+        seen = calibrate(
+            self.optimised.graph.graph,
+            feeds,
+            reporter=self.reporter,
+            limit=samples_wanted(options.batch_size, options.epochs),
+            resume=self._left_off(key),
+            checkpoint=lambda seen: self._keep(key, seen),
+        )
+        if self.cache is not None:
+            self.cache.drop(_UNFINISHED, key)
+        found = list(feeds.findings)
+        if self.dataset.skipped:
+            names = ", ".join(path.name for path, _ in self.dataset.skipped[:3])
+            found.append(
+                Finding(
+                    "pictures-skipped",
+                    "warning",
+                    "dataset",
+                    f"{len(self.dataset.skipped)} pictures could not be used, such as {names}.",
+                    cause=self.dataset.skipped[0][1],
+                    remedy="Repair or remove them.",
+                )
+            )
+        return Calibration(key, seen, seen.samples, tuple(found))
+
+    def _keep(self, key: str, seen: Observations) -> None:
+        """Keep what a calibration saw so far, for the case that it is killed."""
+        if self.cache is not None:
+            self.cache.put(_UNFINISHED, key, seen.to_files())
+
+    def _left_off(self, key: str) -> Observations | None:
+        """What an earlier run of this calibration saw before it was killed."""
+        from engine.quantize import Observations
+
+        files = None if self.cache is None or self.refresh else self.cache.get(_UNFINISHED, key)
+        if files is None:
+            return None
+        try:
+            return Observations.from_files(files)
+        except QuantizationError:
+            return None
+
+    # -- quantize ------------------------------------------------------------------------------
+
+    def quantize_settings(self) -> QuantizeSettings:
+        """How the recipe wants the model quantized.
+
+        Raises:
+            QuantizationError: the target does not have the dtype (names the chips that do).
+        """
+        from engine.quantize import QuantizeSettings, check_dtype, resolve_dtype
+
+        options, target = self.recipe.quantization, self.recipe.target.target_platform
+        check_dtype(options.quantized_dtype, target)
+        return QuantizeSettings(
+            dtype=resolve_dtype(options.quantized_dtype, target),
+            algorithm=options.quantized_algorithm,
+            granularity=options.quantized_method,
+            bias_correction=options.bias_correction,
+            layers=dict(options.quantized_layers or {}),
+            ranges={
+                name: (low, high) for name, (low, high) in (options.quantized_ranges or {}).items()
+            },
+        )
+
+    @cached_property
+    def quantized(self) -> QuantizedGraph:
+        """The QDQ graph and its quant table."""
+        key = stage_key(
+            self.recipe,
+            "quantize",
+            previous=self.calibration.key,
+            # the dtype that a name means depends on the target
+            extra=extra_of("quantize") | {"dtype": self.quantize_settings().dtype},
+        )
+        return self.run_stage(
+            "quantize",
+            key,
+            self._quantize,
+            lambda key, files: QuantizedGraph.from_files(key, files, self.operators),
+        )
+
+    def _quantize(self, key: str) -> QuantizedGraph:
+        from engine.quantize import quantize
+        from engine.simulate import integer_coverage
+
+        done = quantize(
+            self.optimised.graph.graph,
+            self.calibration.observations,
+            self.quantize_settings(),
+            feeds=self.feeds,
+            reporter=self.reporter,
+        )
+        found = list(done.findings)
+        try:
+            coverage = integer_coverage(done.graph)
+        except SimulationError as error:
+            # a graph that does not run fails in the next stage; without room for ONNX Runtime's
+            # temporary file the build is as good as ever
+            coverage = ()
+            found.append(_uncovered(error))
+        own = done.reference is not self.optimised.graph.graph
+        return QuantizedGraph(
+            key,
+            GraphData(done.graph),
+            done.table,
+            coverage,
+            tuple(found),
+            GraphData(done.reference) if own else None,
+        )
+
+    @property
+    def reference(self) -> Graph:
+        """The float graph whose layers those of the quantized one are compared with.
+
+        Its outputs are the optimised graph's; inner tensors may be scaled by an equalization.
+        """
+        reference = self.quantized.reference or self.optimised.graph
+        return reference.graph
+
+
+def _uncovered(error: SimulationError) -> Finding:
+    return Finding(
+        "coverage-unknown",
+        "warning",
+        "simulator",
+        f"Which layers run in integers could not be read: {error.what}",
+        cause="The folder for temporary files is full or read-only.",
+        remedy="Free space, or set TMPDIR, and build again with --refresh.",
+    )
