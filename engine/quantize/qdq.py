@@ -164,7 +164,8 @@ class _Writer:
             # it comes in float, and what stays in float reads it so
             self._read(value, name, f"{name}/dequantized", name)
             return value
-        if keeps_format(producer, self._plan.roles[writer], scheme):
+        ends_clamps = name in self._plan.clamps  # what is before them has no format
+        if not ends_clamps and keeps_format(producer, self._plan.roles[writer], scheme):
             return value
         out = ir.Value(name=name, type=value.type, shape=value.shape)
         self._replace(value, out)
