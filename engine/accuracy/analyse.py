@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from engine.accuracy.rows import Row, layer_rows
-from engine.accuracy.single import CutGraph
+from engine.accuracy.distances import Distance, RowSums, Saturation, mean
+from engine.accuracy.rows import INPUT, Row, layer_rows
+from engine.accuracy.sides import AloneSide, GoldenSide, SimulatedSide
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
-from engine.graph.execute import Session, dot
 from engine.graph.ir import Graph
 
 __all__ = ["AccuracyReport", "Distance", "LayerAccuracy", "Runner", "Sink", "analyse"]
 
 CHUNK_BYTES = 192 << 20
 """Tensors of one side that are held at the same time; larger graphs are taken in parts."""
-_BLOCK = 8192
-# layers of one session that run alone: loading takes time by the square of inputs and outputs
-_LAYERS = 128
+LAYERS = 128
+"""Rows of one part: ONNX Runtime's set-up grows with the square of a session's outputs."""
 
 
 class Runner(Protocol):
@@ -42,14 +40,6 @@ class Sink(Protocol):
 
 
 @dataclass(frozen=True)
-class Distance:
-    """Of two tensors: cosine of their angle, and Euclidean distance in units of the tensor."""
-
-    cosine: float
-    euclidean: float
-
-
-@dataclass(frozen=True)
 class LayerAccuracy:
     """One row of an error analysis; simulated.
 
@@ -59,6 +49,14 @@ class LayerAccuracy:
             that was fused into the next layer.
         single: of this layer alone, on golden inputs.
         sqnr_db: signal to noise of ``entire`` over all samples; None without noise, or fused.
+        own_db: the same of the layer alone.
+        own_share: how much of the tensor's error this layer makes by itself, 0 to 1; the rest is
+            inherited. None without any error.
+        saturation: how many float values the quantized tensor cannot hold.
+        dtype: of the tensor in the quantized graph.
+        sources: nodes of the source model whose work the layer does.
+        damage: share of the error at the outputs that this layer alone causes; None where it was
+            not measured (see :func:`engine.accuracy.damage.output_damage`).
     """
 
     layer: str
@@ -67,6 +65,12 @@ class LayerAccuracy:
     entire: Distance | None
     single: Distance | None
     sqnr_db: float | None
+    own_db: float | None = None
+    own_share: float | None = None
+    saturation: Saturation | None = None
+    dtype: str = ""
+    sources: tuple[str, ...] = ()
+    damage: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As the worker protocol carries it."""
@@ -77,6 +81,12 @@ class LayerAccuracy:
             "entire": None if self.entire is None else vars(self.entire).copy(),
             "single": None if self.single is None else vars(self.single).copy(),
             "sqnr": self.sqnr_db,
+            "own_sqnr": self.own_db,
+            "own_share": self.own_share,
+            "saturation": None if self.saturation is None else self.saturation.to_json(),
+            "dtype": self.dtype,
+            "sources": list(self.sources),
+            "damage": self.damage,
         }
 
 
@@ -97,27 +107,12 @@ class AccuracyReport:
         return {"samples": self.samples, "layers": [layer.to_json() for layer in self.layers]}
 
 
-@dataclass
-class _Sums:
-    """Of one row over the samples."""
-
-    entire: list[Distance] = field(default_factory=list)
-    single: list[Distance] = field(default_factory=list)
-    signal: float = 0.0
-    noise: float = 0.0
-
-    def sqnr(self) -> float | None:
-        """10 log10(signal / noise) in dB; None without noise, very low without signal."""
-        if self.noise == 0:
-            return None
-        return 10 * math.log10(max(self.signal / self.noise, 1e-30))
-
-
 def analyse(
     float_graph: Graph,
     qdq_graph: Graph,
     samples: Iterable[Mapping[str, np.ndarray]],
     *,
+    rows: Sequence[Row] | None = None,
     golden: Runner | None = None,
     simulator: Runner | None = None,
     sink: Sink | None = None,
@@ -129,7 +124,8 @@ def analyse(
     Args:
         float_graph, qdq_graph: of one build.
         samples: feeds, one sample at a time; the vendor takes one, several are averaged.
-        golden, simulator: run the two graphs; sessions here when they are not handed in.
+        rows: of the two graphs, where the caller has them.
+        golden, simulator: run the two graphs in the place of ONNX Runtime here.
         sink: gets the tensors of the first sample.
         threads: of the sessions made here.
         reporter: told of the progress, asked whether to stop.
@@ -139,56 +135,42 @@ def analyse(
         UsageError: no sample.
     """
     reporter = reporter or NullReporter()
-    rows = layer_rows(float_graph, qdq_graph)
-    compared = [row for row in rows if row.simulated is not None]
-    if golden is None:
-        names = [row.golden for row in rows]
-        golden = Session(float_graph, outputs=names, threads=threads)
-    if simulator is None:
-        tensors = [row.simulated for row in compared if row.simulated is not None]
-        simulator = Session(qdq_graph, outputs=tensors, threads=threads)
-    cut = CutGraph(qdq_graph, rows)
-    parts = [_Part(cut, chunk, threads) for chunk in _chunks(rows)]
-    sums = {row: _Sums() for row in rows}
+    rows = layer_rows(float_graph, qdq_graph) if rows is None else rows
+    work = _Work(float_graph, qdq_graph, _chunks(rows), golden, simulator, threads)
     count = 0
     total = len(samples) if isinstance(samples, Sized) else 0
     for feeds in samples:
-        for part in parts:
-            reporter.check_cancelled()
-            part.run(feeds, golden, simulator, sums, sink if count == 0 else None)
+        work.take(feeds, sink if count == 0 else None, reporter.check_cancelled)
         count += 1
         reporter.emit(Progress("accuracy", count, total))
     if count == 0:
         raise UsageError("There is no sample to analyse.", remedy="Give the inputs of one sample.")
-    return AccuracyReport(tuple(_layer(row, sums[row]) for row in rows), count)
+    return AccuracyReport(tuple(_layer(row, work.sums[row]) for row in rows), count)
 
 
-def _layer(row: Row, sums: _Sums) -> LayerAccuracy:
+def _layer(row: Row, sums: RowSums) -> LayerAccuracy:
+    gone = row.simulated is None
     return LayerAccuracy(
         row.layer,
         row.op,
         row.label,
-        _mean(sums.entire),
-        _mean(sums.single),
-        None if row.simulated is None else sums.sqnr(),
-    )
-
-
-def _mean(distances: list[Distance]) -> Distance | None:
-    if not distances:
-        return None
-    return Distance(
-        sum(d.cosine for d in distances) / len(distances),
-        sum(d.euclidean for d in distances) / len(distances),
+        mean(sums.entire),
+        mean(sums.single),
+        None if gone else sums.sqnr,
+        None if gone else sums.own_sqnr,
+        sums.own_share,
+        sums.saturation,
+        row.dtype,
+        row.sources,
     )
 
 
 def _chunks(rows: Sequence[Row]) -> list[list[Row]]:
-    """Rows in parts of at most ``CHUNK_BYTES``, at least one row each."""
+    """Rows in parts of at most ``LAYERS`` and ``CHUNK_BYTES``, at least one row each."""
     chunks: list[list[Row]] = []
     room = 0
     for row in rows:
-        if not chunks or row.size > room:
+        if not chunks or row.size > room or len(chunks[-1]) == LAYERS:
             chunks.append([])
             room = CHUNK_BYTES
         chunks[-1].append(row)
@@ -196,46 +178,65 @@ def _chunks(rows: Sequence[Row]) -> list[list[Row]]:
     return chunks
 
 
-class _Part:
-    """Some rows: what they need of the float graph, and their layers cut out."""
+class _Work:
+    """The sides of an analysis, part by part, and the sums over its samples."""
 
-    def __init__(self, cut: CutGraph, rows: Sequence[Row], threads: int) -> None:
-        self._rows = rows
-        # an input alone has no error: nothing to run
-        self._computed = [row for row in rows if row.simulated is not None and row.op != "Input"]
-        self._layers: list[tuple[Session, dict[str, str]]] = []
-        for start in range(0, len(self._computed), _LAYERS):
-            part = cut.part(self._computed[start : start + _LAYERS])
-            self._layers.append((Session(part.graph, threads=threads), part.inputs))
-
-    def run(
+    def __init__(
         self,
-        feeds: Mapping[str, np.ndarray],
-        golden: Runner,
-        simulator: Runner,
-        sums: Mapping[Row, _Sums],
+        float_graph: Graph,
+        qdq_graph: Graph,
+        parts: Sequence[Sequence[Row]],
+        golden: Runner | None,
+        simulator: Runner | None,
+        threads: int,
+    ) -> None:
+        self._parts = parts
+        self._golden_runner, self._simulator_runner = golden, simulator
+        self._golden = GoldenSide(float_graph, parts, threads)
+        self._simulated = SimulatedSide(qdq_graph, parts, threads)
+        self._alone = AloneSide(self._simulated, parts, threads)
+        self._golden.keep_for(self._alone)
+        self.sums = {row: RowSums() for rows in parts for row in rows}
+
+    def take(
+        self, feeds: Mapping[str, np.ndarray], sink: Sink | None, check: Callable[[], None]
+    ) -> None:
+        """Analyse one sample."""
+        known: dict[str, np.ndarray] = {}
+        between: dict[str, np.ndarray] = {}
+        for index, rows in enumerate(self._parts):
+            check()
+            if self._golden_runner is None:
+                expected = self._golden.run(index, feeds, known)
+            else:
+                names = [*(row.golden for row in rows), *self._alone.golden(index)]
+                expected = _run(self._golden_runner, feeds, names)
+            if self._simulator_runner is None:
+                found = self._simulated.run(index, feeds, between)
+            else:
+                names = [row.simulated for row in rows if row.simulated and row.op != INPUT]
+                found = _run(self._simulator_runner, feeds, names)
+            alone = self._alone.run(index, expected)
+            for row in rows:
+                self._compare(row, expected, found, alone, sink)
+
+    def _compare(
+        self,
+        row: Row,
+        expected: Mapping[str, np.ndarray],
+        found: Mapping[str, np.ndarray],
+        alone: Mapping[str, np.ndarray],
         sink: Sink | None,
     ) -> None:
-        """Analyse one sample and add it to ``sums``."""
-        needed = [row.golden for row in self._rows]
-        needed += [tensor for _, inputs in self._layers for tensor in inputs.values()]
-        expected = _run(golden, feeds, needed)
-        found = _run(simulator, feeds, [row.simulated or "" for row in self._computed])
-        alone: dict[str, np.ndarray] = {}
-        for session, inputs in self._layers:
-            alone |= session.run({name: expected[tensor] for name, tensor in inputs.items()})
-        for row in self._rows:
-            reference = expected[row.golden]
-            simulated = None if row.simulated is None else found.get(row.simulated, reference)
-            if simulated is not None and row.simulated is not None:
-                own = sums[row]
-                whole, signal, noise = _distance(reference, simulated)
-                own.entire.append(whole)
-                own.single.append(_distance(reference, alone.get(row.simulated, reference))[0])
-                own.signal += signal
-                own.noise += noise
-            if sink is not None:
-                sink.add(row, reference, simulated)
+        golden = expected[row.golden]
+        simulated = None
+        if row.simulated is not None:
+            simulated = golden if row.op == INPUT else found[row.simulated]
+            span = self._simulated.carriers[row.simulated].span
+            single = alone.get(row.simulated, simulated)
+            self.sums[row].add(golden, simulated, single, span)
+        if sink is not None:
+            sink.add(row, golden, simulated)
 
 
 def _run(
@@ -245,23 +246,3 @@ def _run(
     asked = [name for name in dict.fromkeys(tensors) if name not in feeds]
     results = runner.run(feeds, asked) if asked else {}
     return {**feeds, **results}
-
-
-def _distance(reference: np.ndarray, simulated: np.ndarray) -> tuple[Distance, float, float]:
-    """Distance, power of the signal and of the noise, with sums in float64.
-
-    In blocks that stay in the cache: a twelfth of the time of whole arrays.
-    """
-    r_all, q_all = reference.ravel(), simulated.ravel()
-    signal = power = noise = 0.0
-    for start in range(0, len(r_all), _BLOCK):
-        r = r_all[start : start + _BLOCK].astype(np.float64)
-        q = q_all[start : start + _BLOCK].astype(np.float64)
-        difference = r - q
-        signal += dot(r, r)
-        power += dot(q, q)
-        noise += dot(difference, difference)
-    norms = math.sqrt(signal) * math.sqrt(power)
-    # |r - q|^2 = |r|^2 + |q|^2 - 2 r.q; equal zeros have no angle, they are equal
-    cosine = (signal + power - noise) / 2 / norms if norms else float(signal == power)
-    return Distance(cosine, math.sqrt(noise)), signal, noise

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["euclidean_text", "value_lines"]
+__all__ = ["euclidean_text", "npy_header", "value_lines"]
 
 _BLOCK = 1 << 16
 _LIMIT = 999.0  # whole parts of up to three digits take the fast way
+_ONE_DIGIT = 9.999999
+_LINE = np.dtype([("whole", "u1"), ("high", "<u4"), ("low", "<u4")])  # nine bytes
 
 
 def _words(texts: list[bytes]) -> np.ndarray:
@@ -39,6 +41,8 @@ def value_lines(array: np.ndarray) -> bytes:
 
 
 def _block(values: np.ndarray) -> bytes:
+    if bool((values < _ONE_DIGIT).all()) and not np.signbit(values).any():
+        return _short(values)
     magnitude = np.abs(values)
     if not bool((magnitude < _LIMIT).all()):  # also NaN and infinity
         return b"".join(b"%.6f\n" % value for value in values.tolist())
@@ -50,6 +54,31 @@ def _block(values: np.ndarray) -> bytes:
     words[:, 1] = _HIGH[thousands - whole * np.uint32(1000)]
     words[:, 2] = _LOW[steps - thousands * np.uint32(1000)]
     return words.tobytes().translate(None, b"\0")
+
+
+def _short(values: np.ndarray) -> bytes:
+    """Lines of numbers from 0 to below 10, as half of a network's tensors have.
+
+    All have one length: no zero bytes are to be taken out, most of the time of other lines.
+    """
+    thousands, low = np.divmod(np.rint(values.astype(np.float64) * 1e6).astype(np.int32), 1000)
+    whole, high = np.divmod(thousands, 1000)
+    lines = np.empty(len(values), dtype=_LINE)
+    lines["whole"] = whole + ord("0")
+    lines["high"] = _HIGH[high]
+    lines["low"] = _LOW[low]
+    return lines.tobytes()
+
+
+def npy_header(shape: tuple[int, ...]) -> bytes:
+    """What stands before the float32 values in an npy file of version 1.0.
+
+    The same bytes as numpy.save writes, without the half of a small file's time that it takes:
+    magic, length, a Python literal, blanks up to a multiple of 64.
+    """
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape!r}, }}"
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode("ascii")
 
 
 def euclidean_text(value: float) -> str:

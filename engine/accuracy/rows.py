@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from engine.graph.ir import Graph, spec_of
+from engine.graph.ir import ORIGIN, Graph, spec_of
 
-__all__ = ["Row", "layer_rows"]
+__all__ = ["CONVERTER", "INPUT", "Row", "layer_rows"]
 
 _PAIR = ("QuantizeLinear", "DequantizeLinear")
 _CLAMPS = ("Relu", "Clip")
+INPUT = "Input"
+"""The vendor's name of an input's row."""
 CONVERTER = "exDataConvert"
 """The vendor's name of the layer that quantizes an input."""
 
@@ -28,6 +30,10 @@ class Row:
         golden: the tensor's name in the float graph.
         simulated: its name in the QDQ graph; None where it was fused into the next layer.
         size: bytes as float32.
+        sources: the nodes of the source model whose work this layer does, where passes merged or
+            made it; the node's own name where it came through as it was.
+        dtype: of the tensor in the quantized graph: ``int8``, ``int16``, ``float16``,
+            ``float32``; empty where it was fused away.
     """
 
     layer: str
@@ -36,6 +42,13 @@ class Row:
     golden: str
     simulated: str | None
     size: int
+    sources: tuple[str, ...] = ()
+    dtype: str = ""
+
+    @property
+    def computed(self) -> bool:
+        """Whether a layer computes it in the quantized graph."""
+        return self.simulated is not None and self.op not in (INPUT, CONVERTER)
 
 
 def layer_rows(float_graph: Graph, qdq_graph: Graph) -> tuple[Row, ...]:
@@ -44,7 +57,7 @@ def layer_rows(float_graph: Graph, qdq_graph: Graph) -> tuple[Row, ...]:
     for value in float_graph.model.graph.inputs:
         name = value.name or ""
         if spec_of(value).dtype == "float32":
-            rows.append(Row(name, "Input", name, name, name, _bytes(value)))
+            rows.append(Row(name, INPUT, name, name, name, _bytes(value), (), "float32"))
             rows += _converters(qdq_graph, name)
     for node in float_graph.nodes:
         if node.op_type in ("Constant", *_PAIR):
@@ -53,10 +66,32 @@ def layer_rows(float_graph: Graph, qdq_graph: Graph) -> tuple[Row, ...]:
             if not value.name or spec_of(value).dtype != "float32":
                 continue
             simulated = _simulated(qdq_graph, value.name)
+            dtype = "" if simulated is None else _dtype(qdq_graph.values[simulated])
+            name = value.name
+            size = _bytes(value)
             rows.append(
-                Row(node.name or "", node.op_type, value.name, value.name, simulated, _bytes(value))
+                Row(
+                    node.name or "", node.op_type, name, name, simulated, size, sources(node), dtype
+                )
             )
     return tuple(rows)
+
+
+def sources(node: ir.Node) -> tuple[str, ...]:
+    """The nodes of the source model that a node stands for."""
+    told = tuple(text for text in node.metadata_props.get(ORIGIN, "").split("\n") if text)
+    return told or ((node.name,) if node.name else ())
+
+
+def _dtype(value: ir.Value) -> str:
+    """The type in which the next layer reads a tensor."""
+    producer = value.producer()
+    if producer is not None and producer.op_type == "DequantizeLinear" and producer.inputs[0]:
+        return spec_of(producer.inputs[0]).dtype
+    for use in value.uses():
+        if use.node.op_type == "QuantizeLinear" and use.idx == 0:
+            return spec_of(use.node.outputs[0]).dtype
+    return spec_of(value).dtype
 
 
 def _bytes(value: ir.Value) -> int:
@@ -76,7 +111,7 @@ def _converters(graph: Graph, name: str) -> list[Row]:
             if inner.node.op_type == "DequantizeLinear":
                 simulated = inner.node.outputs[0].name
                 size = _bytes(use.node.inputs[0] or quantized)
-                return [Row(name, CONVERTER, f"{name}_{dtype}", name, simulated, size)]
+                return [Row(name, CONVERTER, f"{name}_{dtype}", name, simulated, size, (), dtype)]
     return []
 
 

@@ -17,7 +17,7 @@ from types import TracebackType
 import numpy as np
 
 from engine.accuracy.analyse import AccuracyReport, Distance, LayerAccuracy
-from engine.accuracy.numbers import euclidean_text, value_lines
+from engine.accuracy.numbers import euclidean_text, npy_header, value_lines
 from engine.accuracy.rows import Row
 from engine.base.errors import OutputExistsError
 from engine.base.files import output_errors
@@ -161,8 +161,11 @@ class SnapshotWriter:
             values = np.ascontiguousarray(array, dtype=np.float32)
             target = self._work / side
             with output_errors(self._folder):
-                (target / f"{name}.txt").write_bytes(value_lines(values))
-                np.save(target / "npy" / f"{name}.npy", values.reshape(array.shape))
+                with (target / f"{name}.txt").open("wb", buffering=0) as stream:
+                    stream.write(value_lines(values))
+                with (target / "npy" / f"{name}.npy").open("wb", buffering=0) as stream:
+                    stream.write(npy_header(array.shape))
+                    stream.write(values.data)
 
     def finish(self, report: AccuracyReport) -> tuple[Path, ...]:
         """Write the tables and move everything to its place.

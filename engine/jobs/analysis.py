@@ -79,7 +79,9 @@ def analyse_build(
         rows = layer_rows(float_graph, qdq_graph)
         generation = pipeline.generation
         with SnapshotWriter(folder, rows, force=force, generation=generation) as snapshot:
-            report = analyse(float_graph, qdq_graph, feeds, sink=snapshot, reporter=reporter)
+            report = analyse(
+                float_graph, qdq_graph, feeds, rows=rows, sink=snapshot, reporter=reporter
+            )
             files = snapshot.finish(report)
     for path in files:
         size = path.stat().st_size if path.is_file() else 0

@@ -72,11 +72,11 @@ def test_entire_is_the_distance_of_two_whole_runs() -> None:
     for name in tensors:
         layer = layers[name]
         assert layer.entire is not None
-        assert layer.entire.cosine == pytest.approx(
-            cosine(golden[name], simulated[name]), abs=1e-12
-        )
-        assert layer.entire.euclidean == pytest.approx(euclidean(golden[name], simulated[name]))
-        assert layer.sqnr_db == pytest.approx(sqnr(golden[name], simulated[name]))
+        assert layer.entire.cosine == pytest.approx(cosine(golden[name], simulated[name]), abs=1e-8)
+        # the golden graph runs in parts here: the last bits of its floats differ
+        wanted = euclidean(golden[name], simulated[name])
+        assert layer.entire.euclidean == pytest.approx(wanted, rel=1e-5)
+        assert layer.sqnr_db == pytest.approx(sqnr(golden[name], simulated[name]), abs=0.01)
     assert layers["c1"].entire is layers["c1"].single is layers["c1"].sqnr_db is None
     assert layers["x"].entire == layers["x"].single == Distance(1.0, 0.0)
     assert layers["x"].sqnr_db is None
@@ -193,14 +193,20 @@ def test_report_as_json() -> None:
     graph, quantized = built()
     data = analyse(graph, quantized.graph, feeds(1)).to_json()
     fused = data["layers"][2]
-    assert fused == {
-        "name": "conv1",
-        "op": "Conv",
-        "tensor": "c1",
-        "entire": None,
-        "single": None,
-        "sqnr": None,
+    assert fused.pop("sources") == ["conv1"]
+    assert fused.pop("dtype") == ""
+    assert (fused.pop("name"), fused.pop("op"), fused.pop("tensor")) == ("conv1", "Conv", "c1")
+    assert set(fused) == {
+        "entire",
+        "single",
+        "sqnr",
+        "own_sqnr",
+        "own_share",
+        "saturation",
+        "damage",
     }
+    assert not any(value is not None for value in fused.values())
+    assert data["layers"][3]["dtype"] == "int8"
     assert set(data["layers"][3]["entire"]) == {"cosine", "euclidean"}
 
 
@@ -336,9 +342,9 @@ def test_tree_of_the_vendor(tmp_path: Path) -> None:
     golden = golden_of(feeds(2)[0], ["a/sum", "c1"])
     saved = np.load(folder / "golden/npy/a_sum.npy")
     assert saved.dtype == np.float32
-    assert np.array_equal(saved, golden["a/sum"])
+    assert np.allclose(saved, golden["a/sum"], rtol=0, atol=1e-5)
     text = (folder / "golden/a_sum.txt").read_text().splitlines()
-    assert text == [f"{value:.6f}" for value in golden["a/sum"].ravel().tolist()]
+    assert text == [f"{value:.6f}" for value in saved.ravel().tolist()]
     assert (folder / "golden/c1.txt").exists()
     assert not (folder / "simulator/c1.txt").exists()  # fused: it exists nowhere
     simulated = np.load(folder / "simulator/npy/g.npy")
@@ -371,7 +377,7 @@ def test_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(np, "save", full)
+    monkeypatch.setattr("engine.accuracy.snapshot.npy_header", full)
     with pytest.raises(OutputError, match="No space") as caught:
         snapshot(tmp_path / "out")
     assert "disk" in caught.value.cause

@@ -1,5 +1,6 @@
 """Graphs that run in ONNX Runtime, and distances between their results."""
 
+from engine.graph.execute.form import runtime_form
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
 from engine.graph.execute.metrics import cosine, dot, euclidean, sqnr
 from engine.graph.execute.runtime import ort
@@ -14,6 +15,7 @@ __all__ = [
     "lower_for_runtime",
     "open_model",
     "ort",
+    "runtime_form",
     "simulation_errors",
     "sqnr",
 ]

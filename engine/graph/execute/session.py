@@ -16,7 +16,7 @@ from engine.base.errors import SimulationError, UsageError
 from engine.base.text import did_you_mean, printable
 from engine.graph.execute.custom import has_custom, require_compute
 from engine.graph.execute.feeds import check_feeds
-from engine.graph.execute.lower import lower_for_runtime
+from engine.graph.execute.form import RuntimeForm, runtime_form
 from engine.graph.execute.observe import Fetch, expose
 from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort
 from engine.graph.execute.segments import Runs, SegmentedRun
@@ -95,7 +95,10 @@ class Session:
         if self._custom:
             require_compute(graph)
         self._graph = _typed(graph)
-        self._lowered = separate_weights(lower_for_runtime(self._graph) if lower else self._graph)
+        form = runtime_form(self._graph) if lower else None
+        self._lowered = separate_weights(self._graph) if form is None else form.graph
+        # bytes of a graph that runs as it is are not kept: they hold all float weights once more
+        self._form: RuntimeForm | None = None if self._lowered is self._graph else form
         self._threads = threads
         self._level = level
         self._plans: OrderedDict[frozenset[str], _Plan] = OrderedDict()
@@ -174,7 +177,9 @@ class Session:
             graph, fetches = expose(self._graph, self._lowered, names)
         if self._custom:
             return _Plan(SegmentedRun(graph, self._load, optimised_model), fetches)
-        return _Plan(self._load(graph.to_bytes(), optimised_model), fetches)
+        form = self._form if graph is self._lowered else None
+        data = graph.to_bytes() if form is None else form.data
+        return _Plan(self._load(data, optimised_model), fetches)
 
     def _load(self, data: bytes, optimised_model: Path | None) -> Runs:
         return open_model(
@@ -188,8 +193,11 @@ def open_model(
     threads: int = 1,
     level: str = "all",
     optimised_model: Path | None = None,
+    without: Sequence[str] = (),
 ) -> Runs:
     """A serialised model as it is, in ONNX Runtime, with the settings of every session here.
+
+    ``without``: rewrites of ONNX Runtime, by name, that are not worth their time.
 
     Raises:
         SimulationError: ONNX Runtime does not take it; names the node.
@@ -208,7 +216,7 @@ def open_model(
             data,
             options,
             providers=["CPUExecutionProvider"],
-            disabled_optimizers=WRONG_FUSIONS,
+            disabled_optimizers=[*WRONG_FUSIONS, *without],
         )
     return session
 

@@ -1,0 +1,190 @@
+"""A graph as ONNX's own message, of which parts are taken out in time linear in their size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from engine.graph.execute import Session, open_model, simulation_errors
+from engine.graph.ir import Graph
+
+__all__ = ["Part", "PartModel", "Walk"]
+
+
+# They look for what to share between nodes, where almost nothing can be: a third of the set-up
+_COSTLY = ("CommonSubexpressionElimination", "ConstantSharing", "TransposeOptimizer")
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What some tensors are computed from.
+
+    Attributes:
+        nodes: indices of nodes, in the order of the graph.
+        ends: tensors where the walk ended: inputs, constants, and those it was to stop at.
+    """
+
+    nodes: tuple[int, ...]
+    ends: tuple[str, ...]
+
+
+class Part:
+    """A part of a graph, ready to run.
+
+    Attributes:
+        inputs: tensors that are fed.
+        outputs: tensors that it gives.
+    """
+
+    def __init__(self, source: PartModel, model: onnx.ModelProto, threads: int) -> None:
+        self.inputs = tuple(value.name for value in model.graph.input)
+        self.outputs = tuple(value.name for value in model.graph.output)
+        self._run: Callable[[dict[str, np.ndarray]], list[np.ndarray]]
+        if source.custom:
+            graph = Graph.from_proto(model, operators=source.graph.operators)
+            session = Session(graph, threads=threads, lower=False)
+            self._run = lambda feeds: list(session.run(feeds, list(self.outputs)).values())
+            return
+        # "all" would only add layouts for long runs of float convolutions, and takes three times
+        # as long to set up
+        loaded = open_model(
+            model.SerializeToString(), threads=threads, level="extended", without=_COSTLY
+        )
+        self._run = lambda feeds: loaded.run(list(self.outputs), feeds)
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs; ``feeds`` may hold more than the inputs.
+
+        Raises:
+            SimulationError: the part does not run.
+        """
+        with simulation_errors():
+            results = self._run({name: feeds[name] for name in self.inputs})
+        return dict(zip(self.outputs, results, strict=True))
+
+
+class PartModel:
+    """A graph of which parts are taken.
+
+    Args:
+        graph: read only, with types and shapes.
+        message: the graph as ONNX's message, where it is at hand.
+
+    Attributes:
+        graph: as given.
+        nodes: the nodes in order.
+        custom: whether a node of it is none of ONNX's.
+    """
+
+    def __init__(self, graph: Graph, message: onnx.ModelProto | None = None) -> None:
+        self.graph = graph
+        self.custom = bool(graph.operators)
+        self._proto = message or graph.to_proto()
+        inner = self._proto.graph
+        self.nodes: Sequence[onnx.NodeProto] = list(inner.node)
+        self._writers = {
+            name: index for index, node in enumerate(self.nodes) for name in node.output if name
+        }
+        self._constants = {tensor.name: tensor for tensor in inner.initializer}
+        self._inputs = {value.name: value for value in inner.input}
+        self._types = {value.name: value for value in (*inner.value_info, *inner.output)}
+        self._types.update(self._inputs)
+
+    def writer(self, tensor: str) -> onnx.NodeProto | None:
+        """The node that computes a tensor."""
+        index = self._writers.get(tensor)
+        return None if index is None else self.nodes[index]
+
+    def constant(self, tensor: str) -> np.ndarray | None:
+        """The values of an initializer."""
+        found = self._constants.get(tensor)
+        if found is None:
+            return None
+        array: np.ndarray = numpy_helper.to_array(found)
+        return array
+
+    def type_of(self, tensor: str, name: str = "") -> onnx.ValueInfoProto:
+        """Type and shape of a tensor, under its own name or another one."""
+        found = self._types.get(tensor)
+        if not name and found is not None:
+            return found
+        value = onnx.ValueInfoProto(name=name or tensor)
+        if found is not None:
+            value.type.CopyFrom(found.type)
+        return value
+
+    def element_type(self, tensor: str) -> int:
+        """ONNX's number of a tensor's type; 0 where it is not known."""
+        found = self._types.get(tensor)
+        return 0 if found is None else int(found.type.tensor_type.elem_type)
+
+    def is_input(self, tensor: str) -> bool:
+        """Whether the graph is fed with it."""
+        return tensor in self._inputs
+
+    def walk(self, tensors: Collection[str], stops: Collection[str]) -> Walk:
+        """Everything that ``tensors`` are computed from, up to ``stops``."""
+        nodes: set[int] = set()
+        ends: dict[str, None] = {}
+        waiting = list(tensors)
+        while waiting:
+            name = waiting.pop()
+            index = None if name in stops else self._writers.get(name)
+            if index is None:
+                ends[name] = None
+            elif index not in nodes:
+                nodes.add(index)
+                waiting.extend(_read(self.nodes[index]))
+        return Walk(tuple(sorted(nodes)), tuple(ends))
+
+    def walk_behind(self, tensors: Collection[str], stops: Collection[str]) -> Walk:
+        """As :meth:`walk`, with the nodes that write ``tensors``, stops or not."""
+        own = {index for name in tensors if (index := self._writers.get(name)) is not None}
+        reads = dict.fromkeys(name for index in sorted(own) for name in _read(self.nodes[index]))
+        behind = self.walk(reads, stops)
+        return Walk(tuple(sorted(own.union(behind.nodes))), behind.ends)
+
+    def part(self, outputs: Sequence[str], stops: Collection[str], threads: int) -> Part:
+        """What gives ``outputs``, fed with those of ``stops`` that it needs."""
+        walk = self.walk(outputs, stops)
+        nodes = [self.nodes[index] for index in walk.nodes]
+        inputs = [self.type_of(n) for n in walk.ends if n in stops or n in self._inputs]
+        wanted = [self.type_of(name) for name in dict.fromkeys(outputs)]
+        return self.assemble(nodes, inputs, wanted, walk.ends, threads)
+
+    def assemble(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        inputs: Sequence[onnx.ValueInfoProto],
+        outputs: Sequence[onnx.ValueInfoProto],
+        constants: Collection[str],
+        threads: int,
+    ) -> Part:
+        """A part of these nodes, in their order; of ``constants`` those that are any."""
+        model = onnx.ModelProto(ir_version=self._proto.ir_version)
+        model.opset_import.extend(self._proto.opset_import)
+        model.functions.extend(self._proto.functions)
+        inner = model.graph
+        inner.name = "part"
+        inner.node.extend(nodes)
+        inner.input.extend(inputs)
+        inner.output.extend(outputs)
+        inner.initializer.extend(self._constants[n] for n in constants if n in self._constants)
+        if self.custom:  # what lies between is typed by nobody else
+            known = {value.name for value in (*inner.input, *inner.output)}
+            names = dict.fromkeys(n for node in nodes for n in node.output if n not in known)
+            inner.value_info.extend(self._types[n] for n in names if n in self._types)
+        return Part(self, model, threads)
+
+
+def _read(node: onnx.NodeProto) -> Iterator[str]:
+    """Names that a node reads, those of graphs inside it too."""
+    yield from (name for name in node.input if name)
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                yield from _read(inner)

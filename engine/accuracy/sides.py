@@ -1,0 +1,344 @@
+"""What an error analysis compares: golden tensors, simulated ones, and layers alone.
+
+A graph is taken in parts, one after the other: ONNX Runtime sets a session up in time that grows
+with the square of its outputs. Quantized tensors cross from part to part as integers, so that the
+integer kernels are those of the whole graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from engine.accuracy.model import Part, PartModel
+from engine.accuracy.rows import INPUT, Row
+from engine.graph.execute import runtime_form
+from engine.graph.ir import Graph
+from engine.graph.ir.graph import parse_proto
+
+__all__ = ["AloneSide", "Carrier", "GoldenSide", "SimulatedSide"]
+
+Tensors = dict[str, np.ndarray]
+_OWN = "own/"
+_GOLDEN = "golden/"
+_BOUNDS = ("Max", "Min", "Clip")
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """How a row's simulated values lie in the QDQ graph as it runs.
+
+    Attributes:
+        tensor: what a session gives: integers, or the float values themselves.
+        floats: the float tensor that layers of float operators read.
+        written: what the layer's own node chain ends in: ``tensor``, or ``floats`` where the
+            integers are made for the next layer only.
+        scale, zero_point: float32, shaped to broadcast; None where ``tensor`` holds floats.
+        limits: lowest and highest integer.
+        parameters: names of scale and zero point, and the channel axis.
+    """
+
+    tensor: str
+    floats: str
+    written: str
+    scale: np.ndarray | None = None
+    zero_point: np.ndarray | None = None
+    limits: tuple[float, float] = (0.0, 0.0)
+    parameters: tuple[str, ...] = ()
+    axis: int = 1
+
+    def values(self, array: np.ndarray) -> np.ndarray:
+        """Float32 values of ``tensor``: ``(q - zero_point) * scale`` as DequantizeLinear does."""
+        if self.scale is None or self.zero_point is None:
+            return array if array.dtype == np.float32 else array.astype(np.float32)
+        real: np.ndarray = array.astype(np.float32)
+        real -= self.zero_point
+        real *= self.scale
+        return real
+
+    def rounded(self, array: np.ndarray) -> np.ndarray:
+        """Float32 values as the next layer sees them: quantized and dequantized."""
+        if self.scale is None or self.zero_point is None:
+            return self.values(array)
+        steps: np.ndarray = np.rint(array.astype(np.float32) / self.scale)
+        steps += self.zero_point
+        np.clip(steps, *self.limits, out=steps)
+        return self.values(steps)
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """Tensors that readers get from elsewhere when the graph is cut behind the row."""
+        return (self.tensor,) if self.written == self.tensor else (self.tensor, self.floats)
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """The values between which nothing is clipped; None for floats and scales per channel."""
+        if self.scale is None or self.zero_point is None or self.scale.size != 1:
+            return None
+        scale, zero = float(self.scale.reshape(())), float(self.zero_point.reshape(()))
+        low, high = self.limits
+        return (low - zero - 0.5) * scale, (high - zero + 0.5) * scale
+
+
+class GoldenSide:
+    """The float graph."""
+
+    def __init__(self, graph: Graph, parts: Sequence[Sequence[Row]], threads: int) -> None:
+        model = PartModel(graph)
+        stops: set[str] = set()
+        self._parts: list[Part | None] = []
+        self._keep: list[set[str]] = []
+        for rows in parts:
+            outputs = [row.golden for row in rows if not model.is_input(row.golden)]
+            self._parts.append(model.part(outputs, stops, threads) if outputs else None)
+            stops.update(outputs)
+
+    def keep_for(self, alone: AloneSide) -> None:
+        """Note which tensors of earlier parts later ones need."""
+        needs = [
+            {*(part.inputs if part else ()), *alone.golden(index)}
+            for index, part in enumerate(self._parts)
+        ]
+        self._keep = _later(needs)
+
+    def run(self, index: int, feeds: Mapping[str, np.ndarray], known: Tensors) -> Tensors:
+        """The tensors of a part; ``known`` are those of the parts before, and is updated."""
+        part = self._parts[index]
+        found = {**known, **feeds}
+        if part is not None:
+            found |= part.run(found)
+        known.clear()
+        known.update({name: found[name] for name in self._keep[index] if name in found})
+        return found
+
+
+class SimulatedSide:
+    """The quantized graph, as the simulator runs it."""
+
+    def __init__(self, graph: Graph, parts: Sequence[Sequence[Row]], threads: int) -> None:
+        form = runtime_form(graph)
+        self.model = PartModel(form.graph, parse_proto(form.data))
+        quantizers = {
+            node.input[0]: node for node in self.model.nodes if node.op_type == "QuantizeLinear"
+        }
+        self.carriers = {
+            row.simulated: _carrier(self.model, row, quantizers)
+            for rows in parts
+            for row in rows
+            if row.simulated is not None
+        }
+        stops: set[str] = set()
+        self._rows = parts
+        self._parts: list[Part | None] = []
+        for rows in parts:
+            outputs = [self.carriers[row.simulated].tensor for row in rows if row.simulated]
+            outputs = [name for name in dict.fromkeys(outputs) if not self.model.is_input(name)]
+            self._parts.append(self.model.part(outputs, stops, threads) if outputs else None)
+            stops.update(outputs)
+        self._keep = _later([set(part.inputs) if part else set() for part in self._parts])
+
+    def run(self, index: int, feeds: Mapping[str, np.ndarray], known: Tensors) -> Tensors:
+        """Simulated values by the rows' names, float32; ``known`` as of :class:`GoldenSide`."""
+        part = self._parts[index]
+        found = {**known, **feeds}
+        if part is not None:
+            found |= part.run(found)
+        known.clear()
+        known.update({name: found[name] for name in self._keep[index] if name in found})
+        carriers = [self.carriers[row.simulated] for row in self._rows[index] if row.simulated]
+        names = [row.simulated for row in self._rows[index] if row.simulated]
+        return {n: c.values(found[c.tensor]) for n, c in zip(names, carriers, strict=True)}
+
+
+class AloneSide:
+    """Every layer alone: whoever reads a row's tensor reads the golden one in its place.
+
+    Args:
+        side: the quantized graph, whose messages are shared.
+        parts: rows.
+        threads: of the sessions.
+    """
+
+    def __init__(self, side: SimulatedSide, parts: Sequence[Sequence[Row]], threads: int) -> None:
+        self._side = side
+        self._by_name: dict[str, tuple[Row, Carrier]] = {}
+        for row in (row for rows in parts for row in rows if row.simulated is not None):
+            carrier = side.carriers[row.simulated or ""]
+            for name in carrier.stops:
+                self._by_name.setdefault(name, (row, carrier))
+        self._made = [self._part(rows, threads) for rows in parts]
+        self._rows = parts
+
+    def golden(self, index: int) -> set[str]:
+        """The golden tensors that a part is fed with."""
+        made = self._made[index]
+        return set() if made is None else set(made[1].values())
+
+    def run(self, index: int, expected: Mapping[str, np.ndarray]) -> Tensors:
+        """Values by the rows' names, float32; rows that no node computes are left out."""
+        made = self._made[index]
+        if made is None:
+            return {}
+        part, feeds = made
+        found = part.run({name: expected[tensor] for name, tensor in feeds.items()})
+        values: Tensors = {}
+        for row in self._rows[index]:
+            carrier = self._side.carriers.get(row.simulated or "")
+            array = None if carrier is None else found.get(_OWN + carrier.written)
+            if array is None or carrier is None:
+                continue
+            integers = carrier.written == carrier.tensor
+            values[row.simulated or ""] = (
+                carrier.values(array) if integers else carrier.rounded(array)
+            )
+        return values
+
+    def _part(self, rows: Sequence[Row], threads: int) -> tuple[Part, dict[str, str]] | None:
+        model = self._side.model
+        wanted = [
+            self._side.carriers[row.simulated].written
+            for row in rows
+            if row.simulated is not None and row.computed
+        ]
+        wanted = [name for name in dict.fromkeys(wanted) if model.writer(name) is not None]
+        if not wanted:
+            return None
+        walk = model.walk_behind(wanted, self._by_name)
+        nodes: list[onnx.NodeProto] = []
+        constants = set(walk.ends)
+        inputs: dict[str, tuple[onnx.ValueInfoProto, str]] = {}
+        for name in walk.ends:
+            for given, tensor, made in self._fed(name):
+                inputs[given.name] = (given, tensor)
+                nodes += made
+                constants.update(n for node in made for n in node.input)
+        nodes += [_renamed(model.nodes[index], self._by_name) for index in walk.nodes]
+        outputs = [model.type_of(name, _OWN + name) for name in wanted]
+        part = model.assemble(
+            nodes, [value for value, _ in inputs.values()], outputs, sorted(constants), threads
+        )
+        return part, {name: tensor for name, (_, tensor) in inputs.items()}
+
+    def _fed(self, name: str) -> list[tuple[onnx.ValueInfoProto, str, list[onnx.NodeProto]]]:
+        """Input, golden tensor and nodes that stand for the end of a walk; none for a constant."""
+        model = self._side.model
+        found = self._by_name.get(name)
+        if found is None:
+            return [(model.type_of(name), name, [])] if model.is_input(name) else []
+        row, carrier = found
+        whole = name == carrier.floats
+        if whole and model.element_type(name) in (onnx.TensorProto.FLOAT, 0):
+            return [(model.type_of(name), row.golden, [])]
+        given = model.type_of(carrier.floats, _GOLDEN + row.golden)
+        given.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+        if whole or carrier.scale is None:
+            kind = model.element_type(name)
+            made = helper.make_node("Cast", [given.name], [name], f"{_GOLDEN}{name}", to=kind)
+            return [(given, row.golden, [made])]
+        return [(given, row.golden, self._quantizing(name, given.name))]
+
+    def _quantizing(self, name: str, given: str) -> list[onnx.NodeProto]:
+        """The nodes that quantize a tensor (and hold it within bounds), reading ``given``."""
+        chain: list[onnx.NodeProto] = []
+        node = self._side.model.writer(name)
+        while node is not None and node.op_type in _BOUNDS:
+            chain.append(node)
+            node = self._side.model.writer(node.input[0])
+        if node is None or node.op_type != "QuantizeLinear":
+            carrier = self._by_name[name][1]
+            inputs = [given, *carrier.parameters]
+            made = helper.make_node("QuantizeLinear", inputs, [name], axis=carrier.axis)
+            made.name = _GOLDEN + name
+            return [made]
+        copies: list[onnx.NodeProto] = []
+        for one in (node, *reversed(chain)):
+            copy = onnx.NodeProto()
+            copy.CopyFrom(one)
+            copy.name = _GOLDEN + one.name
+            copy.input[0] = copies[-1].output[0] if copies else given
+            copy.output[0] = name if one.output[0] == name else _GOLDEN + one.output[0]
+            copies.append(copy)
+        return copies
+
+
+def _renamed(node: onnx.NodeProto, stops: Mapping[str, object]) -> onnx.NodeProto:
+    """The node; tensors of rows that it writes under another name, as readers get golden ones."""
+    if not any(name in stops for name in node.output):
+        return node
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    for index, name in enumerate(node.output):
+        if name in stops:
+            copy.output[index] = _OWN + name
+    return copy
+
+
+def _later(needs: Sequence[set[str]]) -> list[set[str]]:
+    """For every part what the parts after it need."""
+    kept: list[set[str]] = []
+    after: set[str] = set()
+    for own in reversed(needs):
+        kept.append(set(after))
+        after |= own
+    return kept[::-1]
+
+
+def _carrier(model: PartModel, row: Row, quantizers: Mapping[str, onnx.NodeProto]) -> Carrier:
+    name = row.simulated or ""
+    if row.op == INPUT:
+        return Carrier(name, name, name)
+    writer = model.writer(name)
+    if writer is not None and writer.op_type == "DequantizeLinear":
+        found = _quantized(model, writer, writer.input[0], name)
+        return found or Carrier(name, name, name)
+    reader = quantizers.get(name)
+    found = None if reader is None else _quantized(model, reader, reader.output[0], name)
+    if found is None:
+        return Carrier(name, name, name)
+    return Carrier(
+        found.tensor,
+        name,
+        name,
+        found.scale,
+        found.zero_point,
+        found.limits,
+        found.parameters,
+        found.axis,
+    )
+
+
+def _quantized(
+    model: PartModel, node: onnx.NodeProto, integers: str, floats: str
+) -> Carrier | None:
+    """The carrier of a Q or DQ node; None where its parameters are no plain constants."""
+    scale = model.constant(node.input[1])
+    zero = model.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+    attributes = {a.name: a.i for a in node.attribute}
+    if scale is None or zero is None or zero.dtype.kind not in "iu" or zero.dtype.itemsize > 2:
+        return None
+    if (
+        scale.dtype != np.float32
+        or attributes.get("block_size")
+        or model.constant(integers) is not None
+    ):
+        return None
+    axis = int(attributes.get("axis", 1))
+    shape: tuple[int, ...] = ()
+    if scale.size > 1:
+        rank = len(model.type_of(integers).type.tensor_type.shape.dim)
+        shape = tuple(-1 if index == axis % rank else 1 for index in range(rank))
+    limits = np.iinfo(zero.dtype)
+    return Carrier(
+        integers,
+        floats,
+        integers,
+        scale.reshape(shape),
+        zero.astype(np.float32).reshape(shape),
+        (float(limits.min), float(limits.max)),
+        tuple(node.input[1:3]),
+        axis,
+    )
