@@ -1,0 +1,53 @@
+"""Hybrid quantization: layers of another dtype, chosen by hand, by proposal or by search."""
+
+from engine.hybrid.archive import HybridData, read_data, write_data
+from engine.hybrid.config import HybridConfig, render_config
+from engine.hybrid.edits import Edits, check_edits, check_range, edits_of
+from engine.hybrid.entries import config_of
+from engine.hybrid.honoured import Honoured, unmet, verify
+from engine.hybrid.joins import find_joins
+from engine.hybrid.layers import Layer, Layers
+from engine.hybrid.noise import noise_samples, noise_terms
+from engine.hybrid.proposal import Proposal, propose, subgraph_layers
+from engine.hybrid.read import parse_config, read_config
+from engine.hybrid.search import CURVE, SearchResult, SearchWish, search
+from engine.hybrid.structure import read_structure, structure_json
+from engine.hybrid.table import choices_of, table_rows
+from engine.hybrid.trial import Outcome, Trials, some_of
+
+__all__ = [
+    "CURVE",
+    "Edits",
+    "Honoured",
+    "HybridConfig",
+    "HybridData",
+    "Layer",
+    "Layers",
+    "Outcome",
+    "Proposal",
+    "SearchResult",
+    "SearchWish",
+    "Trials",
+    "check_edits",
+    "check_range",
+    "choices_of",
+    "config_of",
+    "edits_of",
+    "find_joins",
+    "noise_samples",
+    "noise_terms",
+    "parse_config",
+    "propose",
+    "read_config",
+    "read_data",
+    "read_structure",
+    "render_config",
+    "search",
+    "some_of",
+    "structure_json",
+    "subgraph_layers",
+    "table_rows",
+    "unmet",
+    "verify",
+    "write_data",
+]

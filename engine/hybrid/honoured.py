@@ -1,0 +1,100 @@
+"""Whether a build has what hybrid quantization asked for, read from the build itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from engine.base.findings import Finding
+from engine.base.text import printable
+from engine.graph.ir import QuantTable
+from engine.quantize import Quantized
+from engine.quantize import honoured as dtypes_of
+
+__all__ = ["Honoured", "unmet", "verify"]
+
+# The ends of a range move by up to half a step each, so that 0 is one of the integers.
+_ROUNDING = 1.01 / 127
+
+
+@dataclass(frozen=True)
+class Honoured:
+    """One request and what the build has.
+
+    Attributes:
+        tensor: of the layer.
+        kind: ``dtype`` or ``range``.
+        asked, got: in words.
+        ok: whether they agree.
+        why: where they do not.
+        line: of the file that asked; 0 without one.
+    """
+
+    tensor: str
+    kind: str
+    asked: str
+    got: str
+    ok: bool
+    why: str = ""
+    line: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def verify(
+    quantized: Quantized,
+    layers: Mapping[str, str],
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    lines: Mapping[tuple[str, str], int] | None = None,
+) -> tuple[Honoured, ...]:
+    """Compare every request with the build.
+
+    Args:
+        quantized: the build.
+        layers: tensor -> dtype that was asked for.
+        ranges: tensor -> (minimum, maximum) that was asked for.
+        lines: (tensor, kind) -> line of the file.
+    """
+    at = lines or {}
+    rows = []
+    for tensor, got in dtypes_of(layers, quantized).items():
+        asked = layers[tensor]
+        why = "" if got == asked else f"The build stores {printable(tensor, 120)!r} as {got}."
+        line = at.get((tensor, "dtype"), 0)
+        rows.append(Honoured(tensor, "dtype", asked, got, got == asked, why, line))
+    for tensor, span in (ranges or {}).items():
+        rows.append(_range(quantized.table, tensor, span, at.get((tensor, "range"), 0)))
+    return tuple(rows)
+
+
+def _range(table: QuantTable, tensor: str, asked: tuple[float, float], line: int) -> Honoured:
+    text = f"{asked[0]:.6g} to {asked[1]:.6g}"
+    params = table.get(tensor)
+    if params is None or params.is_float or not params.minimum or not params.maximum:
+        got = "float32" if params is None else params.dtype
+        why = "The tensor is not stored in integers, so it has no range."
+        return Honoured(tensor, "range", text, got, False, why, line)
+    low, high = params.minimum[0], params.maximum[0]
+    room = (asked[1] - asked[0]) * _ROUNDING
+    ok = abs(low - asked[0]) <= room and abs(high - asked[1]) <= room
+    why = "" if ok else "It shares its scale with a tensor that it is joined with or copied from."
+    return Honoured(tensor, "range", text, f"{low:.6g} to {high:.6g}", ok, why, line)
+
+
+def unmet(rows: Iterable[Honoured]) -> tuple[Finding, ...]:
+    """A warning for every request that the build does not have."""
+    return tuple(
+        Finding(
+            "hybrid-not-honoured",
+            "warning",
+            f"line {row.line}" if row.line else printable(row.tensor, 120),
+            f"{printable(row.tensor, 120)!r} was to have {row.kind} {row.asked}; it has {row.got}.",
+            cause=row.why,
+            remedy="Lift the layers around it too, or take the entry out.",
+        )
+        for row in rows
+        if not row.ok
+    )

@@ -1,0 +1,195 @@
+"""The layers of a float graph as hybrid quantization sees them.
+
+A layer is a node that computes, together with the Relu or Clip that saturation does for it; it is
+named by the tensor that it writes. Nodes that only move values (Transpose, MaxPool, Concat) are
+*moves*: they have no error of their own, and follow the layers around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from engine.base.errors import RecipeError
+from engine.base.text import did_you_mean, printable
+from engine.graph.ir import ORIGIN, Graph
+from engine.quantize import Role
+from engine.quantize.forms import data_inputs, is_constant, is_float, name_of
+from engine.quantize.plan import Plan, plan
+
+__all__ = ["Layer", "Layers"]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer.
+
+    Attributes:
+        tensor: the first tensor that it writes, behind its clamps; its name in all tables.
+        node, op: the node that computes.
+        nodes: all nodes of it: the one that computes, and its clamps.
+        kind: ``weighted``, ``arithmetic``, ``move`` or ``float`` (never quantized).
+        source: the layers of the source model that it comes from.
+    """
+
+    tensor: str
+    node: str
+    op: str
+    nodes: tuple[str, ...]
+    kind: str
+    source: tuple[str, ...]
+
+    @property
+    def may_lift(self) -> bool:
+        """Whether it is quantized by default, and may have another dtype."""
+        return self.kind != "float"
+
+
+class Layers:
+    """All layers of a graph, in its order, and how tensors lead from one to the next.
+
+    Args:
+        graph: the float graph.
+        planned: of this graph; made here when None.
+    """
+
+    def __init__(self, graph: Graph, planned: Plan | None = None) -> None:
+        self.graph = graph
+        self.plan = planned or plan(graph)
+        self.nodes: Mapping[str, ir.Node] = {node.name or "": node for node in graph.nodes}
+        self._by_node: dict[str, Layer] = {}
+        self.all: tuple[Layer, ...] = tuple(self._find())
+        self.by_tensor: Mapping[str, Layer] = {layer.tensor: layer for layer in self.all}
+
+    def _find(self) -> Iterable[Layer]:
+        chains = {name: chain for name, chain in self.plan.clamps.items() if chain}
+        ends: dict[str, tuple[str, tuple[str, ...]]] = {}
+        for tensor, chain in chains.items():
+            first = self.graph.node(chain[0].node).inputs[0]
+            start = None if first is None else first.producer()
+            if start is not None:
+                ends[start.name or ""] = (tensor, tuple(clamp.node for clamp in chain))
+        absorbed = {name for _, names in ends.values() for name in names}
+        for node in self.graph.nodes:
+            name = node.name or ""
+            role = self.plan.roles.get(name)
+            if role is None or name in absorbed or not node.outputs[0].name:
+                continue
+            tensor, clamps = ends.get(name, (node.outputs[0].name, ()))
+            nodes = (name, *clamps)
+            origin = dict.fromkeys(
+                text
+                for part in nodes
+                for text in self.graph.node(part).metadata_props.get(ORIGIN, "").split("\n")
+                if text
+            )
+            layer = Layer(
+                tensor, name, node.op_type, nodes, self._kind(node, role), tuple(origin) or nodes
+            )
+            for part in nodes:
+                self._by_node[part] = layer
+            yield layer
+
+    def _kind(self, node: ir.Node, role: Role) -> str:
+        if role is Role.FLOAT:
+            return "float"
+        if (node.name or "") in self.plan.weights:
+            return "weighted"
+        if role is Role.SHARE or node.op_type == "Concat":
+            return "move"
+        return "arithmetic"
+
+    def of_node(self, node: ir.Node | None) -> Layer | None:
+        """The layer that a node belongs to; None for shapes, constants and inputs."""
+        return None if node is None else self._by_node.get(node.name or "")
+
+    def named(self, name: str) -> Layer:
+        """A layer by any name that a user may know: its tensor, its node, its source layer.
+
+        Raises:
+            RecipeError: there is none; the message has the nearest names.
+        """
+        found = self.by_tensor.get(name) or self._by_node.get(name)
+        if found is None and name in self.graph.values:
+            found = self.of_node(self.graph.producer(name))
+        if found is None:
+            found = next((layer for layer in self.all if name in layer.source), None)
+        if found is None:
+            names = [*self.by_tensor, *self._by_node]
+            raise RecipeError(
+                f"The model has no layer that writes {printable(name, 120)!r}.",
+                cause="The graph's passes may have merged it into another layer.",
+                remedy=did_you_mean(name, names) or "Look its tensor up in the hybrid table.",
+            )
+        return found
+
+    def readers(self, tensor: str) -> tuple[ir.Node, ...]:
+        """The nodes that take a tensor as data, each once."""
+        value = self.graph.value(tensor)
+        return tuple(
+            dict.fromkeys(
+                use.node
+                for use in value.uses()
+                if any(value is given for given in data_inputs(use.node))
+            )
+        )
+
+    def final_readers(self, node: ir.Node) -> frozenset[str]:
+        """The quantized layers that take what a reader hands on: itself, or those behind a move."""
+        found: set[str] = set()
+        waiting, seen = [node], {node}
+        while waiting:
+            layer = self.of_node(waiting.pop())
+            if layer is None or layer.kind == "float":
+                continue
+            if layer.kind != "move":
+                found.add(layer.tensor)
+                continue
+            for value in self.graph.node(layer.node).outputs:
+                for reader in self.readers(value.name or ""):
+                    if reader not in seen:
+                        seen.add(reader)
+                        waiting.append(reader)
+        return frozenset(found)
+
+    def writers(self, tensor: str) -> frozenset[str]:
+        """The quantized layers whose values a tensor holds, looked up through moves."""
+        found: set[str] = set()
+        waiting, seen = [tensor], {tensor}
+        while waiting:
+            layer = self.of_node(self.graph.producer(waiting.pop()))
+            if layer is None or layer.kind == "float":
+                continue
+            if layer.kind != "move":
+                found.add(layer.tensor)
+                continue
+            for value in data_inputs(self.graph.node(layer.node)):
+                if not is_constant(value) and is_float(value) and name_of(value) not in seen:
+                    seen.add(name_of(value))
+                    waiting.append(name_of(value))
+        return frozenset(found)
+
+    def with_moves(self, lifted: Mapping[str, str]) -> dict[str, str]:
+        """The lifted layers, and the moves between them.
+
+        A move is lifted where it hands a lifted layer's values on to lifted layers, to layers that
+        are float anyway, or out of the graph, and to no quantized layer: there its values would
+        be rounded for nothing.
+
+        Args:
+            lifted: tensor of a layer -> dtype.
+
+        Returns:
+            The same with moves added, in the order of the graph.
+        """
+        found = dict(lifted)
+        for layer in self.all:
+            if layer.kind != "move" or layer.tensor in lifted:
+                continue
+            before = [found[t] for t in self.writers(layer.tensor) if t in found]
+            after = self.final_readers(self.graph.node(layer.node))
+            if before and after <= lifted.keys():
+                found[layer.tensor] = before[0]
+        return {layer.tensor: found[layer.tensor] for layer in self.all if layer.tensor in found}

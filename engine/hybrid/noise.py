@@ -1,0 +1,338 @@
+"""What every rounding of a quantized build does to its outputs, one at a time.
+
+The QDQ graph gets a switch for every quantized tensor and every quantized weight, so that each may
+be rounded or not; one session then tells what a single rounding, alone in an otherwise float model,
+adds to every output. Errors of different roundings are nearly independent, so that their powers
+add up: the sum over the roundings that are left predicts a hybrid build without making it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.base.events import NullReporter, Progress, Reporter
+from engine.graph.execute import Session, dot
+from engine.graph.ir import OPSET, Graph, QuantParams, UniqueNames, constant_of
+from engine.hybrid.layers import Layers
+from engine.quantize.forms import data_inputs
+from engine.simulate.layers import params_of
+
+__all__ = ["NoiseTerm", "Switch", "Switches", "noise_samples", "noise_terms"]
+
+# Every rounding costs a run: samples times tensors' elements times roundings, one or two seconds.
+_WORK = 1_000_000_000
+_MOST_SAMPLES = 16
+
+
+@dataclass(frozen=True)
+class NoiseTerm:
+    """One rounding.
+
+    Attributes:
+        tensor: what is rounded: an activation, or the weights of the layer that writes it.
+        weights: whether it is the weights.
+        needs: the layers that must all be lifted for it to vanish.
+        noise: per output of the graph, the power of its error over that of the output.
+    """
+
+    tensor: str
+    weights: bool
+    needs: frozenset[str]
+    noise: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Switch:
+    """The input of the graph that turns a rounding on, and which one it is."""
+
+    gate: str
+    tensor: str
+    weights: bool
+    needs: frozenset[str]
+
+
+class Switches:
+    """A QDQ graph whose roundings are all off until they are switched on.
+
+    Args:
+        layers: of the float graph that ``qdq_graph`` is the form of.
+        qdq_graph: the build.
+        threads: of the session.
+
+    Raises:
+        SimulationError: the graph does not run.
+    """
+
+    def __init__(self, layers: Layers, qdq_graph: Graph, threads: int = 1) -> None:
+        self._layers = layers
+        work = qdq_graph.copy()
+        self._inner = work.model.graph
+        self._names = UniqueNames(set(work.values) | {n.name or "" for n in qdq_graph.nodes})
+        self._constants: set[ir.Value] = set()
+        self.switches: list[Switch] = []
+        self.outputs = [s.name for s in layers.graph.outputs if s.dtype == "float32"]
+        names = [spec.name for spec in layers.graph.outputs]
+        self._grids = dict(filter(None, map(self._grid, work.nodes)))
+        for node in list(work.nodes):
+            if node.op_type == "DequantizeLinear" and constant_of(node.inputs[0]) is None:
+                self._activation(node)
+            elif node.op_type not in ("QuantizeLinear", "DequantizeLinear"):
+                self._weights(node)
+        for node in reversed(list(self._inner)):
+            if not any(v.uses() or v.is_graph_output() for v in node.outputs):
+                self._inner.remove(node, safe=True)
+        self._fetched = [self._inner.outputs[names.index(name)].name or "" for name in self.outputs]
+        self._off = {switch.gate: np.array(False) for switch in self.switches}
+        self._session = Session(Graph(work.model), threads=threads)
+
+    def run(
+        self, feeds: Mapping[str, np.ndarray], on: Sequence[Switch] = ()
+    ) -> dict[str, np.ndarray]:
+        """The float outputs with some roundings on, all others off."""
+        gates = {**self._off, **{switch.gate: np.array(True) for switch in on}}
+        found = self._session.run({**feeds, **gates}, self._fetched)
+        return {name: found[own] for name, own in zip(self.outputs, self._fetched, strict=True)}
+
+    def _activation(self, dequantize: ir.Node) -> None:
+        """A switch for each kind of reader of a quantized tensor."""
+        stored = dequantize.inputs[0]
+        quantize = None if stored is None else stored.producer()
+        rounded = dequantize.outputs[0]
+        exact = None if quantize is None else quantize.inputs[0]
+        if quantize is None or quantize.op_type != "QuantizeLinear" or exact is None:
+            return
+        name = self._own_name(rounded, exact)
+        readers = dict.fromkeys(use.node for use in rounded.uses())
+        if self._is_copied(name):
+            for reader in (*readers, None):
+                self._redirect(rounded, exact, reader)
+            return
+        before = self._layers.writers(name)
+        made: dict[frozenset[str], ir.Value] = {}
+        for reader in (*readers, None):
+            own = None if reader is None else self._layers.nodes.get(reader.name or "")
+            if reader is None and not rounded.is_graph_output():
+                continue
+            after = frozenset() if own is None else self._layers.final_readers(own)
+            needs = before | after
+            if needs not in made:
+                switch = Switch(self._gate(), name, False, needs)
+                pair = _pair(quantize, dequantize)
+                same = ir.node("Identity", [exact])
+                made[needs] = self._choice(switch, pair, [same], rounded, quantize)
+            self._redirect(rounded, made[needs], reader)
+
+    def _own_name(self, rounded: ir.Value, exact: ir.Value) -> str:
+        """The tensor's name in the float graph."""
+        found = rounded if rounded.name in self._layers.graph.values else exact
+        return found.name or ""
+
+    def _grid(self, node: ir.Node) -> tuple[str, QuantParams] | None:
+        """The float graph's name of what a DequantizeLinear gives, and the grid it lies on."""
+        if node.op_type != "DequantizeLinear":
+            return None
+        stored = node.inputs[0]
+        quantize = None if stored is None else stored.producer()
+        exact = None if quantize is None else quantize.inputs[0]
+        params = params_of(node)
+        if exact is None or params is None:
+            return None
+        return self._own_name(node.outputs[0], exact), params
+
+    def _is_copied(self, tensor: str) -> bool:
+        """Whether a move writes it whose inputs lie on the same grid: rounding changes nothing."""
+        layer = self._layers.of_node(self._layers.graph.producer(tensor))
+        if layer is None or layer.kind != "move":
+            return False
+        own = self._grids.get(tensor)
+        inputs = data_inputs(self._layers.nodes[layer.node])
+        return all(self._grids.get(value.name or "") == own for value in inputs)
+
+    def _weights(self, node: ir.Node) -> None:
+        """A switch between a node with its rounded constants and one with the float graph's."""
+        own = self._layers.nodes.get(node.name or "")
+        layer = self._layers.of_node(own)
+        stored = [i for i, value in enumerate(node.inputs) if _is_stored(value)]
+        if own is None or layer is None or not stored:
+            return
+        clamps = self._clamps(node, layer.nodes[1:])
+        twins = []
+        for values_of in (_dequantized, self._exact):
+            inputs: list[ir.Value | None] = list(node.inputs)
+            for index in stored:
+                array = values_of(node, own, index)
+                inputs[index] = None if array is None else self._constant(array)
+            twin = [ir.Node("", node.op_type, inputs, list(node.attributes.values()))]
+            for clamp in clamps:
+                given = [twin[-1].outputs[0], *clamp.inputs[1:]]
+                twin.append(ir.Node("", clamp.op_type, given, list(clamp.attributes.values())))
+            twins.append(twin)
+        switch = Switch(self._gate(), layer.tensor, True, frozenset({layer.tensor}))
+        old = (clamps or [node])[-1].outputs[0]
+        readers = dict.fromkeys(use.node for use in old.uses())
+        value = self._choice(switch, twins[0], twins[1], old, (clamps or [node])[-1])
+        for reader in (*readers, None):
+            self._redirect(old, value, reader)
+
+    def _clamps(self, node: ir.Node, names: Sequence[str]) -> list[ir.Node]:
+        """The clamps behind a node, which go into its branches: there they cost nothing."""
+        found: list[ir.Node] = []
+        for name in names:
+            uses = list((found or [node])[-1].outputs[0].uses())
+            if len(uses) != 1 or uses[0].node.name != name:
+                break
+            found.append(uses[0].node)
+        return found
+
+    def _exact(self, _node: ir.Node, own: ir.Node, index: int) -> np.ndarray | None:
+        value = own.inputs[index] if index < len(own.inputs) else None
+        return None if value is None else self._layers.graph.constant(value.name or "")
+
+    def _redirect(self, old: ir.Value, new: ir.Value, reader: ir.Node | None) -> None:
+        """Let a reader, or the graph's outputs where it is None, take ``new``."""
+        if reader is not None:
+            for index, given in enumerate(reader.inputs):
+                if given is old:
+                    reader.replace_input_with(index, new)
+            return
+        for index, output in enumerate(self._inner.outputs):
+            if output is old:
+                self._inner.outputs[index] = new
+
+    def _gate(self) -> str:
+        return self._names.claim(f"switch/{len(self.switches)}")
+
+    def _choice(
+        self,
+        switch: Switch,
+        rounded: Sequence[ir.Node],
+        exact: Sequence[ir.Node],
+        like: ir.Value,
+        after: ir.Node,
+    ) -> ir.Value:
+        """What one of two branches computes; only the chosen one runs."""
+        gate = ir.Value(name=switch.gate, type=ir.TensorType(ir.DataType.BOOL), shape=ir.Shape([]))
+        self._inner.inputs.append(gate)
+        self.switches.append(switch)
+        branches = [
+            ir.AttrGraph(name, self._branch(nodes, like))
+            for name, nodes in (("then_branch", rounded), ("else_branch", exact))
+        ]
+        value = ir.Value(
+            name=self._names.claim(f"{switch.gate}/value"),
+            type=ir.TensorType(ir.DataType.FLOAT),
+            shape=like.shape,
+        )
+        node = ir.Node("", "If", [gate], branches, outputs=[value], name=value.name)
+        self._inner.insert_after(after, node)
+        return value
+
+    def _branch(self, nodes: Sequence[ir.Node], like: ir.Value) -> ir.Graph:
+        for node in nodes:
+            node.name = self._names.claim("branch")
+            for value in node.outputs:
+                value.name = self._names.claim("branch/value")
+        result = nodes[-1].outputs[0]
+        result.type, result.shape = ir.TensorType(ir.DataType.FLOAT), like.shape
+        name = self._names.claim("branch")
+        # in the branch: of constants outside of it ONNX Runtime makes no blocked convolutions
+        own = [v for node in nodes for v in node.inputs if v is not None and v in self._constants]
+        return ir.Graph(
+            [], [result], nodes=nodes, initializers=own, opset_imports={"": OPSET}, name=name
+        )
+
+    def _constant(self, array: np.ndarray) -> ir.Value:
+        name = self._names.claim("constant")
+        tensor = ir.tensor(array, name=name)
+        value = ir.Value(
+            name=name,
+            type=ir.TensorType(tensor.dtype),
+            shape=ir.Shape(array.shape),
+            const_value=tensor,
+        )
+        self._constants.add(value)
+        return value
+
+
+def _pair(quantize: ir.Node, dequantize: ir.Node) -> list[ir.Node]:
+    """Copies of a QuantizeLinear and its DequantizeLinear, one behind the other."""
+    first = ir.Node("", "QuantizeLinear", quantize.inputs, list(quantize.attributes.values()))
+    stored = quantize.outputs[0]
+    first.outputs[0].type, first.outputs[0].shape = stored.type, stored.shape
+    inputs = [first.outputs[0], *dequantize.inputs[1:]]
+    return [first, ir.Node("", "DequantizeLinear", inputs, list(dequantize.attributes.values()))]
+
+
+def _dequantized(node: ir.Node, _own: ir.Node, index: int) -> np.ndarray | None:
+    """The real values of a constant that is stored in integers."""
+    value = node.inputs[index]
+    dequantize = None if value is None else value.producer()
+    params = None if dequantize is None else params_of(dequantize)
+    stored = None if dequantize is None else constant_of(dequantize.inputs[0])
+    return None if params is None or stored is None else params.dequantize(stored.numpy())
+
+
+def _is_stored(value: ir.Value | None) -> bool:
+    """Whether a value is a constant in integers, dequantized."""
+    node = None if value is None else value.producer()
+    return (
+        node is not None
+        and node.op_type == "DequantizeLinear"
+        and constant_of(node.inputs[0]) is not None
+    )
+
+
+def noise_samples(layers: Layers) -> int:
+    """How many samples :func:`noise_terms` may be given without taking long: 1 to 16.
+
+    It follows from the graph alone, so that the same model gives the same terms everywhere.
+    """
+    sizes = [layers.graph.spec(layer.tensor).size or 0 for layer in layers.all]
+    return max(1, min(_MOST_SAMPLES, _WORK // max(1, sum(sizes) * 2 * len(sizes))))
+
+
+def noise_terms(
+    layers: Layers,
+    qdq_graph: Graph,
+    feeds: Iterable[Mapping[str, np.ndarray]],
+    *,
+    reporter: Reporter | None = None,
+) -> list[NoiseTerm]:
+    """Every rounding of a quantized build, and what it alone does to the outputs.
+
+    Args:
+        layers: of the float graph that ``qdq_graph`` is the form of.
+        qdq_graph: the build.
+        feeds: a few calibration samples; the cost is one run a rounding and sample.
+        reporter: told of the progress, asked whether to stop.
+
+    Raises:
+        SimulationError: the graph does not run.
+    """
+    reporter = reporter or NullReporter()
+    switches = Switches(layers, qdq_graph)
+    signal = np.zeros(len(switches.outputs))
+    noise = np.zeros((len(switches.switches), len(switches.outputs)))
+    for number, feed in enumerate(feeds):
+        golden = switches.run(feed)
+        signal += [_power(array) for array in golden.values()]
+        for index, switch in enumerate(switches.switches):
+            reporter.check_cancelled()
+            found = switches.run(feed, [switch])
+            noise[index] += [_power(found[name] - golden[name]) for name in golden]
+            if number == 0:
+                reporter.emit(Progress("noise", index + 1, len(switches.switches)))
+    relative = noise / np.maximum(signal, np.finfo(np.float64).tiny)
+    return [
+        NoiseTerm(switch.tensor, switch.weights, switch.needs, tuple(map(float, row)))
+        for switch, row in zip(switches.switches, relative, strict=True)
+    ]
+
+
+def _power(array: np.ndarray) -> float:
+    flat = np.ravel(array).astype(np.float64)
+    return dot(flat, flat)

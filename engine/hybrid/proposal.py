@@ -1,0 +1,199 @@
+"""Which layers to lift without being asked for a floor: the proposal of hybrid step 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.base.errors import RecipeError, UsageError
+from engine.base.events import Reporter
+from engine.base.text import printable
+from engine.hybrid.layers import Layers
+from engine.hybrid.model import NoiseModel
+from engine.hybrid.noise import noise_terms
+from engine.hybrid.trial import decibel
+from engine.quantize import Quantized
+
+__all__ = ["Proposal", "propose", "subgraph_layers"]
+
+# A proposal lifts at most this share of the layers, and goes on while a layer takes away at least
+# this share of the error that is left: a tenth is about half a dB.
+_MOST_LAYERS = 0.1
+_LEAST_GAIN = 0.1
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Layers to lift.
+
+    Attributes:
+        layers: tensor -> dtype, moves between them too.
+        ranking: per proposed layer, in the order of the choice: ``tensor``, ``layer``, ``op``,
+            ``gain_db`` (of the cost, when it joins those before it), ``share`` of the error.
+        before, after: output -> predicted SQNR in dB, without and with them.
+    """
+
+    layers: Mapping[str, str]
+    ranking: tuple[Mapping[str, Any], ...]
+    before: Mapping[str, float | None]
+    after: Mapping[str, float | None]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "layers": dict(self.layers),
+            "ranking": [dict(row) for row in self.ranking],
+            "before": dict(self.before),
+            "after": dict(self.after),
+            "label": "simulated",
+        }
+
+    @property
+    def remark(self) -> str:
+        """The predicted effect in a line."""
+        pairs = ((n, self.before[n], self.after[n]) for n in self.after)
+        told = (
+            f"{n} {b:.2f} -> {a:.2f} dB" for n, b, a in pairs if b is not None and a is not None
+        )
+        return f"{', '.join(told)} (simulated)" if self.after else ""
+
+
+def propose(
+    quantized: Quantized,
+    feeds: Sequence[Mapping[str, np.ndarray]],
+    *,
+    dtype: str = "float16",
+    budget: int | None = None,
+    reporter: Reporter | None = None,
+) -> Proposal:
+    """Layers to lift, by what every rounding does to the outputs.
+
+    Args:
+        quantized: the build without lifted layers.
+        feeds: calibration samples, one or a few.
+        dtype: of the lifted layers.
+        budget: how many; by default while each takes away a tenth of the error that is left, at
+            most a tenth of the layers and at least two.
+        reporter: told of the progress, asked whether to stop.
+
+    Raises:
+        SimulationError: the build does not run.
+    """
+    layers = Layers(quantized.reference)
+    outputs = [s.name for s in quantized.reference.outputs if s.dtype == "float32"]
+    model = NoiseModel(noise_terms(layers, quantized.graph, feeds, reporter=reporter), outputs)
+    countable = sum(layer.kind not in ("move", "float") for layer in layers.all)
+    most = max(2, int(_MOST_LAYERS * countable)) if budget is None else budget
+    lifted: list[str] = []
+    ranking: list[dict[str, Any]] = []
+    whole = model.cost()
+    while len(lifted) < most:
+        found = model.candidates(lifted, most - len(lifted))
+        now = model.cost(lifted)
+        if not found or now <= 0:
+            break
+        gain = (now - found[0].cost) / now / len(found[0].layers)
+        if gain <= 0 or (budget is None and gain < _LEAST_GAIN):
+            break
+        for name in sorted(found[0].layers, key=lambda n: (model.cost([*lifted, n]), n)):
+            before = model.cost(lifted)
+            lifted.append(name)
+            after = model.cost(lifted)
+            ranking.append(_row(layers, name, before, after, whole))
+    chosen = layers.with_moves(dict.fromkeys(lifted, dtype))
+    predicted = [
+        {name: decibel(noise) for name, noise in model.noise(names).items()}
+        for names in ((), lifted)
+    ]
+    return Proposal(chosen, tuple(ranking), *predicted)
+
+
+def _row(layers: Layers, name: str, before: float, after: float, whole: float) -> dict[str, Any]:
+    layer = layers.by_tensor[name]
+    gain = decibel(after / before) if before > 0 and after > 0 else None
+    return {
+        "tensor": name,
+        "layer": layer.node,
+        "op": layer.op,
+        "source": list(layer.source),
+        "gain_db": gain,
+        "share": (before - after) / whole if whole > 0 else 0.0,
+    }
+
+
+def subgraph_layers(layers: Layers, pairs: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """The layers between each input and output of ``custom_hybrid``, in the order of the graph.
+
+    Args:
+        layers: of the optimised graph, whose names the vendor's manual asks for (002:1425).
+        pairs: ``[[input, output], ...]``, names of tensors.
+
+    Raises:
+        UsageError: it is no such list.
+        RecipeError: a name that the graph does not have, or no way from input to output.
+    """
+    wanted: set[str] = set()
+    for pair in pairs:
+        if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(p, str) for p in pair):
+            raise UsageError(
+                f"custom_hybrid has {printable(repr(pair), 120)} where a pair of names belongs.",
+                remedy="Write [[input, output], ...].",
+            )
+        wanted |= _between(layers, *pair)
+    return tuple(layer.tensor for layer in layers.all if layer.tensor in wanted)
+
+
+def _between(layers: Layers, start: str, end: str) -> set[str]:
+    last = layers.named(end)
+    if start not in layers.graph.values:
+        layers.named(start)  # which tells the nearest names
+    after = _reach(layers, start)
+    found = {
+        tensor
+        for tensor in _reach_back(layers, last.node)
+        if tensor in after and layers.by_tensor[tensor].may_lift
+    }
+    if last.tensor not in after:
+        raise RecipeError(
+            f"No way leads from {printable(start, 120)!r} to {printable(end, 120)!r}.",
+            cause="The input of a pair must lie before its output.",
+            remedy="Take both names from the .model file, the input first.",
+        )
+    return found
+
+
+def _reach(layers: Layers, tensor: str) -> set[str]:
+    """Layers that depend on a tensor."""
+    found: set[str] = set()
+    value = layers.graph.values.get(tensor) or layers.graph.value(layers.named(tensor).tensor)
+    waiting, seen = [value], {value}
+    while waiting:
+        for use in waiting.pop().uses():
+            layer = layers.of_node(use.node)
+            if layer is not None:
+                found.add(layer.tensor)
+            for out in use.node.outputs:
+                if out not in seen:
+                    seen.add(out)
+                    waiting.append(out)
+    return found
+
+
+def _reach_back(layers: Layers, node: str) -> set[str]:
+    """Layers that a node depends on, its own too."""
+    found: set[str] = set()
+    waiting, seen = [layers.nodes[node]], {layers.nodes[node]}
+    while waiting:
+        now = waiting.pop()
+        layer = layers.of_node(now)
+        if layer is not None:
+            found.add(layer.tensor)
+        for value in now.inputs:
+            maker = None if value is None else value.producer()
+            if maker is not None and maker not in seen:
+                seen.add(maker)
+                waiting.append(maker)
+    return found

@@ -1,0 +1,333 @@
+"""Which layers to lift or lower: a noise model proposes, real builds decide.
+
+Lifting adds layers where the model predicts the largest gain per layer, tries the best proposals
+for real and keeps the better. Lowering starts with every layer lifted and gives back, least harm
+first, what the floor does not need. Both end at the budget, the floor, the time or the user's word
+with the best that was built.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.base.errors import UsageError
+from engine.base.events import LogLine, Partial
+from engine.hybrid.layers import Layers
+from engine.hybrid.model import NoiseModel
+from engine.hybrid.noise import noise_samples, noise_terms
+from engine.hybrid.trial import Outcome, Trials, decibel
+
+__all__ = ["CURVE", "Point", "SearchResult", "SearchWish", "search"]
+
+CURVE = "hybrid.curve"
+"""Kind of the partial results that are points of the curve."""
+
+# Proposals that are built before one is chosen, and where none of them gains.
+_TRIED, _TRIED_AT_MOST = 3, 6
+# A gain below this is no reason for one more layer in float.
+_LEAST_DB = 0.02
+
+
+@dataclass(frozen=True)
+class SearchWish:
+    """What a search is asked for.
+
+    Attributes:
+        floor_db: SQNR that every output is to have; a mapping gives each output its own.
+        budget: of lifted layers at most; moves between them do not count.
+        dtype: of lifted layers.
+        lower: start with all layers lifted, and give back what the floor does not need.
+        seconds: of wall time at most; None is no limit.
+        floor_score: of the user's score function, where there is one.
+        layers: that differ already; they stay, and do not count.
+        ranges: set by hand; they stay.
+    """
+
+    floor_db: float | Mapping[str, float] | None = None
+    budget: int | None = None
+    dtype: str = "float16"
+    lower: bool = False
+    seconds: float | None = None
+    floor_score: float | None = None
+    layers: Mapping[str, str] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One build of the curve; simulated.
+
+    Attributes:
+        step: from 0, the build without a choice.
+        tensor: the layer that was lifted or lowered in this step; empty in step 0.
+        dtype: that it has now.
+        layers: everything that differs from the model's dtype, moves too.
+        lifted: the layers that count.
+        sqnr: output -> dB.
+        predicted: output -> dB, of the model.
+        seconds: since the start, measured.
+        score: of the user's function.
+    """
+
+    step: int
+    tensor: str
+    dtype: str
+    layers: Mapping[str, str]
+    lifted: tuple[str, ...]
+    sqnr: Mapping[str, float | None]
+    predicted: Mapping[str, float | None]
+    seconds: float
+    score: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, as it is told while the search runs."""
+        return {
+            "step": self.step,
+            "tensor": self.tensor,
+            "dtype": self.dtype,
+            "layers": dict(self.layers),
+            "lifted": list(self.lifted),
+            "outputs": dict(self.sqnr),
+            "predicted": dict(self.predicted),
+            "seconds": round(self.seconds, 3),
+            "score": self.score,
+            "label": "simulated",
+        }
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes:
+        best: the point that meets the floor with the fewest layers, else the best one.
+        curve: every point in its order.
+        reached: whether the floor was met; None without a floor.
+        ended: why it ended: ``floor``, ``budget``, ``time``, ``asked`` or ``nothing more``.
+        trials: how many builds were made.
+    """
+
+    best: Point
+    curve: tuple[Point, ...]
+    reached: bool | None
+    ended: str
+    trials: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "best": {**self.best.to_json()},
+            "curve": [point.to_json() for point in self.curve],
+            "reached": self.reached,
+            "ended": self.ended,
+            "trials": self.trials,
+        }
+
+
+def search(trials: Trials, wish: SearchWish) -> SearchResult:
+    """Search; every point is told as ``Partial("hybrid.curve", point)`` when it is built.
+
+    Raises:
+        UsageError: neither a floor nor a budget nor a time, an output that does not exist.
+        EngineError: the model cannot be quantized or run.
+    """
+    return _Search(trials, wish).run()
+
+
+@dataclass
+class _Search:
+    trials: Trials
+    wish: SearchWish
+    curve: list[Point] = field(default_factory=list)
+    count: int = 0
+
+    def run(self) -> SearchResult:
+        self._check()
+        self.begun = time.perf_counter()
+        self.layers = Layers(self.trials.graph)
+        start = self._try({})
+        build = self.trials.build(start.layers, start.ranges)
+        own = Layers(build.reference)
+        terms = noise_terms(
+            own,
+            build.graph,
+            self.trials.feeds[: noise_samples(own)],
+            reporter=self.trials.reporter,
+        )
+        self.model = NoiseModel(terms, self.trials.outputs, self._weights())
+        if self.wish.lower:
+            ended = self._lower()
+        else:
+            self._tell("", start, frozenset())
+            ended = self._lift()
+        best = self._best()
+        met = self._meets(best) if self._has_floor else None
+        return SearchResult(best, tuple(self.curve), met, ended, self.count)
+
+    def _check(self) -> None:
+        wish = self.wish
+        if wish.budget is None and not self._has_floor and wish.seconds is None:
+            raise UsageError(
+                "A search needs a floor, a budget or a time to stop at.",
+                remedy="Give a floor in dB (--floor) or a number of layers (--budget).",
+            )
+        if wish.lower and not self._has_floor:
+            raise UsageError(
+                "Lowering layers needs a floor: without one every layer could be lowered.",
+                remedy="Give the SQNR that every output is to keep (--floor).",
+            )
+        if isinstance(wish.floor_db, Mapping):
+            for name in wish.floor_db:
+                if name not in self.trials.outputs:
+                    raise UsageError(
+                        f"The model has no float output {name!r}.",
+                        remedy=f"Its outputs are {', '.join(self.trials.outputs)}.",
+                    )
+
+    @property
+    def _has_floor(self) -> bool:
+        return self.wish.floor_db is not None or self.wish.floor_score is not None
+
+    def _floor(self, output: str) -> float | None:
+        floor = self.wish.floor_db
+        return floor.get(output) if isinstance(floor, Mapping) else floor
+
+    def _weights(self) -> dict[str, float]:
+        """Error counts by how near it brings an output to its floor."""
+        floors = {name: self._floor(name) for name in self.trials.outputs}
+        if all(floor is None for floor in floors.values()):
+            return dict.fromkeys(floors, 1.0)
+        return {name: 0.0 if f is None else 10 ** (f / 10) for name, f in floors.items()}
+
+    def _try(self, lifted: Mapping[str, str]) -> Outcome:
+        self.count += 1
+        chosen = self.layers.with_moves({**self.wish.layers, **lifted})
+        return self.trials.run(chosen, self.wish.ranges)
+
+    def _tell(self, tensor: str, outcome: Outcome, lifted: frozenset[str]) -> Point:
+        order = tuple(layer.tensor for layer in self.layers.all if layer.tensor in lifted)
+        dtype = self.wish.dtype if tensor in lifted else ""
+        point = Point(
+            len(self.curve),
+            tensor,
+            dtype,
+            outcome.layers,
+            order,
+            outcome.sqnr,
+            {name: decibel(noise) for name, noise in self.model.noise(lifted).items()},
+            time.perf_counter() - self.begun,
+            outcome.score,
+        )
+        self.curve.append(point)
+        self.trials.reporter.emit(Partial(CURVE, point.to_json()))
+        return point
+
+    def _ended(self) -> str:
+        """Why to stop now; empty to go on."""
+        self.trials.reporter.check_cancelled()
+        if self.trials.reporter.finish_asked():
+            return "asked"
+        seconds = self.wish.seconds
+        return "time" if seconds is not None and time.perf_counter() - self.begun > seconds else ""
+
+    def _meets(self, point: Point) -> bool:
+        if self.wish.floor_score is not None:
+            return point.score is not None and point.score >= self.wish.floor_score
+        floors = ((value, self._floor(name)) for name, value in point.sqnr.items())
+        return all(v is None or f is None or v >= f for v, f in floors)
+
+    def _cost(self, outcome: Outcome | Point) -> float:
+        """What is to become small: the user's score, or the weighted error."""
+        if outcome.score is not None:
+            return -outcome.score
+        weights = self.model_weights
+        return sum(
+            weights[name] * (0.0 if value is None else 10 ** (-value / 10))
+            for name, value in outcome.sqnr.items()
+        )
+
+    @property
+    def model_weights(self) -> dict[str, float]:
+        """Output -> weight of its error."""
+        return self._weights()
+
+    def _best(self) -> Point:
+        good = [point for point in self.curve if self._has_floor and self._meets(point)]
+        if good:
+            return min(good, key=lambda p: (len(p.lifted), self._cost(p)))
+        return min(self.curve, key=lambda p: (self._cost(p), len(p.lifted)))
+
+    # -- lifting -----------------------------------------------------------------------------------
+
+    def _lift(self) -> str:
+        lifted: frozenset[str] = frozenset()
+        budget = len(self.model.layers) if self.wish.budget is None else self.wish.budget
+        while True:
+            point = self.curve[-1]
+            if self._has_floor and self._meets(point):
+                return "floor"
+            if len(lifted) >= budget:
+                return "budget"
+            ended = self._ended()
+            if ended:
+                return ended
+            found = self._next(lifted, budget - len(lifted))
+            if found is None:
+                return "nothing more"
+            lifted = found
+
+    def _next(self, lifted: frozenset[str], most: int) -> frozenset[str] | None:
+        """Lift the best of the proposals, layer by layer; None where none gains."""
+        before = self._cost(self.curve[-1])
+        least = abs(before) * (1 - 10 ** (-_LEAST_DB / 10))
+        tried: list[tuple[float, frozenset[str]]] = []
+        for candidate in self.model.candidates(lifted, most)[:_TRIED_AT_MOST]:
+            outcome = self._try(self._as_layers(lifted | candidate.layers))
+            gain = (before - self._cost(outcome)) / len(candidate.layers)
+            tried.append((gain, candidate.layers))
+            enough = len(tried) >= _TRIED and max(tried, key=lambda one: one[0])[0] > least
+            if enough or self._ended():
+                break
+        if not tried:
+            return None
+        gain, added = max(tried, key=lambda one: one[0])
+        if gain <= least and not self._has_floor:
+            return None
+        for name in self._order(lifted, added):
+            lifted = lifted | {name}
+            self._tell(name, self._try(self._as_layers(lifted)), lifted)
+        return lifted
+
+    def _order(self, lifted: frozenset[str], added: frozenset[str]) -> list[str]:
+        """The layers of a proposal, that which gains most by itself first."""
+        return sorted(added, key=lambda name: (self.model.cost(lifted | {name}), name))
+
+    def _as_layers(self, lifted: frozenset[str]) -> dict[str, str]:
+        return dict.fromkeys(lifted, self.wish.dtype)
+
+    # -- lowering ----------------------------------------------------------------------------------
+
+    def _lower(self) -> str:
+        """Bisect the order of least harm for the most layers that may be lowered."""
+        every = frozenset(self.model.layers)
+        order = self.model.least_harm(every)
+        start = self._try(self._as_layers(every))
+        self._tell("", start, every)
+        if not self._meets(self.curve[-1]):
+            self.trials.reporter.emit(
+                LogLine("Even with every layer lifted the floor is not met.", "warning")
+            )
+            return "nothing more"
+        good, bad = 0, len(order) + 1
+        while bad - good > 1:
+            ended = self._ended()
+            if ended:
+                return ended
+            middle = (good + bad) // 2
+            lifted = every - frozenset(order[:middle])
+            point = self._tell(order[middle - 1], self._try(self._as_layers(lifted)), lifted)
+            good, bad = (middle, bad) if self._meets(point) else (good, middle)
+        return "floor"

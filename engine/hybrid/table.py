@@ -1,0 +1,93 @@
+"""The hybrid table: every layer of a build with its dtype, its range and what it may become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.base.errors import QuantizationError
+from engine.hybrid.layers import Layer, Layers
+from engine.quantize import Quantized, QuantizeSettings
+from engine.quantize import honoured as dtypes_of
+from engine.quantize.formats import LAYER_DTYPES, check_layer_dtype, scheme_of
+
+__all__ = ["base_label", "choices_of", "table_rows"]
+
+
+def base_label(dtype: str) -> str:
+    """What a layer is called that has the model's dtype: ``int8`` of ``w8a8``."""
+    named = {layer.scheme.name: layer.name for layer in reversed(list(LAYER_DTYPES.values()))}
+    found: str = named.get(dtype, dtype)
+    return found
+
+
+def choices_of(dtype: str, target: str | None = None) -> tuple[str, ...]:
+    """The dtypes that a layer of a model may have, the model's own first.
+
+    Args:
+        dtype: of the model.
+        target: the chip, which may not have all.
+    """
+    own, generation = base_label(dtype), scheme_of(dtype).generation
+    others = (n for n, one in LAYER_DTYPES.items() if one.generation == generation and n != own)
+    return (own, *(name for name in others if _has(name, target)))
+
+
+def _has(dtype: str, target: str | None) -> bool:
+    try:
+        check_layer_dtype(dtype, target)
+    except QuantizationError:
+        return False
+    return True
+
+
+def table_rows(
+    layers: Layers,
+    quantized: Quantized,
+    settings: QuantizeSettings,
+    sqnr: Mapping[str, float | None],
+    target: str | None = None,
+) -> list[dict[str, Any]]:
+    """The rows of the table, in the order of the graph.
+
+    Args:
+        layers: of the float graph.
+        quantized: the build.
+        settings: of it.
+        sqnr: tensor -> its SQNR in dB against float, with the errors of the layers before it.
+        target: the chip that limits the choices.
+    """
+    choices = choices_of(settings.dtype, target)
+    got = dtypes_of(settings.layers, quantized)
+    return [
+        _row(layer, quantized, got.get(layer.tensor), choices, sqnr.get(layer.tensor))
+        for layer in layers.all
+    ]
+
+
+def _row(
+    layer: Layer,
+    quantized: Quantized,
+    got: str | None,
+    choices: Sequence[str],
+    sqnr: float | None,
+) -> dict[str, Any]:
+    params = quantized.table.get(layer.tensor)
+    own = choices if layer.may_lift else ["float32", *(c for c in choices if c == "float16")]
+    has_range = params is not None and not params.is_float
+    low = params.minimum if params is not None and has_range else None
+    high = params.maximum if params is not None and has_range else None
+    return {
+        "tensor": layer.tensor,
+        "layer": layer.node,
+        "op": layer.op,
+        "source": list(layer.source),
+        "dtype": got or own[0],
+        "choices": list(own),
+        "minimum": min(low) if low else None,
+        "maximum": max(high) if high else None,
+        "observed_minimum": None if params is None else params.observed_minimum,
+        "observed_maximum": None if params is None else params.observed_maximum,
+        "sqnr_db": sqnr,
+        "kind": layer.kind,
+    }
