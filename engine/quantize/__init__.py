@@ -6,6 +6,7 @@ from engine.quantize.honoured import honoured
 from engine.quantize.operators import LAYOUT, WEIGHTED, Role, reason_for, role_of
 from engine.quantize.plan import is_quantized_source
 from engine.quantize.qdq import GUARD, REASON
+from engine.quantize.qdq_build import ADDED
 from engine.quantize.quantize import (
     ALGORITHMS,
     DTYPES,
@@ -18,6 +19,7 @@ from engine.quantize.settings import QuantizeSettings
 from engine.quantize.vendor import lower_for_vendor
 
 __all__ = [
+    "ADDED",
     "ALGORITHMS",
     "DTYPES",
     "GRANULARITIES",
@@ -31,8 +33,8 @@ __all__ = [
     "Quantized",
     "Role",
     "calibrate",
-    "honoured",
     "check_dtype",
+    "honoured",
     "is_quantized_source",
     "lower_for_vendor",
     "quantize",

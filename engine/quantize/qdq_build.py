@@ -7,7 +7,10 @@ import onnx_ir as ir
 
 from engine.graph.ir import Graph, QuantParams, UniqueNames
 
-__all__ = ["Builder"]
+__all__ = ["ADDED", "Builder"]
+
+ADDED = "qdq"
+"""Key in the ``metadata_props`` of nodes that hold or round numbers and are no layers."""
 
 
 class Builder:
@@ -46,7 +49,10 @@ class Builder:
         self, op: str, inputs: list[ir.Value], out: ir.Value, name: str, **attributes: int
     ) -> ir.Node:
         """A node that is in no place yet."""
-        return ir.node(op, inputs, attributes, outputs=[out], name=self.names.claim(name))
+        made = ir.node(op, inputs, attributes, outputs=[out], name=self.names.claim(name))
+        if op not in ("QuantizeLinear", "DequantizeLinear"):
+            made.metadata_props[ADDED] = op
+        return made
 
     def place(self, node: ir.Node, after: ir.Node | None) -> ir.Node:
         """Put a node behind another, at the very start without one."""

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from engine.build import LayerCoverage
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from engine.quantize import GUARD, LAYOUT, REASON, WEIGHTED, Role, reason_for, role_of
+from engine.quantize import ADDED, GUARD, LAYOUT, REASON, WEIGHTED, Role, reason_for, role_of
 
 __all__ = ["integer_coverage"]
 
@@ -43,6 +43,8 @@ def integer_coverage(graph: Graph) -> tuple[LayerCoverage, ...]:
 def _layers(graph: Graph) -> Iterable[ir.Node]:
     for node in graph.nodes:
         if node.op_type in _PLUMBING | LAYOUT or (node.name or "").endswith(GUARD):
+            continue
+        if ADDED in node.metadata_props:
             continue
         if node.outputs and node.outputs[0].dtype in (ir.DataType.FLOAT, None):
             yield node

@@ -1,4 +1,8 @@
-"""QDQ graphs as ONNX Runtime runs them fastest: int8 activations become uint8."""
+"""QDQ graphs as ONNX Runtime runs them fastest, with the same numbers.
+
+Activations of int8 become uint8; weights that no integer kernel reads are dequantized at once, as
+the runtime would do it again in every run.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,13 @@ OFFSET = 128
 
 # operators that only move integers about; a shift by 128 passes through them
 _MOVES = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity"})
+# operators that hold integers within bounds (input 1 a constant): the bound is shifted with them
+_BOUNDS = frozenset({"Max", "Min"})
 # operators whose input 1 is a weight; ONNX Runtime has kernels for uint8 inputs with int8 weights
 _WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+_EIGHT_BITS = frozenset({ir.DataType.INT8, ir.DataType.UINT8})
+_FOUR_BITS = frozenset({ir.DataType.INT4, ir.DataType.UINT4})
+_SIXTEEN_BITS = frozenset({ir.DataType.INT16, ir.DataType.UINT16})
 
 
 def is_quantized(graph: Graph) -> bool:
@@ -28,25 +37,40 @@ def is_quantized(graph: Graph) -> bool:
 
 
 def lower_for_runtime(graph: Graph) -> Graph:
-    """A copy whose int8 activations are uint8, with zero points larger by 128.
+    """A copy in the form that ONNX Runtime has kernels for.
 
-    The numbers that the graph computes stay the same bit by bit: int8 saturates at -128..127 where
-    uint8 saturates at 0..255, and 128 is added to both sides of ``q - zero_point``. ONNX Runtime
-    1.31 has integer kernels for U8S8 on every CPU, for S8S8 only in places (it leaves Conv and Relu
-    in float on x86), and U8S8 takes about half the time of S8S8 with VNNI.
+    Activations of int8 become uint8, with zero points larger by 128. The numbers that the graph
+    computes stay the same bit by bit: int8 saturates at -128..127 where uint8 saturates at 0..255,
+    and 128 is added to both sides of ``q - zero_point``. ONNX Runtime 1.31 has integer kernels for
+    U8S8 on every CPU, for S8S8 only in places (it leaves Conv and Relu in float on x86), and U8S8
+    takes about half the time of S8S8 with VNNI.
 
     Weights (input 1 of Conv, ConvTranspose, Gemm, MatMul) stay int8, biases int32; constants that
     are operands of other operators are lowered with them. A quantized tensor stays int8 where it
     is a graph output or is read by more than DequantizeLinear and operators that move data.
-    Names of tensors stay. A graph without int8 activations comes back as it is.
+
+    Constants that no integer kernel can read (16 bits; 4 bits; weights that meet activations of
+    another kind than 8 bits) are dequantized here. Without that the runtime would do so in every
+    run, and compute 4-bit matrices in ways of its own (MatMulNBits, which rounds the activations).
+    Weights of 4 bits that meet 8-bit activations become int8 with zero point 0: ``q - zero_point``
+    is at most 15.
+
+    Names of tensors stay. A graph where nothing of this applies comes back as it is.
     """
-    if not any(_gives_int8(node) or _reads_int8_constant(node) for node in graph.nodes):
+    if not any(
+        _gives_int8(node) or _reads_int8_constant(node) or _is_folded(node) or _is_widened(node)
+        for node in graph.nodes
+    ):
         return graph
     copy = graph.copy()
     lowering = _Lowering(copy.model.graph)
     for node in list(copy.model.graph):
         if _gives_int8(node):
             lowering.activation(node)
+        elif _is_folded(node):
+            lowering.fold(node)
+        elif _is_widened(node):
+            lowering.widen(node)
         elif _reads_int8_constant(node):
             lowering.operand(node)
     return Graph(copy.model)
@@ -90,6 +114,71 @@ def _reads_int8_constant(node: ir.Node) -> bool:
     return scale is not None and scale.size == 1 and bool(readers) and not as_weight
 
 
+def _meets_integers(reader: ir.Node) -> bool:
+    """Whether a weighted node takes 8-bit activations, as integer kernels do."""
+    data = reader.inputs[0]
+    source = None if data is None else data.producer()
+    if source is None or source.op_type != "DequantizeLinear" or source.inputs[0] is None:
+        return False
+    zero = _constant(_zero_point(source))
+    if zero is not None:
+        return zero.dtype in (np.int8, np.uint8)
+    return source.inputs[0].dtype in (*_EIGHT_BITS, None)
+
+
+def _constant_dtype(node: ir.Node) -> ir.DataType | None:
+    """The stored dtype of the constant that a DequantizeLinear reads; None for anything else."""
+    if node.op_type != "DequantizeLinear" or node.outputs[0].is_graph_output():
+        return None
+    tensor = constant_of(node.inputs[0])
+    known = tensor is not None and all(_constant(value) is not None for value in node.inputs[1:])
+    return tensor.dtype if tensor is not None and known else None
+
+
+def _is_folded(node: ir.Node) -> bool:
+    dtype = _constant_dtype(node)
+    if dtype is None or not node.outputs[0].uses():
+        return False
+    if dtype in _SIXTEEN_BITS:
+        return True
+    readers = [(use.node, use.idx) for use in node.outputs[0].uses()]
+    weights = all(one.op_type in _WEIGHTED and index > 0 for one, index in readers)
+    if dtype in _FOUR_BITS:
+        return not _is_widened(node)
+    return weights and not any(_meets_integers(one) for one, _ in readers)
+
+
+def _is_widened(node: ir.Node) -> bool:
+    if _constant_dtype(node) not in _FOUR_BITS or node.attributes.get_int("block_size", 0):
+        return False
+    readers = [(use.node, use.idx) for use in node.outputs[0].uses()]
+    return bool(readers) and all(
+        one.op_type in _WEIGHTED and index == 1 and _meets_integers(one) for one, index in readers
+    )
+
+
+def _steps(node: ir.Node) -> tuple[np.ndarray, np.ndarray]:
+    """``q - zero_point`` of a constant as int32, and its scale, shaped to multiply it."""
+    data, scale_value = node.inputs[:2]
+    if data is None or scale_value is None:
+        raise GraphError(f"{printable(node.name or '')!r} lacks an input.")
+    steps: np.ndarray = _array(data).astype(np.int32)
+    scale = _array(scale_value).astype(np.float32)
+    zero = _zero_point(node)
+    zeros = np.zeros(scale.shape, np.int32) if zero is None else _array(zero).astype(np.int32)
+    axis, block = node.attributes.get_int("axis", 1), node.attributes.get_int("block_size", 0)
+
+    def shaped(array: np.ndarray) -> np.ndarray:
+        if block:
+            spread = np.repeat(array, block, axis=axis)
+            return np.asarray(np.take(spread, range(steps.shape[axis]), axis=axis))
+        if array.ndim:
+            return array.reshape([-1 if i == axis % steps.ndim else 1 for i in range(steps.ndim)])
+        return array
+
+    return steps - shaped(zeros), shaped(scale)
+
+
 class _Lowering:
     """Rewrites one graph; zero points and constants that several nodes share stay shared."""
 
@@ -107,7 +196,11 @@ class _Lowering:
         found = self._readers(node.outputs[0])
         if found is None:
             return
-        tensors, readers = found
+        tensors, readers, bounds = found
+        for bound in bounds:
+            limit = bound.inputs[1]
+            if limit is not None:
+                bound.replace_input_with(1, self._shift(limit))
         self._raise_zero_point(node)
         node.attributes.pop("output_dtype", None)
         for tensor in tensors:
@@ -123,8 +216,32 @@ class _Lowering:
         node.replace_input_with(0, self._shift(constant))
         self._raise_zero_point(node)
 
-    def _readers(self, start: ir.Value) -> tuple[list[ir.Value], list[ir.Node]] | None:
-        tensors, readers = [start], []
+    def fold(self, node: ir.Node) -> None:
+        """Replace a dequantized constant by its numbers."""
+        steps, scale = _steps(node)
+        out = node.outputs[0]
+        name = out.name or ""
+        real = (steps.astype(np.float32) * scale).astype(np.float32)
+        out.name = self._names.claim(f"{name}/folded")
+        value = self._new(name, real, claimed=True)
+        for use in tuple(out.uses()):
+            use.node.replace_input_with(use.idx, value)
+        self._graph.remove(node, safe=True)
+
+    def widen(self, node: ir.Node) -> None:
+        """Store a constant of 4 bits in int8, with zero point 0."""
+        steps, _ = _steps(node)
+        scale = _constant(node.inputs[1])
+        zero = np.zeros(() if scale is None else scale.shape, np.int8)
+        name = node.outputs[0].name or ""
+        node.resize_inputs(3)
+        node.replace_input_with(0, self._new(f"{name}_s8", steps.astype(np.int8)))
+        node.replace_input_with(2, self._new(f"{name}_zero_s8", zero))
+
+    def _readers(
+        self, start: ir.Value
+    ) -> tuple[list[ir.Value], list[ir.Node], list[ir.Node]] | None:
+        tensors, readers, bounds = [start], [], []
         for tensor in tensors:  # grows while it is read
             if tensor.is_graph_output():
                 return None
@@ -138,9 +255,12 @@ class _Lowering:
                     readers.append(use.node)
                 elif use.node.op_type in _MOVES:
                     tensors.append(use.node.outputs[0])
+                elif use.node.op_type in _BOUNDS and _constant(use.node.inputs[1]) is not None:
+                    tensors.append(use.node.outputs[0])
+                    bounds.append(use.node)
                 else:
                     return None
-        return tensors, readers
+        return tensors, readers, bounds
 
     def _raise_zero_point(self, node: ir.Node) -> None:
         zero = _zero_point(node)
@@ -161,8 +281,8 @@ class _Lowering:
             self._shifted[value] = self._new(f"{value.name}_u8", raised)
         return self._shifted[value]
 
-    def _new(self, wish: str, array: np.ndarray) -> ir.Value:
-        name = self._names.claim(wish)
+    def _new(self, wish: str, array: np.ndarray, *, claimed: bool = False) -> ir.Value:
+        name = wish if claimed else self._names.claim(wish)
         tensor = ir.tensor(array, name=name)
         value = ir.Value(
             name=name,

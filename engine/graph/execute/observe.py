@@ -96,6 +96,9 @@ class _Exposure:
         if original.is_graph_output() or original.is_graph_input():
             return Fetch(name)
         value = self._target.value(name)
+        folded = constant_of(value)
+        if folded is not None:
+            return Fetch("", constant=folded.numpy())
         if value.dtype != original.dtype:
             return Fetch(self._add(value), shift=True)
         node = _integer_twin(value)
