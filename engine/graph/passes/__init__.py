@@ -11,6 +11,7 @@ from engine.graph.passes.manager import (
     optimise,
     run_pipeline,
 )
+from engine.graph.passes.wishes import Rewritten, rewrite_as_wished
 
 __all__ = [
     "LEVELS",
@@ -23,6 +24,8 @@ __all__ = [
     "Pass",
     "PassResult",
     "Pipeline",
+    "Rewritten",
     "optimise",
+    "rewrite_as_wished",
     "run_pipeline",
 ]
