@@ -1,8 +1,8 @@
 """The ``.data`` of hybrid quantization: a plain zip archive of JSON and numbers, never a pickle.
 
 The vendor's toolkit 2 pickles Python objects there, and reading a pickle runs whatever it says.
-Ours holds what step 2 needs beside the graph: the recipe, what calibration saw, the configuration as
-step 1 wrote it, and a few samples; in generation 1 the weights too. Members are stored, not
+Ours holds what step 2 needs beside the graph: the recipe, what calibration saw, the configuration
+as step 1 wrote it, and a few samples; in generation 1 the weights too. Members are stored, not
 compressed: a file cannot grow while it is read.
 """
 

@@ -1,8 +1,9 @@
 """The structure file of step 1: ``.model`` of generation 2, ``.json`` of generation 1.
 
 ``.model`` is the optimised graph as ONNX, as the vendor's is. The layout of generation 1's
-``.json`` is not documented (000:1241 only names it): ours lists the layers to read, and holds the graph in
-protobuf's own JSON form; its large weights lie in the ``.data`` file, as they do with the vendor.
+``.json`` is not documented (000:1241 only names it): ours lists the layers to read, and holds the
+graph in protobuf's own JSON form; its large weights lie in the ``.data`` file, as they do with the
+vendor.
 """
 
 from __future__ import annotations

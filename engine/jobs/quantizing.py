@@ -106,14 +106,26 @@ class QuantizeStages(LoadStage):
         previous = self.optimised.key
         if not self.quantized_build:
             raise UsageError("A build without quantization has no calibration.")
-        key = stage_key(
+        key = self._calibration_key(previous)
+        return self.run_stage("calibrate", key, self._calibrate, Calibration.from_files)
+
+    def _calibration_key(self, previous: str) -> str:
+        return stage_key(
             self.recipe,
             "calibrate",
             contents={"dataset": self.dataset_digest},
             previous=previous,
             extra=extra_of("calibrate") | {"generation": self.generation},
         )
-        return self.run_stage("calibrate", key, self._calibrate, Calibration.from_files)
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether the calibration is there without running it."""
+        if "calibration" in self.__dict__:
+            return True
+        if not self.quantized_build or not self.recipe.dataset.dataset:
+            return False
+        return self.is_kept("calibrate", self._calibration_key(self.optimised.key))
 
     def _calibrate(self, key: str) -> Calibration:
         from engine.quantize import calibrate, samples_wanted

@@ -51,6 +51,8 @@ QUERIES: dict[str, str] = {
     "node": "engine.jobs.queries:node",
     "tensor": "engine.jobs.queries:tensor",
     "layer": "engine.jobs.queries:layer",
+    "hybrid.table": "engine.jobs.hybrid:table",
+    "joins": "engine.jobs.hybrid:joins",
     "ranges": "engine.jobs.tables:ranges",
     "validate": "engine.jobs.recipes:validate",
     "code.files": "engine.jobs.code:files",
@@ -71,6 +73,11 @@ TASKS: dict[str, str] = {
     "export": "engine.jobs.tasks:export",
     "score": "engine.jobs.scoring:score",
     "sweep": "engine.jobs.sweep:sweep",
+    "hybrid.effect": "engine.jobs.hybrid:effect",
+    "hybrid.propose": "engine.jobs.hybrid:propose",
+    "hybrid.search": "engine.jobs.hybrid:search",
+    "hybrid.step1": "engine.jobs.hybrid_steps:step1",
+    "hybrid.step2": "engine.jobs.hybrid_steps:step2",
 }
 
 _LOG_LIMIT = 1 << 20

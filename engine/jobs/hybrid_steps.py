@@ -1,0 +1,443 @@
+"""Hybrid quantization in two steps over files, as both generations of the vendor's API have it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from engine.base.errors import DatasetError, RecipeError, UsageError
+from engine.base.events import ArtifactWritten, NullReporter, Reporter
+from engine.base.files import atomic_write, output_errors, refuse_existing, sha256_of
+from engine.base.findings import Finding
+from engine.base.text import printable
+from engine.hybrid import (
+    Edits,
+    Honoured,
+    HybridData,
+    Layers,
+    config_of,
+    edits_of,
+    noise_samples,
+    parse_config,
+    propose,
+    read_config,
+    read_data,
+    read_structure,
+    render_config,
+    some_of,
+    structure_json,
+    subgraph_layers,
+    unmet,
+    verify,
+    write_data,
+)
+from engine.jobs.cache import Memory, StageCache
+from engine.jobs.confirmed import allowed_code
+from engine.jobs.hybrid import quantized_of
+from engine.jobs.pipeline import BuildResult, Pipeline, build
+from engine.jobs.queries import text_of, whole_of
+from engine.jobs.results import Calibration, GraphData, LoadedModel, OptimisedGraph
+from engine.jobs.stages import extra_of
+from engine.jobs.warm import KEPT, pipeline_of, recipe_of
+from engine.quantize.formats import scheme_of
+from engine.recipe import Recipe, stage_key
+
+if TYPE_CHECKING:
+    from engine.dataset import Dataset, SampleStream
+    from engine.graph.ir import CustomOperators
+
+__all__ = ["HybridPipeline", "StepFiles", "StepTwo", "build_step2", "step1", "step2", "write_step1"]
+
+_STRUCTURE = {1: "json", 2: "model"}
+_STAGES_1 = ("load", "optimise", "calibrate", "quantize")
+_STAGES_2 = ("quantize", "evaluate", "container")
+
+
+@dataclass(frozen=True)
+class StepFiles:
+    """The three files of step 1: structure, data and configuration."""
+
+    model: Path
+    data: Path
+    config: Path
+
+    @classmethod
+    def of(cls, folder: Path, stem: str, generation: int) -> StepFiles:
+        """As the vendor names them."""
+        return cls(
+            folder / f"{stem}.{_STRUCTURE[generation]}",
+            folder / f"{stem}.data",
+            folder / f"{stem}.quantization.cfg",
+        )
+
+    def to_json(self) -> dict[str, str]:
+        """Plain data."""
+        return {name: str(path) for name, path in vars(self).items()}
+
+
+def write_step1(
+    pipeline: Pipeline,
+    folder: Path,
+    *,
+    proposal: bool = False,
+    proposal_dataset_size: int = 1,
+    custom_hybrid: Sequence[Sequence[str]] | None = None,
+    overwrite: bool = False,
+) -> tuple[StepFiles, dict[str, Any]]:
+    """Calibrate, quantize, and write structure, data and configuration.
+
+    Args:
+        pipeline: of the model; its own lifted layers stand in the configuration.
+        folder: where the files go, under the model's name.
+        proposal: lift the layers that :func:`engine.hybrid.propose` chooses.
+        proposal_dataset_size: how many samples it looks at.
+        custom_hybrid: pairs of names; every layer between them is lifted.
+        overwrite: whether files that exist may be replaced.
+
+    Returns:
+        the files, and what was proposed: ``layers``, ``ranking`` (empty without a proposal).
+
+    Raises:
+        OutputExistsError, OutputError: before anything is computed, where they can be foreseen.
+        EngineError: the model cannot be quantized, a name of ``custom_hybrid`` does not exist.
+    """
+    if not pipeline.quantized_build:
+        raise UsageError(
+            "Hybrid quantization needs a quantized build.", remedy="Set do_quantization to yes."
+        )
+    generation = scheme_of(pipeline.quantize_settings().dtype).generation
+    files = StepFiles.of(folder, pipeline.model_path.stem, generation)
+    with output_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for path in vars(files).values():
+        refuse_existing(path, overwrite=overwrite)
+    quantized = quantized_of(pipeline)
+    graph = pipeline.optimised.graph.graph
+    layers = Layers(graph)
+    lifted = dict(pipeline.quantize_settings().layers)
+    dtype = "float32" if generation == 1 else "float16"
+    chosen = subgraph_layers(layers, custom_hybrid or ())
+    lifted |= dict.fromkeys(chosen, dtype)
+    told: dict[str, Any] = {"layers": {}, "ranking": []}
+    remark = ""
+    if proposal:
+        samples = some_of(pipeline.feeds(), max(1, proposal_dataset_size))
+        found = propose(quantized, samples, dtype=dtype, reporter=pipeline.reporter)
+        lifted |= found.layers
+        told, remark = found.to_json(), found.remark
+    config = render_config(config_of(layers, quantized.table, generation, lifted), remark)
+    structure, weights = structure_json(layers) if generation == 1 else (graph.to_bytes(), {})
+    data = _data_of(pipeline, generation, structure, config, weights)
+    contents = ((files.model, structure), (files.data, data), (files.config, config.encode()))
+    for path, content in contents:
+        size = atomic_write(path, content, overwrite=overwrite)
+        pipeline.reporter.emit(ArtifactWritten(str(path), "hybrid", size))
+    return files, told
+
+
+def _data_of(
+    pipeline: Pipeline,
+    generation: int,
+    structure: bytes,
+    config: str,
+    weights: Mapping[str, bytes],
+) -> bytes:
+    layers = Layers(pipeline.optimised.graph.graph)
+    recipe = {
+        name: value
+        for name, value in pipeline.recipe.to_values().items()
+        if name not in _OF_THE_SOURCE
+    }
+    facts = {
+        "generation": generation,
+        "api": pipeline.generation,
+        "recipe": recipe,
+        "model": hashlib.sha256(structure).hexdigest(),
+        "source": [list(file) for file in pipeline.loaded.source.files],
+        "framework": pipeline.loaded.source.framework,
+        "dataset": pipeline.dataset_digest,
+    }
+    seen = pipeline.calibration.to_files()
+    files = {"written.cfg": config.encode("utf-8"), **weights}
+    files |= {f"calibration/{name}": content for name, content in seen.items()}
+    samples = some_of(pipeline.feeds(), max(4, noise_samples(layers)))
+    return write_data(HybridData(facts, files, tuple(samples)))
+
+
+# of the source model, which the structure file takes the place of
+_OF_THE_SOURCE = frozenset(
+    {
+        "model",
+        "weights",
+        "inputs",
+        "input_size_list",
+        "input_initial_val",
+        "outputs",
+        "proto",
+        "input_name",
+        "random_weights",
+        "input_is_nchw",
+        "predef_file",
+        "darknet_epsilon",
+        "darknet_decode",
+        "pytorch_route",
+        "op_packages",
+        "custom_ops",
+        "optimization_level",
+        "quantized_layers",
+        "quantized_ranges",
+    }
+)
+
+
+class _Kept(Sized, Iterable[Mapping[str, np.ndarray]]):
+    """The samples of a ``.data`` file, as a stream of samples is used."""
+
+    findings: tuple[Finding, ...] = ()
+
+    def __init__(self, samples: Sequence[Mapping[str, np.ndarray]]) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __iter__(self) -> Iterator[Mapping[str, np.ndarray]]:
+        return iter(self._samples)
+
+
+class HybridPipeline(Pipeline):
+    """A pipeline that starts from the files of step 1: nothing is loaded or calibrated again.
+
+    Args:
+        data: of the ``.data`` file.
+        graph: of the structure file.
+        edits: of the configuration.
+        recipe: with the edits in it, and the structure file as its model.
+        reporter: told of stages and progress, asked whether to stop.
+        cache, memory: as of :class:`Pipeline`.
+        operators: gives the custom operators.
+    """
+
+    def __init__(
+        self,
+        data: HybridData,
+        graph: GraphData,
+        edits: Edits,
+        recipe: Recipe,
+        *,
+        reporter: Reporter | None = None,
+        cache: StageCache | None = None,
+        memory: Memory | None = None,
+        operators: Callable[[], CustomOperators] | None = None,
+    ) -> None:
+        super().__init__(
+            recipe,
+            reporter=reporter,
+            cache=cache,
+            memory=memory,
+            stages=_STAGES_2,
+            generation=int(data.facts.get("api", 2)),
+            operators=operators,
+        )
+        self._data = data
+        self._graph = graph
+        self._edits = edits
+        self._key = stage_key(
+            Recipe(),
+            "optimise",
+            extra=extra_of("optimise") | {"hybrid": str(data.facts["model"])},
+        )
+
+    @cached_property
+    def loaded(self) -> LoadedModel:
+        """The graph of the structure file, with the source model's files."""
+        from engine.frontends.loaded import SourceInfo
+
+        files = tuple((str(name), str(sha)) for name, sha in self._data.facts.get("source") or ())
+        framework = str(self._data.facts.get("framework", "onnx"))
+        info = SourceInfo(framework, "files of hybrid step 1", 0, 0, "", files)
+        return LoadedModel(self._key, self._graph, info, ())
+
+    @cached_property
+    def optimised(self) -> OptimisedGraph:
+        """The graph of the structure file."""
+        return OptimisedGraph(self._key, self._graph, ())
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """What step 1 saw."""
+        files = self._data.part("calibration")
+        digest = hashlib.sha256()
+        for name in sorted(files):
+            digest.update(hashlib.sha256(files[name]).digest())
+        extra = extra_of("calibrate") | {"seen": digest.hexdigest()}
+        contents = {"dataset": self.dataset_digest}
+        key = stage_key(
+            self.recipe, "calibrate", contents=contents, previous=self._key, extra=extra
+        )
+        return Calibration.from_files(key, files)
+
+    @cached_property
+    def _has_dataset(self) -> bool:
+        if not self.recipe.dataset.dataset:
+            return False
+        try:
+            return len(self.dataset) > 0
+        except (DatasetError, RecipeError):
+            return False
+
+    @cached_property
+    def dataset_digest(self) -> str:
+        """Of the dataset where it is still there, else what step 1 noted."""
+        if self._has_dataset:
+            return super().dataset_digest
+        return str(self._data.facts.get("dataset", ""))
+
+    def feeds(self, dataset: Dataset | None = None) -> SampleStream:
+        """The samples of the dataset where it is still there, else those of the ``.data`` file."""
+        if dataset is not None or self._has_dataset:
+            return super().feeds(dataset)
+        return cast("SampleStream", _Kept(self._data.samples))
+
+    @cached_property
+    def honoured(self) -> tuple[Honoured, ...]:
+        """Every edit and what became of it."""
+        edits = self._edits
+        return verify(quantized_of(self), edits.layers, edits.ranges, edits.lines)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Those of a build, and of the edits."""
+        return (*super().findings, *self._edits.findings, *unmet(self.honoured))
+
+
+@dataclass(frozen=True)
+class StepTwo:
+    """A build of step 2, and what became of every edit."""
+
+    result: BuildResult
+    honoured: tuple[Honoured, ...]
+
+
+def build_step2(
+    model: Path,
+    data: Path,
+    config: Path,
+    *,
+    dataset: Path | None = None,
+    reporter: Reporter | None = None,
+    memory: Memory | None = None,
+    operators: CustomOperators | None = None,
+) -> StepTwo:
+    """Build from the files of step 1, the configuration edited.
+
+    Args:
+        model, data, config: the three files.
+        dataset: in the place of the one that step 1 had; ranges stay those of step 1.
+        reporter: told of stages and progress, asked whether to stop.
+        memory: results of a warm process.
+        operators: the custom operators, whose code no file holds.
+
+    Raises:
+        RecipeError: a file is missing, damaged, foreign, or belongs to other ones; names, dtypes
+            or ranges of the configuration that cannot be, with their lines.
+        EngineError: whatever a stage could not do.
+    """
+    held = read_data(data)
+    if sha256_of_structure(model) != held.facts.get("model"):
+        raise RecipeError(
+            f"{printable(str(model), 200)} and {printable(str(data), 200)} do not belong together.",
+            cause="One of them was changed, or they come from two runs of step 1.",
+            remedy="Run step 1 again; edit the .quantization.cfg alone.",
+        )
+    edited = read_config(config)
+    graph = read_structure(model, held.part("weights"), operators)
+    written, _ = parse_config(held.files["written.cfg"])
+    if edited.generation != held.facts["generation"]:
+        raise RecipeError(
+            f"{printable(str(config), 300)} is of generation {edited.generation}, the other files "
+            f"are of generation {held.facts['generation']}.",
+            remedy="Give the three files of one run of step 1.",
+        )
+    edits = edits_of(edited, written, Layers(graph), str(config))
+    values = {**held.facts["recipe"], "model": str(model.absolute())}
+    if dataset is not None:
+        values["dataset"] = str(dataset.absolute())
+    values["quantized_layers"] = dict(edits.layers) or None
+    values["quantized_ranges"] = {n: list(span) for n, span in edits.ranges.items()} or None
+    recipe = Recipe.from_values({k: v for k, v in values.items() if v is not None})
+    pipeline = HybridPipeline(
+        held,
+        GraphData(graph),
+        edits,
+        recipe,
+        reporter=reporter or NullReporter(),
+        cache=None if operators else StageCache(),
+        memory=memory,
+        operators=None if operators is None else lambda: operators,
+    )
+    return StepTwo(build(pipeline), pipeline.honoured)
+
+
+def sha256_of_structure(path: Path) -> str:
+    """SHA-256 of the structure file; RecipeError where it cannot be read."""
+    try:
+        return sha256_of(path)
+    except OSError as error:
+        raise RecipeError(
+            f"{printable(str(path), 300)} could not be read: {error.strerror or error}.",
+            remedy="Give the .model or .json file that step 1 wrote.",
+        ) from error
+
+
+def step1(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
+    """The worker's job: ``recipe``, ``folder``, ``proposal``, ``proposal_dataset_size``,
+    ``custom_hybrid``, ``force``; gives ``files`` {model, data, config}, ``layers``, ``ranking``.
+    """
+    pipeline = pipeline_of(recipe_of(params), reporter, stages=_STAGES_1)
+    files, told = write_step1(
+        pipeline,
+        Path(text_of(params, "folder")),
+        proposal=bool(params.get("proposal")),
+        proposal_dataset_size=whole_of(params, "proposal_dataset_size", 1, 1, 100_000),
+        custom_hybrid=params.get("custom_hybrid"),
+        overwrite=bool(params.get("force")),
+    )
+    return {"files": files.to_json(), **told}
+
+
+def step2(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
+    """The worker's job: ``model``, ``data``, ``config``, ``dataset``, ``path`` of the container to
+    write, ``force``; gives the build's summary, ``honoured`` and ``path``.
+    """
+    from engine.jobs.custom import operators_of
+
+    path = None if params.get("path") is None else Path(text_of(params, "path"))
+    if path is not None:
+        refuse_existing(path, overwrite=bool(params.get("force")))
+    named = {name: params[name] for name in ("custom_ops",) if params.get(name)}
+    operators = operators_of(recipe_of({"recipe": named}), allowed=allowed_code())
+    given = params.get("dataset")
+    done = build_step2(
+        Path(text_of(params, "model")),
+        Path(text_of(params, "data")),
+        Path(text_of(params, "config")),
+        dataset=None if given is None else Path(text_of(params, "dataset")),
+        reporter=reporter,
+        memory=KEPT,
+        operators=operators or None,
+    )
+    if path is not None:
+        size = atomic_write(path, done.result.container, overwrite=bool(params.get("force")))
+        reporter.emit(ArtifactWritten(str(path), "rknn", size))
+    return {
+        "summary": done.result.summary.to_json(),
+        "honoured": [row.to_json() for row in done.honoured],
+        "path": None if path is None else str(path),
+    }
