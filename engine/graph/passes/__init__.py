@@ -1,6 +1,7 @@
 """Graph rewrites by optimization level; safe on graphs with quantization of their own."""
 
 from engine.graph.passes.base import NearMiss, NodePass, Pass, PassResult
+from engine.graph.passes.batch import widen_batch
 from engine.graph.passes.editor import Editor
 from engine.graph.passes.manager import (
     LEVELS,
@@ -11,6 +12,7 @@ from engine.graph.passes.manager import (
     optimise,
     run_pipeline,
 )
+from engine.graph.passes.retarget import for_other_shapes
 from engine.graph.passes.wishes import Rewritten, rewrite_as_wished
 
 __all__ = [
@@ -25,7 +27,9 @@ __all__ = [
     "PassResult",
     "Pipeline",
     "Rewritten",
+    "for_other_shapes",
     "optimise",
     "rewrite_as_wished",
     "run_pipeline",
+    "widen_batch",
 ]

@@ -1,0 +1,94 @@
+"""Wider batches compute each sample as it is computed alone; what mixes samples is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from engine.base.errors import GraphError
+from engine.graph.ir import Graph
+from engine.graph.passes import optimise, widen_batch
+from tests.graph.passes.generate import random_graph
+from tests.graph.passes.support import distance, model, random_feeds, run
+
+
+def check(graph: Graph, size: int = 3) -> None:
+    """Random samples through the wide graph and one by one through the narrow one."""
+    wide = widen_batch(graph, size)
+    feeds = random_feeds(wide, 7)
+    together = run(wide, feeds)
+    for index in range(size):
+        alone = run(graph, {name: a[index : index + 1] for name, a in feeds.items()})
+        for name, value in alone.items():
+            assert distance(value, together[name][index : index + 1]) < 1e-4
+    assert [spec.name for spec in wide.outputs] == [spec.name for spec in graph.outputs]
+    assert all(spec.shape[0] == size for spec in (*wide.inputs, *wide.outputs))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_graphs_for_several_samples(seed: int) -> None:
+    graph = optimise(random_graph(seed)).graph
+    if graph.inputs[0].shape[0] == 1:
+        check(graph)
+    else:
+        with pytest.raises(GraphError, match="no batch of 1"):
+            widen_batch(graph, 3)
+
+
+def test_sizes_that_are_written_into_operators() -> None:
+    ints = {
+        "flat": [1, 48],
+        "back": [1, 3, 4, 4],
+        "sizes": [1, 3, 8, 8],
+    }
+    graph = model(
+        [
+            helper.make_node("Reshape", ["x", "flat"], ["f"], "flat1"),
+            helper.make_node("Softmax", ["f"], ["s"], "soft", axis=1),
+            helper.make_node("Reshape", ["s", "back"], ["b"], "back1"),
+            helper.make_node("Resize", ["b", "", "", "sizes"], ["y"], "up"),
+        ],
+        {"x": (1, 3, 4, 4)},
+        ["y"],
+        {name: np.array(values, np.int64) for name, values in ints.items()},
+    )
+    check(graph, 4)
+    assert widen_batch(graph, 1) is graph
+
+
+def test_a_recurrent_layer_gets_a_state_for_each_sample() -> None:
+    rng = np.random.default_rng(2)
+    graph = model(
+        [
+            helper.make_node("Transpose", ["x"], ["t"], "turn", perm=[1, 0, 2]),
+            helper.make_node("GRU", ["t", "w", "r", "b", "", "h"], ["", "y"], "gru", hidden_size=3),
+            helper.make_node("Squeeze", ["y", "axes"], ["z"], "out"),
+        ],
+        {"x": (1, 5, 2)},
+        ["z"],
+        {
+            "w": rng.normal(size=(1, 9, 2)).astype(np.float32),
+            "r": rng.normal(size=(1, 9, 3)).astype(np.float32),
+            "b": rng.normal(size=(1, 18)).astype(np.float32),
+            "h": rng.normal(size=(1, 1, 3)).astype(np.float32),
+            "axes": np.array([0], np.int64),
+        },
+    )
+    check(graph)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        helper.make_node("Softmax", ["x"], ["y"], "mix", axis=0),
+        helper.make_node("ReduceMax", ["x"], ["y"], "mix", keepdims=0),
+        helper.make_node("Transpose", ["x"], ["y"], "mix", perm=[1, 0]),
+        helper.make_node("Flatten", ["x"], ["y"], "mix", axis=0),
+    ],
+    ids=lambda node: node.op_type,
+)
+def test_what_mixes_samples_is_refused(node: object) -> None:
+    graph = model([node], {"x": (1, 6)}, ["y"])  # type: ignore[list-item]
+    with pytest.raises(GraphError, match="cannot take 3 samples at once"):
+        widen_batch(graph, 3)
