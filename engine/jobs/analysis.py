@@ -61,7 +61,7 @@ def analyse_build(
             "The build is not quantized: there is no error to analyse.",
             remedy="Build with quantization.",
         )
-    float_graph = pipeline.optimised.graph.graph
+    float_graph = pipeline.reference
     qdq_graph = pipeline.quantized.graph.graph
     if inputs is None:
         dataset = pipeline.dataset.first(1)

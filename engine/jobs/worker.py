@@ -72,6 +72,8 @@ TASKS: dict[str, str] = {
     "simulate": "engine.jobs.tasks:simulate",
     "export": "engine.jobs.tasks:export",
     "score": "engine.jobs.scoring:score",
+    "guide": "engine.jobs.guide:guide",
+    "evaluate": "engine.jobs.scoring:evaluate",
     "sweep": "engine.jobs.sweep:sweep",
     "hybrid.effect": "engine.jobs.hybrid:effect",
     "hybrid.propose": "engine.jobs.hybrid:propose",

@@ -1,0 +1,250 @@
+"""The manual's procedure for finding lost accuracy, as data: steps, when each is due, verdicts.
+
+Sources: RKNN-Toolkit2 user guide V1.1.0 chapter 3.6 (001:1044-1147), trouble shooting guide of
+RKNN-Toolkit V1.4.0 chapter 2 (004:586-636). Steps marked as ours are not in them. Rule of both: a
+later stage is not begun while an earlier one fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+__all__ = [
+    "FAIR",
+    "GOOD",
+    "STAGES",
+    "STEPS",
+    "Found",
+    "Outcome",
+    "Step",
+    "following",
+    "verdict_of",
+    "worst",
+]
+
+Verdict = Literal["pass", "warning", "fail", "told"]
+Fact = Literal[
+    "always",
+    "float wrong",
+    "float right",
+    "quantized short",
+    "per layer",
+    "before kl_divergence",
+    "before mmse",
+    "before accurate",
+]
+"""What must hold for a step to be due; who runs the steps finds out."""
+
+GOOD = 0.99
+"""From this cosine on two results agree (001:1090)."""
+FAIR = 0.98
+"""Below this cosine a result is taken as wrong (001:1090)."""
+
+STAGES = {"A": "Float", "B": "Quantized", "C": "Board"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the procedure.
+
+    Attributes:
+        id: stable name, stage first.
+        title: what is done, in a few words.
+        why: what it tells.
+        due: what must hold for it to be worth running.
+        source: where the manuals have it; empty for ours.
+    """
+
+    id: str
+    title: str
+    why: str
+    due: Fact
+    source: str = ""
+
+    @property
+    def stage(self) -> str:
+        """``A Float``, ``B Quantized`` or ``C Board``."""
+        return f"{self.id[0]} {STAGES[self.id[0]]}"
+
+
+STEPS: tuple[Step, ...] = (
+    Step(
+        "A1",
+        "Float16 against the source model",
+        "the quantized model cannot be better than the float one",
+        "always",
+        "001:1054-1080",
+    ),
+    Step(
+        "A2",
+        "Check the configuration of the inputs",
+        "mean, std, channel order and layout are the usual causes of wrong float results",
+        "float wrong",
+        "001:1060-1068",
+    ),
+    Step(
+        "A3",
+        "Outputs at optimization levels 0 to 3",
+        "a pass that changes results shows at the first level that runs it",
+        "float wrong",
+        "001:1086-1090",
+    ),
+    Step(
+        "B1",
+        "Quantize and compare",
+        "tells how much the quantization as set loses",
+        "float right",
+        "001:1108",
+    ),
+    Step(
+        "B2.1",
+        "Quantized dtype",
+        "the dtype bounds what any method can reach",
+        "quantized short",
+        "001:1098",
+    ),
+    Step(
+        "B2.2",
+        "Channel order of the calibration pictures",
+        "pictures in the wrong order give ranges of other inputs than the deployed ones",
+        "quantized short",
+        "001:1100, 001:1114",
+    ),
+    Step(
+        "B2.3",
+        "Calibrate with the probe alone",
+        "if that is much better, the calibration set does not look like the probe",
+        "quantized short",
+        "001:1116",
+    ),
+    Step(
+        "B2.4",
+        "Number of calibration samples",
+        "one or two samples do not show the ranges that a model meets",
+        "quantized short",
+        "001:1102, 001:1118",
+    ),
+    Step(
+        "B2.5",
+        "Joins of unlike ranges",
+        "boxes and scores in one tensor share one scale",
+        "quantized short",
+    ),
+    Step("B3.1", "Weights per channel", "costs next to nothing", "per layer", "001:1126"),
+    Step(
+        "B3.2",
+        "Ranges by kl_divergence",
+        "helps where few values are far out",
+        "before kl_divergence",
+        "002:550",
+    ),
+    Step(
+        "B3.3", "Ranges by mmse", "takes longer to build, runs as fast", "before mmse", "001:1128"
+    ),
+    Step(
+        "B3.4",
+        "Algorithm accurate",
+        "equalization, learned rounding and ranges judged by what follows",
+        "before accurate",
+    ),
+    Step(
+        "B4.1",
+        "Rank the layers",
+        "the error of a layer alone tells the guilty from those that inherit",
+        "quantized short",
+        "001:1134",
+    ),
+    Step(
+        "B4.2",
+        "Lift the guilty layers to float16",
+        "a few layers often cause most of the error",
+        "quantized short",
+        "001:1134-1136, 004:615",
+    ),
+    Step(
+        "B5",
+        "Without quantization, or trained with it",
+        "what is left when no method and no few layers suffice",
+        "quantized short",
+    ),
+    Step(
+        "C1",
+        "Compare with a board",
+        "the simulator is not the hardware",
+        "float right",
+        "001:1138-1147",
+    ),
+)
+"""All steps in their order."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One thing that a step found."""
+
+    label: str
+    value: str
+    verdict: Verdict = "told"
+
+    def to_json(self) -> dict[str, str]:
+        """Plain data."""
+        return {"label": self.label, "value": self.value, "verdict": self.verdict}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a step did and found.
+
+    Attributes:
+        did: what ran, on what.
+        found: in the order of weight.
+        verdict: of the step.
+        advice: what to do now.
+        changes: option -> value that applies a remedy, where a change of the recipe is one.
+    """
+
+    did: str
+    found: tuple[Found, ...]
+    verdict: Verdict
+    advice: str = ""
+    changes: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self, step: Step) -> dict[str, Any]:
+        """With the step, as the worker protocol carries it."""
+        return {
+            "id": step.id,
+            "stage": step.stage,
+            "title": step.title,
+            "source": step.source,
+            "did": self.did,
+            "found": [found.to_json() for found in self.found],
+            "verdict": self.verdict,
+            "advice": self.advice,
+            "changes": dict(self.changes),
+        }
+
+
+def verdict_of(cosine: float) -> Verdict:
+    """What a cosine means; anything that is no number is wrong."""
+    if cosine >= GOOD:
+        return "pass"
+    return "warning" if cosine >= FAIR else "fail"
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of some verdicts; ``pass`` of none."""
+    order: tuple[Verdict, ...] = ("fail", "warning", "pass")
+    found = set(verdicts)
+    return next((verdict for verdict in order if verdict in found), "pass")
+
+
+def following(done: Collection[str], holds: Callable[[Fact], bool]) -> Step | None:
+    """The first step that was not done and is due; None at the end.
+
+    Args:
+        done: ids of steps.
+        holds: whether a fact holds; asked in the order of the steps, each time anew.
+    """
+    return next((step for step in STEPS if step.id not in done and holds(step.due)), None)
