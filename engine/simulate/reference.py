@@ -1,8 +1,9 @@
-"""The number format in numpy: what every quantized operator computes, bit by bit.
+"""The number formats in numpy: what every quantized operator computes, bit by bit.
 
-Sums are exact (integers, held in float64 below 2**53), one multiplication by a float64 scale
-follows, then rounding to the nearest integer, halves to the even one, and saturation. No rule of
-the real NPU is known to the last bit; this is the one that the simulator keeps within 1 LSB.
+Sums of integers are exact (held in float64 below 2**53, so also those of 16-bit products), one
+multiplication by a float64 scale follows, then rounding to the nearest integer, halves to the even
+one, and saturation. Sums of half-precision numbers are float64, rounded once to half precision. No
+rule of the real NPU is known to the last bit; these are the ones that the simulator is held to.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from engine.graph.ir import IR_VERSION, OPSET, QuantParams
 from engine.simulate.layers import QuantizedLayer
 from engine.simulate.windows import averages, convolve, maxima, spread
 
-__all__ = ["reference_layer"]
+__all__ = ["largest_difference", "reference_layer", "stored_steps"]
 
 
 def reference_layer(
     layer: QuantizedLayer, values: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, ...]:
-    """The integers that one quantized layer writes.
+    """What one quantized layer writes, in steps of its format.
 
     Args:
         layer: of a QDQ graph.
@@ -34,7 +35,8 @@ def reference_layer(
             those of constants are not needed.
 
     Returns:
-        One array of integers (int64, within the output's dtype) per quantized output, in order.
+        One int64 array per quantized output, in order: the integers, or of half precision how
+        many numbers of the format lie between 0 and the value (:func:`stored_steps`).
 
     Raises:
         SimulationError: the reference has no rule for this operator's form.
@@ -46,8 +48,22 @@ def reference_layer(
     for result, output in zip(results, layer.outputs, strict=False):
         if output is not None:
             clamped = reduce(_clamp, layer.clamps, result)
-            integers.append(_round(clamped, output[1]))
+            bounds = layer.bounds if output is layer.outputs[0] else (-np.inf, np.inf)
+            integers.append(_round(clamped, output[1], bounds))
     return tuple(integers)
+
+
+def stored_steps(params: QuantParams, values: np.ndarray) -> np.ndarray:
+    """What is stored for real values, as int64 whose difference counts steps of the format.
+
+    Integers are their own count; numbers of half precision are counted from 0, so that two
+    neighbours differ by 1 (a unit in the last place).
+    """
+    stored = params.quantize(values)
+    if not params.is_float:
+        return stored.astype(np.int64)
+    bits = stored.view(np.int16).astype(np.int64)
+    return np.where(bits < 0, -(bits & 0x7FFF), bits)
 
 
 class _Operand:
@@ -86,9 +102,33 @@ def _operand(
     return _Operand(steps, float(scale.reshape(-1)[0]) if params.axis is None else scale)
 
 
-def _round(result: np.ndarray, params: QuantParams) -> np.ndarray:
+def largest_difference(params: QuantParams, values: np.ndarray, expected: np.ndarray) -> int:
+    """The largest difference between simulated values and the reference, in steps of the format.
+
+    Half precision has ever finer steps towards 0, and a sum of large numbers that cancel is no
+    more exact than float32 makes it: a difference below 2**-18 of the layer's largest number
+    counts as one step at most.
+
+    Args:
+        params: of the output.
+        values: dequantized results of the simulator.
+        expected: of :func:`reference_layer`.
+    """
+    steps = np.abs(stored_steps(params, values) - expected)
+    if params.is_float:
+        bits = np.where(expected < 0, -expected | 0x8000, expected).astype(np.uint16)
+        exact = bits.view(np.float16).astype(np.float64)
+        small = np.abs(exact - values) <= 2.0**-18 * np.abs(exact).max(initial=0.0)
+        steps = np.where(small, np.minimum(steps, 1), steps)
+    return int(steps.max(initial=0))
+
+
+def _round(result: np.ndarray, params: QuantParams, bounds: tuple[float, float]) -> np.ndarray:
+    if params.is_float:
+        return stored_steps(params, result)
     steps = np.rint(result / float(params.scale[0])) + params.zero_point[0]
-    clipped = np.clip(steps, *params.limits)
+    low, high = params.limits
+    clipped = np.clip(steps, max(low, bounds[0]), min(high, bounds[1]))
     return np.asarray(clipped, dtype=np.int64)
 
 
@@ -126,10 +166,25 @@ def _conv(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.nda
     transposed = layer.node.op_type == "ConvTranspose"
     sums = (spread if transposed else convolve)(layer.node, data.steps, weight.steps)
     shape = (1, -1) + (1,) * (sums.ndim - 2)
+    scale = float(data.scale) * _channel_scale(weight, sums.ndim, 1)
+    return [_biased(layer, operands, sums, scale, shape)]
+
+
+def _biased(
+    layer: QuantizedLayer,
+    operands: list[_Operand | None],
+    sums: np.ndarray,
+    scale: np.ndarray | float,
+    shape: tuple[int, ...],
+) -> np.ndarray:
+    """The sums with the bias, in the output's unit; an int32 bias is part of the sum."""
     bias = operands[2] if len(operands) > 2 else None
-    if bias is not None:
-        sums = sums + bias.steps.reshape(shape)
-    return [sums * (float(data.scale) * _channel_scale(weight, sums.ndim, 1))]
+    if bias is None:
+        return np.asarray(sums * scale)
+    entry = layer.inputs[2]
+    if entry is not None and not entry[1].is_float:
+        return np.asarray((sums + bias.steps.reshape(shape)) * scale)
+    return np.asarray(sums * scale + bias.real.reshape(shape))
 
 
 def _gemm(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
@@ -137,11 +192,8 @@ def _gemm(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.nda
     flip = layer.node.attributes.get_int
     a = left.steps.T if flip("transA", 0) else left.steps
     b = right.steps.T if flip("transB", 0) else right.steps
-    sums = a @ b
-    bias = operands[2] if len(operands) > 2 else None
-    if bias is not None:
-        sums = sums + bias.steps.reshape(1, -1)
-    return [sums * (float(left.scale) * _channel_scale(right, 2, 1))]
+    scale = float(left.scale) * _channel_scale(right, 2, 1)
+    return [_biased(layer, operands, a @ b, scale, (1, -1))]
 
 
 def _matmul(_layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:

@@ -10,7 +10,9 @@ import numpy as np
 from engine.base.findings import Finding
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, TensorSpec
-from engine.quantize import is_quantized_source
+from engine.quantize import is_quantized_source, to_float16
+from engine.simulate.exactness import inexact_notes
+from engine.simulate.half import find_overflow
 from engine.simulate.selfcheck import check_saturation
 
 __all__ = ["Simulator"]
@@ -20,8 +22,16 @@ FLOAT_NOTE = Finding(
     severity="info",
     where="simulator",
     what="The build is not quantized: it is simulated in float32.",
-    cause="The NPU would compute in float16, whose rounding is not simulated yet.",
-    remedy="Expect small differences on a board.",
+    cause="An NPU would compute in float16; float_dtype asked for no rounding to it.",
+    remedy="Set float_dtype to float16, or expect small differences on a board.",
+)
+
+HALF_NOTE = Finding(
+    code="simulated-in-float16",
+    severity="info",
+    where="simulator",
+    what="The build is not quantized: weights and tensors are rounded to float16, as on the NPU.",
+    cause="Layers sum in float32 here; the width of the NPU's sums is not documented.",
 )
 
 OWN_NOTE = Finding(
@@ -45,6 +55,8 @@ class Simulator:
             results are those of the float graph (see :attr:`findings`).
         threads: of ONNX Runtime.
         outputs: inner tensors that will be asked for, so that one session can give them all.
+        float_dtype: of a build without quantization: ``float16`` rounds as a chip does, None
+            computes in float32.
     """
 
     def __init__(
@@ -54,10 +66,16 @@ class Simulator:
         threads: int = 1,
         *,
         outputs: Sequence[str] = (),
+        float_dtype: str | None = None,
     ) -> None:
         self._float_graph = float_graph
-        self._graph = float_graph if qdq_graph is None else qdq_graph
         self._quantized = qdq_graph is not None
+        self._half = float_dtype == "float16" and not self._quantized
+        if qdq_graph is None:
+            qdq_graph = to_float16(float_graph).graph if self._half else float_graph
+        self._graph = qdq_graph
+        self._overflow: Finding | None = None
+        self._unchecked = True
         self._threads = threads
         self._inner = tuple(outputs)
 
@@ -80,13 +98,19 @@ class Simulator:
     def _names(self) -> tuple[str, ...]:
         return tuple(spec.name for spec in self._graph.outputs)
 
-    @cached_property
+    @property
     def findings(self) -> tuple[Finding, ...]:
-        """What limits the simulation on this machine; checked once a process."""
+        """What limits the simulation on this machine, and what its first sample showed."""
+        return self._limits if self._overflow is None else (*self._limits, self._overflow)
+
+    @cached_property
+    def _limits(self) -> tuple[Finding, ...]:
         if not self._quantized:
-            return (OWN_NOTE if is_quantized_source(self._graph) else FLOAT_NOTE,)
-        found = check_saturation()
-        return () if found is None else (found,)
+            if is_quantized_source(self._graph):
+                return (OWN_NOTE,)
+            return (HALF_NOTE,) if self._half else (FLOAT_NOTE,)
+        found = [] if (saturation := check_saturation()) is None else [saturation]
+        return (*found, *inexact_notes(self._graph))
 
     @cached_property
     def _session(self) -> Session:
@@ -94,7 +118,7 @@ class Simulator:
 
     @cached_property
     def _golden(self) -> Session:
-        if not self._quantized:
+        if self._graph is self._float_graph:
             return self._session
         return Session(self._float_graph, outputs=self._inner, threads=self._threads)
 
@@ -116,7 +140,11 @@ class Simulator:
             GraphError: a name in ``outputs`` that the graph does not have.
             SimulationError: ONNX Runtime failed.
         """
-        return self._session.run(feeds, self._asked(outputs))
+        results = self._session.run(feeds, self._asked(outputs))
+        if self._unchecked:
+            self._unchecked = False
+            self._overflow = find_overflow(self._graph, self._float_graph, feeds)
+        return results
 
     def run_float(
         self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None

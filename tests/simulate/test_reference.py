@@ -14,17 +14,22 @@ from hypothesis import strategies as st
 from engine.base.errors import GraphError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from engine.quantize import calibrate, quantize
-from engine.simulate import Simulator, quantized_layers, reference_layer
+from engine.quantize import QuantizeSettings, calibrate, quantize
+from engine.simulate import Simulator, largest_difference, quantized_layers, reference_layer
 from tests.quantize.models import Net, small_cnn
 from tests.simulate.forms import FORMS
 
 Feeds = Iterable[Mapping[str, np.ndarray]]
 
 
-def largest_difference(graph: Graph, calibration: Feeds, evaluation: Feeds) -> tuple[int, int]:
-    """The worst difference in LSB between the simulator and the reference, and the layers seen."""
-    qdq = quantize(graph, calibrate(graph, calibration)).graph
+def worst_layer(
+    graph: Graph,
+    calibration: Feeds,
+    evaluation: Feeds,
+    chosen: QuantizeSettings | None = None,
+) -> tuple[int, int]:
+    """The worst difference in steps between simulator and reference, and the layers seen."""
+    qdq = quantize(graph, calibrate(graph, calibration), chosen).graph
     layers = quantized_layers(qdq)
     names = {value.name for layer in layers for value in layer.node.inputs if value is not None}
     names |= {output[0] for layer in layers for output in layer.outputs if output is not None}
@@ -37,8 +42,7 @@ def largest_difference(graph: Graph, calibration: Feeds, evaluation: Feeds) -> t
             expected = reference_layer(layer, values)
             outputs = [output for output in layer.outputs if output is not None]
             for (name, params), integers in zip(outputs, expected, strict=True):
-                found = params.quantize(values[name]).astype(np.int64)
-                worst = max(worst, int(np.abs(found - integers).max()))
+                worst = max(worst, largest_difference(params, values[name], integers))
     return worst, len(layers)
 
 
@@ -49,7 +53,7 @@ def test_single_operators(form: str, data: Any, seed: int, scale: float) -> None
     net = Net(seed)
     graph = net.graph(FORMS[form](net, data.draw))
     # samples of twice the calibrated range make values saturate
-    worst, layers = largest_difference(graph, net.feeds(2, scale), net.feeds(1, 2 * scale))
+    worst, layers = worst_layer(graph, net.feeds(2, scale), net.feeds(1, 2 * scale))
     assert layers > 0
     assert worst <= 1
 
@@ -61,14 +65,14 @@ def test_single_operators(form: str, data: Any, seed: int, scale: float) -> None
 def test_many_single_operators(form: str, data: Any, seed: int, scale: float) -> None:
     net = Net(seed)
     graph = net.graph(FORMS[form](net, data.draw))
-    worst, _ = largest_difference(graph, net.feeds(2, scale), net.feeds(2, 2 * scale))
+    worst, _ = worst_layer(graph, net.feeds(2, scale), net.feeds(2, 2 * scale))
     assert worst <= 1
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_generated_network_layer_by_layer(seed: int) -> None:
     net, graph = small_cnn(seed)
-    worst, layers = largest_difference(graph, net.feeds(4), net.feeds(3))
+    worst, layers = worst_layer(graph, net.feeds(4), net.feeds(3))
     assert layers > 15
     assert worst <= 1
 
@@ -81,7 +85,7 @@ def test_the_demo_model_layer_by_layer(demo: Path) -> None:
     (spec,) = graph.inputs
     rng = np.random.default_rng(0)
     feeds = [{spec.name: rng.uniform(-1, 1, spec.shape).astype(np.float32)} for _ in range(6)]
-    worst, layers = largest_difference(graph, feeds[:4], feeds[4:])
+    worst, layers = worst_layer(graph, feeds[:4], feeds[4:])
     assert layers > 3
     assert worst <= 1
 
@@ -101,7 +105,7 @@ def test_networks_of_the_zoo_layer_by_layer(zoo: Path, model: str, scale: float)
     (spec,) = graph.inputs
     rng = np.random.default_rng(0)
     feeds = [{spec.name: rng.uniform(-1, 1, spec.shape).astype(np.float32)} for _ in range(3)]
-    worst, layers = largest_difference(graph, feeds[:2], feeds[2:])
+    worst, layers = worst_layer(graph, feeds[:2], feeds[2:])
     assert layers >= 14
     assert worst <= 1
 

@@ -149,7 +149,7 @@ def _is_folded(node: ir.Node) -> bool:
 
 
 def _is_widened(node: ir.Node) -> bool:
-    if _constant_dtype(node) not in _FOUR_BITS or node.attributes.get_int("block_size", 0):
+    if _constant_dtype(node) not in _FOUR_BITS or node.attributes.get_int("block_size", 0) != 0:
         return False
     readers = [(use.node, use.idx) for use in node.outputs[0].uses()]
     return bool(readers) and all(
