@@ -32,8 +32,6 @@ _LATER = dict.fromkeys(
         "eval_perf",
         "eval_memory",
         "get_sdk_version",
-        "hybrid_quantization_step1",
-        "hybrid_quantization_step2",
         "export_rknn_sync_model",
         "list_support_target_platform",
         "export_rknn_precompile_model",
@@ -203,6 +201,14 @@ class RKNN(Loading):
             else [None if v is None else np.asarray(v) for v in given],
         )
 
+    def _require_source(self) -> None:
+        if self._config_refused:
+            raise UsageError("config was refused.", remedy="Correct its arguments first.")
+        if self._source is None:
+            raise UsageError(
+                "No model is loaded.", remedy="Call load_onnx or another load method first."
+            )
+
     @answering(-1)
     def build(self, *args: Any, **keywords: Any) -> int:
         """Build the loaded model.
@@ -213,12 +219,7 @@ class RKNN(Loading):
         from engine.jobs.pipeline import build
 
         given = bind("build", self.generation, args, keywords)
-        if self._config_refused:
-            raise UsageError("config was refused.", remedy="Correct its arguments first.")
-        if self._source is None:
-            raise UsageError(
-                "No model is loaded.", remedy="Call load_onnx or another load method first."
-            )
+        self._require_source()
         if given.get("pre_compile"):
             raise UsageError(
                 "pre_compile is not available.",
@@ -242,6 +243,36 @@ class RKNN(Loading):
         result = build(pipeline)
         self._build, self._container = pipeline, result.container
         self._log.info("%s", summary_text(result.summary.to_json()), extra={"plain": True})
+        return 0
+
+    @answering(-1)
+    def hybrid_quantization_step1(self, *args: Any, **keywords: Any) -> int:
+        """Write structure, data and configuration of the loaded model into the current folder.
+
+        Generation 1: dataset. Generation 2: dataset, rknn_batch_size=None, proposal=False,
+        proposal_dataset_size=1, custom_hybrid=None.
+        """
+        from engine.api.hybrid import run_step1, step1_changes
+
+        given = bind("hybrid_quantization_step1", self.generation, args, keywords)
+        self._require_source()
+        run_step1(self._pipeline(step1_changes(given)), given, self._log)
+        return 0
+
+    @answering(-1)
+    def hybrid_quantization_step2(self, *args: Any, **keywords: Any) -> int:
+        """Build from the files of step 1, the configuration edited; no model has to be loaded.
+
+        Both: model_input, data_input, model_quantization_cfg; generation 1 also dataset=None,
+        pre_compile=False.
+        """
+        from engine.api.hybrid import run_step2
+
+        given = bind("hybrid_quantization_step2", self.generation, args, keywords)
+        self._build = self._container = self._running = None
+        reporter = CallbackReporter(self._on_event)
+        done = run_step2(given, self._log, reporter, self._operators)
+        self._build, self._container = done.result.pipeline, done.result.container
         return 0
 
     @answering(-1)

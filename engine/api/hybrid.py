@@ -1,0 +1,106 @@
+"""``hybrid_quantization_step1`` and ``step2`` of the vendor's class."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.api.answering import path_text
+from engine.base.errors import UsageError
+from engine.base.events import Reporter
+from engine.base.text import printable
+from engine.report import summary_text
+
+if TYPE_CHECKING:
+    from engine.graph.ir import CustomOperators
+    from engine.jobs.hybrid_steps import StepTwo
+    from engine.jobs.pipeline import Pipeline
+
+__all__ = ["run_step1", "run_step2", "step1_changes"]
+
+
+def step1_changes(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the arguments of step 1 change in the recipe."""
+    batch = given.get("rknn_batch_size")
+    return {
+        "do_quantization": True,
+        "dataset": path_text(given["dataset"], "dataset"),
+        "rknn_batch_size": None if batch == -1 else batch,
+    }
+
+
+def run_step1(pipeline: Pipeline, given: Mapping[str, Any], log: logging.Logger) -> None:
+    """Write the three files into the current folder, as the vendor does.
+
+    Raises:
+        EngineError: the model cannot be quantized, or a file not be written.
+    """
+    from engine.jobs.hybrid_steps import write_step1
+
+    size = given.get("proposal_dataset_size", 1)
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise UsageError(
+            f"proposal_dataset_size is {printable(repr(size), 40)}; it is a number of samples.",
+            remedy="Give 1 or more.",
+        )
+    pairs = given.get("custom_hybrid")
+    if pairs is not None and (isinstance(pairs, str) or not isinstance(pairs, Sequence)):
+        raise UsageError(
+            "custom_hybrid is a list of pairs.", remedy="Write [[input, output], ...]."
+        )
+    files, told = write_step1(
+        pipeline,
+        Path.cwd(),
+        proposal=bool(given.get("proposal", False)),
+        proposal_dataset_size=size,
+        custom_hybrid=pairs,
+        overwrite=True,  # as the vendor's does
+    )
+    for row in told["ranking"]:
+        gain = "all that is left" if row["gain_db"] is None else f"{row['gain_db']:+.2f} dB"
+        log.info("proposal: %s (%s): %s", printable(row["tensor"], 120), row["op"], gain)
+    log.info("Edit %s, then call hybrid_quantization_step2.", files.config.name)
+
+
+def run_step2(
+    given: Mapping[str, Any],
+    log: logging.Logger,
+    reporter: Reporter,
+    operators: CustomOperators | None,
+) -> StepTwo:
+    """Build from the three files.
+
+    Raises:
+        EngineError: a file cannot be used, or a stage could not be done.
+    """
+    from engine.jobs.hybrid_steps import build_step2
+
+    if given.get("pre_compile"):
+        raise UsageError(
+            "pre_compile is not available.",
+            cause="A precompiled model runs on hardware only.",
+            remedy="Leave it at False; the vendor's compiler makes such models.",
+        )
+    dataset = given.get("dataset")
+    done = build_step2(
+        Path(path_text(given["model_input"], "model_input")),
+        Path(path_text(given["data_input"], "data_input")),
+        Path(path_text(given["model_quantization_cfg"], "model_quantization_cfg")),
+        dataset=None if dataset is None else Path(path_text(dataset, "dataset")),
+        reporter=reporter,
+        operators=operators,
+    )
+    for row in done.honoured:
+        log.info(
+            "line %d: %s of %s: asked %s, got %s%s",
+            row.line,
+            row.kind,
+            printable(row.tensor, 120),
+            row.asked,
+            row.got,
+            "" if row.ok else f" ({row.why})",
+        )
+    log.info("%s", summary_text(done.result.summary.to_json()), extra={"plain": True})
+    return done
