@@ -13,20 +13,24 @@ from textual.widgets import Static
 from engine import printable
 from rknntui.actions import Action
 from rknntui.commandline import command_for
-from rknntui.screens.accuracy_text import layer_lines, rank_fields, rank_record
-from rknntui.screens.tables import TableWorkspace
-from rknntui.widgets.histogram_chart import Histogram, HistogramChart
+from rknntui.screens.accuracy_guide import GuidePane
+from rknntui.screens.accuracy_layers import LayerDrill
+from rknntui.screens.accuracy_text import rank_fields, rank_record
+from rknntui.widgets.histogram_chart import HistogramChart
 from rknntui.widgets.record_view import RecordView, table_actions
 from rknntui.widgets.records import RecordTable
-from rknntui.widgets.rows import Rows, TextRows
+from rknntui.widgets.rows import TextRows
+from rknntui.widgets.view_bar import ViewBar
 
 if TYPE_CHECKING:
     from rknntui.messages import BuildFinished, JobChanged, JobEnded
 
 __all__ = ["Accuracy"]
 
-BINS = 256
-_SORTS = ("sqnr", "entire", "single", None)
+_SORTS = ("sqnr", "own", "damage", "entire", "single", None)
+_WORST_HIGH = ("damage",)
+VIEWS = ("Layers", "Guide")
+_OF_LAYERS = ("drill", "worst", "node", "inputs", "export")
 _NO_BUILD = "Not built yet.\n\n4 shows Quantize, b builds there."
 _READY = (
     "Not analysed yet.\n\nr compares every layer with the float graph (simulated): entire, with "
@@ -34,7 +38,7 @@ _READY = (
 )
 
 
-class Accuracy(TableWorkspace):
+class Accuracy(LayerDrill):
     """The ranking on the left or on top, the layer under the cursor beside or below it."""
 
     NAME = "accuracy"
@@ -47,7 +51,10 @@ class Accuracy(TableWorkspace):
     )
     FIRST_FOCUS = "#ranking"
     ACTIONS = (
-        Action("accuracy.analyse", "Analyse", "Compare every layer, simulated.", ("r",), True),
+        Action(
+            "accuracy.analyse", "Run", "Compare every layer, or run the next step.", ("r",), True
+        ),
+        Action("accuracy.next-view", "View", "Show the guide, or the layers.", ("v",), True),
         Action("accuracy.drill", "Histograms", "Show the layer's values.", ("d",), True),
         Action("accuracy.node", "Node", "Show the layer in the graph.", ("m",), True),
         Action("accuracy.worst", "Rank by", "Rank by another error, worst first.", ("t",), True),
@@ -55,6 +62,7 @@ class Accuracy(TableWorkspace):
         Action(
             "accuracy.export", "Export…", "Write snapshots and error_analysis.txt.", ("x",), True
         ),
+        Action("accuracy.restart", "Begin anew", "Begin the guide anew.", ("R",)),
         Action("accuracy.back", "Back", "From the histograms to the ranking.", ("escape",)),
         *table_actions("accuracy"),
     )
@@ -62,15 +70,16 @@ class Accuracy(TableWorkspace):
     Accuracy {
         & #accuracy-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
         & #accuracy-body { height: 1fr; }
-        & RecordView { width: 3fr; }
+        & #guide { display: none; }
+        & #accuracy-body RecordView { width: 3fr; }
         & #layer { width: 2fr; padding: 0 1; }
         & #layer-facts { height: auto; max-height: 10; }
         &.-stacked #accuracy-body { layout: vertical; }
-        &.-stacked RecordView { width: 1fr; height: 1fr; }
+        &.-stacked #accuracy-body RecordView { width: 1fr; height: 1fr; }
         &.-stacked #layer { width: 1fr; height: 16; }
         &.-stacked.-low #layer { height: 4; }
         &.-stacked.-low HistogramChart { display: none; }
-        &.-drilled RecordView { display: none; }
+        &.-drilled #accuracy-body RecordView { display: none; }
         &.-drilled #layer, &.-stacked.-drilled #layer { width: 1fr; height: 1fr; }
         &.-drilled HistogramChart, &.-stacked.-low.-drilled HistogramChart { display: block; }
     }
@@ -82,34 +91,29 @@ class Accuracy(TableWorkspace):
         self._recipe: dict[str, Any] | None = None
         self._inputs: list[str] | None = None
         self._analysed: list[str] = []
-        self._layers: dict[str, dict[str, Any]] = {}
-        self._wanted = ""
         self._rank = 0
 
     def compose(self) -> ComposeResult:
         yield Static("", id="accuracy-facts", markup=False)
+        yield ViewBar(VIEWS, id="accuracy-views")
         table = RecordTable(rank_fields(), id="ranking", what="accuracy", empty=_NO_BUILD)
         with Horizontal(id="accuracy-body"):
             yield RecordView("Layers (simulated)", table)
             with Vertical(id="layer"):
                 yield TextRows(id="layer-facts")
                 yield HistogramChart(id="chart")
+        yield GuidePane(id="guide")
 
     def on_mount(self) -> None:
         facts = self.query_one("#layer-facts", TextRows)
         facts.SHOW_CURSOR = False
         facts.can_focus = False
 
-    @property
-    def table(self) -> RecordTable:
-        """The ranking."""
-        return self.query_one("#ranking", RecordTable)
-
     def on_resize(self) -> None:
         """Side by side where there is room for both."""
         self.set_class(self.size.width < 140, "-stacked")
         self.set_class(self.size.height < 30, "-low")
-        self.call_after_refresh(self._draw_layer)
+        self.call_after_refresh(self.draw_layer)
 
     # -- the session -----------------------------------------------------------------------------
 
@@ -124,17 +128,18 @@ class Accuracy(TableWorkspace):
     def on_model_opened(self) -> None:
         """Another model has another ranking."""
         self._result = self._recipe = self._inputs = None
-        self._layers.clear()
+        self.known_layers.clear()
+        self.guide.restart()
         self.table.set_records([])
         self.remove_class("-drilled")
         if self.shown:
             self._tell()
-            self._draw_layer()
+            self.draw_layer()
 
     def on_build_finished(self, message: BuildFinished) -> None:
         """The build is another one: what was read of the last one is outdated."""
         if self.session.built != self._recipe:
-            self._layers.clear()
+            self.known_layers.clear()
         if self.shown:
             self._tell()
 
@@ -143,9 +148,16 @@ class Accuracy(TableWorkspace):
         job = self.session.jobs.get(message.job)
         if self.shown and job is not None and job.method == "accuracy":
             self._tell()
+        elif job is not None and job.method == "guide":
+            self.guide.running(job)
 
     def on_job_ended(self, message: JobEnded) -> None:
-        """Show the ranking, worst layer first."""
+        """Show the ranking, worst layer first; or what a step of the guide found."""
+        if message.method == "guide":
+            self.guide.running(None)
+            if message.result is not None:
+                self.guide.take(message.result)
+            self.screen.refresh_bindings()
         if message.method != "accuracy":
             return
         job = self.session.jobs.get(message.job)
@@ -195,87 +207,20 @@ class Accuracy(TableWorkspace):
                 f"{len(self._result['layers'])} layers over {many} ({printable(of, 80)}){stale}"
             )
 
-    # -- the layer -------------------------------------------------------------------------------
-
-    @on(Rows.Highlighted, "#ranking")
-    def _moved(self) -> None:
-        record = self.table.record
-        if record is not None and not self.has_class("-drilled"):
-            self._wanted = record["tensor"]
-            self._draw_layer()
-            self.screen.refresh_bindings()
-
-    @on(Rows.Chosen, "#ranking")
-    def action_drill(self) -> None:
-        """Show the histograms of the layer under the cursor, or go back to the ranking."""
-        if self.has_class("-drilled"):
-            self.action_back()
-        elif self.table.record is not None:
-            self.show_layer(self.table.record["tensor"])
-
-    def show_layer(self, tensor: str) -> None:
-        """Show the histograms of a tensor; other workspaces lead here."""
-        if self.session.container is not None:
-            self.notify("A container has no calibration samples; open its model.")
-            return
-        self.table.select_record("tensor", tensor)
-        self._wanted = tensor
-        self.add_class("-drilled")
-        self.query_one("#layer-facts", TextRows).can_focus = True
-        self.query_one("#layer-facts", TextRows).focus()
-        if tensor not in self._layers:
-            params = {
-                "recipe": self.session.built or self.session.recipe,
-                "tensor": tensor,
-                "bins": BINS,
-            }
-            self.ask("layer", params, self._layer_known, failed=self._layer_failed)
-        self.call_after_refresh(self._draw_layer)
-
-    def action_back(self) -> None:
-        """Back to the ranking; from there stop a running analysis."""
-        if self.has_class("-drilled"):
-            self.remove_class("-drilled")
-            self.query_one("#layer-facts", TextRows).can_focus = False
-            self.table.focus()
-            self.call_after_refresh(self._moved)
-        elif self.session.running is not None:
-            self.workbench.action_cancel()
-
-    def _layer_known(self, layer: dict[str, Any]) -> None:
-        self._layers[layer["tensor"]] = layer
-        self._draw_layer()
-
-    def _layer_failed(self, error: Exception) -> None:
-        what, remedy = getattr(error, "what", str(error)), getattr(error, "remedy", "")
-        self._layers[self._wanted] = {"failed": f"{what} {remedy}".strip()}
-        self._draw_layer()
-
-    def _draw_layer(self) -> None:
-        if not self.is_attached:
-            return
-        pane, chart = self.query_one("#layer-facts", TextRows), self.query_one(HistogramChart)
-        width = max(20, self.query_one("#layer").size.width - 4)
-        known = self._layers.get(self._wanted)
-        record = next((r for r in self.table.records if r["tensor"] == self._wanted), None)
-        drilled = self.has_class("-drilled")
-        pane.set_lines(layer_lines(self._wanted, record, known, width, drilled))
-        if known is None or "failed" in known:
-            said = "reading the calibration samples …" if drilled and known is None else ""
-            chart.show((), said=said if drilled else "d or Enter shows the histograms")
-            return
-        low, high = known["low"], known["high"]
-        quant = known.get("quant")
-        used = None
-        if quant and quant.get("minimum") and quant.get("maximum"):
-            used = (min(quant["minimum"]), max(quant["maximum"]))
-        golden = Histogram("golden (float)", low, high, tuple(known["golden"]), "good")
-        simulated = Histogram("simulated", low, high, tuple(known["simulated"]), "accent")
-        chart.show((golden, simulated), used)
-
     # -- actions ---------------------------------------------------------------------------------
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The footer has the keys of the view that is shown."""
+        guide = self.is_attached and self.bar.current == "Guide"
+        if action in (_OF_LAYERS if guide else ("apply_remedy", "restart")):
+            return False
+        return super().check_action(action, parameters)
+
     def unavailable(self, method: str) -> str:
+        if self.is_attached and self.bar.current == "Guide" and method == "analyse":
+            return self._why_no_step()
+        if method == "restart":
+            return "" if self.guide.steps else "the guide has not begun."
         if method in ("analyse", "inputs", "export"):
             if self.session.container is not None:
                 return "a container has no calibration samples; open its model."
@@ -286,13 +231,53 @@ class Accuracy(TableWorkspace):
             return ""
         if method in ("drill", "worst") and not self.table.total and not self.has_class("-drilled"):
             return "nothing is analysed yet (r analyses)."
-        if method == "node" and not self._wanted:
+        if method == "node" and not self.wanted:
             return "no layer is chosen."
         return super().unavailable(method)
 
+    def _why_no_step(self) -> str:
+        if self.session.container is not None:
+            return "a container has no calibration samples; open its model."
+        if not self.session.recipe.get("model"):
+            return "no model is open (o opens one)."
+        if self.session.running is not None and self.session.running.method == "guide":
+            return "a step runs."
+        return "the guide is at its end (R begins anew)." if self.guide.over else ""
+
     def action_analyse(self) -> None:
-        """Compare the layers over the first calibration sample, or the chosen input."""
-        self._start({})
+        """Compare the layers over the first calibration sample or the chosen input, or run the
+        guide's next step.
+        """
+        if self.bar.current == "Guide":
+            params = {"recipe": dict(self.session.recipe), "done": self.guide.done}
+            self.start_job("guide", params, "accuracy guide")
+        else:
+            self._start({})
+
+    def action_restart(self) -> None:
+        """Forget the steps of the guide."""
+        self.guide.restart()
+        self.screen.refresh_bindings()
+
+    def action_next_view(self) -> None:
+        """Show the other view."""
+        self.bar.step(1)
+
+    @on(ViewBar.Changed)
+    def _view_changed(self, event: ViewBar.Changed) -> None:
+        guide = event.name == "Guide"
+        self.query_one("#accuracy-body").display = not guide
+        self.guide.display = guide
+        (self.guide.table if guide else self.table).focus()
+        self.screen.refresh_bindings()
+
+    def listed_findings(self) -> list[dict[str, Any]]:
+        """What the step of the guide under the cursor advises."""
+        step = self.guide.step
+        if step is None:
+            return []
+        told = {"where": step["title"], "what": step["verdict"]}
+        return [{**told, "remedy": step.get("advice") or "", "changes": step.get("changes")}]
 
     def _start(self, more: dict[str, Any]) -> None:
         if reason := self.unavailable("analyse"):
@@ -337,18 +322,13 @@ class Accuracy(TableWorkspace):
         return str(dataset if Path(dataset).is_dir() else Path(dataset).parent) + "/"
 
     def action_worst(self) -> None:
-        """Rank by SQNR, by the entire cosine, by the single cosine, then in the graph's order."""
-        self._rank = (self._rank + 1) % len(_SORTS)
-        self.table.sort_field(_SORTS[self._rank])
+        """Rank by the next error that the table shows, worst first; then in the graph's order."""
+        shown = (None, *self.table.shown_keys)
+        sorts = [key for key in _SORTS if key in shown]
+        self._rank = (self._rank + 1) % len(sorts)
+        key = sorts[self._rank]
+        self.table.sort_field(key, descending=key in _WORST_HIGH)
         self.table.cursor = 0
-
-    async def action_node(self) -> None:
-        """Show the layer in the optimised graph."""
-        known = self._layers.get(self._wanted) or {}
-        record = next((r for r in self.table.records if r["tensor"] == self._wanted), {})
-        name = record.get("name") or known.get("layer")
-        if name:
-            await self.go_to_node(str(name), "optimised")
 
     def action_export(self) -> None:
         """Choose a folder and write the snapshot there."""
@@ -359,6 +339,8 @@ class Accuracy(TableWorkspace):
         self._start({"output_dir": path, "force": force})
 
     def copy_text(self) -> str:
+        if self.bar.current == "Guide":
+            return self.guide.text()
         if self.has_class("-drilled"):
             lines = [self.query_one("#layer-facts", TextRows).text()]
             lines += [

@@ -24,6 +24,7 @@ __all__ = [
 
 _LOW_DB = 20.0
 _LOW_COSINE = 0.99
+_MUCH_SATURATION = 0.001
 
 
 def _name(value: Any) -> str:
@@ -48,7 +49,7 @@ def decibel_style(value: float | None) -> str:
 
 
 def rank_fields() -> tuple[Field, ...]:
-    """Position, layer, operator, SQNR, cosine and distance, entire and single."""
+    """Position, layer, operator, SQNR of all errors and of its own, saturation, distances."""
 
     def bad_cosine(value: float | None) -> str:
         return "bad" if value is not None and value < _LOW_COSINE else ""
@@ -56,30 +57,62 @@ def rank_fields() -> tuple[Field, ...]:
     def distance(value: float) -> str:
         return f"{value:.4g}"
 
+    def saturated(value: float | None) -> str:
+        return "warn" if value is not None and value > _MUCH_SATURATION else ""
+
+    def cosine(title: str) -> Column:
+        return Column(title, 10, right=True, text=_cosine, style=bad_cosine)
+
+    def decibel(title: str, width: int) -> Column:
+        return Column(title, width, right=True, text=decibel_text, style=decibel_style)
+
     return (
         Field("number", Column("#", 4, right=True)),
-        Field("name", Column("layer", 12, grow=1, text=_name)),
-        Field("op", Column("op", 9, text=_name)),
-        Field("sqnr", Column("SQNR dB", 8, right=True, text=decibel_text, style=decibel_style)),
-        Field("entire", Column("entire cos", 10, right=True, text=_cosine, style=bad_cosine)),
-        Field("entire_distance", Column("euclid", 9, right=True, text=distance), 100),
-        Field("single", Column("single cos", 10, right=True, text=_cosine, style=bad_cosine)),
-        Field("single_distance", Column("euclid", 9, right=True, text=distance), 100),
+        Field("name", Column("layer", 10, grow=3, text=_name)),
+        Field("op", Column("op", 8, text=_name)),
+        Field("sqnr", decibel("SQNR dB", 8)),
+        Field("own", decibel("own dB", 7)),
+        Field("own_share", Column("own %", 5, right=True, text=_percent)),
+        Field("saturation", Column("satur.%", 7, right=True, text=_percent, style=saturated)),
+        Field("entire", cosine("entire cos")),
+        Field("single", cosine("single cos"), 88),
+        Field("damage", Column("of output %", 11, right=True, text=_percent), 100),
+        Field("source", Column("source layer", 12, grow=2, text=_name), 112),
+        Field("dtype", Column("type", 8, text=_name), 124),
+        Field("entire_distance", Column("entire euc", 10, right=True, text=distance), 136),
+        Field("single_distance", Column("single euc", 10, right=True, text=distance), 136),
     )
+
+
+def _percent(share: float) -> str:
+    """A share of 1 as percent, small ones with their digits."""
+    return f"{share * 100:.0f}" if share >= 0.1 or share == 0 else f"{share * 100:.2g}"
 
 
 def rank_record(index: int, layer: Mapping[str, Any]) -> dict[str, Any]:
     """A layer of the job's answer as a record; a layer without noise has an infinite SQNR."""
     entire, single = layer["entire"] or {}, layer["single"] or {}
-    sqnr = layer["sqnr"]
+    sqnr, own = layer["sqnr"], layer.get("own_sqnr")
     if sqnr is None and entire:
         sqnr = float("inf")
+    if own is None and single:
+        own = float("inf")
+    saturation = layer.get("saturation") or {}
+    sources = [str(name) for name in layer.get("sources") or ()]
     return {
         "number": index + 1,
         "name": layer["name"],
         "op": layer["op"],
         "tensor": layer["tensor"],
         "sqnr": sqnr,
+        "own": own,
+        "own_share": layer.get("own_share"),
+        "saturation": sum(saturation.values()) if saturation else None,
+        "low": saturation.get("low"),
+        "high": saturation.get("high"),
+        "damage": layer.get("damage"),
+        "source": ", ".join(sources) or None,
+        "dtype": layer.get("dtype") or None,
         "entire": entire.get("cosine"),
         "entire_distance": entire.get("euclidean"),
         "single": single.get("cosine"),
@@ -116,10 +149,13 @@ def layer_lines(
     name = record["name"] if record else (layer or {}).get("layer", tensor)
     op = record["op"] if record else (layer or {}).get("op", "")
     lines: list[Line] = [[(printable(str(name), width - 12), "accent"), (f"  {op}", "dim")]]
-    if tensor != name:
-        lines.append([(f"tensor {printable(tensor, width - 8)}", "dim")])
     if record:
         lines += [[(row, "")] for row in textwrap.wrap(_ranked(record), width)]
+        if record["source"] and record["source"] != name:
+            source = f"source layer {printable(record['source'], 300)}"
+            lines += [[(row, "dim")] for row in textwrap.wrap(source, width)[:2]]
+    if tensor != name:
+        lines.append([(f"tensor {printable(tensor, width - 8)}", "dim")])
     if layer is None:
         return lines
     if "failed" in layer:
@@ -135,11 +171,21 @@ def _ranked(record: Mapping[str, Any]) -> str:
     parts = []
     if record["sqnr"] is not None:
         parts.append(f"SQNR {decibel_text(record['sqnr'])} dB")
+    if record["own"] is not None:
+        parts.append(f"alone {decibel_text(record['own'])} dB")
     parts += [
         f"{kind} cosine {_cosine(record[kind])}"
         for kind in ("entire", "single")
         if record[kind] is not None
     ]
+    if record["own_share"] is not None:
+        parts.append(
+            f"{record['own_share']:.0%} of its error are its own, the rest came from before it"
+        )
+    if record["saturation"]:
+        parts.append(f"{record['low']:.2%} saturate below, {record['high']:.2%} above")
+    if record["damage"] is not None:
+        parts.append(f"it alone causes {record['damage']:.0%} of the outputs' error")
     return " · ".join(parts) or "fused into the next layer here"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from textual import on
@@ -14,10 +13,10 @@ from engine import OPTIONS, SECTIONS, Option, did_you_mean, printable
 from rknntui.actions import Action
 from rknntui.commandline import command_for
 from rknntui.messages import ProblemsChanged, RecipeChanged
+from rknntui.screens.configure_files import RecipeFiles
 from rknntui.screens.configure_text import diff_lines, help_lines, issue_lines
 from rknntui.screens.remedies import remedies
-from rknntui.screens.tables import TableWorkspace
-from rknntui.widgets.form import FormRows, OptionForm, RowState, value_text
+from rknntui.widgets.form import PER_LAYER, FormRows, OptionForm, RowState, value_text
 from rknntui.widgets.rows import Rows, TextRows
 
 __all__ = ["Configure"]
@@ -26,7 +25,7 @@ _CHECK_SECONDS = 0.25
 _EDITS = ("edit", "build")
 
 
-class Configure(TableWorkspace):
+class Configure(RecipeFiles):
     """The form, the help of the focused option, problems and findings, and the recipe's changes."""
 
     NAME = "configure"
@@ -283,6 +282,14 @@ class Configure(TableWorkspace):
             self._draw()
 
     @on(Rows.Chosen, "#options")
+    async def _option_chosen(self) -> None:
+        """Edit; what has an entry a layer is edited in Hybrid once there are layers."""
+        option = self.form.rows.option
+        if option is not None and option.kind in PER_LAYER and self.session.built is not None:
+            await self.workbench.show("hybrid")
+        else:
+            self.action_edit()
+
     def action_edit(self) -> None:
         """Edit in place; a file or folder is chosen in the picker."""
         option = self.form.rows.option
@@ -357,32 +364,6 @@ class Configure(TableWorkspace):
         order = list(self.session.all_problems)
         if event.index < len(order):
             self.focus_option(order[event.index])
-
-    def action_load(self) -> None:
-        """Choose a recipe file and take its values."""
-        from rknntui.screens.picker import PathPicker
-
-        def chosen(path: str | None) -> None:
-            if path:
-                self.workbench.open_path(path)
-
-        start = self.session.recipe_path or str(Path.cwd()) + "/"
-        self.app.push_screen(PathPicker("Load a recipe (.yaml)", start), chosen)
-
-    def action_save(self) -> None:
-        """Ask where, and before a file is replaced."""
-        model = Path(str(self.session.recipe.get("model") or "model"))
-        start = self.session.recipe_path or str(Path.cwd() / f"{model.stem}.yaml")
-        self.ask_new_file("Save the recipe", Path(start), self._save_recipe)
-
-    def _save_recipe(self, path: str, force: bool) -> None:
-        params = {"path": path, "recipe": self.session.recipe, "force": force}
-
-        def saved(answer: dict[str, Any]) -> None:
-            self.session.recipe_saved(str(answer["path"]))
-            self.notify(f"Wrote {answer['path']}.", markup=False)
-
-        self.ask("recipe.save", params, saved)
 
     def action_build(self) -> None:
         """Go to Quantize and build there."""

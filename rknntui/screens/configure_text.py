@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine import printable
+from rknntui.widgets.findings import finding_lines, wrapped
 
 if TYPE_CHECKING:
     from engine import Option
     from rknntui.widgets.paint import Line
 
-__all__ = ["diff_lines", "finding_lines", "help_lines", "issue_lines"]
+__all__ = ["diff_lines", "help_lines", "issue_lines"]
 
 _HOW = {
     "bool": "left and right switch",
@@ -28,13 +28,9 @@ _HOW = {
     "flags": "left and right switch, Enter edits one per input",
     "text": "Enter edits",
     "shape_sets": "Enter edits: 1x3x224x224|1x3x160x160; inputs split by ;",
-    "mapping": "Enter edits: tensor=value; tensor=value",
-    "ranges": "Enter edits: tensor=minimum,maximum; tensor=...",
+    "mapping": "Enter shows Hybrid after a build, e edits: tensor=value; tensor=value",
+    "ranges": "Enter shows Hybrid after a build, e edits: tensor=minimum,maximum; …",
 }
-
-
-def _wrapped(text: str, width: int, style: str, indent: str = "") -> list[Line]:
-    return [[(indent + row, style)] for row in textwrap.wrap(text, max(10, width - len(indent)))]
 
 
 def help_lines(option: Option, problem: str, elsewhere: int, width: int) -> list[Line]:
@@ -48,8 +44,10 @@ def help_lines(option: Option, problem: str, elsewhere: int, width: int) -> list
     """
     lines: list[Line] = [[(option.name, "accent"), (f"  {option.flag}", "dim")]]
     if problem:
-        lines += _wrapped(f"✗ {printable(problem)}", width, "bad")
-    lines += _wrapped(option.help, width, "")
+        lines += wrapped(f"✗ {printable(problem)}", width, "bad")
+    lines += wrapped(option.help, width, "")
+    if option.reason:
+        lines += wrapped(option.reason, width, "dim")
     default = option.render(option.default) or "unset"
     facts = [f"default {default}"]
     if option.choices:
@@ -58,13 +56,21 @@ def help_lines(option: Option, problem: str, elsewhere: int, width: int) -> list
     if option.minimum is not None and option.maximum is not None:
         facts.append(f"{option.minimum} to {option.maximum:,}")
     facts.append(_whose(option))
+    if option.role != "simulator":
+        facts.append(_ROLES[option.role])
     facts.append(f"a change builds again from “{option.stage}”")
-    lines += _wrapped(" · ".join(facts), width, "dim")
-    lines += _wrapped(_HOW[option.kind] + ", Delete: default", width, "dim")
+    lines += wrapped(" · ".join(facts), width, "dim")
+    lines += wrapped(_HOW[option.kind] + ", Delete: default", width, "dim")
     if elsewhere:
         many = "problems" if elsewhere > 1 else "problem"
-        lines += _wrapped(f"✗ {elsewhere} more {many} elsewhere: n goes there", width, "warn")
+        lines += wrapped(f"✗ {elsewhere} more {many} elsewhere: n goes there", width, "warn")
     return lines
+
+
+_ROLES = {
+    "compiler": "concerns the vendor's binary alone: carried to its compiler",
+    "refused": "only its default is taken",
+}
 
 
 def _whose(option: Option) -> str:
@@ -84,27 +90,6 @@ def issue_lines(
     ]
     lines += finding_lines(findings, width)
     return lines or [[("✓ no problems, no findings", "good")]]
-
-
-def finding_lines(findings: Iterable[Mapping[str, Any]], width: int) -> list[Line]:
-    """Findings with cause and remedy, wrapped; the sign says how serious they are."""
-    signs = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
-    lines: list[Line] = []
-    for finding in findings:
-        sign, style = signs.get(str(finding["severity"]), ("i", "dim"))
-        where = printable(str(finding["where"]), 60)
-        what = f"{where}: {printable(str(finding['what']))}" if where else str(finding["what"])
-        rows = textwrap.wrap(what, max(10, width - 2))
-        lines += [
-            [(f"{sign} " if i == 0 else "  ", style), (row, "")] for i, row in enumerate(rows)
-        ]
-        if finding.get("cause"):
-            lines += _wrapped(f"Cause: {printable(str(finding['cause']))}", width, "dim", "  ")
-        if finding.get("remedy"):
-            applies = " (a applies it)" if finding.get("changes") else ""
-            remedy = f"Remedy: {printable(str(finding['remedy']))}{applies}"
-            lines += _wrapped(remedy, width, "dim", "  ")
-    return lines
 
 
 def diff_lines(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
-from engine import OPTIONS, printable, shape_text
+from engine import printable, shape_text
 from rknntui.actions import Action
 from rknntui.messages import RecipeChanged
-from rknntui.screens.configure_text import finding_lines
+from rknntui.screens.dataset_files import DatasetFiles
 from rknntui.screens.dataset_text import channel_lines, facts_text
-from rknntui.screens.tables import TableWorkspace
+from rknntui.widgets.findings import FindingRows
 from rknntui.widgets.record_view import RecordView, table_actions
 from rknntui.widgets.records import Field, Record, RecordTable
 from rknntui.widgets.rows import Rows, TextRows
@@ -39,7 +40,6 @@ CONTAINER = (
 )
 NO_MODEL = "No model is open.\n\no opens one; then p chooses the samples."
 _PREVIEW_SECONDS = 0.06
-_DEFAULTS = {option.name: option.default for option in OPTIONS}
 _DEPENDS = (
     "model",
     "inputs",
@@ -55,7 +55,7 @@ _DEPENDS = (
 )
 
 
-class DatasetWorkspace(TableWorkspace):
+class DatasetWorkspace(DatasetFiles):
     """Samples on the left, the one under the cursor on the right, findings below."""
 
     NAME = "dataset"
@@ -110,13 +110,12 @@ class DatasetWorkspace(TableWorkspace):
                 yield Static("", id="preview-title", markup=False)
                 yield Thumbnail(id="picture")
                 yield TextRows(id="channels")
-        yield TextRows(id="dataset-findings")
+        yield FindingRows(id="dataset-findings")
 
     def on_mount(self) -> None:
-        for name in ("channels", "dataset-findings"):
-            pane = self.query_one(f"#{name}", TextRows)
-            pane.SHOW_CURSOR = False
-            pane.can_focus = False
+        channels = self.query_one("#channels", TextRows)
+        channels.SHOW_CURSOR = False
+        channels.can_focus = False
 
     @property
     def table(self) -> RecordTable:
@@ -126,20 +125,21 @@ class DatasetWorkspace(TableWorkspace):
     # -- the session -----------------------------------------------------------------------------
 
     def activated(self) -> None:
-        self._refresh()
+        self.read()
 
     def on_recipe_changed(self, message: RecipeChanged) -> None:
         """The samples, or what becomes of them, may be others now."""
         if self.shown:
-            self._refresh()
+            self.read()
 
     def on_model_opened(self) -> None:
         """Another model, or files that changed on disk were read again."""
         self._seen = None
         if self.shown:
-            self._refresh()
+            self.read()
 
-    def _refresh(self, *, force: bool = False) -> None:
+    def read(self, *, force: bool = False) -> None:
+        """Read the dataset where it, or what becomes of it, is another one."""
         recipe = self.session.recipe
         seen = (self.session.container, *(str(recipe.get(name)) for name in _DEPENDS))
         if seen == self._seen and not force:
@@ -212,16 +212,12 @@ class DatasetWorkspace(TableWorkspace):
     def _tell(self, facts: dict[str, Any] | None) -> None:
         path = self.session.recipe.get("dataset")
         self.query_one("#dataset-facts", Static).update(facts_text(path, facts))
-        pane = self.query_one("#dataset-findings", TextRows)
-        lines: list[Line] = []
-        if facts is not None:
-            lines = finding_lines(facts["findings"], max(20, self.size.width - 3))
-            skipped = facts.get("skipped") or []
-            lines += [
-                [("! ", "warn"), (printable(f"{s['file']} {s['what']}"), "")] for s in skipped[:20]
-            ]
-        pane.display = bool(lines)
-        pane.set_lines(lines)
+        pane = self.query_one(FindingRows)
+        findings = [] if facts is None else facts["findings"]
+        skipped = [] if facts is None else facts.get("skipped") or []
+        more = [[("! ", "warn"), (printable(f"{s['file']} {s['what']}"), "")] for s in skipped[:20]]
+        pane.display = bool(findings or more)
+        pane.show(findings, more)
 
     # -- preview ---------------------------------------------------------------------------------
 
@@ -303,76 +299,8 @@ class DatasetWorkspace(TableWorkspace):
             return "" if inputs > 1 else "the model has one input."
         return super().unavailable(method)
 
-    def listed_findings(self) -> list[dict[str, Any]]:
-        return list((self.session.dataset or {}).get("findings") or ())
-
-    def action_pick(self) -> None:
-        """Choose a list or a folder; of a folder a list can be written."""
-        from rknntui.screens.picker import PathPicker
-
-        start = str(self.session.recipe.get("dataset") or self.session.recipe.get("model") or "")
-        start = str(Path(start).parent) + "/" if start else ""
-        picker = PathPicker("Choose a dataset.txt or a folder (Ctrl+S)", start, folders=True)
-        self.app.push_screen(picker, self._picked)
-
-    def _picked(self, path: str | None) -> None:
-        if not path:
-            return
-        if not Path(path).is_dir():
-            self.session.set_value("dataset", path)
-            return
-        from rknntui.screens.dialogs import ConfirmDialog
-
-        count = self.session.recipe.get("dataset_count", _DEFAULTS["dataset_count"])
-        question = (
-            f"Write a dataset.txt with up to {count} pictures of {path}? It can be edited and "
-            "shared. Or use the folder as it is: the same pictures are chosen at every build."
-        )
-        answers = [("w", "write dataset.txt", "write"), ("u", "use the folder", "use")]
-        self.app.push_screen(
-            ConfirmDialog("A folder of pictures", question, answers), partial(self._folder, path)
-        )
-
-    def _folder(self, folder: str, choice: str | None) -> None:
-        if choice == "use":
-            self.session.set_value("dataset", folder)
-        elif choice == "write":
-            self._ask_list(folder)
-
-    def action_make(self) -> None:
-        """Choose the folder, then the list."""
-        from rknntui.screens.picker import PathPicker
-
-        def chosen(path: str | None) -> None:
-            if path and Path(path).is_dir():
-                self._ask_list(path)
-            elif path:
-                self.notify("That is no folder.", severity="warning")
-
-        self.app.push_screen(PathPicker("A folder of pictures (Ctrl+S)", folders=True), chosen)
-
-    def _ask_list(self, folder: str) -> None:
-        start = Path.cwd() / "dataset.txt"
-        self.ask_new_file("Write the list", start, partial(self._make, folder))
-
-    def _make(self, folder: str, out: str, force: bool) -> None:
-        recipe = self.session.recipe
-        params = {
-            "folder": folder,
-            "out": out,
-            "count": recipe.get("dataset_count", _DEFAULTS["dataset_count"]),
-            "seed": recipe.get("dataset_seed", _DEFAULTS["dataset_seed"]),
-            "force": force,
-        }
-        self.ask("dataset.make", params, self._made)
-
-    def _made(self, made: dict[str, Any]) -> None:
-        left = f", {len(made['skipped'])} unreadable left out" if made["skipped"] else ""
-        text = f"{made['path']}: {made['samples']} of {made['found']} pictures{left}."
-        self.notify(text, title="Dataset written", markup=False)
-        self._seen = None
-        self.session.set_value("dataset", made["path"])
-        self._refresh()
+    def listed_findings(self) -> Sequence[Mapping[str, Any]]:
+        return self.query_one(FindingRows).chosen()
 
     def action_check(self) -> None:
         """Decode every file of the dataset, which a build would do too."""

@@ -46,7 +46,7 @@ class Hybrid(HybridEdits):
         "Space lifts a layer to float16 (else int16), or takes it back; Enter chooses among its "
         "dtypes, e sets its range. What that does to the outputs stands on top, simulated. ● is "
         "asked for by you; “in the build” says what became of it: ✓ honoured, ✗ not, ~ simulated, "
-        "· not built yet. Own dB is the layer alone: the lowest matter most. * marks layers: the "
+        "· not built yet. SQNR dB has the errors of the layers before it too. * marks layers: the "
         "next key takes all of them. f searches the layers that matter most; P pauses it, K keeps "
         "the best so far, a takes a step of its curve."
     )
@@ -94,7 +94,7 @@ class Hybrid(HybridEdits):
         yield ViewBar(VIEWS, id="hybrid-views")
         with Container(id="hybrid-panes"):
             table = RecordTable(layer_fields(), id="layers", what="hybrid", empty=_NO_BUILD)
-            yield RecordView("Layers (own dB simulated)", table, id="hybrid-layers")
+            yield RecordView("Layers (SQNR simulated)", table, id="hybrid-layers")
             yield SearchPane(id="search")
         yield TextRows(id="row-facts")
 
@@ -208,6 +208,7 @@ class Hybrid(HybridEdits):
                 ranges=ranges,
                 built=built,
                 got=got,
+                unmet=self.effect.unmet,
             )
             for row in self.rows
         ]
@@ -233,6 +234,8 @@ class Hybrid(HybridEdits):
             parts.append(f"{len(ranges)} ranges")
         if self.marked:
             parts.append(f"{len(self.marked)} marked")
+        if self.effect.unmet:
+            parts.append(f"✗ {len(self.effect.unmet)} not honoured")
         parts.append(self.effect.state or "outputs as built, simulated over calibration samples")
         if self.effect.state and not self.effect.state.startswith(("▶", "✗")):
             parts.append("b builds it")
@@ -284,7 +287,7 @@ class Hybrid(HybridEdits):
             search = self.search
             return "" if search is not None and search.running else "no search runs."
         if method == "apply":
-            return "" if self.pane.points else "there is no step to take (f searches)."
+            return "" if self.pane.point is not None else "there is no step to take (f searches)."
         if method == "stop":
             return "" if self.session.running is not None else "no job runs."
         if method == "build" and not self.session.recipe.get("model"):
@@ -312,7 +315,9 @@ class Hybrid(HybridEdits):
             if texts is None:
                 return
             self._texts, self._result = texts, None
-            params = {"recipe": dict(self.table_of or {}), **search_params(texts)}
+            asked = {n: self.session.recipe.get(n) for n in (plan.LAYERS, plan.RANGES)}
+            recipe = {**(self.table_of or {}), **asked}
+            params = {"recipe": recipe, **search_params(texts)}
             self.start_job("hybrid.search", params, "hybrid search")
             self.bar.choose("Search")
 
@@ -331,14 +336,12 @@ class Hybrid(HybridEdits):
 
     def action_apply(self) -> None:
         """Ask for the layers of the step under the cursor."""
-        search = self.search
-        if search is None:
-            return
-        before = plan.layers_of(search.params.get("recipe"))
-        self.ask_for(plan.with_points(before, self.pane.points))
-        count = len(plan.layers_of(self.session.recipe))
-        self.notify(f"The recipe asks for {count} layers. u takes it back.", markup=False)
-        self.bar.choose("Layers")
+        point = self.pane.point
+        if point is not None:
+            self.ask_for(dict(point["layers"]))
+            told = f"The recipe asks for {len(point['layers'])} layers. u takes it back."
+            self.notify(told, markup=False)
+            self.bar.choose("Layers")
 
     def action_next_view(self) -> None:
         """Show the other view."""

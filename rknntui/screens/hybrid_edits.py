@@ -61,7 +61,7 @@ class HybridEdits(TableWorkspace):
         if not self.rows:
             return
         layers = plan.layers_of(self.session.recipe)
-        self.ask_for(plan.toggled(layers, self._chosen(), self.built_layers))
+        self.ask_for(plan.toggled(layers, self._chosen()))
 
     @on(Rows.Chosen, "#layers")
     def action_choose(self) -> None:
@@ -72,15 +72,15 @@ class HybridEdits(TableWorkspace):
         if not rows:
             return
         choices = [d for d in rows[0]["choices"] if all(d in row["choices"] for row in rows)]
-        layers, built = plan.layers_of(self.session.recipe), self.built_layers
-        base = plan.base_dtype(rows[0], built)
+        layers = plan.layers_of(self.session.recipe)
+        base = plan.base_dtype(rows[0])
         if base not in choices:
             choices.insert(0, base)
         now = layers.get(rows[0]["tensor"], base)
 
         def take(dtype: str | None) -> None:
             if dtype is not None:
-                self.ask_for(plan.with_dtype(layers, rows, dtype, built))
+                self.ask_for(plan.with_dtype(layers, rows, dtype))
 
         what = f"{len(rows)} layers" if len(rows) > 1 else printable(rows[0]["layer"], 40)
         self.app.push_screen(ChoiceDialog(f"Dtype of {what}", choices, now), take)

@@ -53,8 +53,24 @@ class LiveEffect:
     @property
     def got(self) -> dict[str, str]:
         """Tensor -> dtype that a build of the edits as they are now would have, if known."""
-        answer = self._known.get(self._wanted) or {}
-        return {str(item["tensor"]): str(item["got"]) for item in answer.get("honoured") or ()}
+        return {
+            str(item["tensor"]): str(item["got"])
+            for item in self._honoured
+            if item.get("kind", "dtype") == "dtype"
+        }
+
+    @property
+    def unmet(self) -> dict[str, str]:
+        """Tensor -> why a build would not have what is asked for it."""
+        return {
+            str(item["tensor"]): str(item.get("why") or f"it gets {item['got']}")
+            for item in self._honoured
+            if not item.get("ok", item["asked"] == item["got"])
+        }
+
+    @property
+    def _honoured(self) -> list[dict[str, Any]]:
+        return list((self._known.get(self._wanted) or {}).get("honoured") or ())
 
     @property
     def state(self) -> str:

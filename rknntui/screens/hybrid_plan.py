@@ -19,7 +19,6 @@ __all__ = [
     "ranges_of",
     "toggled",
     "with_dtype",
-    "with_points",
 ]
 
 LAYERS = "quantized_layers"
@@ -55,59 +54,47 @@ def changes_of(layers: Layers, ranges: Mapping[str, Any] | None = None) -> dict[
     return changes
 
 
-def base_dtype(row: Row, built: Mapping[str, str]) -> str:
-    """The dtype that a layer has where nothing is asked for it."""
-    if row["tensor"] not in built:
-        return str(row["dtype"])
-    return str((row.get("choices") or [row["dtype"]])[0])
+def base_dtype(row: Row) -> str:
+    """The dtype that a layer has where nothing is asked for it: the first of its choices."""
+    return str(row["choices"][0])
 
 
-def with_dtype(
-    layers: Mapping[str, str], rows: Iterable[Row], dtype: str, built: Mapping[str, str]
-) -> Layers:
+def with_dtype(layers: Mapping[str, str], rows: Iterable[Row], dtype: str) -> Layers:
     """The layers with another dtype for those of ``rows`` that can have it; others stay.
 
     Args:
         layers: what is asked for now.
         rows: of the table.
         dtype: the wanted one; asking for what a layer has anyway takes its entry away.
-        built: what the build that the table shows was asked for.
     """
     after = dict(layers)
     for row in rows:
-        if dtype == base_dtype(row, built):
+        if dtype == base_dtype(row):
             after.pop(row["tensor"], None)
         elif dtype in row["choices"]:
             after[row["tensor"]] = dtype
     return after
 
 
-def toggled(layers: Mapping[str, str], rows: Iterable[Row], built: Mapping[str, str]) -> Layers:
+def toggled(layers: Mapping[str, str], rows: Iterable[Row]) -> Layers:
     """The layers with those of ``rows`` lifted; where all of them are lifted, back to their base.
 
     What a layer can be lifted to is its own: float16, else int16, else float32.
     """
-    liftable = [row for row in rows if _lift(row, built)]
+    liftable = [row for row in rows if _lift(row)]
     if all(row["tensor"] in layers for row in liftable):
         return {t: d for t, d in layers.items() if t not in {row["tensor"] for row in liftable}}
     after = dict(layers)
     for row in liftable:
-        after.setdefault(row["tensor"], _lift(row, built))
+        after.setdefault(row["tensor"], _lift(row))
     return after
 
 
-def _lift(row: Row, built: Mapping[str, str]) -> str:
-    base = base_dtype(row, built)
+def _lift(row: Row) -> str:
+    base = base_dtype(row)
+    if base.startswith("float"):
+        return ""
     return next((d for d in _LIFTED if d in row["choices"] and d != base), "")
-
-
-def with_points(layers: Mapping[str, str], points: Iterable[Mapping[str, Any]]) -> Layers:
-    """The layers after the steps of a search up to and with the last of ``points``."""
-    after = dict(layers)
-    for point in points:
-        if point.get("tensor"):
-            after[str(point["tensor"])] = str(point["dtype"])
-    return after
 
 
 def parse_range(text: str) -> list[float] | None:

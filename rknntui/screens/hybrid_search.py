@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from textual import on
@@ -162,22 +162,21 @@ class SearchPane(Vertical):
             points = [partial.data for partial in job.partials if partial.kind == CURVE]
         table = self.table
         at_end = table.cursor >= table.row_count - 1
-        grew = points != self._points
+        grew, ended = points != self._points, result is not None and self._result is None
         self._job, self._result, self._points = job, result, points
         if grew:
             table.set_records([point_record(point) for point in points])
             if at_end:
                 table.cursor = table.row_count - 1
+        if ended and result is not None:
+            table.select_record("step", (result.get("best") or {}).get("step"))
         self.draw()
 
     @property
-    def points(self) -> Sequence[Mapping[str, Any]]:
-        """The points of the curve, from the first step to that under the cursor."""
-        record = self.table.record
-        if record is None:
-            return ()
-        index = self.table.row or 0
-        return self._points[: index + 1]
+    def point(self) -> Mapping[str, Any] | None:
+        """The point of the curve under the cursor."""
+        row = self.table.row
+        return None if row is None else self._points[row]
 
     @on(Rows.Highlighted, "#points")
     def draw(self) -> None:
@@ -192,6 +191,16 @@ class SearchPane(Vertical):
             title = f"{name}  {values[0]:.2f} → {here:.2f} dB ({here - values[0]:+.2f}, simulated)"
             series.append(Series(title, tuple(values), _STYLES[index]))
         self.query_one(CurveChart).show(series, marked)
+
+    def _outcome(self, job: JobView) -> str:
+        """Why the search ended and whether it found what was asked."""
+        result = self._result
+        if result is None:
+            return f"search {job.state}"
+        said = {True: "floor reached", False: "floor not reached", None: ""}
+        reached = said[result.get("reached")]
+        best = f"best step {(result.get('best') or {}).get('step')}"
+        return ", ".join(part for part in (reached, best, f"ended: {result['ended']}") if part)
 
     def _facts(self) -> str:
         job = self._job
@@ -208,7 +217,7 @@ class SearchPane(Vertical):
         if not job.running:
             sign = "✓" if job.state == "done" else "✗"
             took = f" in {job.seconds:.1f} s" if job.seconds is not None else ""
-            return f"{sign} search {job.state}{took} · {what} · a takes the step below"
+            return f"{sign} {self._outcome(job)}{took} · {what} · a takes the step below"
         elapsed = max(0, int(time.time() - job.started))
         how = "paused, P goes on" if job.paused else "▶ searching"
         how = "stopping" if job.cancelling else how

@@ -33,7 +33,7 @@ def _name(value: Any) -> str:
 
 
 def layer_fields() -> tuple[Field, ...]:
-    """Mark, layer, dtype as asked, what the build has, own SQNR and the range."""
+    """Mark, layer, dtype as asked, what the build has, SQNR and the range."""
 
     def wanted_style(value: Any) -> str:
         return "accent" if str(value).startswith("●") else ""
@@ -50,7 +50,7 @@ def layer_fields() -> tuple[Field, ...]:
         Field("built", Column("in the build", 12, style=built_style)),
         Field(
             "sqnr_db",
-            Column("own dB", 7, right=True, text=decibel_text, style=decibel_style),
+            Column("SQNR dB", 8, right=True, text=decibel_text, style=decibel_style),
         ),
         Field("minimum", Column("minimum", 9, right=True, text=short)),
         Field("maximum", Column("maximum", 9, right=True, text=short)),
@@ -69,6 +69,7 @@ def layer_record(
     ranges: Mapping[str, Sequence[float]],
     built: Mapping[str, str],
     got: Mapping[str, str],
+    unmet: Mapping[str, str],
 ) -> dict[str, Any]:
     """A row of ``hybrid.table`` as a record.
 
@@ -79,6 +80,7 @@ def layer_record(
         ranges: tensor -> range as the recipe asks now.
         built: tensor -> dtype as the build was asked.
         got: tensor -> dtype that the last effect gave.
+        unmet: tensor -> why it cannot have what is asked.
     """
     tensor = row["tensor"]
     asked = layers.get(tensor)
@@ -86,11 +88,12 @@ def layer_record(
     return {
         **row,
         "mark": "*" if marked else " ",
-        "wanted": f"● {asked}" if asked else f"  {base_dtype(row, built)}",
+        "wanted": f"● {asked}" if asked else f"  {base_dtype(row)}",
         "built": _built(row, asked, built.get(tensor), got.get(tensor)),
         "minimum": low,
         "maximum": high,
-        "own_range": tensor in ranges,
+        "built_range": (row["minimum"], row["maximum"]) if tensor in ranges else None,
+        "unmet": unmet.get(tensor, ""),
         "source": _joined(row.get("source")),
     }
 
@@ -171,10 +174,13 @@ def row_lines(record: Mapping[str, Any] | None, width: int) -> list[Line]:
     if record["observed_minimum"] is not None and record["observed_maximum"] is not None:
         seen = f"{record['observed_minimum']:.4g} to {record['observed_maximum']:.4g}"
         parts.append(f"calibration saw {seen}")
-    if record["own_range"]:
-        parts.append("● range set by you")
+    if record["built_range"] is not None and None not in record["built_range"]:
+        low, high = record["built_range"]
+        parts.append(f"● range asked for; the build has {low:.4g} to {high:.4g}")
     if record.get("kind"):
         parts.append(str(record["kind"]))
+    if record["unmet"]:
+        lines.append([(f"✗ not honoured: {_name(record['unmet'])}", "bad")])
     return lines + [[(row, "")] for row in textwrap.wrap(" · ".join(parts), max(20, width))]
 
 

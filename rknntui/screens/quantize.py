@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual import on
@@ -14,8 +13,10 @@ from textual.widgets import Static
 from engine import printable, summary_text
 from rknntui.actions import Action
 from rknntui.commandline import command_for
-from rknntui.screens.quantize_tables import layer_fields, layer_records, range_fields
-from rknntui.screens.tables import TableWorkspace
+from rknntui.screens.quantize_build import BuildStarter
+from rknntui.screens.quantize_compare import ComparePane
+from rknntui.screens.quantize_tables import layer_fields, layer_records, range_fields, range_record
+from rknntui.widgets.findings import FindingRows
 from rknntui.widgets.job_pane import JobPane
 from rknntui.widgets.record_view import RecordView, table_actions
 from rknntui.widgets.records import RecordTable
@@ -24,19 +25,28 @@ from rknntui.widgets.summary import SummaryRows
 from rknntui.widgets.view_bar import ViewBar
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from rknntui.jobview import JobView
     from rknntui.messages import BuildFinished, JobChanged, JobEnded, RecipeChanged
     from rknntui.widgets.paint import Line
 
 __all__ = ["Quantize"]
 
-VIEWS = ("Summary", "Layers", "Ranges", "Log")
+VIEWS = ("Summary", "Layers", "Ranges", "Findings", "Compare", "Log")
 _FLOAT = "The build is not quantized: it runs in float32."
 _CONTAINER = "The ranges of a container are not shown here; open its model and build."
-_PANES = {"Summary": "summary", "Layers": "layers-view", "Ranges": "ranges-view", "Log": "log"}
+_PANES = {
+    "Summary": "summary",
+    "Layers": "layers-view",
+    "Ranges": "ranges-view",
+    "Findings": "build-findings",
+    "Compare": "compare",
+    "Log": "log",
+}
 
 
-class Quantize(TableWorkspace):
+class Quantize(BuildStarter):
     """What is built on top; below it the views of the running or the last build."""
 
     NAME = "quantize"
@@ -53,7 +63,8 @@ class Quantize(TableWorkspace):
         Action("quantize.next-view", "View", "Show the next view.", ("v",), True),
         Action("quantize.previous-view", "View before", "Show the view before.", ("V",)),
         Action("quantize.worst", "Worst layer", "Show the worst layer's error.", ("t",), True),
-        Action("quantize.accuracy", "Accuracy", "Rank the layers by their error.", ("a",), True),
+        Action("quantize.accuracy", "Accuracy", "Rank the layers by their error.", ("r",), True),
+        Action("quantize.compare", "Compare…", "Build with several algorithms.", ("c",), True),
         Action("quantize.export", "Export…", "Write the build to a file.", ("x",), True),
         Action("quantize.refresh", "Build anew", "Build without the cache.", ("B",)),
         *table_actions("quantize"),
@@ -63,6 +74,8 @@ class Quantize(TableWorkspace):
         & #build-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
         & #views { height: 1fr; }
         & #layers-view, & #ranges-view, & #log { display: none; height: 1fr; }
+        & #build-findings, & #compare { display: none; height: 1fr; }
+        & #build-findings { padding: 0 1; }
         & #summary { height: 1fr; }
     }
     """
@@ -71,7 +84,7 @@ class Quantize(TableWorkspace):
         super().__init__()
         self._ranges_of: dict[str, Any] | None = None
         self._shown_summary: dict[str, Any] | None = None
-        self._waiting = False
+        self._joins: list[dict[str, Any]] = []
 
     def compose(self) -> ComposeResult:
         yield Static("", id="build-facts", markup=False)
@@ -84,6 +97,8 @@ class Quantize(TableWorkspace):
             )
             ranges = RecordTable(range_fields(), id="ranges", what="ranges", empty=_no_build())
             yield RecordView("Ranges of tensors", ranges, id="ranges-view")
+            yield FindingRows(id="build-findings")
+            yield ComparePane(id="compare")
             yield JobPane(id="log")
 
     def on_mount(self) -> None:
@@ -126,11 +141,16 @@ class Quantize(TableWorkspace):
             self._tell()
             if self.job is not None and self.job.id == message.job:
                 self.query_one(JobPane).set_job(self.job)
+            elif (sweep := self.session.jobs.get(message.job)) and sweep.method == "sweep":
+                self.query_one(ComparePane).set_job(sweep, None)
 
     def on_job_ended(self, message: JobEnded) -> None:
         """Back to the summary when a build is done; the log stays on screen when it is not."""
         if message.method == "build" and self.shown:
             self._draw()
+        elif message.method == "sweep":
+            job = self.session.jobs.get(message.job)
+            self.query_one(ComparePane).set_job(job, message.result)
 
     def on_build_finished(self, message: BuildFinished) -> None:
         """Show its summary."""
@@ -138,13 +158,16 @@ class Quantize(TableWorkspace):
         if self.shown:
             self._draw()
             if self.bar.current == "Log":
-                self._choose("Summary")
+                self.show_view("Summary")
 
     def _draw(self) -> None:
         summary = self.session.summary
         if summary is not self._shown_summary:
             self._shown_summary = summary
             self._ranges_of = None
+            self._joins = []
+            self._show_findings()
+            self._ask_joins()
             self.query_one(SummaryRows).show(summary)
             table = self.query_one("#layers", RecordTable)
             table.set_empty(_FLOAT if summary and not summary["quantized"] else _no_build())
@@ -218,14 +241,15 @@ class Quantize(TableWorkspace):
         if event.name == "Ranges":
             self._ask_ranges()
         pane = self.query_one(f"#{_PANES[event.name]}")
-        (pane.table if isinstance(pane, RecordView) else pane).focus()
+        (pane.table if isinstance(pane, RecordView | ComparePane) else pane).focus()
         self.refresh_bindings()
 
     def refresh_bindings(self) -> None:
         """Keys depend on the view."""
         self.screen.refresh_bindings()
 
-    def _choose(self, name: str) -> None:
+    def show_view(self, name: str) -> None:
+        """Show a view."""
         self.bar.choose(name)
 
     def _ask_ranges(self) -> None:
@@ -241,7 +265,44 @@ class Quantize(TableWorkspace):
             return
         self._ranges_of = built
         table.set_empty("reading …")
-        self.ask("ranges", {"recipe": built}, lambda answer: table.set_records(answer["tensors"]))
+        self.ask(
+            "ranges",
+            {"recipe": built},
+            lambda answer: table.set_records([range_record(row) for row in answer["tensors"]]),
+        )
+
+    def _ask_joins(self) -> None:
+        """Ask for joins of unlike ranges, which a build shows best."""
+        built, summary = self.session.built, self.session.summary
+        if built is None or summary is None or not summary["quantized"]:
+            return
+
+        def known(answer: dict[str, Any]) -> None:
+            self._joins = list(answer["findings"])
+            self._show_findings()
+
+        def failed(error: Exception) -> None:
+            what = printable(str(getattr(error, "what", error)), 300)
+            self._show_findings(f"✗ The joins could not be checked: {what}")
+
+        self.ask("joins", {"recipe": built}, known, failed=failed)
+
+    def _show_findings(self, problem: str = "") -> None:
+        summary = self.session.summary
+        rows = self.query_one(FindingRows)
+        rows.show(self._all_findings(), [[(problem, "bad")]] if problem else ())
+        none = "✓ no findings" if summary is not None else _no_build()
+        rows.empty = [[], [(f"  {none}", "dim")]]
+        rows.refresh()
+        self.screen.refresh_bindings()
+
+    def _all_findings(self) -> list[dict[str, Any]]:
+        found = [*((self.session.summary or {}).get("findings") or ()), *self._joins]
+        seen = {(finding["code"], finding["where"]): finding for finding in found}
+        return list(seen.values())
+
+    def listed_findings(self) -> Sequence[Mapping[str, Any]]:
+        return self.query_one(FindingRows).chosen()
 
     # -- actions ---------------------------------------------------------------------------------
 
@@ -256,63 +317,13 @@ class Quantize(TableWorkspace):
             return ""
         if method == "stop":
             return "" if self.session.running is not None else "no job runs."
+        if method == "compare":
+            return self.unavailable("build")
         if method in ("worst", "accuracy", "export") and self.session.summary is None:
             return "nothing is built yet (b builds)."
         if method == "worst" and not (self.session.summary or {}).get("worst"):
             return "the build is not quantized."
         return super().unavailable(method)
-
-    def action_build(self) -> None:
-        """Check the recipe, then build; a problem is shown where it is mended."""
-        self._check_and_build(refresh=False)
-
-    def action_refresh(self) -> None:
-        """Build every stage again."""
-        self._check_and_build(refresh=True)
-
-    def _check_and_build(self, *, refresh: bool) -> None:
-        if reason := self.unavailable("build"):
-            self.notify(f"Not now: {reason}", severity="warning")
-            return
-        if self._waiting:
-            return
-        typed = set(self.session.all_problems) - set(self.session.problems)
-        if typed:
-            self.workbench.do(self.go_to_option(min(typed)))
-            return
-        self._waiting = True
-        recipe = dict(self.session.recipe)
-        self.ask(
-            "validate",
-            {"recipe": recipe},
-            partial(self._checked, recipe, refresh),
-            failed=self._not_checked,
-        )
-
-    def _not_checked(self, error: Exception) -> None:
-        self._waiting = False
-        self.workbench.show_error(error)
-
-    def _checked(self, recipe: dict[str, Any], refresh: bool, answer: dict[str, Any]) -> None:
-        self._waiting = False
-        problems = {p["option"]: p["message"] for p in answer["problems"]}
-        self.session.set_problems(problems, answer["findings"], answer["yaml"])
-        if problems:
-            name, message = next(iter(problems.items()))
-            self.notify(
-                f"{name}: {printable(message)}",
-                title="Cannot be built yet",
-                severity="warning",
-                markup=False,
-            )
-            self.workbench.do(self.go_to_option(name))
-            return
-        params: dict[str, Any] = {"recipe": recipe}
-        if refresh:
-            params["refresh"] = True
-        name = str(recipe["model"]).rsplit("/", 1)[-1]
-        self.start_job("build", params, f"build {printable(name, 80)}")
-        self._choose("Log")
 
     def action_stop(self) -> None:
         """Ask whether the running job shall stop; a second Esc stops it."""
@@ -334,6 +345,13 @@ class Quantize(TableWorkspace):
         """Show the ranking."""
         await self.workbench.show("accuracy")
 
+    @on(Rows.Chosen, "#compared")
+    def _take_values(self) -> None:
+        record = self.query_one(ComparePane).table.record
+        if record is not None:
+            self.session.set_values(record["values"])
+            self.notify(f"The recipe has {record['title']}. u takes it back, b builds.")
+
     async def action_export(self) -> None:
         """Export in Run."""
         await self.workbench.show("run")
@@ -349,7 +367,7 @@ class Quantize(TableWorkspace):
         elif kind == "option":
             await self.go_to_option(name)
         elif kind == "view":
-            self._choose(name)
+            self.show_view(name)
         elif kind == "command":
             self.workbench.copy_out(name)
 
@@ -369,6 +387,8 @@ class Quantize(TableWorkspace):
         view = self.bar.current
         if view == "Log":
             return self.query_one(JobPane).text()
+        if view == "Findings":
+            return self.query_one(FindingRows).text()
         if view == "Summary":
             return summary_text(self.session.summary) if self.session.summary else ""
         return self.record_text()

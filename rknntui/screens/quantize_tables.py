@@ -9,7 +9,10 @@ from engine import printable
 from rknntui.widgets.records import Field, number
 from rknntui.widgets.table import Column
 
-__all__ = ["layer_fields", "layer_records", "range_fields"]
+__all__ = ["layer_fields", "layer_records", "range_fields", "range_record"]
+
+_MUCH_CUT = 0.02
+"""Share of the observed span above which a cut has a colour: an algorithm chose it."""
 
 
 def _name(value: Any) -> str:
@@ -40,16 +43,36 @@ def layer_records(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def range_fields() -> tuple[Field, ...]:
-    """Tensor, type, scale, zero point, used and observed range."""
+    """Tensor, type, used and observed range, how much of what was seen it leaves out, scale."""
+
+    def cut(value: float) -> str:
+        return f"{value:.1%}" if value else "0"
+
+    def cut_style(value: float | None) -> str:
+        return "warn" if value is not None and value > _MUCH_CUT else ""
+
+    short = number(4)
     return (
-        Field("tensor", Column("tensor", 16, grow=1, text=_name)),
-        Field("dtype", Column("type", 6)),
-        Field("scales", Column("scales", 7, right=True), 100),
-        Field("scale", Column("scale", 10, right=True, text=number(4))),
-        Field("scale_max", Column("largest", 10, right=True, text=number(4)), 110),
-        Field("zero_point", Column("zero", 5, right=True)),
-        Field("minimum", Column("minimum", 10, right=True, text=number(4))),
-        Field("maximum", Column("maximum", 10, right=True, text=number(4))),
-        Field("observed_minimum", Column("seen min", 10, right=True, text=number(4)), 110),
-        Field("observed_maximum", Column("seen max", 10, right=True, text=number(4)), 110),
+        Field("tensor", Column("tensor", 12, grow=1, text=_name)),
+        Field("dtype", Column("type", 8)),
+        Field("minimum", Column("minimum", 9, right=True, text=short)),
+        Field("maximum", Column("maximum", 9, right=True, text=short)),
+        Field("observed_minimum", Column("seen min", 9, right=True, text=short)),
+        Field("observed_maximum", Column("seen max", 9, right=True, text=short)),
+        Field("cut", Column("cut off", 7, right=True, text=cut, style=cut_style)),
+        Field("scale", Column("scale", 10, right=True, text=short), 100),
+        Field("scale_max", Column("largest", 10, right=True, text=short), 120),
+        Field("zero_point", Column("zero", 5, right=True), 90),
+        Field("scales", Column("scales", 7, right=True), 120),
     )
+
+
+def range_record(tensor: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the query ``ranges`` with the share of the observed span that its range cuts off."""
+    seen = (tensor["observed_minimum"], tensor["observed_maximum"])
+    used = (tensor["minimum"], tensor["maximum"])
+    cut = None
+    if None not in (*seen, *used) and seen[1] > seen[0]:
+        lost = max(0.0, used[0] - seen[0]) + max(0.0, seen[1] - used[1])
+        cut = min(1.0, lost / (seen[1] - seen[0]))
+    return {**tensor, "cut": cut}

@@ -20,11 +20,14 @@ from rknntui.widgets.rows import Rows
 if TYPE_CHECKING:
     from engine import Option
 
-__all__ = ["FormRows", "OptionForm", "RowState"]
+__all__ = ["PER_LAYER", "FormRows", "OptionForm", "RowState"]
 
 _NAME_WIDTH = 22
 _NOTE_WIDTH = 11
 _SHORT_KINDS = ("bool", "choice")
+
+PER_LAYER = ("mapping", "ranges")
+"""Kinds with an entry for any number of tensors: a form counts them."""
 
 
 @dataclass(frozen=True)
@@ -325,5 +328,7 @@ def _parsed(option: Option, text: str) -> tuple[Any, str]:
 def value_text(option: Option, recipe: Mapping[str, Any]) -> str:
     """The value of an option in a recipe as a form shows it."""
     value = recipe.get(option.name)
+    if option.kind in PER_LAYER and value:
+        return f"{len(value)} tensors (Enter: Hybrid, e: as text)"
     shown = option.render(option.default if value is None else value)
     return printable(shown, 300) if cell_len(shown) else ""

@@ -123,6 +123,11 @@ class RecordTable(Table):
                 return True
         return False
 
+    @property
+    def shown_keys(self) -> tuple[str, ...]:
+        """The keys of the columns that there is room for."""
+        return tuple(field.key for field in self._shown)
+
     def sort_field(self, key: str | None, *, descending: bool = False) -> None:
         """Sort by a field; None restores the given order."""
         keys = [f.key for f in self._shown]

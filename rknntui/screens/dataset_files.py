@@ -1,0 +1,89 @@
+"""Choosing a dataset, and making one from a folder."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from engine import OPTIONS
+from rknntui.screens.tables import TableWorkspace
+
+__all__ = ["DatasetFiles"]
+
+_DEFAULTS = {option.name: option.default for option in OPTIONS}
+
+
+class DatasetFiles(TableWorkspace):
+    """The half of Dataset that asks for files."""
+
+    def read(self, *, force: bool = False) -> None:
+        """Read the dataset where it, or what becomes of it, is another one."""
+        raise NotImplementedError
+
+    def action_pick(self) -> None:
+        """Choose a list or a folder; of a folder a list can be written."""
+        from rknntui.screens.picker import PathPicker
+
+        start = str(self.session.recipe.get("dataset") or self.session.recipe.get("model") or "")
+        start = str(Path(start).parent) + "/" if start else ""
+        picker = PathPicker("Choose a dataset.txt or a folder (Ctrl+S)", start, folders=True)
+        self.app.push_screen(picker, self._picked)
+
+    def _picked(self, path: str | None) -> None:
+        if not path:
+            return
+        if not Path(path).is_dir():
+            self.session.set_value("dataset", path)
+            return
+        from rknntui.screens.dialogs import ConfirmDialog
+
+        count = self.session.recipe.get("dataset_count", _DEFAULTS["dataset_count"])
+        question = (
+            f"Write a dataset.txt with up to {count} pictures of {path}? It can be edited and "
+            "shared. Or use the folder as it is: the same pictures are chosen at every build."
+        )
+        answers = [("w", "write dataset.txt", "write"), ("u", "use the folder", "use")]
+        self.app.push_screen(
+            ConfirmDialog("A folder of pictures", question, answers), partial(self._folder, path)
+        )
+
+    def _folder(self, folder: str, choice: str | None) -> None:
+        if choice == "use":
+            self.session.set_value("dataset", folder)
+        elif choice == "write":
+            self._ask_list(folder)
+
+    def action_make(self) -> None:
+        """Choose the folder, then the list."""
+        from rknntui.screens.picker import PathPicker
+
+        def chosen(path: str | None) -> None:
+            if path and Path(path).is_dir():
+                self._ask_list(path)
+            elif path:
+                self.notify("That is no folder.", severity="warning")
+
+        self.app.push_screen(PathPicker("A folder of pictures (Ctrl+S)", folders=True), chosen)
+
+    def _ask_list(self, folder: str) -> None:
+        start = Path.cwd() / "dataset.txt"
+        self.ask_new_file("Write the list", start, partial(self._make, folder))
+
+    def _make(self, folder: str, out: str, force: bool) -> None:
+        recipe = self.session.recipe
+        params = {
+            "folder": folder,
+            "out": out,
+            "count": recipe.get("dataset_count", _DEFAULTS["dataset_count"]),
+            "seed": recipe.get("dataset_seed", _DEFAULTS["dataset_seed"]),
+            "force": force,
+        }
+        self.ask("dataset.make", params, self._made)
+
+    def _made(self, made: dict[str, Any]) -> None:
+        left = f", {len(made['skipped'])} unreadable left out" if made["skipped"] else ""
+        text = f"{made['path']}: {made['samples']} of {made['found']} pictures{left}."
+        self.notify(text, title="Dataset written", markup=False)
+        self.session.set_value("dataset", made["path"])
+        self.read(force=True)

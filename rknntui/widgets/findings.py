@@ -1,0 +1,83 @@
+"""Findings as wrapped lines, with the one under the cursor known."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from engine import printable
+from rknntui.widgets.paint import Line
+from rknntui.widgets.rows import TextRows
+
+__all__ = ["FindingRows", "finding_lines", "wrapped"]
+
+
+def wrapped(text: str, width: int, style: str, indent: str = "") -> list[Line]:
+    """A text as lines of one style."""
+    return [[(indent + row, style)] for row in textwrap.wrap(text, max(10, width - len(indent)))]
+
+
+def finding_lines(findings: Iterable[Mapping[str, Any]], width: int) -> list[Line]:
+    """Findings with cause and remedy, wrapped; the sign says how serious they are."""
+    signs = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
+    lines: list[Line] = []
+    for finding in findings:
+        sign, style = signs.get(str(finding["severity"]), ("i", "dim"))
+        where = printable(str(finding["where"]), 60)
+        what = f"{where}: {printable(str(finding['what']))}" if where else str(finding["what"])
+        rows = textwrap.wrap(what, max(10, width - 2))
+        lines += [
+            [(f"{sign} " if i == 0 else "  ", style), (row, "")] for i, row in enumerate(rows)
+        ]
+        if finding.get("cause"):
+            lines += wrapped(f"Cause: {printable(str(finding['cause']))}", width, "dim", "  ")
+        if finding.get("remedy"):
+            applies = " (a applies it)" if finding.get("changes") else ""
+            remedy = f"Remedy: {printable(str(finding['remedy']))}{applies}"
+            lines += wrapped(remedy, width, "dim", "  ")
+    return lines
+
+
+class FindingRows(TextRows):
+    """Findings with cause and remedy, wrapped to the width."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self._findings: tuple[Mapping[str, Any], ...] = ()
+        self._more: tuple[Line, ...] = ()
+        self._of: list[int] = []
+        self._width = 0
+
+    def show(self, findings: Sequence[Mapping[str, Any]], more: Sequence[Line] = ()) -> None:
+        """Show findings, then lines that are none."""
+        self._findings, self._more = tuple(findings), tuple(more)
+        self._lay_out()
+
+    @property
+    def finding(self) -> Mapping[str, Any] | None:
+        """The finding under the cursor."""
+        return self._findings[self._of[self.cursor]] if self.cursor < len(self._of) else None
+
+    def chosen(self) -> list[Mapping[str, Any]]:
+        """What a remedy may be applied of: with the focus that under the cursor, else any."""
+        here = self.finding
+        if self.has_focus and here is not None and here.get("changes"):
+            return [here]
+        return list(self._findings)
+
+    def on_resize(self) -> None:
+        """Wrap anew."""
+        if self.size.width != self._width:
+            self._lay_out()
+
+    def _lay_out(self) -> None:
+        self._width = self.size.width
+        room = self.scrollable_content_region.width or self.app.size.width
+        lines: list[Line] = []
+        self._of = []
+        for index, finding in enumerate(self._findings):
+            own = finding_lines([finding], max(20, room - 3))
+            lines += own
+            self._of += [index] * len(own)
+        self.set_lines([*lines, *self._more], keep_cursor=True)
