@@ -59,6 +59,7 @@ class Join:
         ratio: of the widest range to the smallest; None without ranges.
         outputs: outputs of the graph that it leads to through moves alone.
         lift: layers that keep the sides apart when they are float16.
+        wide: whether a side is arithmetic on coordinates, whose values nothing bounds.
     """
 
     node: str
@@ -69,6 +70,7 @@ class Join:
     ratio: float | None
     outputs: tuple[str, ...]
     lift: tuple[str, ...]
+    wide: bool
 
 
 def find_joins(
@@ -118,12 +120,14 @@ def _joins(layers: Layers, seen: Observations | None) -> Iterable[Join]:
         steps, ratio = _steps(sides)
         if node.op_type == "Add" and (steps is None or steps >= _FEW_STEPS):
             continue  # unlike Concat, an Add reads each side with its own scale
-        mixed = any(s.bounded for s in sides) and any(_is_wide(s) for s in sides)
+        tail = _tail(layers, layer.tensor)
+        leads = tuple(t for t in tail if layers.graph.value(t).is_graph_output())
+        bounded = any(side.bounded for side in sides)
+        wide = any(_is_wide(side) for side in sides)
+        mixed = bounded and (wide or (bool(leads) and not all(side.bounded for side in sides)))
         if (steps is not None and steps < _FEW_STEPS) or (steps is None and mixed):
-            tail = _tail(layers, layer.tensor)
-            leads = tuple(t for t in tail if layers.graph.value(t).is_graph_output())
             lift = tuple(t for t in tail if t in layers.by_tensor)
-            yield Join(layer.node, layer.op, layer.tensor, sides, steps, ratio, leads, lift)
+            yield Join(layer.node, layer.op, layer.tensor, sides, steps, ratio, leads, lift, wide)
 
 
 def _side(layers: Layers, tensor: str, seen: Observations | None) -> Side:
@@ -192,9 +196,10 @@ def _finding(
     if split:
         remedy += f"; or split the output before it: outputs {', '.join(split)}"
     lifted = {**done, **dict.fromkeys(join.lift, dtype)}
+    sure = join.op == "Concat" and (join.steps is not None or join.wide)
     return Finding(
         "mixed-range-concat" if join.op == "Concat" else "mixed-range-join",
-        "warning" if join.op == "Concat" else "info",
+        "warning" if sure else "info",
         printable(join.node, 200),
         what,
         cause,
@@ -229,28 +234,35 @@ def _split(
 def _read_twice(
     layers: Layers, source: Graph | None, outputs: Iterable[str] | None
 ) -> Iterable[Finding]:
-    """A Sigmoid whose scores are also summed for an output of their own."""
+    """Sigmoids whose scores are also summed for an output of their own: one finding for all."""
     names = list(outputs) if outputs is not None else [s.name for s in layers.graph.outputs]
+    found: dict[str, tuple[str, list[str]]] = {}
     for layer in layers.all:
         if layer.op not in ("Sigmoid", "HardSigmoid"):
             continue
         readers = layers.readers(layer.tensor)
         counting = [node for node in readers if node.op_type in _COUNTING]
         extra = sorted({t for node in counting for t in _leads(layers, node)} & set(names))
-        if not extra or len(readers) == len(counting):
-            continue
-        rest = [name for name in names if name not in extra]
-        yield Finding(
-            "sigmoid-read-twice",
-            "info",
-            printable(layer.node, 200),
-            f"{layer.op} is read by its consumer and by {counting[0].op_type}, which only gives "
-            f"the output {', '.join(printable(name, 60) for name in extra)}.",
-            "With a second reader the vendor's compiler does not fuse the Sigmoid into the layer "
-            "before it; detectors with such a score sum lose accuracy and time.",
-            "Leave that output away and sum the scores after the model.",
-            {"outputs": rest} if source is None or all(n in source.values for n in rest) else {},
-        )
+        used = len(readers) > len(counting) or layers.graph.value(layer.tensor).is_graph_output()
+        if extra and used:
+            found[layer.node] = (counting[0].op_type, extra)
+    if not found:
+        return
+    dropped = [name for name in names if any(name in extra for _, extra in found.values())]
+    rest = [name for name in names if name not in dropped]
+    told = ", ".join(printable(name, 60) for name in dropped)
+    known = source is None or all(name in source.values for name in rest)
+    yield Finding(
+        "sigmoid-read-twice",
+        "info",
+        ", ".join(printable(node, 60) for node in found),
+        f"Scores of a Sigmoid are used, and {next(iter(found.values()))[0]} also makes the outputs "
+        f"{told} of them.",
+        "With a second reader the vendor's compiler does not fuse the Sigmoid into the layer "
+        "before it; detectors with such a score sum lose accuracy and time.",
+        "Leave these outputs away and sum the scores after the model.",
+        {"outputs": rest} if known and rest else {},
+    )
 
 
 def _leads(layers: Layers, node: ir.Node) -> set[str]:
