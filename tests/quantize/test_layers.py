@@ -1,0 +1,152 @@
+"""Layers with a dtype of their own: what they get, where tensors are converted, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from engine.base.errors import QuantizationError
+from engine.graph.execute import Session, sqnr
+from engine.graph.ir import Graph
+from engine.quantize import (
+    Quantized,
+    QuantizeSettings,
+    calibrate,
+    honoured,
+    quantize,
+)
+from engine.quantize.formats import LAYER_DTYPES
+from tests.quantize.models import Net, small_cnn
+
+
+def done(layers: Mapping[str, str], dtype: str = "w8a8") -> tuple[Graph, Quantized]:
+    net, graph = small_cnn()
+    seen = calibrate(graph, net.feeds(2))
+    return graph, quantize(graph, seen, QuantizeSettings(dtype=dtype, layers=layers))
+
+
+def written(graph: Graph) -> list[str]:
+    return [node.outputs[0].name or "" for node in graph.nodes]
+
+
+@pytest.mark.parametrize("dtype", sorted(LAYER_DTYPES))
+def test_every_layer_gets_what_was_asked_for(dtype: str) -> None:
+    net, graph = small_cnn()
+    seen = calibrate(graph, net.feeds(2))
+    for tensor in written(graph)[:: 1 if dtype == "float16" else 4]:
+        if not tensor.startswith("Softmax") or dtype.startswith("float"):
+            asked = {tensor: dtype}
+            result = quantize(graph, seen, QuantizeSettings(layers=asked))
+            assert honoured(asked, result) == asked
+
+
+def test_all_layers_at_once_and_lowered_ones() -> None:
+    _, graph = small_cnn()
+    every = dict.fromkeys(written(graph), "float16")
+    assert honoured(every, done(every)[1]) == every
+    lowered = {"Conv_5_0": "int8", "Relu_7_0": "int8"}
+    assert honoured(lowered, done(lowered, "w8a16")[1]) == lowered
+    assert honoured(lowered, done(lowered, "float16")[1]) == lowered
+
+
+def test_what_was_not_honoured_is_seen() -> None:
+    _, plain = done({})
+    asked = {"Conv_5_0": "float16", "Softmax_23_0": "float16"}
+    assert honoured(asked, plain) == {"Conv_5_0": "int8", "Softmax_23_0": "float"}
+
+
+def test_borders_are_named_as_the_vendor_does_and_nothing_else_changes() -> None:
+    _, plain = done({})
+    _, mixed = done({"Conv_5_0": "float16"})
+    added = [name for name in mixed.table if name not in plain.table]
+    assert added == ["Clip_4_0__float16", "Conv_5_0__int8"]
+    assert list(mixed.table)[-2:] == added
+    same = [name for name in plain.table if mixed.table[name] == plain.table[name]]
+    changed = set(plain.table) - set(same)
+    assert changed == {"Conv_5_0", "constant6", "constant7"}  # its output, weight and bias
+    converted = mixed.table["Conv_5_0__int8"]
+    assert converted.scale == plain.table["Conv_5_0"].scale
+
+
+def test_an_activation_belongs_to_the_layer_before_it() -> None:
+    _, by_conv = done({"Conv_1_0": "float16"})
+    _, by_relu = done({"Relu_2_0": "float16"})
+    assert by_conv.graph.to_bytes() == by_relu.graph.to_bytes()
+    with pytest.raises(QuantizationError, match="one layer"):
+        done({"Conv_1_0": "float16", "Relu_2_0": "int16"})
+
+
+def test_a_lifted_layer_computes_in_its_dtype() -> None:
+    """One layer alone: its output is as far from float as its format is."""
+    net = Net()
+    out = net.conv(net.input(1, 8, 10, 10), 8, 8)
+    graph = net.graph(out)
+    feeds = net.feeds(3)
+    seen = calibrate(graph, feeds)
+    exact = Session(graph).run(feeds[0])[out]
+
+    def quality(layers: dict[str, str]) -> float:
+        result = quantize(graph, seen, QuantizeSettings(layers=layers)).graph
+        return sqnr(exact, Session(result).run(feeds[0])[out])
+
+    assert quality({}) < 45
+    assert quality({out: "float16"}) > 65
+    assert quality({out: "int16"}) > 80
+
+
+@pytest.mark.parametrize(
+    ("layers", "what", "remedy"),
+    [
+        ({"Conv_5": "float16"}, "No layer writes", "Conv_5_0"),
+        ({"image": "float16"}, "No layer writes", "table"),
+        ({"constant0": "float16"}, "No layer writes", ""),
+        ({"Conv_5_0": "float8"}, "dtype 'float8'", "float16"),
+        ({"Softmax_23_0": "int8"}, "cannot compute in int8", "float16"),
+    ],
+)
+def test_what_cannot_be_asked_for(layers: dict[str, str], what: str, remedy: str) -> None:
+    with pytest.raises(QuantizationError, match=what) as caught:
+        done(layers)
+    assert remedy in caught.value.remedy
+
+
+def test_ranges_set_by_hand_win() -> None:
+    net, graph = small_cnn()
+    seen = calibrate(graph, net.feeds(2))
+    ranges = {"Relu_2_0": (0.0, 0.5), "Transpose_21_0": (-9.0, 9.0)}
+    table = quantize(graph, seen, QuantizeSettings(ranges=ranges)).table
+    assert table["Relu_2_0"].maximum == (0.5,)
+    # the transposed tensor has the scale of the one that it moves
+    for name in ("Conv_20_0", "Transpose_21_0", "Reshape_22_0"):
+        np.testing.assert_allclose(table[name].scale, 18 / 255, rtol=1e-6)
+
+
+def test_a_range_set_by_hand_is_kept_before_a_concat() -> None:
+    net, graph = small_cnn()
+    seen = calibrate(graph, net.feeds(2))
+    ranges = {"LeakyRelu_10_0": (-0.25, 0.75)}
+    table = quantize(graph, seen, QuantizeSettings(ranges=ranges)).table
+    assert (table["LeakyRelu_10_0"].minimum, table["LeakyRelu_10_0"].maximum) == (
+        (-0.25,),
+        (0.75,),
+    )
+    assert table["Concat_14_0"].maximum != (0.75,)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "what"),
+    [
+        ({"Relu_2": (0.0, 1.0)}, "no quantized tensor"),
+        ({"Relu_2_0": (1.0, 0.0)}, "impossible"),
+        ({"Relu_2_0": (0.0, float("nan"))}, "impossible"),
+        ({"Relu_2_0": (float("-inf"), 1.0)}, "impossible"),
+        ({"Conv_20_0": (0.0, 1.0), "Reshape_22_0": (0.0, 2.0)}, "two ranges"),
+    ],
+)
+def test_impossible_ranges(ranges: dict[str, tuple[float, float]], what: str) -> None:
+    net, graph = small_cnn()
+    seen = calibrate(graph, net.feeds(1))
+    with pytest.raises(QuantizationError, match=what):
+        quantize(graph, seen, QuantizeSettings(ranges=ranges))
