@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,21 +24,25 @@ class RunningModel:
     """What ``inference`` runs.
 
     Args:
-        runnable: the simulator.
+        runnables: the simulator, for each set of input shapes (``dynamic_input``).
         preprocess: mean and std, generation 1's order of channels; the swap of generation 2's
             pictures is not applied to arrays.
     """
 
-    def __init__(self, runnable: Runnable, preprocess: Preprocess) -> None:
-        self._runnable = runnable
-        self._plans: tuple[InputPlan, ...] = preprocess.plans(runnable.inputs)
-        self._quant: Mapping[str, QuantParams] = runnable.table
+    def __init__(self, runnables: Sequence[Runnable], preprocess: Preprocess) -> None:
+        self._forms: list[tuple[Runnable, tuple[InputPlan, ...]]] = [
+            (runnable, preprocess.plans(runnable.inputs)) for runnable in runnables
+        ]
+        self._quant: Mapping[str, QuantParams] = runnables[0].table
 
     @classmethod
     def of_build(cls, pipeline: Pipeline) -> RunningModel:
         """A pipeline whose stages are done."""
         preprocess = Preprocess.from_recipe(pipeline.recipe, pipeline.generation)
-        return cls(Runnable.of_build(pipeline), preprocess)
+        return cls(
+            [Runnable.of_deployed(pipeline, graph) for graph in pipeline.deployed.graphs],
+            preprocess,
+        )
 
     @classmethod
     def of_container(
@@ -58,7 +62,7 @@ class RunningModel:
         values = portable_values(runnable.recipe)
         values.pop("model", None)
         recipe = Recipe.from_values({k: v for k, v in values.items() if k != "dataset"})
-        return cls(runnable, Preprocess.from_recipe(recipe, generation))
+        return cls([runnable], Preprocess.from_recipe(recipe, generation))
 
     def run(
         self, inputs: Any, *, data_format: Any, data_type: Any, pass_through: Any
@@ -68,12 +72,24 @@ class RunningModel:
         Raises:
             EngineError: an input does not fit, or the graph does not run.
         """
+        runnable, plans = self._form_for(inputs)
         feeds, warnings = feeds_of(
-            self._plans,
+            plans,
             inputs,
             data_format=data_format,
             data_type=data_type,
             pass_through=pass_through,
             quant=self._quant,
         )
-        return list(self._runnable.run(feeds).values()), warnings
+        return list(runnable.run(feeds).values()), warnings
+
+    def _form_for(self, inputs: Any) -> tuple[Runnable, tuple[InputPlan, ...]]:
+        """The form whose input shapes are those that are given; the first where none fits."""
+        given = [inputs] if isinstance(inputs, np.ndarray) else inputs
+        for runnable, plans in self._forms:
+            if isinstance(given, Sequence) and all(
+                np.shape(array) in plan.accepted_shapes()
+                for array, plan in zip(given, plans, strict=False)
+            ):
+                return runnable, plans
+        return self._forms[0]

@@ -57,7 +57,7 @@ def pack(pipeline: Pipeline) -> bytes:
     return write_container(
         ContainerContent(
             name=pipeline.model_path.name,
-            graph=(quantized or pipeline.optimised).graph.graph,
+            graph=pipeline.deployed.graph,
             quantized=quantized is not None,
             recipe=pipeline.portable_recipe(),
             provenance=pipeline.provenance,

@@ -26,10 +26,11 @@ from engine.jobs.results import (
 )
 from engine.jobs.stages import extra_of
 from engine.jobs.versions import libraries
-from engine.recipe import Recipe, portable, stage_key
+from engine.recipe import Recipe, option_notes, portable, stage_key
 
 if TYPE_CHECKING:
     from engine.graph.ir.custom import CustomOperators
+    from engine.jobs.deploy import Deployed
 
 __all__ = ["BUILD_STAGES", "FLOAT_STAGES", "BuildResult", "Pipeline", "build"]
 
@@ -145,6 +146,25 @@ class Pipeline(QuantizeStages):
         return portable(recipe, digests)
 
     @cached_property
+    def deployed(self) -> Deployed:
+        """The graphs that are simulated and packed: with their float type, shapes and batch."""
+        from engine.jobs.deploy import deploy
+
+        return deploy(self, self._again)
+
+    def _again(self, recipe: Recipe) -> Pipeline:
+        """A pipeline of the same source for another recipe, over the same caches."""
+        return Pipeline(
+            recipe,
+            cache=self.cache,
+            memory=self.memory,
+            refresh=self.refresh,
+            generation=self.generation,
+            initial_values=self._initial_values,
+            operators=self._give_operators,
+        )
+
+    @cached_property
     def container(self) -> bytes:
         """The ``.rknn`` file."""
         from engine.jobs.pack import PackedContainer, pack
@@ -161,17 +181,21 @@ class Pipeline(QuantizeStages):
     def findings(self) -> tuple[Finding, ...]:
         """What the stages so far noticed."""
         from engine.jobs.custom import note_of
+        from engine.jobs.hybrid import find_all_joins
         from engine.simulate import Simulator
 
-        found = list(self.loaded.findings)
+        found = [*self.loaded.findings, *self.optimised.findings, *option_notes(self.recipe)]
         float_graph = self.optimised.graph.graph
         custom = note_of(float_graph)
         found += [custom] if custom is not None else []
         if self.quantized_build:
             found += [*self.calibration.findings, *self.quantized.findings]
+            found += find_all_joins(self)
             found += Simulator(float_graph, self.quantized.graph.graph).findings
         else:
-            found += Simulator(float_graph).findings
+            float_dtype = self.recipe.quantization.float_dtype
+            found += Simulator(float_graph, float_dtype=float_dtype).findings
+        found += self.deployed.findings
         if self.cache is not None and self.cache.finding is not None:
             found.append(self.cache.finding)
         return tuple(found)

@@ -55,13 +55,18 @@ class QuantizeStages(LoadStage):
         )
 
     def _optimise(self, key: str) -> OptimisedGraph:
-        from engine.graph.passes import optimise
+        from engine.graph.passes import optimise, rewrite_as_wished
 
-        done = optimise(
-            self.loaded.graph.graph, self.recipe.quantization.optimization_level, self.reporter
+        options = self.recipe.quantization
+        done = optimise(self.loaded.graph.graph, options.optimization_level, self.reporter)
+        wished = rewrite_as_wished(
+            done.graph,
+            model_pruning=options.model_pruning,
+            remove_reshape=options.remove_reshape,
+            reporter=self.reporter,
         )
-        log = tuple(PassNote(r.name, int(r.modified)) for r in done.log)
-        return OptimisedGraph(key, GraphData(done.graph), log)
+        log = tuple(PassNote(r.name, int(r.modified)) for r in (*done.log, *wished.log))
+        return OptimisedGraph(key, GraphData(wished.graph), log, wished.findings)
 
     # -- calibrate -----------------------------------------------------------------------------
 
@@ -182,16 +187,24 @@ class QuantizeStages(LoadStage):
         Raises:
             QuantizationError: the target does not have the dtype (names the chips that do).
         """
-        from engine.quantize import QuantizeSettings, check_dtype, resolve_dtype
+        from engine.quantize import (
+            QuantizeSettings,
+            check_dtype,
+            layers_of_targets,
+            resolve_dtype,
+        )
 
         options, target = self.recipe.quantization, self.recipe.target.target_platform
         check_dtype(options.quantized_dtype, target)
+        layers = dict(options.quantized_layers or {})
+        if options.op_target:
+            layers = layers_of_targets(self.optimised.graph.graph, options.op_target) | layers
         return QuantizeSettings(
             dtype=resolve_dtype(options.quantized_dtype, target),
             algorithm=options.quantized_algorithm,
             granularity=options.quantized_method,
             bias_correction=options.bias_correction,
-            layers=dict(options.quantized_layers or {}),
+            layers=layers,
             ranges={
                 name: (low, high) for name, (low, high) in (options.quantized_ranges or {}).items()
             },

@@ -140,10 +140,15 @@ class OptimisedGraph:
     key: str
     graph: GraphData
     log: tuple[PassNote, ...]
+    findings: tuple[Finding, ...] = ()
 
     def to_files(self) -> Files:
         """For the cache."""
-        return {"graph.onnx": self.graph.data, "log.json": _dump([asdict(n) for n in self.log])}
+        return {
+            "graph.onnx": self.graph.data,
+            "log.json": _dump([asdict(n) for n in self.log]),
+            "findings.json": _dump([f.to_dict() for f in self.findings]),
+        }
 
     @classmethod
     def from_files(
@@ -151,7 +156,8 @@ class OptimisedGraph:
     ) -> OptimisedGraph:
         """From the cache."""
         log = tuple(PassNote(**note) for note in json.loads(files["log.json"]))
-        return cls(key, GraphData(data=files["graph.onnx"], operators=operators), log)
+        found = _findings(json.loads(files["findings.json"]))
+        return cls(key, GraphData(data=files["graph.onnx"], operators=operators), log, found)
 
 
 @dataclass(frozen=True)

@@ -63,13 +63,16 @@ class Runnable:
 
     @classmethod
     def of_build(cls, pipeline: Pipeline) -> Runnable:
-        """The quantized graph of a pipeline, the optimised one of a build without quantization."""
+        """What a pipeline deploys, at its first set of input shapes."""
+        return cls.of_deployed(pipeline, pipeline.deployed.graph)
+
+    @classmethod
+    def of_deployed(cls, pipeline: Pipeline, graph: Graph) -> Runnable:
+        """One of the graphs that a pipeline deploys."""
         name = pipeline.model_path.name
         if not pipeline.quantized_build:
-            graph = pipeline.optimised.graph.graph
             return cls(pipeline.optimised.key, name, False, graph, Session(graph))
         done = pipeline.quantized
-        graph = done.graph.graph
         return cls(done.key, name, True, graph, Session(graph), done.table)
 
     @classmethod

@@ -69,9 +69,11 @@ class RecipeSource:
         initial: Any = self.initial_values
         if initial is None and said.input_initial_val is not None:
             initial = tuple(None if p is None else Path(p) for p in said.input_initial_val)
+        # the first set of shapes is the one that is calibrated
+        sizes = said.input_size_list if said.dynamic_input is None else said.dynamic_input[0]
         options = LoadOptions(
             inputs=said.inputs,
-            input_size_list=said.input_size_list,
+            input_size_list=sizes,
             input_initial_val=None if initial is None else tuple(initial),
             outputs=said.outputs,
             proto=said.proto,

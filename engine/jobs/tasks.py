@@ -79,7 +79,7 @@ def _runnable(params: Mapping[str, Any], reporter: Reporter) -> tuple[Runnable, 
     from engine.dataset import Preprocess
     from engine.frontends.sniff import sniff
     from engine.jobs.runner import Runnable
-    from engine.recipe import Recipe, portable_values
+    from engine.recipe import Recipe, portable_values, stage_key
 
     if params.get("path") is not None and params.get("recipe") is None:
         path = Path(text_of(params, "path"))
@@ -98,7 +98,8 @@ def _runnable(params: Mapping[str, Any], reporter: Reporter) -> tuple[Runnable, 
     recipe = recipe_of(params)
     pipeline = pipeline_of(recipe, reporter, stages=(*_stages(recipe), "simulate"))
     done = pipeline.quantized if pipeline.quantized_build else pipeline.optimised
-    key = f"run {done.key}"
+    # options of the last stage decide what runs
+    key = f"run {stage_key(recipe, 'container', previous=done.key)}"
     kept = KEPT.get(key) or Runnable.of_build(pipeline)
     KEPT.put(key, kept)
     return kept, Preprocess.from_recipe(recipe)

@@ -137,7 +137,7 @@ QUANTIZATION: tuple[Option, ...] = (
         "The type of a build without quantization; float32, which no chip has, is ours.",
         default="float16",
         choices=FLOAT_DTYPES,
-        stage="quantize",
+        stage="container",
     ),
     Option(
         "quantize_weight",
@@ -145,7 +145,7 @@ QUANTIZATION: tuple[Option, ...] = (
         "bool",
         "Store weights in 8 bits in a build without quantization; it computes in float.",
         default=False,
-        stage="quantize",
+        stage="container",
     ),
     Option(
         "optimization_level",

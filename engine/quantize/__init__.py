@@ -16,6 +16,7 @@ from engine.quantize.quantize import (
     to_float16,
 )
 from engine.quantize.settings import QuantizeSettings
+from engine.quantize.targets import layers_of_targets
 from engine.quantize.vendor import lower_for_vendor
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "check_dtype",
     "honoured",
     "is_quantized_source",
+    "layers_of_targets",
     "lower_for_vendor",
     "quantize",
     "reason_for",

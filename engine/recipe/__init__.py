@@ -20,6 +20,7 @@ from engine.recipe.model import (
     recipe_problems,
     recipe_schema,
 )
+from engine.recipe.notes import option_notes
 from engine.recipe.text import (
     Change,
     Problem,
@@ -46,6 +47,7 @@ __all__ = [
     "diff_recipes",
     "dump_recipe",
     "load_recipe",
+    "option_notes",
     "parse_recipe",
     "portable",
     "portable_values",

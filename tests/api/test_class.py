@@ -301,9 +301,12 @@ def test_generation_1_turns_the_channels_of_arrays_too(place: Path) -> None:
     assert made["plain"] == made["turned"]
 
 
-def test_without_quantization(dog: np.ndarray, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("float_dtype", ["float16", "float32"])
+def test_without_quantization(
+    float_dtype: str, dog: np.ndarray, capsys: pytest.CaptureFixture[str]
+) -> None:
     rknn = RKNN(generation=2)
-    assert rknn.config(std_values=[[255, 255, 255]]) is None
+    assert rknn.config(std_values=[[255, 255, 255]], float_dtype=float_dtype) is None
     assert rknn.load_onnx("arcface.onnx") == 0
     assert rknn.build(do_quantization=False) == 0
     assert rknn.init_runtime() == 0
@@ -312,7 +315,12 @@ def test_without_quantization(dog: np.ndarray, capsys: pytest.CaptureFixture[str
     model = Graph.from_proto(onnx.load("arcface.onnx"))
     expected = Session(model).run({"image": np.ascontiguousarray(feed)})["scores"]
     assert outputs is not None
-    np.testing.assert_allclose(outputs[0], expected, rtol=1e-5, atol=1e-5)
+    if float_dtype == "float32":
+        np.testing.assert_allclose(outputs[0], expected, rtol=1e-5, atol=1e-5)
+    else:  # every tensor is half precision: 11 bits
+        np.testing.assert_array_equal(outputs[0], outputs[0].astype(np.float16))
+        np.testing.assert_allclose(outputs[0], expected, rtol=0, atol=2e-3 * np.ptp(expected))
+        assert not np.allclose(outputs[0], expected, rtol=1e-5, atol=1e-5)
     assert rknn.accuracy_analysis(["dog_224x224.jpg"]) == -1
     assert "not quantized" in capsys.readouterr().err
     assert rknn.export_rknn("float.rknn") == 0
