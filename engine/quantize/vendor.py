@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
+import onnx_ir as ir
 
 from engine.base.errors import QuantizationError
 from engine.base.text import printable
 from engine.graph.ir import Graph, is_custom
+from engine.graph.passes import Editor
 
 __all__ = ["VENDOR_IR_VERSION", "VENDOR_OPSET", "lower_for_vendor"]
 
@@ -50,10 +53,14 @@ def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
     class the toolkit wants to be registered as well (``reg_custom_op``). What later versions of
     the format added for tools (metadata of nodes and values) is left out.
 
+    An 8-bit mean over a picture is written as a depthwise convolution, whose weights of 127 are
+    exact: the toolkit makes one of every mean, and in a file with parameters of its own it rounds
+    the weights to something else (up to 3 steps off in the result, seen with 2.3.2).
+
     Raises:
         QuantizationError: an operator has no form in opset 19 (named).
     """
-    model = graph.to_proto()
+    model = _means_as_convolutions(graph).to_proto()
     kept = sorted({node.domain for node in model.graph.node if is_custom(node)})
     versions = {entry.domain: entry.version for entry in model.opset_import}
     for node in model.graph.node:
@@ -78,6 +85,54 @@ def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
             remedy="Export a container instead, or export the source model with opset 19 or less.",
         ) from error
     return model
+
+
+def _means_as_convolutions(graph: Graph) -> Graph:
+    """A copy where GlobalAveragePool between 8-bit tensors is a Conv with equal weights."""
+    found = [node for node in graph.nodes if _is_quantized_mean(node)]
+    if not found:
+        return graph
+    copy = graph.copy()
+    edit = Editor(copy.model)
+    for name in [node.name or "" for node in found]:
+        node = copy.node(name)
+        source = node.inputs[0]
+        if source is None or source.shape is None:
+            continue
+        channels, *sizes = (dim for dim in source.shape.numpy()[1:])
+        shape = (channels, 1, *sizes)
+        scale = np.float32(1.0 / (127.0 * np.prod(sizes)))
+        weight = edit.insert(
+            "DequantizeLinear",
+            [
+                edit.constant(np.full(shape, 127, dtype=np.int8), f"{name}/weight/quantized"),
+                edit.constant(np.array(scale), f"{name}/weight/scale"),
+                edit.constant(np.array(0, dtype=np.int8), f"{name}/weight/zero_point"),
+            ],
+            before=node,
+            like=source,
+            shape=shape,
+            name=f"{name}/weight/DequantizeLinear",
+        )
+        inputs = [source, weight.outputs[0]]
+        edit.become(node, "Conv", inputs, {"group": channels, "kernel_shape": sizes})
+    return Graph(copy.model)
+
+
+def _is_quantized_mean(node: ir.Node) -> bool:
+    """Whether a node is a GlobalAveragePool of known size from an int8 tensor to another."""
+    source = node.inputs[0] if node.op_type == "GlobalAveragePool" else None
+    if source is None or source.shape is None or source.shape.is_dynamic() or len(source.shape) < 3:
+        return False
+    before = source.producer()
+    readers = [use.node.op_type for use in node.outputs[0].uses()]
+    return (
+        before is not None
+        and before.op_type == "DequantizeLinear"
+        and before.inputs[0] is not None
+        and before.inputs[0].dtype == ir.DataType.INT8
+        and readers == ["QuantizeLinear"]
+    )
 
 
 def _require_opset_19(node: onnx.NodeProto) -> None:

@@ -3,6 +3,8 @@
 Found from outside, by building small nets with the toolkit and looking at the graph that its first
 step of hybrid quantization writes (``docs/quantization/vendor.md`` has the observations):
 
+* A BatchNormalization is folded into the weights before it with its epsilon counted twice: they are
+  smaller by ``1 / sqrt(1 + epsilon)``.
 * An Add of a convolution and its own input becomes a convolution (1 is added to its weights).
 * Channels that can be told from the weights alone to be 0 behind their Relu lose their weights, and
   channels that are constant go into the bias of the layer that reads them.
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import Graph, infer_shapes
+from engine.graph.ir import NORMALIZED, Graph, infer_shapes
 from engine.graph.passes import Editor
 from engine.quantize.forms import array_of, clamp_bounds, input_of, name_of
 
@@ -44,13 +46,31 @@ def rewrite_as_vendor(graph: Graph) -> tuple[Graph, bool]:
     """
     copy = infer_shapes(graph.copy())
     edit = Editor(copy.model)
+    scaled = [node for node in edit.nodes() if _with_epsilon_again(node, edit)]
     merged = [node for node in edit.nodes() if _into_weights(node, edit)]
     cleaned = _Channels(edit).clean()
     staged = [node for node in edit.nodes() if _in_stages(node, edit)]
     for node in edit.nodes():
         _in_float16(node, edit)
     edit.write_origins()
-    return infer_shapes(Graph(copy.model)), cleaned or bool(staged or merged)
+    return infer_shapes(Graph(copy.model)), cleaned or bool(staged or merged or scaled)
+
+
+# ------------------------------------------------------------------------- batch normalization
+
+
+def _with_epsilon_again(node: ir.Node, edit: Editor) -> bool:
+    """Scale weights that a BatchNormalization was folded into; the bias is the toolkit's already.
+
+    A bias that the convolution had of its own would shrink as well; it cannot be told apart any
+    more, and half an epsilon of it is nothing.
+    """
+    epsilon, weight = node.metadata_props.get(NORMALIZED), array_of(input_of(node, 1))
+    if epsilon is None or weight is None:
+        return False
+    scaled = weight.astype(np.float64) / np.sqrt(1.0 + float(epsilon))
+    edit.set_constant(node, 1, scaled.astype(np.float32))
+    return True
 
 
 # ----------------------------------------------------------------------- a sum with its own input

@@ -1,6 +1,6 @@
 """The graph: form, checks, views, differences, and the quantization parameters that go with it."""
 
-from engine.graph.ir.constants import IR_VERSION, OPSET, ORIGIN, STANDARD_DOMAINS
+from engine.graph.ir.constants import IR_VERSION, NORMALIZED, OPSET, ORIGIN, STANDARD_DOMAINS
 from engine.graph.ir.custom import CustomOperator, CustomOperators, adopt, from_class, is_custom
 from engine.graph.ir.diff import GraphDiff, NodeChange, ValueChange, diff
 from engine.graph.ir.graph import Graph
@@ -15,6 +15,7 @@ from engine.graph.ir.views import describe, graph_view, node_detail
 
 __all__ = [
     "IR_VERSION",
+    "NORMALIZED",
     "OPSET",
     "ORIGIN",
     "QUANT_DTYPES",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["IR_VERSION", "MAX_PROTO_BYTES", "OPSET", "ORIGIN", "STANDARD_DOMAINS"]
+__all__ = ["IR_VERSION", "MAX_PROTO_BYTES", "NORMALIZED", "OPSET", "ORIGIN", "STANDARD_DOMAINS"]
 
 # ONNX Runtime 1.31 loads at most IR 13 and opset 26, while onnx 1.23 writes IR 14 and opset 28 by
 # default; QuantizeLinear of 16 and 4 bits needs opset 21, which belongs to IR 10.
@@ -17,3 +17,6 @@ STANDARD_DOMAINS = frozenset({"", "ai.onnx"})
 
 # Key in a node's ``metadata_props``: names of the source nodes it came from, a line each.
 ORIGIN = "origin"
+
+# Key in a node's ``metadata_props``: the epsilon of a BatchNormalization that its weights took in.
+NORMALIZED = "batch_normalization"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph.ir import NORMALIZED
 from engine.graph.passes.affine import AFFINE_OPS, Affine, affine_of
 from engine.graph.passes.base import NodePass
 from engine.graph.passes.editor import Editor
@@ -57,8 +58,10 @@ class FoldAfter(NodePass):
         reason = _scale_outputs(maker, affine, edit)
         if reason:
             return self.near(node, reason)
-        op = node.op_type
+        op, epsilon = node.op_type, node.attributes.get_float("epsilon", 1e-5)
         edit.absorb(maker, node)
+        if op == "BatchNormalization":
+            maker.metadata_props[NORMALIZED] = repr(epsilon)
         return self.did(f"{op} into {maker.op_type}")
 
 
