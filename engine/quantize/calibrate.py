@@ -26,6 +26,8 @@ from engine.quantize.plan import Plan, is_quantized_source, layout_outputs, plan
 
 __all__ = ["Observation", "Observations", "calibrate", "samples_wanted"]
 
+Visit = Callable[[str, np.ndarray, int], None]
+
 
 def samples_wanted(batch_size: int, epochs: int) -> int | None:
     """How many samples generation 1's options ask for; None for all of them.
@@ -55,6 +57,7 @@ def calibrate(
     resume: Observations | None = None,
     checkpoint: Callable[[Observations], None] | None = None,
     checkpoint_seconds: float = 10.0,
+    visit: Visit | None = None,
 ) -> Observations:
     """Run the float graph over the samples and note what quantization needs to know.
 
@@ -69,6 +72,8 @@ def calibrate(
             samples that it counted are passed over.
         checkpoint: gets the observations so far, every eight samples or less often.
         checkpoint_seconds: at least so far apart.
+        visit: gets the inputs of weighted layers (name, array, number of the sample), but not those
+            that are reduced inside the graph, and must not keep them.
 
     Raises:
         QuantizationError: there are no samples, a tensor takes a value that is not finite (names
@@ -77,7 +82,7 @@ def calibrate(
     """
     reporter = reporter or NullReporter()
     chosen = Plan() if is_quantized_source(graph) else plan(graph)
-    tally = _Tally(graph, chosen, threads)
+    tally = _Tally(graph, chosen, threads, visit)
     if resume is not None:
         tally.resume(resume)
     total = len(feeds) if isinstance(feeds, Sized) else 0
@@ -104,7 +109,8 @@ def calibrate(
 class _Tally:
     """What was seen so far; goes to :class:`Observations` and comes back from there unchanged."""
 
-    def __init__(self, graph: Graph, plan: Plan, threads: int) -> None:
+    def __init__(self, graph: Graph, plan: Plan, threads: int, visit: Visit | None) -> None:
+        self._visit = visit
         self._sources = _copied_from(graph, plan)
         watched = [name for name, source in self._sources.items() if name == source]
         self._readers: dict[InputSum, list[str]] = {}
@@ -143,6 +149,8 @@ class _Tally:
                 self._sums.add(wanted, mean)
             if seen.array is not None:
                 self._sums.take(name, seen.array)
+                if self._visit is not None:
+                    self._visit(name, seen.array, self.samples)
         self.samples += 1
         if self.samples % BLOCK == 0:
             self._sums.settle()
@@ -169,19 +177,39 @@ def _copied_from(graph: Graph, plan: Plan) -> dict[str, str]:
 
 
 class _Growing:
-    """Range and histogram of one tensor while samples come in."""
+    """What is kept of one tensor while samples come in."""
 
     def __init__(self) -> None:
         self._low, self._high = np.inf, -np.inf
         self._histogram = HistogramBuilder()
+        self._peaks: np.ndarray | None = None
+        self._channels = True
 
     def resume(self, seen: Observation) -> None:
         self._low, self._high = seen.minimum, seen.maximum
         self._histogram = HistogramBuilder(seen.histogram)
+        self._peaks = None if seen.peaks is None else np.array(seen.peaks, np.float32)
+        self._channels = seen.peaks is not None
 
     def add(self, seen: Seen) -> None:
-        self._low, self._high = min(self._low, seen.low), max(self._high, seen.high)
-        self._histogram.add(seen.values, positive=seen.low >= 0.0)
+        low, high = float(seen.low.min()), float(seen.high.max())
+        self._low, self._high = min(self._low, low), max(self._high, high)
+        self._histogram.add(seen.values, positive=low >= 0.0)
+        if not self._channels:
+            return
+        peaks = np.maximum(np.abs(seen.low), np.abs(seen.high))
+        if self._peaks is None:
+            self._peaks = peaks
+        elif self._peaks.shape == peaks.shape:
+            np.maximum(self._peaks, peaks, out=self._peaks)
+        else:  # their number depends on the sample: no channels
+            self._channels = False
 
     def observation(self) -> Observation:
-        return Observation(self._low, self._high, self._histogram.histogram())
+        peaks = self._peaks if self._channels else None
+        return Observation(
+            self._low,
+            self._high,
+            self._histogram.histogram(),
+            None if peaks is None else tuple(peaks.tolist()),
+        )

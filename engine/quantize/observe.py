@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,11 +29,13 @@ class Observation:
     Attributes:
         minimum, maximum: the smallest and the largest of all values, in the tensor's unit.
         histogram: of the values at fixed places of every sample; None where none was kept.
+        peaks: the largest absolute value of every channel (axis 1); None where none were kept.
     """
 
     minimum: float
     maximum: float
     histogram: Histogram | None = None
+    peaks: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +117,10 @@ class Observations:
     def to_files(self) -> dict[str, bytes]:
         """Everything, as a JSON file and an npz file of plain arrays; floats lose no bit."""
         kept = [(name, o.histogram) for name, o in self.tensors.items() if o.histogram is not None]
+        peaks = {name: o.peaks for name, o in self.tensors.items() if o.peaks is not None}
         facts = self.to_json() | {
             "histograms": {name: int(histogram.codes.size) for name, histogram in kept},
+            "peaks": {name: len(own) for name, own in peaks.items()},
             "inputs": {name: [list(m.total.shape), m.positions] for name, m in self.inputs.items()},
         }
         archive = io.BytesIO()
@@ -123,6 +128,7 @@ class Observations:
             archive,
             codes=_joined([histogram.codes for _, histogram in kept], np.int32),
             counts=_joined([histogram.counts for _, histogram in kept], np.int64),
+            peaks=_joined([np.array(own) for own in peaks.values()], np.float64),
             totals=_joined([m.total.reshape(-1) for m in self.inputs.values()], np.float64),
         )
         return {_FACTS: json.dumps(facts).encode(), _ARRAYS: archive.getvalue()}
@@ -138,24 +144,18 @@ class Observations:
             facts = json.loads(files[_FACTS])
             ranges = cls.from_json(facts)
             with np.load(io.BytesIO(files[_ARRAYS]), allow_pickle=False) as archive:
-                codes, counts, totals = (archive[name] for name in ("codes", "counts", "totals"))
-            lengths = {str(name): int(length) for name, length in facts["histograms"].items()}
+                arrays = {name: archive[name] for name in ("codes", "counts", "peaks", "totals")}
             shapes = {str(name): (shape, at) for name, (shape, at) in facts["inputs"].items()}
+            counts = _cut(arrays["counts"], facts["histograms"])
             histograms = {
-                name: Histogram(own_codes, own_counts)
-                for name, own_codes, own_counts in zip(
-                    lengths,
-                    _cut(codes, list(lengths.values())),
-                    _cut(counts, list(lengths.values())),
-                    strict=True,
-                )
+                name: Histogram(codes, counts[name])
+                for name, codes in _cut(arrays["codes"], facts["histograms"]).items()
             }
-            sizes = [int(np.prod(shape, dtype=np.int64)) for shape, _ in shapes.values()]
+            peaks = _cut(arrays["peaks"], facts["peaks"])
+            sizes = {name: math.prod(shape) for name, (shape, _) in shapes.items()}
             inputs = {
-                name: MeanInput(part.reshape(shape), float(positions))
-                for (name, (shape, positions)), part in zip(
-                    shapes.items(), _cut(totals, sizes), strict=True
-                )
+                name: MeanInput(part.reshape(shapes[name][0]), float(shapes[name][1]))
+                for name, part in _cut(arrays["totals"], sizes).items()
             }
         except (
             KeyError,
@@ -168,7 +168,12 @@ class Observations:
         ) as error:
             raise _malformed(error) from error
         tensors = {
-            name: Observation(seen.minimum, seen.maximum, histograms.get(name))
+            name: Observation(
+                seen.minimum,
+                seen.maximum,
+                histograms.get(name),
+                tuple(peaks[name].tolist()) if name in peaks else None,
+            )
             for name, seen in ranges.tensors.items()
         }
         return cls(ranges.samples, tensors, inputs)
@@ -178,12 +183,15 @@ def _joined(parts: list[np.ndarray], dtype: type) -> np.ndarray:
     return np.concatenate([np.zeros(0, dtype), *parts])
 
 
-def _cut(joined: np.ndarray, lengths: list[int]) -> list[np.ndarray]:
+def _cut(joined: np.ndarray, lengths: Mapping[str, int]) -> dict[str, np.ndarray]:
     """The pieces of an array; raises ``ValueError`` where the lengths do not add up to it."""
-    ends = np.cumsum([0, *lengths])
-    if min(lengths, default=0) < 0 or int(ends[-1]) != len(joined):
+    ends = np.cumsum([0, *lengths.values()])
+    if min(lengths.values(), default=0) < 0 or int(ends[-1]) != len(joined):
         raise ValueError(f"{len(joined)} values for pieces of {int(ends[-1])}")
-    return [joined[start:end] for start, end in pairwise(ends)]
+    return {
+        str(name): joined[start:end]
+        for name, (start, end) in zip(lengths, pairwise(ends), strict=True)
+    }
 
 
 def _malformed(error: Exception) -> QuantizationError:

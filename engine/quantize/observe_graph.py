@@ -27,6 +27,9 @@ __all__ = ["Seen", "Watch"]
 # of 2000 tries), numpy's do not.
 _REDUCTIONS = ("ReduceMin", "ReduceMax", "ReduceSum")
 
+# Channels whose ranges are kept one by one; axis 1 of a list of boxes is longer and no channel.
+_CHANNELS = 4096
+
 # Tensors of one sample that are handed out at the same time. Reductions inside the graph cost no
 # memory, but ONNX Runtime's set-up takes quadratic time in their number (14 s for 6000).
 _HANDED_OUT_BYTES = 48 << 20
@@ -40,14 +43,14 @@ class Seen:
     """One tensor on one sample.
 
     Attributes:
-        low, high: of all of its values.
+        low, high: of every channel (axis 1), (channels,), or of all values, (1,).
         values: some of them, at fixed places, for the histogram; of any shape.
         sums: of the layers that read it, where the graph made the sums.
         array: the tensor itself, where it was handed out and layers want it to be summed.
     """
 
-    low: float
-    high: float
+    low: np.ndarray
+    high: np.ndarray
     values: np.ndarray
     sums: Mapping[InputSum, MeanInput]
     array: np.ndarray | None = None
@@ -128,9 +131,9 @@ class Watch:
         found: Mapping[str, np.ndarray],
         feed: Mapping[str, np.ndarray],
         sample: int,
-    ) -> tuple[float, float]:
-        low, high, total = (float(found[out]) for out in inside.reduced)
-        if np.isfinite([low, high, total]).all():
+    ) -> tuple[np.ndarray, np.ndarray]:
+        low, high, total = (found[out].reshape(-1) for out in inside.reduced)
+        if np.isfinite(total).all() and np.isfinite(low).all() and np.isfinite(high).all():
             return low, high
         # a sum may overflow where every value is finite: the tensor itself decides
         session = Session(self._graph, outputs=[inside.name], threads=self._threads)
@@ -167,6 +170,14 @@ class _Inside:
             wanted: MeanInput(found[name].astype(np.float64), outputs)
             for wanted, (name, outputs) in self.sums.items()
         }
+
+    def _reduce(self, value: ir.Value) -> tuple[str, ...]:
+        spec = self._graph.spec(self.name)
+        if not (spec.rank_known and _has_channels(spec.shape)):
+            return tuple(self._output(op, [value], shape=[], keepdims=0) for op in _REDUCTIONS)
+        axes = self._constant([axis for axis in range(len(spec.shape)) if axis != 1])
+        size = [spec.shape[1]]
+        return tuple(self._output(op, [value, axes], shape=size, keepdims=0) for op in _REDUCTIONS)
 
     def _sample(self, value: ir.Value) -> str:
         size = self._graph.spec(self.name).size
@@ -252,16 +263,26 @@ def _largest(graph: Graph, names: list[str]) -> set[str]:
     return large
 
 
-def _range(array: np.ndarray, tensor: str, sample: int, is_input: bool) -> tuple[float, float]:
-    """The range of one tensor.
+def _has_channels(shape: Sequence[int]) -> bool:
+    return len(shape) > 1 and 0 < shape[1] <= _CHANNELS
+
+
+def _range(
+    array: np.ndarray, tensor: str, sample: int, is_input: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The range of one tensor, by channels where it has them.
 
     Raises:
         QuantizationError: it holds NaN or infinity.
     """
     if array.size == 0:
-        return 0.0, 0.0
-    low, high = float(array.min()), float(array.max())
-    if np.isfinite(low) and np.isfinite(high):
+        return np.zeros(1, np.float32), np.zeros(1, np.float32)
+    rows = array.reshape(1, -1)
+    if _has_channels(array.shape):
+        rows = array if array.shape[0] == 1 else np.moveaxis(array, 1, 0)
+        rows = rows.reshape(array.shape[1], -1)
+    low, high = rows.min(axis=1), rows.max(axis=1)
+    if np.isfinite(low).all() and np.isfinite(high).all():
         return low, high
     bad = int(array.size - np.isfinite(array).sum())
     nan = bool(np.isnan(array).any())

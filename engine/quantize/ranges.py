@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
 from engine.graph.ir import Graph
-from engine.quantize.calibrate import Observations
-from engine.quantize.plan import Plan
+from engine.quantize.formats import Format
+from engine.quantize.forms import Clamp
+from engine.quantize.kl import least_divergence_range
+from engine.quantize.mmse import least_cost_range
+from engine.quantize.observe import Observation, Observations
+from engine.quantize.operators import Role
+from engine.quantize.plan import Plan, root_of
 from engine.quantize.settings import QuantizeSettings
 
-__all__ = ["choose_ranges"]
+__all__ = ["choose_ranges", "kept_whole"]
+
+Search = Callable[[Observation, int, Sequence[Clamp]], tuple[float, float]]
+
+# algorithms that look for a range; the others take what was seen
+_SEARCHES: Mapping[str, Search] = MappingProxyType(
+    {"kl_divergence": least_divergence_range, "mmse": least_cost_range}
+)
 
 
 def choose_ranges(
@@ -28,6 +43,43 @@ def choose_ranges(
     Raises:
         QuantizationError: the observations belong to another graph.
     """
-    roots = [name for name in plan.tensors if name not in plan.sources]
-    ranges = {name: (observations[name].minimum, observations[name].maximum) for name in roots}
-    return ranges | {name: settings.ranges[name] for name in roots if name in settings.ranges}
+    search = _SEARCHES.get(settings.algorithm)
+    whole = kept_whole(graph, plan) if search is not None else frozenset[str]()
+    found: dict[str, tuple[float, float]] = {}
+    for name in plan.tensors:
+        if name in plan.sources:
+            continue
+        seen, form = observations[name], plan.formats.get(name)
+        if name in settings.ranges:
+            found[name] = settings.ranges[name]
+        elif search is None or name in whole or not _is_searched(form):
+            found[name] = (seen.minimum, seen.maximum)
+        else:
+            steps = 255 if form is None else form.high - form.low
+            found[name] = search(seen, steps, plan.clamps.get(name, ()))
+    return found
+
+
+def _is_searched(form: Format | None) -> bool:
+    """Whether a format has a free scale: dynamic fixed point and half precision have none."""
+    return form is None or form.kind in ("affine", "symmetric")
+
+
+def kept_whole(graph: Graph, plan: Plan) -> frozenset[str]:
+    """Roots of tensors that are never clipped.
+
+    Inputs, whose limits are those of pixels; and what leaves the integers: results, and what float
+    operators read. Nothing behind them averages an error out, a Softmax amplifies it, and the
+    largest value of a result is what users look at.
+    """
+    roots = {spec.name for spec in graph.inputs}
+    for name in plan.tensors:
+        value = graph.value(name)
+        readers = [plan.roles.get(use.node.name or "", Role.FLOAT) for use in value.uses()]
+        if value.is_graph_output() or Role.FLOAT in readers:
+            roots.add(root_of(name, plan.sources))
+    # the inputs of a Concat may take its scale
+    for concat in reversed(plan.concats):
+        if root_of(concat.output, plan.sources) in roots:
+            roots.update(concat.sharing)
+    return frozenset(roots)
