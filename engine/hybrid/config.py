@@ -6,7 +6,6 @@ Generation 1: user guide V1.3.2, 3.3.2 (000:438-474). Generation 2: user guide V
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -156,4 +155,13 @@ def _key(text: str) -> str:
         return text
     if text.isprintable():
         return "'" + text.replace("'", "''") + "'"
-    return json.dumps(text)
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    return f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"

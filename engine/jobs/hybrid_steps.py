@@ -111,6 +111,12 @@ def write_step1(
         raise UsageError(
             "Hybrid quantization needs a quantized build.", remedy="Set do_quantization to yes."
         )
+    if len(pipeline.recipe.source.dynamic_input or ()) > 1:
+        raise UsageError(
+            "The files of hybrid step 1 hold one set of input shapes.",
+            cause="dynamic_input names several.",
+            remedy="Set quantized_layers in the recipe instead; it goes with dynamic_input.",
+        )
     generation = scheme_of(pipeline.quantize_settings().dtype).generation
     files = StepFiles.of(folder, pipeline.model_path.stem, generation)
     with output_errors(folder):
@@ -189,6 +195,7 @@ _OF_THE_SOURCE = frozenset(
         "pytorch_route",
         "op_packages",
         "custom_ops",
+        "dynamic_input",
         "optimization_level",
         "quantized_layers",
         "quantized_ranges",

@@ -286,11 +286,14 @@ class _Planner:
         return absorbed
 
     def _may_end_in_clamp(self, writer: ir.Node | None) -> bool:
-        """Whether a clamp behind a node can be part of it; a custom operator writes a tensor."""
-        role = self._role(writer)
-        return (
-            writer is not None and role in (Role.INTEGER, Role.EMULATED) and not is_custom(writer)
-        )
+        """Whether a clamp behind a node can be part of it.
+
+        A custom operator writes a tensor; a Concat has no accumulator that could saturate, and its
+        inputs may take the scale of what it writes.
+        """
+        if writer is None or is_custom(writer) or writer.op_type == "Concat":
+            return False
+        return self._role(writer) in (Role.INTEGER, Role.EMULATED)
 
     def _plan(self, schemes: Mapping[str, Scheme], flow: Flow) -> Plan:
         sources: dict[str, str] = {}

@@ -1,0 +1,131 @@
+"""The search: finds the weak spot, keeps floors and budgets, stops when asked."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from engine.base.errors import JobCancelledError, QuantizationError, UsageError
+from engine.base.events import CallbackReporter, Event, Partial
+from engine.hybrid import CURVE, Layers, SearchWish, Trials, propose, search, subgraph_layers
+from engine.hybrid.search import SearchResult
+from engine.quantize import QuantizeSettings, calibrate, quantize
+from tests.hybrid.nets import chain
+
+
+@pytest.fixture(scope="module")
+def trials() -> Trials:
+    graph, feeds = chain()
+    return Trials(graph, calibrate(graph, feeds), QuantizeSettings(), feeds)
+
+
+def run(trials: Trials, wish: SearchWish, reporter: CallbackReporter | None = None) -> SearchResult:
+    trials.reporter = reporter or CallbackReporter(lambda _: None)
+    return search(trials, wish)
+
+
+def test_the_pair_around_the_coarse_tensor_is_found(trials: Trials) -> None:
+    events: list[Event] = []
+    result = run(trials, SearchWish(budget=2), CallbackReporter(events.append))
+    order = [layer.tensor for layer in Layers(trials.graph).all]
+    assert set(result.best.lifted) == {order[2], order[3]}
+    assert result.ended == "budget"
+    (start,), (end,) = result.curve[0].sqnr.values(), result.best.sqnr.values()
+    assert start is not None
+    assert end is not None
+    assert end - start > 15
+    told = [event.data for event in events if isinstance(event, Partial) and event.kind == CURVE]
+    assert told == [point.to_json() for point in result.curve]
+
+
+def test_no_other_pair_is_better(trials: Trials) -> None:
+    result = run(trials, SearchWish(budget=2))
+    names = [layer.tensor for layer in Layers(trials.graph).all]
+    noises = {
+        pair: sum(trials.run(dict.fromkeys(pair, "float16")).noise.values())
+        for pair in itertools.combinations(names, 2)
+    }
+    assert set(min(noises, key=lambda pair: noises[pair])) == set(result.best.lifted)
+
+
+def test_a_floor_is_met_with_few_layers(trials: Trials) -> None:
+    lifted = run(trials, SearchWish(floor_db=30.0))
+    assert (lifted.reached, lifted.ended) == (True, "floor")
+    lowered = run(trials, SearchWish(floor_db=30.0, lower=True))
+    for result in (lifted, lowered):
+        assert all(value is None or value >= 30.0 for value in result.best.sqnr.values())
+    assert len(lifted.best.lifted) <= len(lowered.best.lifted) + 1
+    assert lowered.trials < 6  # bisection, not one by one
+
+
+def test_a_floor_out_of_reach_gives_the_best(trials: Trials) -> None:
+    result = run(trials, SearchWish(floor_db=300.0, budget=2))
+    assert result.reached is False
+    assert len(result.best.lifted) == 2
+
+
+def test_the_users_score_decides() -> None:
+    graph, feeds = chain()
+    (name,) = (spec.name for spec in graph.outputs)
+    trials = Trials(
+        graph,
+        calibrate(graph, feeds),
+        QuantizeSettings(),
+        feeds,
+        score=lambda results: -sum(float(abs(one[name]).mean()) for one in results),
+    )
+    result = search(trials, SearchWish(budget=1))
+    scores = [point.score for point in result.curve if point.score is not None]
+    assert result.best.score == max(scores)
+
+
+def test_it_ends_with_the_best_when_asked(trials: Trials) -> None:
+    asked = iter([False, True, True, True, True, True, True, True])
+    result = run(
+        trials, SearchWish(budget=6), CallbackReporter(lambda _: None, finish=lambda: next(asked))
+    )
+    assert result.ended == "asked"
+    assert 0 < len(result.best.lifted) < 6
+
+
+def test_it_can_be_cancelled(trials: Trials) -> None:
+    with pytest.raises(JobCancelledError):
+        run(trials, SearchWish(budget=2), CallbackReporter(lambda _: None, lambda: True))
+
+
+@pytest.mark.parametrize(
+    "wish", [SearchWish(), SearchWish(lower=True, budget=2), SearchWish(floor_db={"nothing": 3.0})]
+)
+def test_a_wish_that_cannot_be_is_refused(trials: Trials, wish: SearchWish) -> None:
+    with pytest.raises(UsageError):
+        run(trials, wish)
+
+
+def test_an_unknown_dtype_is_refused(trials: Trials) -> None:
+    with pytest.raises(QuantizationError, match="floaty"):
+        run(trials, SearchWish(budget=1, dtype="floaty"))
+
+
+def test_time_is_kept(trials: Trials) -> None:
+    assert run(trials, SearchWish(seconds=1e-6)).ended == "time"
+
+
+def test_the_proposal_lifts_the_pair() -> None:
+    graph, feeds = chain()
+    found = propose(quantize(graph, calibrate(graph, feeds)), feeds[:1])
+    order = [layer.tensor for layer in Layers(graph).all]
+    assert set(found.layers) == {order[2], order[3]}
+    assert {row["tensor"] for row in found.ranking} == set(found.layers)
+    (before,), (after,) = found.before.values(), found.after.values()
+    assert before is not None
+    assert after is not None
+    assert after - before > 15
+
+
+def test_a_subgraph_is_all_between_input_and_output() -> None:
+    graph, _ = chain()
+    layers = Layers(graph)
+    order = [layer.tensor for layer in layers.all]
+    assert subgraph_layers(layers, [[order[0], order[3]]]) == tuple(order[1:4])
+    assert subgraph_layers(layers, [["image", order[1]]]) == tuple(order[:2])
