@@ -8,24 +8,30 @@ from engine.accuracy.analyse import (
     Sink,
     analyse,
 )
+from engine.accuracy.distances import Saturation
+from engine.accuracy.labelled import Labelled, read_labelled
 from engine.accuracy.rows import Row, layer_rows
-from engine.accuracy.score import Labelled, Score, read_labelled, top1
+from engine.accuracy.score import Evaluated, Scores, TopK, evaluate_labelled, metric_of
 from engine.accuracy.snapshot import SnapshotWriter, error_table, file_names
 
 __all__ = [
     "AccuracyReport",
     "Distance",
+    "Evaluated",
     "Labelled",
     "LayerAccuracy",
     "Row",
     "Runner",
-    "Score",
+    "Saturation",
+    "Scores",
     "Sink",
     "SnapshotWriter",
+    "TopK",
     "analyse",
     "error_table",
+    "evaluate_labelled",
     "file_names",
     "layer_rows",
+    "metric_of",
     "read_labelled",
-    "top1",
 ]

@@ -1,112 +1,340 @@
-"""Scores over labelled samples: how often the float and the simulated model are right.
+"""Scores over labelled samples, float against simulated: top-k, or a function of the user's.
 
-Labelled samples are an npz with ``samples`` uint8 (N, H, W) or (N, H, W, C) and integer
-``labels`` (N,).
+One sample is in memory at a time, and of every sample a few numbers are kept in sums: a dataset
+may have any size.
+
+A scoring function is called for every sample of both models::
+
+    def score(outputs, label, sample):   # -> a number, or a dict of name -> number
+        ...
+
+``outputs``: output name -> array, ``label``: of the sample, ``sample``: ``{"index", "paths",
+"inputs"}``. Its numbers are averaged over the samples. A metric of the whole set (mAP) is a class::
+
+    class Metric:
+        def update(self, outputs, label, sample): ...
+        def result(self): ...            # -> a number, or a dict of name -> number
+
+One object of it is made for the float model and one for the simulated one.
 """
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from inspect import isclass
+from typing import Any, Protocol
 
 import numpy as np
 
-from engine.base.errors import DatasetError
-from engine.base.events import Progress, Reporter
-from engine.dataset import InputPlan
+from engine.accuracy.intervals import mean_interval, paired_interval, share_interval
+from engine.accuracy.labelled import Label, Labelled
+from engine.base.errors import DatasetError, UsageError
+from engine.base.events import NullReporter, Progress, Reporter
+from engine.base.folders import log_crash
+from engine.base.text import printable
+from engine.dataset import Preprocess
+from engine.graph.ir import TensorSpec
 
-__all__ = ["Labelled", "Predict", "Score", "read_labelled", "top1"]
+__all__ = ["Evaluated", "Metric", "Scores", "TopK", "evaluate_labelled", "metric_of"]
 
-Predict = Callable[[Mapping[str, np.ndarray]], np.ndarray]
-"""Feeds of one sample -> the scores of the classes, of any shape; the largest one is the answer."""
+Outputs = Mapping[str, np.ndarray]
+Predict = Callable[[Mapping[str, np.ndarray]], Outputs]
+"""Feeds of one sample -> output name -> array."""
 
-_LIMIT = 1 << 30
 _EVERY = 25
+NOTE = (
+    "Intervals: 95 %, for samples drawn at random from what the model will meet. They say nothing "
+    "of samples that are unlike these."
+)
 
 
 @dataclass(frozen=True)
-class Labelled:
-    """Samples (N, H, W, C) uint8 and their labels (N,) int64."""
+class Scores:
+    """One figure of both models.
 
-    samples: np.ndarray
-    labels: np.ndarray
+    Attributes:
+        name: ``top-1``, or as the user's function calls it.
+        golden, simulated: of the float and of the simulated model.
+        golden_interval, simulated_interval: 95 % confidence; None for a metric of the whole set.
+        difference: simulated less float.
+        difference_interval: of that; the samples are the same, so it is narrower than the others.
+    """
+
+    name: str
+    golden: float
+    simulated: float
+    golden_interval: tuple[float, float] | None
+    simulated_interval: tuple[float, float] | None
+    difference: float
+    difference_interval: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
-class Score:
-    """Top-1 of the float and of the simulated model as shares of 1, and how often both agree."""
+class Evaluated:
+    """The figures over a dataset.
+
+    Attributes:
+        samples: how many were run.
+        scores: one for each figure.
+        agreement: share of the samples with the same first answer; None for a function.
+        note: what the intervals mean.
+    """
 
     samples: int
-    float_top1: float
-    simulated_top1: float
-    agreement: float
+    scores: tuple[Scores, ...]
+    agreement: float | None = None
+    note: str = NOTE
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
+        """Plain data; the float figures are called ``float``."""
+        rows = [asdict(score) for score in self.scores]
+        for row in rows:
+            row["float"] = row.pop("golden")
+            row["float_interval"] = row.pop("golden_interval")
+        return {
+            "samples": self.samples,
+            "scores": rows,
+            "agreement": self.agreement,
+            "note": self.note,
+            "label": "simulated",
+        }
 
 
-def read_labelled(path: Path) -> Labelled:
-    """Read labelled samples; at most 1 GiB when unpacked, never unpickled.
+class Metric(Protocol):
+    """What is kept of every sample."""
 
-    Raises:
-        DatasetError: missing, damaged, too large, or arrays that do not fit together.
-    """
-    remedy = "Give an npz with samples uint8 (N, H, W) or (N, H, W, C) and labels (N,)."
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > _LIMIT:
-                raise DatasetError(f"{path} holds more than 1 GiB.", remedy="Give fewer samples.")
-        with np.load(path, allow_pickle=False) as arrays:
-            samples, labels = arrays["samples"], arrays["labels"]
-    except KeyError as error:
-        raise DatasetError(f"{path} has no array {error}.", remedy=remedy) from error
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
-        raise DatasetError(f"{path} is not a readable npz file: {error}.", remedy=remedy) from error
-    if samples.ndim == 3:
-        samples = samples[..., np.newaxis]
-    fits = samples.ndim == 4 and samples.dtype == np.uint8 and labels.shape == samples.shape[:1]
-    if not fits or labels.dtype.kind not in "iu" or not len(labels):
-        shapes = f"samples {samples.dtype} {samples.shape}, labels {labels.dtype} {labels.shape}"
-        raise DatasetError(f"{path} has {shapes}.", remedy=remedy)
-    return Labelled(samples, labels.astype(np.int64))
+    def add(self, golden: Outputs, simulated: Outputs, label: Label, sample: Any, /) -> None:
+        """Take a sample's results of both models."""
+
+    def result(self, samples: int, /) -> Evaluated:
+        """The figures."""
 
 
-def top1(
-    golden: Predict, simulated: Predict, labelled: Labelled, plan: InputPlan, reporter: Reporter
-) -> Score:
-    """Run every sample through both models and count right answers.
+class TopK:
+    """How often the label is among the k largest values of an output.
 
     Args:
-        golden: the float model.
-        simulated: the quantized model here.
-        labelled: the samples; their size must be the input's.
-        plan: preprocessing of the only input.
-        reporter: told every 25 samples; may cancel.
+        output: name of the output with the scores of the classes.
+        top: further values of k beside 1.
+        offset: is added to a label: 1 for networks with a class for the background before those
+            of the dataset.
+    """
+
+    def __init__(self, output: str, top: Sequence[int] = (5,), offset: int = 0) -> None:
+        self._output, self._offset = output, offset
+        self._top = sorted({1, *top})
+        # per k: both right, only float, only simulated
+        self._counts = {k: [0, 0, 0] for k in self._top}
+        self._agreed = 0
+
+    def add(self, golden: Outputs, simulated: Outputs, label: Label, sample: Any, /) -> None:
+        """Take a sample.
+
+        Raises:
+            DatasetError: the label is no class of the output.
+        """
+        scores = [np.ravel(side[self._output]) for side in (golden, simulated)]
+        count = scores[0].size
+        if not isinstance(label, int) or not 0 <= label + self._offset < count:
+            raise DatasetError(
+                f"The label {printable(str(label), 80)} is none of the {count} classes of "
+                f"{printable(self._output, 80)}.",
+                cause=f"Labels are numbers from 0; {self._offset} is added to each.",
+                remedy="Correct the list, or give --label-offset or --output.",
+            )
+        ranks = [_rank(one, label + self._offset) for one in scores]
+        for k, cells in self._counts.items():
+            right = [rank < k for rank in ranks]
+            if any(right):
+                cells[0 if all(right) else 1 if right[0] else 2] += 1
+        self._agreed += int(np.argmax(scores[0]) == np.argmax(scores[1]))
+
+    def result(self, samples: int, /) -> Evaluated:
+        """The share of right answers for every k."""
+        rows = []
+        for k, (both, first, second) in self._counts.items():
+            rows.append(
+                Scores(
+                    f"top-{k}",
+                    (both + first) / samples,
+                    (both + second) / samples,
+                    share_interval(both + first, samples),
+                    share_interval(both + second, samples),
+                    (second - first) / samples,
+                    paired_interval(first, second, samples),
+                )
+            )
+        return Evaluated(samples, tuple(rows), self._agreed / samples)
+
+
+def _rank(scores: np.ndarray, label: int) -> int:
+    """How many classes come before the label; of equal scores the first comes first.
+
+    A score that is no number is nobody's answer: its class comes last.
+    """
+    clean = np.where(np.isnan(scores), -np.inf, scores.astype(np.float64))
+    own = clean[label]
+    return int(np.count_nonzero(clean > own) + np.count_nonzero(clean[:label] == own))
+
+
+@dataclass
+class _Sums:
+    """Of one figure of a function: sums of values and squares, float, simulated, difference."""
+
+    totals: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    squares: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    count: int = 0
+
+    def add(self, golden: float, simulated: float) -> None:
+        for place, value in enumerate((golden, simulated, simulated - golden)):
+            self.totals[place] += value
+            self.squares[place] += value * value
+        self.count += 1
+
+
+class _PerSample:
+    """The mean of what a function says of every sample."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self._function, self._name = function, name
+        self._sums: dict[str, _Sums] = {}
+
+    def add(self, golden: Outputs, simulated: Outputs, label: Label, sample: Any, /) -> None:
+        with _calling(self._name):
+            answers = [self._function(dict(side), label, sample) for side in (golden, simulated)]
+        first, second = (_numbers(answer, self._name) for answer in answers)
+        if first.keys() != second.keys():
+            raise UsageError(f"{self._name} gave other figures for the two models.")
+        for name in first:
+            self._sums.setdefault(name, _Sums()).add(first[name], second[name])
+
+    def result(self, samples: int, /) -> Evaluated:
+        rows = []
+        for name, sums in self._sums.items():
+            means = [total / sums.count for total in sums.totals]
+            spans = [
+                mean_interval(total, squares, sums.count)
+                for total, squares in zip(sums.totals, sums.squares, strict=True)
+            ]
+            rows.append(Scores(name, means[0], means[1], spans[0], spans[1], means[2], spans[2]))
+        return Evaluated(samples, tuple(rows))
+
+
+class _WholeSet:
+    """What a class makes of all samples."""
+
+    def __init__(self, made: Callable[[], Any], name: str) -> None:
+        with _calling(name):
+            self._sides = (made(), made())
+        self._name = name
+
+    def add(self, golden: Outputs, simulated: Outputs, label: Label, sample: Any, /) -> None:
+        with _calling(self._name):
+            for side, outputs in zip(self._sides, (golden, simulated), strict=True):
+                side.update(dict(outputs), label, sample)
+
+    def result(self, samples: int, /) -> Evaluated:
+        with _calling(self._name):
+            answers = [side.result() for side in self._sides]
+        first, second = (_numbers(answer, self._name) for answer in answers)
+        rows = [
+            Scores(name, value, second[name], None, None, second[name] - value, None)
+            for name, value in first.items()
+            if name in second
+        ]
+        note = "A figure of the whole set: how sure it is cannot be said from one set."
+        return Evaluated(samples, tuple(rows), note=note)
+
+
+def metric_of(found: Any, name: str) -> Metric:
+    """The metric that a user's function or class is.
 
     Raises:
-        DatasetError: the samples have another size than the input.
+        UsageError: neither a function nor a class with ``update`` and ``result``.
     """
-    wanted = (plan.height, plan.width, plan.channels) if plan.takes_pictures else None
-    if labelled.samples.shape[1:] != wanted:
-        raise DatasetError(
-            f"The samples are {labelled.samples.shape[1:]}; input {plan.name} takes {wanted}.",
-            remedy="Scale the samples to the input's height, width and channels.",
-        )
-    answers = np.empty((2, len(labelled.labels)), dtype=np.int64)
-    for index, pixels in enumerate(labelled.samples):
+    if isclass(found) and callable(getattr(found, "update", None)) and hasattr(found, "result"):
+        return _WholeSet(found, name)
+    if callable(found) and not isclass(found):
+        return _PerSample(found, name)
+    raise UsageError(
+        f"{printable(name, 120)} is no scoring function.",
+        cause="It is a function (outputs, label, sample) or a class with update and result.",
+        remedy="See docs/accuracy.md, or `rknntui evaluate --help`.",
+    )
+
+
+@contextmanager
+def _calling(name: str) -> Iterator[None]:
+    """Turn whatever the user's code raises into a UsageError; ``sys.exit`` too."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        log = log_crash(error)
+        raise UsageError(
+            f"{printable(name, 120)} failed: {type(error).__name__}: {printable(str(error), 300)}",
+            cause="The scoring function raised it.",
+            remedy="Correct it" + (f"; the traceback is in {log}." if log is not None else "."),
+        ) from error
+
+
+def _numbers(given: Any, name: str) -> dict[str, float]:
+    """A function's answer as figures by name.
+
+    Raises:
+        UsageError: it is no number and no dict of numbers.
+    """
+    named = given if isinstance(given, Mapping) else {"score": given}
+    try:
+        values = {str(key): float(value) for key, value in named.items()}
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"{printable(name, 120)} gave {printable(repr(given), 80)}.",
+            cause="A score is a number, or a dict of name -> number.",
+        ) from error
+    if not values or not all(math.isfinite(value) for value in values.values()):
+        raise UsageError(f"{printable(name, 120)} gave no finite number: {values}.")
+    return values
+
+
+def evaluate_labelled(
+    golden: Predict,
+    simulated: Predict,
+    labelled: Labelled,
+    inputs: Sequence[TensorSpec],
+    preprocess: Preprocess,
+    metric: Metric,
+    reporter: Reporter | None = None,
+) -> Evaluated:
+    """Run every sample through both models.
+
+    Args:
+        golden, simulated: the float model and the quantized one here.
+        labelled: the samples.
+        inputs: of the model.
+        preprocess: how files become inputs.
+        metric: what is counted.
+        reporter: told of the progress, asked whether to stop.
+
+    Raises:
+        DatasetError: a sample cannot be read, does not fit or has no usable label.
+        UsageError: the user's function fails.
+    """
+    reporter = reporter or NullReporter()
+    total = len(labelled)
+    for index, feeds in enumerate(labelled.feeds(inputs, preprocess, reporter)):
         if index % _EVERY == 0:
             reporter.check_cancelled()
-            reporter.emit(Progress("score", index, len(labelled.labels)))
-        feeds = {plan.name: plan.normalise_pixels(pixels)}
-        answers[:, index] = [int(np.argmax(predict(feeds))) for predict in (golden, simulated)]
-    right = (answers == labelled.labels).mean(axis=1)
-    return Score(
-        samples=len(labelled.labels),
-        float_top1=float(right[0]),
-        simulated_top1=float(right[1]),
-        agreement=float((answers[0] == answers[1]).mean()),
-    )
+            reporter.emit(Progress("score", index, total))
+        label = labelled.labels[index]
+        sample = {"index": index, "paths": labelled.paths(index), "inputs": feeds}
+        results = golden(feeds), simulated(feeds)
+        try:
+            metric.add(*results, label, sample)
+        except DatasetError as error:
+            raise DatasetError(
+                f"{labelled.where(index)}: {error.what}", cause=error.cause, remedy=error.remedy
+            ) from error
+    return metric.result(total)

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.accuracy.analyse import AccuracyReport, analyse
+from engine.accuracy.damage import with_damage
 from engine.accuracy.rows import layer_rows
 from engine.accuracy.snapshot import SnapshotWriter, error_table
 from engine.base.errors import UsageError
 from engine.base.events import ArtifactWritten, StageFinished, StageStarted
 from engine.dataset import dataset_from_paths
+from engine.quantize import is_quantized_source
 
 if TYPE_CHECKING:
     from engine.jobs.pipeline import Pipeline
@@ -42,6 +44,7 @@ def analyse_build(
     folder: Path | None = None,
     *,
     force: bool = False,
+    damage: bool = False,
 ) -> Analysis:
     """Analyse a quantized build over one sample or several.
 
@@ -51,15 +54,23 @@ def analyse_build(
             calibration sample.
         folder: where the snapshot goes; None writes nothing.
         force: whether a snapshot in ``folder`` may be replaced.
+        damage: whether to measure what the worst layers alone do to the outputs.
 
     Raises:
-        UsageError: the build is not quantized.
+        UsageError: the build is not quantized, or the model came quantized: there is no float
+            model to compare it with (000:1319, 002:1501).
         EngineError: an input does not fit, a graph does not run, the folder cannot be written.
     """
     if not pipeline.quantized_build:
         raise UsageError(
             "The build is not quantized: there is no error to analyse.",
             remedy="Build with quantization.",
+        )
+    if is_quantized_source(pipeline.optimised.graph.graph):
+        raise UsageError(
+            "The model came with its own quantization: there is no float model to compare it with.",
+            cause="Both manuals ask for a model that was not quantized.",
+            remedy="Analyse the float model that it was made from.",
         )
     float_graph = pipeline.reference
     qdq_graph = pipeline.quantized.graph.graph
@@ -83,6 +94,9 @@ def analyse_build(
                 float_graph, qdq_graph, feeds, rows=rows, sink=snapshot, reporter=reporter
             )
             files = snapshot.finish(report)
+    if damage:
+        first = pipeline.feeds(dataset.first(1))
+        report = with_damage(report, float_graph, qdq_graph, first, reporter=reporter)
     for path in files:
         size = path.stat().st_size if path.is_file() else 0
         reporter.emit(ArtifactWritten(str(path), "snapshot", size))

@@ -46,8 +46,8 @@ def _b1(probe: Probe) -> Outcome:
     lowest = _lowest(evaluation)
     advice = {
         "pass": "Near enough to float. Your own metric has the last word: "
-        "`rknntui accuracy --labels` measures it.",
-        "warning": "A small loss. Measure your own metric (`rknntui accuracy --labels`) before "
+        "`rknntui evaluate` measures it.",
+        "warning": "A small loss. Measure your own metric (`rknntui evaluate`) before "
         "you spend time on it.",
     }.get(verdict, "The quantized model loses much; the next steps look for the reason.")
     if lowest < 0.8:

@@ -99,7 +99,8 @@ _allow_code = click.option(
 
 def allowed_code(context: click.Context) -> list[str]:
     """The Python files that this command line names: their code may run."""
-    named = [str(code).rpartition(":")[0] for code in context.params.get("custom_ops") or ()]
+    codes = [*(context.params.get("custom_ops") or ()), context.params.get("score") or ""]
+    named = [str(code).rpartition(":")[0] for code in codes if code]
     return [*context.meta.get(_ALLOWED, ()), *(str(Path(file).absolute()) for file in named)]
 
 

@@ -5,6 +5,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "build": ("build", "Load, optimise, calibrate, quantize and evaluate a model."),
     "simulate": ("simulate", "Run inputs through a build or a container, here."),
     "accuracy": ("accuracy", "Rank the layers of a build by their quantization error."),
+    "evaluate": ("evaluate", "Score labelled samples, float against simulated: top-k or your own."),
     "hybrid": ("hybrid", "Give layers another dtype: by files, proposal or search."),
     "sweep": ("sweep", "Build a model in many ways at once and compare them."),
     "inspect": ("inspect", "Say what a file is and what is in it."),

@@ -1,0 +1,164 @@
+"""What single layers do to the outputs: the error that one layer alone causes there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from engine.accuracy.analyse import AccuracyReport, LayerAccuracy
+from engine.accuracy.model import Part, PartModel
+from engine.accuracy.rows import Row, layer_rows
+from engine.accuracy.sides import AloneSide, GoldenSide, SimulatedSide
+from engine.base.events import NullReporter, Progress, Reporter
+from engine.graph.execute import Session
+from engine.graph.ir import Graph
+
+__all__ = ["with_damage"]
+
+LAYERS = 16
+"""Layers that are measured, worst by themselves first: each takes a run of the float graph."""
+_OWN, _ERROR = "own/", "error/"
+
+
+def with_damage(
+    report: AccuracyReport,
+    float_graph: Graph,
+    qdq_graph: Graph,
+    samples: Iterable[Mapping[str, np.ndarray]],
+    *,
+    count: int = LAYERS,
+    threads: int = 1,
+    reporter: Reporter | None = None,
+) -> AccuracyReport:
+    """The report with the damage of its worst layers.
+
+    The error that a layer makes alone (``single``: its weights, its inputs and its result are
+    rounded) is added to its tensor in the float graph, which carries it to the outputs. What
+    arrives there is divided by the error of the whole quantized model, outputs weighing alike.
+    Neighbours share the rounding of the tensor between them, and errors can cancel out: shares need
+    not add up to 1.
+
+    Args:
+        report: of these two graphs.
+        float_graph, qdq_graph: of one build.
+        samples: feeds; one is enough for a ranking.
+        count: how many layers, those with the lowest SQNR by themselves.
+        threads: of the sessions.
+        reporter: told of the progress, asked whether to stop.
+
+    Raises:
+        SimulationError: a graph does not run.
+    """
+    reporter = reporter or NullReporter()
+    rows = {row.label: row for row in layer_rows(float_graph, qdq_graph)}
+    asked = [rows[layer.tensor] for layer in _worst(report, count) if rows[layer.tensor].computed]
+    if not asked:
+        return report
+    measure = _Measure(float_graph, qdq_graph, asked, threads)
+    for done, feeds in enumerate(samples):
+        measure.take(feeds, reporter, done)
+    shares = measure.shares()
+    layers = (
+        replace(layer, damage=shares.get(layer.tensor, layer.damage)) for layer in report.layers
+    )
+    return AccuracyReport(tuple(layers), report.samples)
+
+
+def _worst(report: AccuracyReport, count: int) -> list[LayerAccuracy]:
+    noisy = [layer for layer in report.layers if layer.own_db is not None and layer.layer]
+    return sorted(noisy, key=lambda layer: layer.own_db or 0.0)[:count]
+
+
+class _Measure:
+    """The float graph with an error to add at some tensors, and sums over samples."""
+
+    def __init__(
+        self, float_graph: Graph, qdq_graph: Graph, rows: Sequence[Row], threads: int
+    ) -> None:
+        self._rows = rows
+        self._outputs = [s.name for s in float_graph.outputs if s.dtype == "float32"]
+        side = SimulatedSide(qdq_graph, [rows], threads)
+        self._alone = AloneSide(side, [rows], threads)
+        wanted = _with_inputs(float_graph, self._alone.golden(0), rows)
+        self._golden = GoldenSide(float_graph, [wanted], threads)
+        self._golden.keep_for(self._alone)
+        self._simulator = Session(qdq_graph, threads=threads)
+        self._float = _open_to_errors(float_graph, rows, self._outputs, threads)
+        self._noise = {row.label: dict.fromkeys(self._outputs, 0.0) for row in rows}
+        self._total = dict.fromkeys(self._outputs, 0.0)
+
+    def take(self, feeds: Mapping[str, np.ndarray], reporter: Reporter, done: int) -> None:
+        """Measure one sample."""
+        expected = self._golden.run(0, feeds, {})
+        alone = self._alone.run(0, expected)
+        none = {
+            _ERROR + row.golden: np.zeros((1,) * expected[row.golden].ndim, np.float32)
+            for row in self._rows
+        }
+        clean = self._float.run({**feeds, **none})
+        whole = self._simulator.run(feeds)
+        for name in self._outputs:
+            self._total[name] += _power(whole[name], clean[name])
+        for place, row in enumerate(self._rows):
+            reporter.check_cancelled()
+            error = alone[row.simulated or ""] - expected[row.golden]
+            found = self._float.run({**feeds, **none, _ERROR + row.golden: error})
+            for name in self._outputs:
+                self._noise[row.label][name] += _power(found[name], clean[name])
+            reporter.emit(Progress("damage", place + 1, len(self._rows), f"sample {done + 1}"))
+
+    def shares(self) -> dict[str, float]:
+        """Tensor -> share of the outputs' error, the mean over the outputs that have any."""
+        outputs = [name for name, noise in self._total.items() if noise > 0]
+        if not outputs:
+            return {}
+        return {
+            tensor: float(np.mean([noise[name] / self._total[name] for name in outputs]))
+            for tensor, noise in self._noise.items()
+        }
+
+
+def _power(found: np.ndarray, clean: np.ndarray) -> float:
+    return float(np.square(found.astype(np.float64) - clean.astype(np.float64)).sum())
+
+
+def _with_inputs(graph: Graph, needed: Iterable[str], rows: Sequence[Row]) -> list[Row]:
+    """The rows, and those of the tensors that their layers read."""
+    known = {row.golden for row in rows}
+    more = [name for name in needed if name not in known]
+    read = [row for row in layer_rows(graph, graph) if row.golden in more and row.computed]
+    return [*rows, *read]
+
+
+def _open_to_errors(
+    graph: Graph, rows: Sequence[Row], outputs: Sequence[str], threads: int
+) -> Part:
+    """The float graph in which an input is added to every row's tensor."""
+    model = PartModel(graph)
+    walk = model.walk(outputs, ())
+    tensors = {row.golden for row in rows}
+    nodes: list[onnx.NodeProto] = []
+    for index in walk.nodes:
+        node = onnx.NodeProto()
+        node.CopyFrom(model.nodes[index])
+        nodes.append(node)
+        for place, name in enumerate(node.output):
+            if name in tensors:
+                node.output[place] = _OWN + name
+                nodes.append(
+                    helper.make_node("Add", [_OWN + name, _ERROR + name], [name], _ERROR + name)
+                )
+    reached = {name for node in nodes for name in node.input}
+    inputs = [model.type_of(name) for name in walk.ends if model.is_input(name)]
+    # without a shape: a single zero stands for no error
+    inputs += [
+        helper.make_tensor_value_info(_ERROR + row.golden, onnx.TensorProto.FLOAT, None)
+        for row in rows
+        if _ERROR + row.golden in reached
+    ]
+    given = [model.type_of(name) for name in dict.fromkeys(outputs)]
+    return model.assemble(nodes, inputs, given, walk.ends, threads)

@@ -1,0 +1,109 @@
+"""``rknntui evaluate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine import printable
+from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.narration import Narrator
+from rknntui.cli.output import emit, table
+from rknntui.cli.session import WorkerSession, resolve, with_worker
+
+_EPILOG = (
+    "LABELS is a folder with a subfolder of samples for each class; a text file with the paths of "
+    "a sample and its label a line; or an npz with samples (N, H, W[, C]) uint8 and labels (N,). "
+    "FILE.py:Name is a function (outputs, label, sample) -> number or dict of numbers, averaged "
+    "over the samples, or a class with update(outputs, label, sample) and result()."
+)
+
+
+@click.command("evaluate", epilog=_EPILOG)
+@target
+@click.option(
+    "-l",
+    "--labels",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The labelled samples.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="Count labels among that many largest values too; top-1 is always counted.",
+)
+@click.option("--output", help="The output with the classes, where the model has several.")
+@click.option(
+    "--label-offset",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Added to labels: 1 where class 0 is the background.",
+)
+@click.option(
+    "--score", metavar="FILE.py:Name", help="Your own scoring function; naming it lets it run."
+)
+@recipe_flags
+@json_flag
+@quiet_flag
+def command(
+    target: Path,
+    labels: Path,
+    top: int,
+    output: str | None,
+    label_offset: int,
+    score: str | None,
+    as_json: bool,
+    quiet: bool,
+    **flags: Any,
+) -> None:
+    """Score labelled samples with the float model and with the quantized one (simulated)."""
+
+    async def action(session: WorkerSession) -> dict[str, Any]:
+        recipe = await resolve(session, target, values_of(flags))
+        return await session.run(
+            "evaluate",
+            recipe=recipe,
+            labels=str(labels.absolute()),
+            top=top,
+            output=output,
+            label_offset=label_offset,
+            score=None if score is None else str(Path(score).absolute()),
+        )
+
+    result = with_worker(action, Narrator(quiet=quiet))
+    emit(result, _lines(result), as_json=as_json)
+
+
+def _lines(result: dict[str, Any]) -> list[str]:
+    shares = result["agreement"] is not None
+
+    def figure(value: float, interval: list[float] | None, *, sign: bool = False) -> str:
+        plus = "+" if sign else ""
+        scale, unit = (100.0, " %") if shares else (1.0, "")
+        digits = ".2f" if shares else ".5g"
+        text = f"{value * scale:{plus}{digits}}{unit}"
+        if interval is None:
+            return text
+        low, high = (f"{end * scale:{plus}{digits}}" for end in interval)
+        return f"{text} ({low} to {high})"
+
+    rows = [
+        (
+            printable(row["name"], 40),
+            figure(row["float"], row["float_interval"]),
+            figure(row["simulated"], row["simulated_interval"]),
+            figure(row["difference"], row["difference_interval"], sign=True),
+        )
+        for row in result["scores"]
+    ]
+    lines = [f"{result['samples']} samples, float against simulated"]
+    lines += table(("score", "float", "simulated", "difference"), rows)
+    if shares:
+        lines.append(f"same answer on {result['agreement']:.2%} of the samples")
+    return [*lines, result["note"]]
