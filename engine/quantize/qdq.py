@@ -164,8 +164,9 @@ class _Writer:
             # it comes in float, and what stays in float reads it so
             self._read(value, name, f"{name}/dequantized", name)
             return value
-        ends_clamps = name in self._plan.clamps  # what is before them has no format
-        if not ends_clamps and keeps_format(producer, self._plan.roles[writer], scheme):
+        # what is before clamps has no format; what has two says with a rounding which is its own
+        plain = name not in self._plan.clamps and name not in self._plan.borders
+        if plain and keeps_format(producer, self._plan.roles[writer], scheme):
             return value
         out = ir.Value(name=name, type=value.type, shape=value.shape)
         self._replace(value, out)

@@ -58,6 +58,7 @@ def expose(source: Graph, lowered: Graph, wanted: Sequence[str]) -> tuple[Graph,
     * a quantized tensor is exposed itself: the fusion stays;
     * a float tensor that is quantized or was dequantized comes from its integers, dequantized here
       in float32 as DequantizeLinear does. It is what the next layer sees;
+    * a tensor that was rounded to half precision is exposed itself, whoever quantizes it next;
     * any other float tensor (before an activation that is fused) is computed once more beside the
       graph, from its nearest integers. They are dequantized by Cast, Sub and Mul there, constants
       at once: ONNX Runtime would merge a second DequantizeLinear with the first, and so the
@@ -101,6 +102,8 @@ class _Exposure:
             return Fetch("", constant=folded.numpy())
         if value.dtype != original.dtype:
             return Fetch(self._add(value), shift=True)
+        if _is_rounded(value):
+            return Fetch(self._add(value))
         node = _integer_twin(value)
         if node is not None:
             integers = node.inputs[0] if node.op_type == "DequantizeLinear" else node.outputs[0]
@@ -213,6 +216,13 @@ class _Exposure:
 
 def _is_float(value: ir.Value) -> bool:
     return value.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, None)
+
+
+def _is_rounded(value: ir.Value) -> bool:
+    """Whether a value comes back from half precision: no kernel spans that, it is read as it is."""
+    producer = value.producer()
+    source = producer.inputs[0] if producer is not None and producer.op_type == "Cast" else None
+    return source is not None and source.dtype == ir.DataType.FLOAT16
 
 
 def _integer_twin(value: ir.Value) -> ir.Node | None:
