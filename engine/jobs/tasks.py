@@ -214,7 +214,8 @@ def accuracy(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
     pipeline = pipeline_of(recipe, reporter, stages=(*_stages(recipe), "accuracy"))
     inputs = None if params.get("inputs") is None else _paths(params, "inputs")
     folder = None if params.get("output_dir") is None else Path(text_of(params, "output_dir"))
-    return analyse_build(pipeline, inputs, folder, force=bool(params.get("force"))).to_json()
+    force, damage = bool(params.get("force")), bool(params.get("damage"))
+    return analyse_build(pipeline, inputs, folder, force=force, damage=damage).to_json()
 
 
 def export(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
