@@ -167,8 +167,39 @@ def _vendor(
     return prepare(graph, decided, observations, settings, feeds, reporter)
 
 
+def _mmse(
+    graph: Graph,
+    decided: Plan,
+    observations: Observations,
+    settings: QuantizeSettings,
+    feeds: Feeds | None,
+    reporter: Reporter,
+) -> Prepared:
+    from engine.quantize.mmse_layers import prepare
+
+    return prepare(graph, decided, observations, settings, feeds, reporter)
+
+
+def _kl_divergence(
+    graph: Graph,
+    decided: Plan,
+    observations: Observations,
+    settings: QuantizeSettings,
+    feeds: Feeds | None,
+    reporter: Reporter,
+) -> Prepared:
+    from engine.quantize.kl_check import prepare
+
+    return prepare(graph, decided, observations, settings, feeds, reporter)
+
+
 # algorithms that are more than a choice of ranges; imported when they are asked for
-_PREPARE: Mapping[str, Prepare] = {"accurate": _accurate, "vendor": _vendor}
+_PREPARE: Mapping[str, Prepare] = {
+    "accurate": _accurate,
+    "kl_divergence": _kl_divergence,
+    "mmse": _mmse,
+    "vendor": _vendor,
+}
 
 
 def _nothing_because(graph: Graph) -> str:

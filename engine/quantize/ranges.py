@@ -15,7 +15,10 @@ from engine.quantize.operators import Role
 from engine.quantize.plan import Plan, root_of
 from engine.quantize.settings import QuantizeSettings
 
-__all__ = ["choose_ranges", "kept_whole"]
+__all__ = ["Ranges", "choose_ranges", "kept_whole"]
+
+Ranges = Mapping[str, tuple[float, float]]
+"""Root tensor -> (minimum, maximum) in its unit."""
 
 Search = Callable[[Observation, int, Sequence[Clamp]], tuple[float, float]]
 

@@ -1,0 +1,168 @@
+"""``kl_divergence``, and a look at whether it lost against ``normal``.
+
+The ranges of :mod:`engine.quantize.kl` are bounded tensor by tensor; what a whole network makes of
+them is found out by running it: both quantizations on calibration samples, side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from engine.base.events import LogLine, Reporter
+from engine.base.findings import Finding
+from engine.base.text import printable
+from engine.graph.execute import Session
+from engine.graph.ir import Graph
+from engine.quantize.activations import activation_table
+from engine.quantize.bias import correct_biases
+from engine.quantize.mmse import RangeCost
+from engine.quantize.observe import Observations
+from engine.quantize.plan import Plan
+from engine.quantize.prepared import Prepared
+from engine.quantize.qdq import insert_qdq
+from engine.quantize.ranges import Ranges, choose_ranges
+from engine.quantize.settings import QuantizeSettings
+from engine.quantize.weights import quantize_weights
+
+__all__ = ["LOSS_LIMIT", "losses", "prepare"]
+
+LOSS_LIMIT = 3.0
+"""dB below ``normal`` on one output, on calibration samples, from which the user is warned."""
+
+_SAMPLES = 8
+_NAMED = 3  # tensors that a finding names
+
+Feeds = Callable[[], Iterable[Mapping[str, np.ndarray]]]
+
+
+def prepare(
+    graph: Graph,
+    plan: Plan,
+    observations: Observations,
+    settings: QuantizeSettings,
+    feeds: Feeds | None,
+    reporter: Reporter,
+) -> Prepared:
+    """Quantize by divergence; findings tell where that is worse than ``normal``.
+
+    Args:
+        graph: the float graph.
+        plan: of this graph.
+        observations: of this graph.
+        settings: granularity, bias correction, ranges set by hand.
+        feeds: gives the calibration samples anew; without them nothing is compared.
+        reporter: gets a log line, and may cancel.
+
+    Raises:
+        QuantizationError: the observations belong to another graph.
+    """
+    ranges = choose_ranges(graph, plan, observations, settings)
+    ready = _with(ranges, graph, plan, observations, settings)
+    plain = replace(settings, algorithm="normal")
+    usual = choose_ranges(graph, plan, observations, plain)
+    if feeds is None or ranges == usual:
+        return ready
+    reporter.check_cancelled()
+    other = _with(usual, graph, plan, observations, plain)
+    lost = losses(graph, ready, other, islice(feeds(), _SAMPLES))
+    text = ", ".join(f"{printable(name, 60)} {-loss:+.1f}" for name, loss in lost.items())
+    reporter.emit(LogLine(f"kl_divergence against normal, dB on calibration samples: {text}"))
+    found = tuple(
+        _finding(name, loss, ranges, usual, observations)
+        for name, loss in lost.items()
+        if loss > LOSS_LIMIT
+    )
+    return replace(ready, findings=found)
+
+
+def _with(
+    ranges: Ranges,
+    graph: Graph,
+    plan: Plan,
+    observations: Observations,
+    settings: QuantizeSettings,
+) -> Prepared:
+    activations = activation_table(graph, plan, observations, ranges, settings.ranges)
+    weights = quantize_weights(graph, plan, activations, settings.granularity)
+    if settings.bias_correction:
+        weights = correct_biases(graph, plan, activations, weights, observations)
+    return Prepared(graph, plan, activations, weights)
+
+
+def losses(
+    graph: Graph, first: Prepared, second: Prepared, feeds: Iterable[Mapping[str, np.ndarray]]
+) -> dict[str, float]:
+    """Output -> by how many dB the first quantization is below the second, simulated.
+
+    Args:
+        graph: the float graph.
+        first, second: two quantizations of it.
+        feeds: samples; read one at a time.
+    """
+    golden = Session(graph)
+    quantized = [
+        Session(insert_qdq(one.graph, one.plan, one.activations, one.weights)[0])
+        for one in (first, second)
+    ]
+    names = [spec.name for spec in graph.outputs if spec.dtype == "float32"]
+    noise = {name: np.zeros(2) for name in names}
+    for feed in feeds:
+        expected = golden.run(feed)
+        found = [session.run(feed) for session in quantized]
+        for name in names:
+            exact = expected[name].astype(np.float64)
+            noise[name] += [np.square(one[name] - exact).sum() for one in found]
+    return {name: _decibels(own) for name, own in noise.items()}
+
+
+def _decibels(noise: np.ndarray) -> float:
+    """Of two noise powers the first over the second; 0 where both are 0."""
+    if noise[0] == noise[1]:
+        return 0.0
+    with np.errstate(divide="ignore"):
+        return float(10 * np.log10(noise[0] / noise[1])) if noise[1] else float("inf")
+
+
+def _finding(
+    output: str, loss: float, ranges: Ranges, usual: Ranges, observations: Observations
+) -> Finding:
+    """What is lost on one output, and which tensors are clipped most."""
+    clipped = sorted(
+        (
+            (_clipped_share(observations, name, ranges[name]), name)
+            for name in ranges
+            if ranges[name] != usual[name]
+        ),
+        reverse=True,
+    )[:_NAMED]
+    causes = "; ".join(
+        f"{printable(name, 60)} {usual[name][0]:.4g}..{usual[name][1]:.4g} became "
+        f"{ranges[name][0]:.4g}..{ranges[name][1]:.4g}, which clips {100 * share:.2g} % of its "
+        "energy"
+        for share, name in clipped
+    )
+    return Finding(
+        code="kl-divergence-loses",
+        severity="warning",
+        where=output,
+        what=f"kl_divergence is {loss:.1f} dB below normal on output {printable(output, 60)!r} "
+        "(simulated, on calibration samples).",
+        cause=f"It clipped {causes}." if causes else "It chose other ranges than normal.",
+        remedy="Choose normal, mmse or accurate, or set these ranges by hand.",
+        changes={"quantized_algorithm": "normal"},
+    )
+
+
+def _clipped_share(observations: Observations, tensor: str, ends: tuple[float, float]) -> float:
+    """The energy that lies beyond a range, of the tensor's energy."""
+    histogram = observations[tensor].histogram
+    if histogram is None:
+        return 0.0
+    low, high = histogram.edges
+    energy = float((histogram.counts * ((low + high) / 2) ** 2).sum())
+    clipped = RangeCost(histogram).clipping(np.array(ends[0]), np.array(ends[1]), law=False)
+    return float(clipped) / energy if energy else 0.0
