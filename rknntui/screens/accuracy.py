@@ -15,6 +15,7 @@ from rknntui.actions import Action
 from rknntui.commandline import command_for
 from rknntui.screens.accuracy_guide import GuidePane
 from rknntui.screens.accuracy_layers import LayerDrill
+from rknntui.screens.accuracy_score import ScorePane
 from rknntui.screens.accuracy_text import rank_fields, rank_record
 from rknntui.widgets.histogram_chart import HistogramChart
 from rknntui.widgets.record_view import RecordView, table_actions
@@ -29,8 +30,14 @@ __all__ = ["Accuracy"]
 
 _SORTS = ("sqnr", "own", "damage", "entire", "single", None)
 _WORST_HIGH = ("damage",)
-VIEWS = ("Layers", "Guide")
-_OF_LAYERS = ("drill", "worst", "node", "inputs", "export")
+VIEWS = ("Layers", "Guide", "Score")
+_PANES = {"Layers": "accuracy-body", "Guide": "guide", "Score": "score"}
+_OF_VIEW = {
+    "Layers": ("drill", "worst", "node", "inputs", "export", "damage"),
+    "Guide": ("apply_remedy", "restart"),
+    "Score": ("labels",),
+}
+"""Keys that act in one view alone."""
 _NO_BUILD = "Not built yet.\n\n4 shows Quantize, b builds there."
 _READY = (
     "Not analysed yet.\n\nr compares every layer with the float graph (simulated): entire, with "
@@ -58,10 +65,12 @@ class Accuracy(LayerDrill):
         Action("accuracy.drill", "Histograms", "Show the layer's values.", ("d",), True),
         Action("accuracy.node", "Node", "Show the layer in the graph.", ("m",), True),
         Action("accuracy.worst", "Rank by", "Rank by another error, worst first.", ("t",), True),
+        Action("accuracy.damage", "Damage", "Also measure what bad layers do alone.", ("D",)),
         Action("accuracy.inputs", "Input…", "Analyse a sample of your own.", ("i",)),
         Action(
             "accuracy.export", "Export…", "Write snapshots and error_analysis.txt.", ("x",), True
         ),
+        Action("accuracy.labels", "Labels…", "Score labelled samples of yours.", ("e",), True),
         Action("accuracy.restart", "Begin anew", "Begin the guide anew.", ("R",)),
         Action("accuracy.back", "Back", "From the histograms to the ranking.", ("escape",)),
         *table_actions("accuracy"),
@@ -70,7 +79,7 @@ class Accuracy(LayerDrill):
     Accuracy {
         & #accuracy-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
         & #accuracy-body { height: 1fr; }
-        & #guide { display: none; }
+        & #guide, & #score { display: none; }
         & #accuracy-body RecordView { width: 3fr; }
         & #layer { width: 2fr; padding: 0 1; }
         & #layer-facts { height: auto; max-height: 10; }
@@ -103,6 +112,7 @@ class Accuracy(LayerDrill):
                 yield TextRows(id="layer-facts")
                 yield HistogramChart(id="chart")
         yield GuidePane(id="guide")
+        yield ScorePane(id="score")
 
     def on_mount(self) -> None:
         facts = self.query_one("#layer-facts", TextRows)
@@ -130,6 +140,7 @@ class Accuracy(LayerDrill):
         self._result = self._recipe = self._inputs = None
         self.known_layers.clear()
         self.guide.restart()
+        self.query_one(ScorePane).restart()
         self.table.set_records([])
         self.remove_class("-drilled")
         if self.shown:
@@ -150,6 +161,8 @@ class Accuracy(LayerDrill):
             self._tell()
         elif job is not None and job.method == "guide":
             self.guide.running(job)
+        elif job is not None and job.method == "evaluate":
+            self.query_one(ScorePane).running(job)
 
     def on_job_ended(self, message: JobEnded) -> None:
         """Show the ranking, worst layer first; or what a step of the guide found."""
@@ -158,6 +171,11 @@ class Accuracy(LayerDrill):
             if message.result is not None:
                 self.guide.take(message.result)
             self.screen.refresh_bindings()
+        elif message.method == "evaluate":
+            pane = self.query_one(ScorePane)
+            if message.result is not None:
+                pane.take(message.result)
+            pane.running(None)
         if message.method != "accuracy":
             return
         job = self.session.jobs.get(message.job)
@@ -211,8 +229,8 @@ class Accuracy(LayerDrill):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The footer has the keys of the view that is shown."""
-        guide = self.is_attached and self.bar.current == "Guide"
-        if action in (_OF_LAYERS if guide else ("apply_remedy", "restart")):
+        view = self.bar.current if self.is_attached else "Layers"
+        if any(action in keys for name, keys in _OF_VIEW.items() if name != view):
             return False
         return super().check_action(action, parameters)
 
@@ -221,7 +239,7 @@ class Accuracy(LayerDrill):
             return self._why_no_step()
         if method == "restart":
             return "" if self.guide.steps else "the guide has not begun."
-        if method in ("analyse", "inputs", "export"):
+        if method in ("analyse", "inputs", "export", "labels", "damage"):
             if self.session.container is not None:
                 return "a container has no calibration samples; open its model."
             if self.session.summary is None:
@@ -251,8 +269,31 @@ class Accuracy(LayerDrill):
         if self.bar.current == "Guide":
             params = {"recipe": dict(self.session.recipe), "done": self.guide.done}
             self.start_job("guide", params, "accuracy guide")
+        elif self.bar.current == "Score":
+            self._score()
         else:
             self._start({})
+
+    def action_labels(self) -> None:
+        """Choose labelled samples, then score them."""
+        from rknntui.screens.picker import PathPicker
+
+        def chosen(path: str | None) -> None:
+            if path:
+                self.query_one(ScorePane).labels = path
+                self._score()
+
+        title = "Labelled samples: a folder of classes (Ctrl+S), a list or an npz"
+        start = self.query_one(ScorePane).labels or self._start_folder()
+        self.app.push_screen(PathPicker(title, start, folders=True), chosen)
+
+    def _score(self) -> None:
+        labels = self.query_one(ScorePane).labels
+        if not labels:
+            self.action_labels()
+            return
+        recipe = dict(self.session.built or self.session.recipe)
+        self.start_job("evaluate", {"recipe": recipe, "labels": labels}, "score samples")
 
     def action_restart(self) -> None:
         """Forget the steps of the guide."""
@@ -265,10 +306,10 @@ class Accuracy(LayerDrill):
 
     @on(ViewBar.Changed)
     def _view_changed(self, event: ViewBar.Changed) -> None:
-        guide = event.name == "Guide"
-        self.query_one("#accuracy-body").display = not guide
-        self.guide.display = guide
-        (self.guide.table if guide else self.table).focus()
+        for name, selector in _PANES.items():
+            self.query_one(f"#{selector}").display = name == event.name
+        tables = {"Guide": self.guide.table, "Score": self.query_one(ScorePane).table}
+        tables.get(event.name, self.table).focus()
         self.screen.refresh_bindings()
 
     def listed_findings(self) -> list[dict[str, Any]]:
@@ -278,6 +319,10 @@ class Accuracy(LayerDrill):
             return []
         told = {"where": step["title"], "what": step["verdict"]}
         return [{**told, "remedy": step.get("advice") or "", "changes": step.get("changes")}]
+
+    def action_damage(self) -> None:
+        """Compare the layers, and run each of the worst ones quantized alone."""
+        self._start({"damage": True})
 
     def _start(self, more: dict[str, Any]) -> None:
         if reason := self.unavailable("analyse"):
@@ -351,6 +396,8 @@ class Accuracy(LayerDrill):
 
     def command_line(self) -> list[str]:
         words = command_for("accuracy", self.session)
+        if self.bar.current == "Guide":
+            return [*words, "--guide"] if words else []
         for path in self._inputs or []:
             words += ["--input", path]
         return words

@@ -34,6 +34,9 @@ _SIGNS = {
     "bad": ("✗", "bad"),
     "error": ("✗", "bad"),
 }
+_NOTE = "note"
+"""What a verdict is called that is none: the step tells, and judges nothing."""
+
 _EMPTY = (
     "The guide has not begun.\n\n"
     "r runs its first step. It follows the vendor's debugging procedure: first the float model, "
@@ -44,6 +47,11 @@ _EMPTY = (
 def verdict_sign(verdict: Any) -> tuple[str, str]:
     """(sign, style) of a verdict; words it does not know have a dot."""
     return _SIGNS.get(str(verdict).split(" ")[0].lower(), ("·", "dim"))
+
+
+def verdict_word(verdict: Any) -> str:
+    """The word that stands beside the sign."""
+    return _NOTE if verdict == "told" else printable(str(verdict), 80)
 
 
 def step_lines(step: Mapping[str, Any], width: int) -> list[Line]:
@@ -66,7 +74,7 @@ def step_lines(step: Mapping[str, Any], width: int) -> list[Line]:
         first = label if len(label) <= room else f"{label[: room - 1]}…"
         lines.append([(f"{mark} ", how), (f"{first:<{room}}  ", ""), (rows[0], how or "")])
         lines += [[(" " * (room + 4) + row, "")] for row in rows[1:]]
-    lines += [[], [(f"{sign} {printable(str(step['verdict']), 100)}", style)]]
+    lines += [[], [(f"{sign} {verdict_word(step['verdict'])}", style)]]
     if step.get("advice"):
         lines += text(step["advice"])
     if step.get("changes"):
@@ -172,7 +180,7 @@ class GuidePane(Vertical):
                     "sign": verdict_sign(step["verdict"])[0],
                     "stage": printable(str(step.get("stage") or ""), 40) or None,
                     "title": printable(str(step["title"]), 120),
-                    "verdict": printable(str(step["verdict"]), 80),
+                    "verdict": verdict_word(step["verdict"]),
                 }
                 for step in self.steps
             ]

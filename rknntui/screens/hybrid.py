@@ -15,7 +15,7 @@ from rknntui.commandline import command_for
 from rknntui.screens import hybrid_plan as plan
 from rknntui.screens.hybrid_edits import HybridEdits
 from rknntui.screens.hybrid_effect import LiveEffect
-from rknntui.screens.hybrid_search import SearchDialog, SearchPane, search_params
+from rknntui.screens.hybrid_search import SearchDialog, SearchPane, search_flags, search_params
 from rknntui.screens.hybrid_text import layer_fields, layer_record, output_lines, row_lines
 from rknntui.widgets.record_view import RecordView, table_actions
 from rknntui.widgets.records import RecordTable
@@ -45,7 +45,7 @@ class Hybrid(HybridEdits):
     HELP = (
         "Space lifts a layer to float16 (else int16), or takes it back; Enter chooses among its "
         "dtypes, e sets its range. What that does to the outputs stands on top, simulated. ● is "
-        "asked for by you; “in the build” says what became of it: ✓ honoured, ✗ not, ~ simulated, "
+        "asked for by you; “built” says what became of it: ✓ honoured, ✗ not, ~ simulated, "
         "· not built yet. SQNR dB has the errors of the layers before it too. * marks layers: the "
         "next key takes all of them. f searches the layers that matter most; P pauses it, K keeps "
         "the best so far, a takes a step of its curve."
@@ -370,4 +370,9 @@ class Hybrid(HybridEdits):
         return self.record_text()
 
     def command_line(self) -> list[str]:
-        return command_for("hybrid", self.session)
+        words = command_for("hybrid", self.session)
+        if not words:
+            return []
+        if self.bar.current == "Search":
+            return [*words[:2], "search", *words[2:], *search_flags(self._texts)]
+        return [*words[:2], "table", *words[2:]]

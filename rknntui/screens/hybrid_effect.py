@@ -82,7 +82,7 @@ class LiveEffect:
         known = self._known.get(self._wanted)
         if known is None:
             return "▶ computing the effect …"
-        return f"simulated in {known['seconds']:.1f} s" if known.get("seconds") else "simulated"
+        return f"simulated in {_duration(known.get('seconds') or 0.0)}"
 
     def edited(self, recipe: Recipe, built: Recipe | None) -> None:
         """The recipe asks for something else, or there is another build."""
@@ -129,3 +129,7 @@ class LiveEffect:
             said = f"{error.get('what', message.state)} {error.get('remedy', '')}"
             self._error = printable(said.strip(), 300)
         self._changed()
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"

@@ -22,7 +22,7 @@ from rknntui.widgets.rows import Rows
 if TYPE_CHECKING:
     from rknntui.jobview import JobView
 
-__all__ = ["CURVE", "SearchDialog", "SearchPane", "search_params"]
+__all__ = ["CURVE", "SearchDialog", "SearchPane", "search_flags", "search_params"]
 
 CURVE = "hybrid.curve"
 """Kind of the partial results that are points of the curve."""
@@ -32,6 +32,13 @@ _EMPTY = (
     "No search yet.\n\n"
     "f asks for a floor in dB or a budget of layers and finds the layers whose dtype matters most."
 )
+_ENDED = {
+    "floor": "the floor is reached",
+    "budget": "the budget is used up",
+    "time": "the time is up",
+    "asked": "ended by you",
+    "nothing more": "no other layer gains",
+}
 _FIELDS = (
     ("floor_db", "Floor of every output, dB", "stop above it"),
     ("budget", "Budget of lifted layers", "at most so many"),
@@ -71,6 +78,17 @@ def search_params(texts: Mapping[str, str]) -> dict[str, Any]:
     if params["floor_db"] is None and params["budget"] is None:
         raise ValueError("A search needs a floor or a budget to stop at.")
     return params
+
+
+def search_flags(texts: Mapping[str, str]) -> list[str]:
+    """The flags of ``rknntui hybrid search`` for the dialog's texts."""
+    params = search_params({**DEFAULTS, **texts})
+    flags = {"floor_db": "--floor", "budget": "--budget", "dtype": "--dtype"}
+    flags["seconds"] = "--seconds"
+    words = [
+        w for n, flag in flags.items() if params[n] is not None for w in (flag, str(params[n]))
+    ]
+    return [*words, "--lower"] if params["lower"] else words
 
 
 class SearchDialog(Dialog):
@@ -193,14 +211,13 @@ class SearchPane(Vertical):
         self.query_one(CurveChart).show(series, marked)
 
     def _outcome(self, job: JobView) -> str:
-        """Why the search ended and whether it found what was asked."""
+        """Which step is the best and why the search ended."""
         result = self._result
         if result is None:
             return f"search {job.state}"
-        said = {True: "floor reached", False: "floor not reached", None: ""}
-        reached = said[result.get("reached")]
-        best = f"best step {(result.get('best') or {}).get('step')}"
-        return ", ".join(part for part in (reached, best, f"ended: {result['ended']}") if part)
+        ended = _ENDED.get(str(result["ended"]), str(result["ended"]))
+        missed = ", the floor was not reached" if result.get("reached") is False else ""
+        return f"best: step {(result.get('best') or {}).get('step')} · {ended}{missed}"
 
     def _facts(self) -> str:
         job = self._job
@@ -216,8 +233,8 @@ class SearchPane(Vertical):
         what = ", ".join(asked)
         if not job.running:
             sign = "✓" if job.state == "done" else "✗"
-            took = f" in {job.seconds:.1f} s" if job.seconds is not None else ""
-            return f"{sign} {self._outcome(job)}{took} · {what} · a takes the step below"
+            took = f" · {job.seconds:.1f} s" if job.seconds is not None else ""
+            return f"{sign} {self._outcome(job)}{took} · a takes a step's layers"
         elapsed = max(0, int(time.time() - job.started))
         how = "paused, P goes on" if job.paused else "▶ searching"
         how = "stopping" if job.cancelling else how

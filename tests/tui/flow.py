@@ -20,6 +20,7 @@ NAMES = {
     "-": "minus",
     "_": "underscore",
     ",": "comma",
+    "=": "equals_sign",
     "~": "tilde",
 }
 

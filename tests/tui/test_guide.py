@@ -1,0 +1,168 @@
+"""The accuracy guide, remedies at one key, scores and builds beside each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine import RecipeError
+from rknntui.app import Workbench
+from rknntui.screens.accuracy import Accuracy
+from rknntui.screens.accuracy_guide import step_lines
+from rknntui.screens.accuracy_score import ScorePane
+from rknntui.screens.quantize import Quantize
+from rknntui.screens.quantize_compare import ComparePane, axes_of
+from rknntui.screens.quantize_tables import range_record
+from rknntui.widgets.findings import FindingRows
+from tests.tui.conftest import screen_text, settle, until
+from tests.tui.flow import choose_path, press_text, shown, write_recipe
+
+SIZE = (80, 24)
+STEP = {
+    "id": "B3.1",
+    "stage": "B Quantized",
+    "title": "Weights per channel",
+    "did": "Built with one scale per channel.",
+    "found": [{"label": "logits", "value": "31.2 dB to 33.9 dB", "verdict": "warning"}],
+    "verdict": "fail",
+    "advice": "Take one scale per channel.",
+    "changes": {"quantized_method": "layer", "bias_correction": False},
+}
+
+
+def test_a_step_tells_what_it_found_in_words_beside_the_signs() -> None:
+    text = ["".join(t for t, _ in line) for line in step_lines(STEP, 60)]
+    assert "! logits  31.2 dB to 33.9 dB" in text
+    assert "✗ fail" in text
+    assert "a sets quantized_method = layer; bias_correction = no" in text
+    neutral = step_lines({**STEP, "verdict": "told", "changes": {}}, 60)
+    assert "· note" in ["".join(t for t, _ in line) for line in neutral]
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_one_key_applies_what_a_step_advises_and_one_takes_it_back() -> None:
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        await pilot.press("5", "v")
+        await until(pilot, lambda: "r runs the first step" in screen_text(app), "the guide")
+        workspace = app.workspace
+        assert isinstance(workspace, Accuracy)
+        workspace.guide.take({"step": STEP, "next": {"id": "B3.2", "title": "Ranges", "why": "x"}})
+        await until(pilot, lambda: "✗ fail" in screen_text(app), "the step")
+        assert "r next: Ranges: x" in screen_text(app)
+        await pilot.press("a")
+        assert app.session.recipe == STEP["changes"]
+        await pilot.press("u")
+        assert app.session.recipe == {}
+        workspace.guide.take({"step": None, "next": None})
+        assert workspace.guide.over
+        assert len(workspace.guide.steps) == 1
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_of_several_remedies_one_is_chosen() -> None:
+    finding = {"code": "x", "severity": "warning", "cause": "", "remedy": "Do it."}
+    changes = ({"quantized_method": "layer"}, {}, {"quantized_dtype": "w8a16"})
+    found = [
+        {**finding, "where": "x", "what": what, "changes": change}
+        for what, change in zip(("First.", "Second.", "Third."), changes, strict=True)
+    ]
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        await pilot.press("4")
+        await settle(pilot)
+        assert app.workspace.why_not("apply_remedy")
+        app.workspace.query_one(FindingRows).show(found)
+        await pilot.press("a")
+        await until(pilot, lambda: type(app.screen).__name__ == "RemedyDialog", "the choice")
+        assert "Second." not in screen_text(app), "it has no remedy"
+        await pilot.press("down")
+        await until(pilot, lambda: "Sets quantized_dtype = w8a16" in screen_text(app), "its remedy")
+        await pilot.press("enter")
+        assert app.session.recipe == {"quantized_dtype": "w8a16"}
+
+
+def test_axes_are_options_with_values_of_theirs() -> None:
+    axes = axes_of("quantized_algorithm=normal,mmse bias_correction=yes,no")
+    assert axes == {"quantized_algorithm": ["normal", "mmse"], "bias_correction": [True, False]}
+    for wrong in ("quantised=1", "quantized_algorithm=best", "quantized_algorithm=", ""):
+        with pytest.raises(RecipeError):
+            axes_of(wrong)
+
+
+def test_a_range_tells_how_much_of_what_was_seen_it_cuts_off() -> None:
+    seen = {"observed_minimum": -1.0, "observed_maximum": 3.0}
+    assert range_record({**seen, "minimum": -1.0, "maximum": 3.5})["cut"] == 0
+    assert range_record({**seen, "minimum": -0.5, "maximum": 2.5})["cut"] == pytest.approx(0.25)
+    assert range_record({**seen, "minimum": None, "maximum": None})["cut"] is None
+
+
+async def built(pilot) -> Workbench:
+    app = shown(pilot)
+    await until(pilot, lambda: app.session.model is not None, "a model is open")
+    await pilot.press("4", "b")
+    await until(pilot, lambda: app.session.summary is not None, "a build")
+    return app
+
+
+@pytest.mark.long
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_the_guide_runs_to_its_end_and_labelled_samples_are_scored(
+    demo: Path, tmp_path: Path
+) -> None:
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await built(pilot)
+        await pilot.press("5", "v")
+        workspace = app.workspace
+        assert isinstance(workspace, Accuracy)
+        for count in range(1, 18):
+            if workspace.guide.over:
+                break
+            await pilot.press("r")
+            await until(
+                pilot,
+                lambda count=count: len(workspace.guide.steps) >= count or workspace.guide.over,
+                f"step {count}",
+            )
+        assert workspace.guide.over
+        assert workspace.guide.done[:2] == ["A1", "B1"]
+        assert "✓ pass" in workspace.guide.text() or "· note" in workspace.guide.text()
+        await pilot.press("v", "e")
+        await choose_path(pilot, demo / "test.npz")
+        scores = workspace.query_one(ScorePane)
+        await until(pilot, lambda: scores.table.total, "the scores")
+        first = scores.table.records[0]
+        assert first["name"] == "top-1"
+        assert 0.5 < first["simulated"] <= 1
+        assert "with the same answer as float" in screen_text(app)
+
+
+@pytest.mark.long
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_algorithms_are_built_beside_each_other_and_one_is_taken(
+    demo: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("distributed")
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await built(pilot)
+        workspace = app.workspace
+        assert isinstance(workspace, Quantize)
+        await pilot.press("c")
+        await until(pilot, lambda: type(app.screen).__name__ == "PromptDialog", "the axes")
+        await pilot.press("end", "ctrl+u")
+        await press_text(pilot, "quantized_method=channel,layer")
+        await pilot.press("enter")
+        pane = workspace.query_one(ComparePane)
+        await until(pilot, lambda: pane.table.total == 2, "two builds")
+        await until(pilot, lambda: app.session.running is None, "the end")
+        assert all(record["state"] == "✓" for record in pane.table.records)
+        assert pane.table.select_record("title", "layer")
+        await pilot.press("enter")
+        assert app.session.recipe["quantized_method"] == "layer"

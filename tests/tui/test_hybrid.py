@@ -1,0 +1,306 @@
+"""Workspace Hybrid: the plan as data, the live effect, and the whole flow by keys at 80x24."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rknntui.app import Workbench
+from rknntui.jobview import JobView
+from rknntui.messages import JobEnded
+from rknntui.screens.hybrid import Hybrid
+from rknntui.screens.hybrid_effect import LiveEffect
+from rknntui.screens.hybrid_plan import changes_of, parse_range, toggled, with_dtype
+from rknntui.screens.hybrid_search import search_flags, search_params
+from rknntui.screens.hybrid_text import layer_record, output_lines
+from rknntui.widgets.curve_chart import CurveChart, Series
+from tests.tui.conftest import screen_text, until
+from tests.tui.flow import press_text, shown, write_recipe
+
+SIZE = (80, 24)
+
+
+def row(tensor: str, *choices: str, dtype: str = "") -> dict:
+    return {
+        "tensor": tensor,
+        "layer": f"/{tensor}",
+        "op": "Conv",
+        "source": [tensor],
+        "dtype": dtype or choices[0],
+        "choices": list(choices),
+        "minimum": -1.0,
+        "maximum": 2.0,
+        "observed_minimum": -1.0,
+        "observed_maximum": 2.0,
+        "sqnr_db": 30.0,
+        "kind": "weighted",
+    }
+
+
+A = row("a", "int8", "int16", "float16")
+B = row("b", "int8", "int16")
+FLOAT = row("f", "float32", "float16")
+
+
+def test_a_toggle_lifts_what_can_be_lifted_and_takes_it_back() -> None:
+    lifted = toggled({}, [A, B, FLOAT])
+    assert lifted == {"a": "float16", "b": "int16"}, "what is float already is left alone"
+    assert toggled({"a": "int16"}, [A, B]) == {"a": "int16", "b": "int16"}
+    assert toggled({**lifted, "other": "float16"}, [A, B]) == {"other": "float16"}
+
+
+def test_a_dtype_is_asked_for_only_where_the_layer_has_it_and_it_is_not_its_own() -> None:
+    assert with_dtype({}, [A, B], "float16") == {"a": "float16"}
+    assert with_dtype({"a": "float16", "b": "int16"}, [A, B], "int8") == {}
+
+
+def test_changes_without_entries_leave_the_option_out() -> None:
+    assert changes_of({}) == {"quantized_layers": None}
+    assert changes_of({"a": "int16"}, {}) == {
+        "quantized_layers": {"a": "int16"},
+        "quantized_ranges": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"), [("-1 2.5", [-1, 2.5]), ("0, 6", [0, 6]), ("  ", None), ("-3;1e2", [-3, 100])]
+)
+def test_a_range_is_read_as_it_is_typed(text: str, pair: list[float] | None) -> None:
+    assert parse_range(text) == pair
+
+
+@pytest.mark.parametrize("text", ["1", "2 1", "1 1", "a b", "1 2 3", "nan 1", "-inf 1"])
+def test_what_is_no_range_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="range"):
+        parse_range(text)
+
+
+def test_a_search_needs_numbers_and_something_to_stop_at() -> None:
+    texts = {"floor_db": "25", "budget": "", "dtype": "", "lower": "y", "seconds": "1.5"}
+    wish = search_params(texts)
+    assert wish == {
+        "floor_db": 25.0,
+        "budget": None,
+        "dtype": "float16",
+        "lower": True,
+        "seconds": 1.5,
+    }
+    assert search_flags(texts) == [
+        "--floor", "25.0", "--dtype", "float16", "--seconds", "1.5", "--lower",
+    ]  # fmt: skip
+    for wrong in ({"floor_db": ""}, {"budget": "two"}, {"budget": "0"}, {"lower": "perhaps"}):
+        with pytest.raises(ValueError, match=r"\.$"):
+            search_params({**texts, **wrong})
+
+
+def test_a_record_says_what_became_of_what_was_asked() -> None:
+    def built(row: dict, asked: str, before: str = "", got: str = "") -> str:
+        return layer_record(
+            row,
+            marked=False,
+            layers={"a": asked} if asked else {},
+            ranges={},
+            built={"a": before} if before else {},
+            got={"a": got} if got else {},
+            unmet={},
+        )["built"]
+
+    lifted = {**A, "dtype": "float16"}
+    assert built(A, "") == "  int8"
+    assert built(lifted, "float16", "float16") == "✓ float16"
+    assert built(A, "float16", "float16") == "✗ int8", "asked for, built, and not honoured"
+    assert built(A, "float16") == "· int8", "not built yet"
+    assert built(A, "float16", got="float16") == "~ float16"
+    assert built(A, "float16", got="int8") == "✗ int8"
+
+
+def test_outputs_show_before_after_and_gain() -> None:
+    outputs = [{"name": f"out{n}", "sqnr_db": 20.0 + n} for n in range(6)]
+    effect = {
+        "out0": {"before_db": 20.0, "sqnr_db": 22.5},
+        "out1": {"before_db": 21.0, "sqnr_db": None},
+    }
+    lines = ["".join(text for text, _ in line) for line in output_lines(outputs, effect, 76)]
+    assert len(lines) == 4
+    assert "20.00 dB → 22.50 dB  +2.50" in lines[0]
+    assert "→ equal dB  +inf" in lines[1]
+    assert lines[3].endswith("and 2 more outputs")
+
+
+def test_a_curve_grows_from_the_left_and_keeps_its_last_steps_in_view() -> None:
+    chart = CurveChart()
+    chart.show([Series("boxes", (10.0, 11.0, 14.0))], 1)
+    text = ["".join(t for t, _ in line) for line in chart._draw(40, 8)]
+    assert text[0].strip() == "boxes"
+    assert text[1].count("█") == 5, "only the highest bar reaches the top"
+    assert text[-1].index("▲") == 1 + 6, "the mark stands under the second step"
+    chart.show([Series("boxes", tuple(range(100)))], 99)
+    text = ["".join(t for t, _ in line) for line in chart._draw(40, 8)]
+    assert text[-1].endswith("▲")
+    assert max(map(len, text)) <= 40
+
+
+async def test_the_newest_edit_wins_and_drops_the_effect_that_runs() -> None:
+    """A slow effect stands in for that of a large model."""
+    dropped, asked = [], []
+
+    class Bridge:
+        async def submit(self, method, params, title, *, quiet):
+            asked.append(params["layers"])
+            return JobView(f"job{len(asked)}", method, title, 0.0, quiet=quiet)
+
+        def drop(self, job):
+            dropped.append(job)
+
+    loop = asyncio.get_running_loop()
+    tasks = []
+
+    def timer(seconds, call):
+        return SimpleNamespace(stop=loop.call_later(0.01, call).cancel)
+
+    workspace = SimpleNamespace(
+        bridge=Bridge(),
+        set_timer=timer,
+        workbench=SimpleNamespace(do=lambda work: tasks.append(loop.create_task(work))),
+    )
+    effect = LiveEffect(workspace, lambda: None)
+    base = {"model": "m.onnx"}
+    effect.edited({**base, "quantized_layers": {"a": "float16"}}, base)
+    effect.edited({**base, "quantized_layers": {"a": "int16"}}, base)
+    await asyncio.sleep(0.05)
+    assert asked == [{"a": "int16"}], "two edits in a row are one effect"
+    effect.edited({**base, "quantized_layers": {"b": "int16"}}, base)
+    await asyncio.sleep(0.05)
+    assert dropped == ["job1"]
+    effect.ended(JobEnded("job1", "hybrid.effect", "cancelled"))
+    assert effect.state.startswith("▶")
+    answer = {"outputs": [{"name": "o", "sqnr_db": 2.0, "before_db": 1.0}], "seconds": 0.25}
+    effect.ended(JobEnded("job2", "hybrid.effect", "done", answer))
+    assert effect.state == "simulated in 250 ms"
+    assert effect.outputs["o"]["sqnr_db"] == 2.0
+    effect.edited(base, base)
+    assert effect.state == ""
+    effect.edited({**base, "quantized_layers": {"b": "int16"}}, base)
+    assert effect.state == "simulated in 250 ms", "an effect that is known is shown at once"
+    assert len(asked) == 2
+
+
+async def in_hybrid(pilot) -> Hybrid:
+    app = shown(pilot)
+    await until(pilot, lambda: app.session.model is not None, "a model is open")
+    await pilot.press("4", "b")
+    await until(pilot, lambda: app.session.summary is not None, "a build")
+    await pilot.press("6")
+    await until(pilot, lambda: isinstance(app.workspace, Hybrid), "Hybrid")
+    assert isinstance(app.workspace, Hybrid)
+    await until(pilot, lambda: app.workspace.table.total > 0, "its layers")
+    return app.workspace
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_a_toggle_shows_its_effect_and_is_taken_back_and_searched_for(
+    demo: Path, tmp_path: Path
+) -> None:
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await in_hybrid(pilot)
+        worst = workspace.table.record
+        assert worst["sqnr_db"] == min(r["sqnr_db"] for r in workspace.rows if r["sqnr_db"])
+        await pilot.press("space")
+        assert app.session.recipe["quantized_layers"] == {worst["tensor"]: "float16"}
+        await until(pilot, lambda: "simulated in" in screen_text(app), "its effect")
+        seen = workspace.effect.outputs["logits"]
+        assert seen["sqnr_db"] > seen["before_db"]
+        assert "~ float16" in screen_text(app)
+        await pilot.press("u")
+        assert "quantized_layers" not in app.session.recipe
+        await pilot.press("ctrl+r")
+        assert app.session.recipe["quantized_layers"] == {worst["tensor"]: "float16"}
+        assert "simulated in" in screen_text(app)
+        await pilot.press("Y")
+        assert app.clipboard.startswith("rknntui hybrid table ")
+        assert f"--quantized-layers {worst['tensor']}=float16" in app.clipboard.replace("'", "")
+
+
+@pytest.mark.long
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_proposed_searched_paused_kept_applied_and_verified_in_the_build(
+    demo: Path, tmp_path: Path
+) -> None:
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await in_hybrid(pilot)
+        await pilot.press("p")
+        await until(pilot, lambda: app.session.recipe.get("quantized_layers"), "a proposal")
+        await pilot.press("R")
+        assert "quantized_layers" not in app.session.recipe
+
+        await pilot.press("f", "down")
+        await press_text(pilot, "14")
+        await pilot.press("enter")
+        await until(pilot, lambda: workspace.search is not None, "a search")
+        await pilot.press("P")
+        await until(pilot, lambda: workspace.search.paused, "its pause")
+        assert "paused" in screen_text(app)
+        await pilot.press("K")
+        await until(pilot, lambda: not workspace.search.running, "its end")
+        assert workspace.search.state == "done"
+        await until(pilot, lambda: "ended by you" in screen_text(app), "why it ended")
+
+        await pilot.press("f", "down")
+        await press_text(pilot, "2")
+        await pilot.press("enter")
+        await until(pilot, lambda: "the budget is used up" in screen_text(app), "a second search")
+        assert "▲" in screen_text(app)
+        await pilot.press("Y")
+        assert app.clipboard.startswith("rknntui hybrid search ")
+        await pilot.press("G", "a")
+        asked = app.session.recipe["quantized_layers"]
+        assert len(asked) >= 2
+        await pilot.press("b")
+        await until(pilot, lambda: app.session.built == app.session.recipe, "the build of it")
+        await pilot.press("6")
+        await until(pilot, lambda: workspace.built_layers == asked, "its layers")
+        built = {r["tensor"]: r["built"] for r in workspace.table.records}
+        assert {built[tensor] for tensor in asked} == {"✓ float16"}
+
+
+@pytest.mark.long
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_marked_layers_are_changed_together_and_a_range_is_honoured(
+    demo: Path, tmp_path: Path
+) -> None:
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await in_hybrid(pilot)
+        await pilot.press("slash")
+        await press_text(pilot, "stage1")
+        await pilot.press("enter", "M")
+        marked = set(workspace.marked)
+        assert len(marked) == len(workspace.table.records) > 2
+        await pilot.press("enter")
+        await until(pilot, lambda: type(app.screen).__name__ == "ChoiceDialog", "the dtypes")
+        choices = app.screen._choices
+        await pilot.press(*["down"] * choices.index("int16"), "enter")
+        await until(pilot, lambda: app.session.recipe.get("quantized_layers"), "the change")
+        assert set(app.session.recipe["quantized_layers"]) == marked
+        assert set(app.session.recipe["quantized_layers"].values()) == {"int16"}
+        await pilot.press("u", "slash", "escape")
+        await until(pilot, lambda: not workspace.table.filter_text, "all layers")
+        workspace.table.select_record("op", "Gemm")
+        tensor = workspace.table.record["tensor"]
+        await pilot.press("e")
+        await until(pilot, lambda: type(app.screen).__name__ == "PromptDialog", "the range")
+        await pilot.press("end", "ctrl+u")
+        await press_text(pilot, "-2 2")
+        await pilot.press("enter")
+        assert app.session.recipe["quantized_ranges"] == {tensor: [-2.0, 2.0]}
+        await until(pilot, lambda: "simulated in" in screen_text(app), "its effect")
+        seen = workspace.effect.outputs["logits"]
+        assert seen["sqnr_db"] < seen["before_db"], "it cuts the logits off"
