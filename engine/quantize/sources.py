@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import Graph, QuantParams
+from engine.graph.ir import QUANT_DTYPES, Graph, QuantParams
 
 __all__ = ["table_of"]
 
@@ -13,14 +13,15 @@ __all__ = ["table_of"]
 def table_of(graph: Graph) -> dict[str, QuantParams]:
     """The parameters of all Q/DQ nodes of a graph, for sources that bring their own quantization.
 
-    The key is the name of the dequantized tensor; for constants, too.
+    The key is the name of the dequantized tensor; for constants, too. Weights with a scale per
+    block are left out: they have no entry of that form.
     """
     table: dict[str, QuantParams] = {}
     for node in graph.nodes:
         if node.op_type != "DequantizeLinear" or node.inputs[1] is None:
             continue
         scale = ir.convenience.get_const_tensor(node.inputs[1])
-        if scale is None or scale.numpy().dtype != np.float32:
+        if scale is None or scale.numpy().dtype != np.float32 or scale.numpy().ndim > 1:
             continue
         zero_value = node.inputs[2] if len(node.inputs) > 2 else None
         zero_tensor = None if zero_value is None else ir.convenience.get_const_tensor(zero_value)
@@ -29,7 +30,7 @@ def table_of(graph: Graph) -> dict[str, QuantParams]:
             dtype = str(zero_tensor.numpy().dtype)
         else:
             dtype = graph.spec(stored.name or "").dtype if stored is not None else "unknown"
-        if dtype not in ("int8", "uint8", "int16", "uint16", "int32"):
+        if dtype not in QUANT_DTYPES:
             continue
         scales = scale.numpy().reshape(-1)
         zeros = (

@@ -72,9 +72,12 @@ def _kernels(optimised: onnx.ModelProto) -> dict[str, tuple[str, bool]]:
                 integer.add(node.name)
                 waiting.extend(node.output)
     found: dict[str, tuple[str, bool]] = {}
+    writers = {name: node for node in optimised.graph.node for name in node.output}
     for node in optimised.graph.node:
         if node.op_type not in _PLUMBING:
-            kernel = (node.op_type, node.name in integer)
+            # float convolutions run in a layout of their own, and a reordering writes their tensor
+            ran = writers[node.input[0]] if node.op_type == "ReorderOutput" else node
+            kernel = (ran.op_type, node.name in integer)
             # Slices that become one Split lose their names, not those of their tensors
             found.update((name, kernel) for name in node.output)
             found[_TOKEN.sub("", node.name)] = kernel

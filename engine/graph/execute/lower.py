@@ -22,6 +22,11 @@ OFFSET = 128
 
 # operators that only move integers about; a shift by 128 passes through them
 _MOVES = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity"})
+# operators that give values on as they are, or choose among them
+_PASSES = _MOVES | {
+    *("Clip", "Concat", "DepthToSpace", "Dropout", "Expand", "Gather", "MaxPool", "Max", "Min"),
+    *("Pad", "Relu", "Resize", "Slice", "SpaceToDepth", "Split", "Tile"),
+}
 # operators that hold integers within bounds (input 1 a constant): the bound is shifted with them
 _BOUNDS = frozenset({"Max", "Min"})
 # operators whose input 1 is a weight; ONNX Runtime has kernels for uint8 inputs with int8 weights
@@ -115,15 +120,29 @@ def _reads_int8_constant(node: ir.Node) -> bool:
 
 
 def _meets_integers(reader: ir.Node) -> bool:
-    """Whether a weighted node takes 8-bit activations, as integer kernels do."""
-    data = reader.inputs[0]
-    source = None if data is None else data.producer()
-    if source is None or source.op_type != "DequantizeLinear" or source.inputs[0] is None:
-        return False
-    zero = _constant(_zero_point(source))
+    """Whether a weighted node takes 8-bit activations, as integer kernels do.
+
+    ONNX Runtime moves DequantizeLinear behind operators that only pass values on.
+    """
+    waiting, seen = [reader.inputs[0]], set()
+    while waiting:
+        value = waiting.pop()
+        source = None if value is None else value.producer()
+        if source is None or source in seen:
+            continue
+        seen.add(source)
+        if source.op_type == "DequantizeLinear" and _stored_in_8_bits(source):
+            return True
+        if source.op_type in _PASSES:
+            waiting.extend(source.inputs)
+    return False
+
+
+def _stored_in_8_bits(node: ir.Node) -> bool:
+    zero = _constant(_zero_point(node))
     if zero is not None:
         return zero.dtype in (np.int8, np.uint8)
-    return source.inputs[0].dtype in (*_EIGHT_BITS, None)
+    return node.inputs[0] is None or node.inputs[0].dtype in (*_EIGHT_BITS, None)
 
 
 def _constant_dtype(node: ir.Node) -> ir.DataType | None:
