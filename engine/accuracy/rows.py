@@ -13,6 +13,7 @@ __all__ = ["CONVERTER", "INPUT", "Row", "layer_rows"]
 
 _PAIR = ("QuantizeLinear", "DequantizeLinear")
 _CLAMPS = ("Relu", "Clip")
+_MOST_BOUNDS = 3  # from integers to the float tensor: at most a lower and an upper bound
 INPUT = "Input"
 """The vendor's name of an input's row."""
 CONVERTER = "exDataConvert"
@@ -86,12 +87,27 @@ def sources(node: ir.Node) -> tuple[str, ...]:
 def _dtype(value: ir.Value) -> str:
     """The type in which the next layer reads a tensor."""
     producer = value.producer()
-    if producer is not None and producer.op_type == "DequantizeLinear" and producer.inputs[0]:
-        return spec_of(producer.inputs[0]).dtype
+    stored = None if producer is None or not producer.inputs else producer.inputs[0]
+    op = "" if producer is None else producer.op_type
+    half = stored is not None and op == "Cast" and stored.dtype == ir.DataType.FLOAT16
+    if stored is not None and (half or op == "DequantizeLinear"):
+        return spec_of(stored).dtype
+    own = own_quantizer(value)
+    return spec_of(value if own is None else own.outputs[0]).dtype
+
+
+def own_quantizer(value: ir.Value) -> ir.Node | None:
+    """The QuantizeLinear that makes the integers of a tensor that is computed in float.
+
+    Others that read it belong to a conversion for a layer of another dtype (``NAME__int8``), or to
+    the clamp behind it.
+    """
     for use in value.uses():
         if use.node.op_type == "QuantizeLinear" and use.idx == 0:
-            return spec_of(use.node.outputs[0]).dtype
-    return spec_of(value).dtype
+            name = use.node.outputs[0].name or ""
+            if name.startswith(f"{value.name}/"):
+                return use.node
+    return None
 
 
 def _bytes(value: ir.Value) -> int:
@@ -99,20 +115,33 @@ def _bytes(value: ir.Value) -> int:
 
 
 def _converters(graph: Graph, name: str) -> list[Row]:
-    """The row of an input behind its Q/DQ pair, if it has one."""
+    """The row of an input as the network sees it, rounded to integers or half precision."""
     value = graph.values.get(name)
     for use in () if value is None else value.uses():
-        if use.node.op_type != "QuantizeLinear":
+        rounded = use.node.outputs[0]
+        if use.node.op_type not in ("QuantizeLinear", "Cast") or use.idx != 0:
             continue
-        quantized = use.node.outputs[0]
-        zero = use.node.inputs[2] if len(use.node.inputs) > 2 else None
-        dtype = spec_of(zero).dtype if zero is not None else "uint8"
-        for inner in quantized.uses():
-            if inner.node.op_type == "DequantizeLinear":
-                simulated = inner.node.outputs[0].name
-                size = _bytes(use.node.inputs[0] or quantized)
-                return [Row(name, CONVERTER, f"{name}_{dtype}", name, simulated, size, (), dtype)]
+        back = _back_to_float(rounded)
+        if back is None or not (back.name or "").startswith(f"{name}/"):
+            continue
+        dtype = _dtype(back)
+        size = _bytes(use.node.inputs[0] or rounded)
+        return [Row(name, CONVERTER, f"{name}_{dtype}", name, back.name, size, (), dtype)]
     return []
+
+
+def _back_to_float(value: ir.Value) -> ir.Value | None:
+    """The float tensor that a rounded one is read as."""
+    for _ in range(_MOST_BOUNDS):
+        if len(value.uses()) != 1:
+            return None
+        reader = value.consumers()[0]
+        if reader.op_type in ("DequantizeLinear", "Cast"):
+            return reader.outputs[0]
+        if reader.op_type not in ("Max", "Min"):
+            return None
+        value = reader.outputs[0]
+    return None
 
 
 def _simulated(graph: Graph, name: str) -> str | None:
@@ -122,22 +151,26 @@ def _simulated(graph: Graph, name: str) -> str | None:
 
 
 def _is_fused(value: ir.Value) -> bool:
-    """Whether only a clamp reads it that ends in a QuantizeLinear: Conv before Relu.
+    """Whether only a clamp reads it that ends in rounding: Conv before Relu.
 
-    One integer kernel computes both; the tensor between them exists nowhere, and asking for it
+    One kernel computes both; the tensor between them exists nowhere, and asking for it
     would take the kernel apart.
     """
     producer = value.producer()
-    if producer is None or producer.op_type in _PAIR or value.is_graph_output():
+    rounded = producer is None or producer.op_type in (*_PAIR, "Cast")
+    if producer is None or rounded or value.is_graph_output():
         return False
     first = producer.inputs[0] if producer.inputs else None
     source = None if first is None else first.producer()
-    if source is None or (source.op_type != "DequantizeLinear" and source.op_type not in _CLAMPS):
+    if source is None or source.op_type not in (*_CLAMPS, "DequantizeLinear", "Cast"):
         return False
     clamps = 0
     while len(value.uses()) == 1 and not value.is_graph_output():
         reader = value.consumers()[0]
         if reader.op_type == "QuantizeLinear":
+            # a clamp may be bounds of the integers: then they are another tensor's
+            return clamps > 0 or own_quantizer(value) is None
+        if reader.op_type == "Cast":
             return clamps > 0
         if reader.op_type not in _CLAMPS:
             return False

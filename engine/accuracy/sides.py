@@ -123,7 +123,9 @@ class SimulatedSide:
         form = runtime_form(graph)
         self.model = PartModel(form.graph, parse_proto(form.data))
         quantizers = {
-            node.input[0]: node for node in self.model.nodes if node.op_type == "QuantizeLinear"
+            node.input[0]: node
+            for node in self.model.nodes
+            if node.op_type == "QuantizeLinear" and node.output[0].startswith(f"{node.input[0]}/")
         }
         self.carriers = {
             row.simulated: _carrier(self.model, row, quantizers)
@@ -295,6 +297,10 @@ def _carrier(model: PartModel, row: Row, quantizers: Mapping[str, onnx.NodeProto
     if writer is not None and writer.op_type == "DequantizeLinear":
         found = _quantized(model, writer, writer.input[0], name)
         return found or Carrier(name, name, name)
+    if writer is not None and writer.op_type == "Cast":
+        half = writer.input[0]
+        if model.element_type(half) == onnx.TensorProto.FLOAT16:
+            return Carrier(half, name, half)
     reader = quantizers.get(name)
     found = None if reader is None else _quantized(model, reader, reader.output[0], name)
     if found is None:
