@@ -32,6 +32,12 @@ DTYPES = tuple(SCHEMES)
 ALGORITHMS = ("normal", "kl_divergence", "mmse", "accurate", "vendor")
 GRANULARITIES = ("channel", "layer")
 
+_REFUSED: Mapping[str, str] = dict.fromkeys(
+    ("group32", "group64", "group128", "group256"),
+    "Several scales in one output channel of 4-bit weights are not simulated: the quant table has "
+    "one at most.",
+)
+
 Feeds = Callable[[], Iterable[Mapping[str, np.ndarray]]]
 Prepare = Callable[[Graph, Plan, Observations, QuantizeSettings, Feeds | None, Reporter], Prepared]
 
@@ -85,7 +91,7 @@ def quantize(
         if value not in known:
             raise QuantizationError(
                 f"Quantization {option} {value!r} is not available.",
-                cause=f"This version has {', '.join(known)}.",
+                cause=_REFUSED.get(value, f"This version has {', '.join(known)}."),
                 remedy=did_you_mean(value, known) or f"Choose {known[0]}.",
             )
     reporter = reporter or NullReporter()
