@@ -8,7 +8,9 @@ from engine.accuracy.analyse import (
     Sink,
     analyse,
 )
+from engine.accuracy.damage import with_damage
 from engine.accuracy.distances import Saturation
+from engine.accuracy.dump import dump_layers
 from engine.accuracy.labelled import Labelled, read_labelled
 from engine.accuracy.rows import Row, layer_rows
 from engine.accuracy.score import Evaluated, Scores, TopK, evaluate_labelled, metric_of
@@ -28,10 +30,12 @@ __all__ = [
     "SnapshotWriter",
     "TopK",
     "analyse",
+    "dump_layers",
     "error_table",
     "evaluate_labelled",
     "file_names",
     "layer_rows",
     "metric_of",
     "read_labelled",
+    "with_damage",
 ]

@@ -15,7 +15,7 @@ from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.graph.ir import Graph
 
-__all__ = ["AccuracyReport", "Distance", "LayerAccuracy", "Runner", "Sink", "analyse"]
+__all__ = ["AccuracyReport", "Distance", "LayerAccuracy", "Runner", "Sink", "analyse", "chunks"]
 
 CHUNK_BYTES = 192 << 20
 """Tensors of one side that are held at the same time; larger graphs are taken in parts."""
@@ -136,7 +136,7 @@ def analyse(
     """
     reporter = reporter or NullReporter()
     rows = layer_rows(float_graph, qdq_graph) if rows is None else rows
-    work = _Work(float_graph, qdq_graph, _chunks(rows), golden, simulator, threads)
+    work = _Work(float_graph, qdq_graph, chunks(rows), golden, simulator, threads)
     count = 0
     total = len(samples) if isinstance(samples, Sized) else 0
     for feeds in samples:
@@ -165,7 +165,7 @@ def _layer(row: Row, sums: RowSums) -> LayerAccuracy:
     )
 
 
-def _chunks(rows: Sequence[Row]) -> list[list[Row]]:
+def chunks(rows: Sequence[Row]) -> list[list[Row]]:
     """Rows in parts of at most ``LAYERS`` and ``CHUNK_BYTES``, at least one row each."""
     chunks: list[list[Row]] = []
     room = 0

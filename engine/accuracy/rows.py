@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from engine.graph.ir import ORIGIN, Graph, spec_of
 
-__all__ = ["CONVERTER", "INPUT", "Row", "layer_rows"]
+__all__ = ["CONVERTER", "INPUT", "Row", "is_fused", "layer_rows"]
 
 _PAIR = ("QuantizeLinear", "DequantizeLinear")
 _CLAMPS = ("Relu", "Clip")
@@ -147,10 +147,10 @@ def _back_to_float(value: ir.Value) -> ir.Value | None:
 def _simulated(graph: Graph, name: str) -> str | None:
     """The tensor's name in the QDQ graph; None where it is gone or lies inside a fused layer."""
     value = graph.values.get(name)
-    return None if value is None or _is_fused(value) else name
+    return None if value is None or is_fused(value) else name
 
 
-def _is_fused(value: ir.Value) -> bool:
+def is_fused(value: ir.Value) -> bool:
     """Whether only a clamp reads it that ends in rounding: Conv before Relu.
 
     One kernel computes both; the tensor between them exists nowhere, and asking for it

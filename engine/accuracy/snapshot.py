@@ -167,21 +167,29 @@ class SnapshotWriter:
                     stream.write(npy_header(array.shape))
                     stream.write(values.data)
 
-    def finish(self, report: AccuracyReport) -> tuple[Path, ...]:
+    def finish(self, report: AccuracyReport | None) -> tuple[Path, ...]:
         """Write the tables and move everything to its place.
+
+        Args:
+            report: None leaves the table of errors out (``calc_qnt_error=False``); one that is
+                there from before goes, as it would be of other tensors.
 
         Returns:
             The folder's parts: golden, simulator, error_analysis.txt, map_name_to_file.txt.
         """
-        table = error_table(report, generation=self._generation)
+        parts = [part for part in _PARTS if report is not None or part != "error_analysis.txt"]
         with output_errors(self._folder):
-            (self._work / "error_analysis.txt").write_bytes(table.encode("utf-8", "replace"))
+            if report is not None:
+                table = error_table(report, generation=self._generation)
+                (self._work / "error_analysis.txt").write_bytes(table.encode("utf-8", "replace"))
+            else:
+                (self._folder / "error_analysis.txt").unlink(missing_ok=True)
             names = _name_map(self._names).encode("utf-8", "replace")
             (self._work / "map_name_to_file.txt").write_bytes(names)
             self._folder.mkdir(parents=True, exist_ok=True)
-            for part in _PARTS:
+            for part in parts:
                 self._move(part)
-        return tuple(self._folder / part for part in _PARTS)
+        return tuple(self._folder / part for part in parts)
 
     def _move(self, part: str) -> None:
         target = self._folder / part

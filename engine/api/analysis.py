@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.api.answering import path_text
 from engine.base.errors import DatasetError, UsageError
+from engine.base.text import printable
 
 if TYPE_CHECKING:
     from engine.jobs.pipeline import Pipeline
@@ -15,13 +17,15 @@ __all__ = ["analyse_inputs"]
 
 
 def analyse_inputs(pipeline: Pipeline, generation: int, given: Mapping[str, Any]) -> str:
-    """Analyse one sample and write the snapshot; the table as text.
+    """Analyse one sample and write the snapshot; the table as text, empty where none is wanted.
 
     Raises:
+        UsageError: an argument that needs a board, or that this version does not have.
         EngineError: an input does not fit, or the folder cannot be written.
     """
     from engine.jobs.analysis import analyse_build
 
+    _refuse_board(given)
     inputs = given["inputs"]
     if generation == 1:
         files = _files_of_list(inputs)
@@ -32,8 +36,29 @@ def analyse_inputs(pipeline: Pipeline, generation: int, given: Mapping[str, Any]
         )
     else:
         files = [Path(p) for p in inputs]
-    result = analyse_build(pipeline, files, Path(given["output_dir"]), force=True)
-    return result.table(generation) if given["calc_qnt_error"] else ""
+    errors = bool(given["calc_qnt_error"])
+    folder = Path(path_text(given["output_dir"], "output_dir"))
+    result = analyse_build(pipeline, files, folder, force=True, errors=errors)
+    return result.table(generation) if errors else ""
+
+
+def _refuse_board(given: Mapping[str, Any]) -> None:
+    """Refuse what later versions of the vendor's code have for boards, with the reason."""
+    for name in ("target", "device_id"):
+        if given.get(name) is not None:
+            raise UsageError(
+                f"accuracy_analysis with {name} needs a board.",
+                cause="It compares the layers with those that ran there; devices come in a later "
+                "version.",
+                remedy=f"Leave {name} at None.",
+            )
+    form = given.get("dump_file_type", "tensor")
+    if form not in ("tensor", "npy"):
+        raise UsageError(
+            f"dump_file_type {printable(repr(form), 40)} is not known.",
+            cause="A snapshot here always holds every tensor twice, as text and as npy.",
+            remedy="Leave it at 'tensor'.",
+        )
 
 
 def _files_of_list(path: Any) -> list[Path]:

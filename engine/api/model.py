@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.accuracy.dump import dump_layers
 from engine.api.feeding import feeds_of
 from engine.dataset import InputPlan, Preprocess
 from engine.jobs.runner import Runnable
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from engine.jobs.pipeline import Pipeline
 
 __all__ = ["RunningModel"]
+
+_DUMP = "NN_LAYER_DUMP"
 
 
 class RunningModel:
@@ -81,6 +85,12 @@ class RunningModel:
             pass_through=pass_through,
             quant=self._quant,
         )
+        if os.environ.get(_DUMP) == "1":
+            files = dump_layers(runnable.graph, feeds, Path.cwd())
+            warnings.append(
+                f"{_DUMP}=1: the tensors of {len(files)} layers are in {Path.cwd()} as "
+                "layer_NUMBER_NAME.npy (names and format are ours, simulated)."
+            )
         return list(runnable.run(feeds).values()), warnings
 
     def _form_for(self, inputs: Any) -> tuple[Runnable, tuple[InputPlan, ...]]:

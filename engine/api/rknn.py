@@ -375,21 +375,15 @@ class RKNN(Loading):
         from engine.api.analysis import analyse_inputs
 
         given = bind("accuracy_analysis", self.generation, args, keywords)
-        if given["target"] is not None:
-            raise UsageError(
-                "accuracy_analysis with a target needs a board.",
-                cause="Devices come in a later version.",
-                remedy="Leave target at None.",
-            )
         if self._build is None:
-            raise UsageError("There is no build to analyse.", remedy="Call build first.")
-        if not self._build.quantized_build:
             raise UsageError(
-                "The build is not quantized: there is no error to analyse.",
-                remedy="Build with do_quantization=True.",
+                "There is no build to analyse.",
+                cause="It comes after build or hybrid_quantization_step2.",
+                remedy="Call build first.",
             )
         text = analyse_inputs(self._build, self.generation, given)
-        self._log.info("%s", text, extra={"plain": True})
+        if text:
+            self._log.info("%s", text, extra={"plain": True})
         return 0
 
     def list_devices(self) -> tuple[list[str], list[str]]:

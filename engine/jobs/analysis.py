@@ -45,6 +45,7 @@ def analyse_build(
     *,
     force: bool = False,
     damage: bool = False,
+    errors: bool = True,
 ) -> Analysis:
     """Analyse a quantized build over one sample or several.
 
@@ -55,6 +56,7 @@ def analyse_build(
         folder: where the snapshot goes; None writes nothing.
         force: whether a snapshot in ``folder`` may be replaced.
         damage: whether to measure what the worst layers alone do to the outputs.
+        errors: whether the snapshot holds the table of errors.
 
     Raises:
         UsageError: the build is not quantized, or the model came quantized: there is no float
@@ -93,7 +95,7 @@ def analyse_build(
             report = analyse(
                 float_graph, qdq_graph, feeds, rows=rows, sink=snapshot, reporter=reporter
             )
-            files = snapshot.finish(report)
+            files = snapshot.finish(report if errors else None)
     if damage:
         first = pipeline.feeds(dataset.first(1))
         report = with_damage(report, float_graph, qdq_graph, first, reporter=reporter)
