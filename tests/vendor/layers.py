@@ -12,7 +12,7 @@ from engine.graph.execute import Session, lower_for_runtime
 from engine.graph.ir import Graph, QuantParams
 from engine.simulate.layers import params_of
 
-__all__ = ["Cut", "Difference", "cut"]
+__all__ = ["Cut", "Difference", "cut", "cut_for_toolkit"]
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,26 @@ class Cut:
     tensors: Mapping[str, tuple[str, str, QuantParams]]
 
     def differences(
-        self, feeds: Mapping[str, np.ndarray], given: Callable[[str], np.ndarray]
+        self,
+        feeds: Mapping[str, np.ndarray],
+        given: Callable[[str], np.ndarray],
+        expected: Callable[[str], np.ndarray] | None = None,
     ) -> list[Difference]:
-        """Run every layer on ``given`` and compare what it computes with ``given``.
+        """Run every layer on ``given`` and compare what it computes with ``expected``.
 
         Args:
             feeds: the float inputs of the graph.
-            given: float tensor -> the other simulator's values of it, in its own unit.
+            given: float tensor -> its values in its own unit, which the layers read.
+            expected: float tensor -> what another simulator computed from the same values; those
+                themselves when None.
         """
-        real = {name: given(name) for name in self.tensors}
-        integers = {name: self.tensors[name][2].quantize(real[name]) for name in real}
+        integers = {name: self.tensors[name][2].quantize(given(name)) for name in self.tensors}
         inputs = {self.tensors[name][0]: value for name, value in integers.items()}
         found = self.session.run({**feeds, **inputs})
         differences = []
-        for name, (_, output, _) in self.tensors.items():
-            apart = np.abs(found[output].astype(int) - integers[name].astype(int))
+        for name, (_, output, params) in self.tensors.items():
+            theirs = integers[name] if expected is None else params.quantize(expected(name))
+            apart = np.abs(found[output].astype(int) - theirs.astype(int))
             differences.append(
                 Difference(name, apart.size, int((apart > 0).sum()), int(apart.max(initial=0)))
             )
@@ -88,3 +93,63 @@ def cut(graph: Graph) -> Cut:
         name = (value.name or "").removesuffix("/quantized")
         tensors[name] = (given.name or "", value.name or "", params)
     return Cut(Session(Graph(lowered.model)), tensors)
+
+
+def cut_for_toolkit(graph: Graph) -> tuple[Graph, list[str], list[str]]:
+    """The same cut as a QDQ file that the vendor's toolkit loads: float inputs and outputs.
+
+    Every 8-bit tensor that a layer writes becomes an output of the file, and its readers read an
+    input of their own, quantized with the same parameters.
+
+    Returns:
+        The graph, the tensors that are its inputs, and those that are its outputs, each in order.
+    """
+    copy = graph.copy()
+    inner = copy.model.graph
+    inputs = [value.name or "" for value in inner.inputs]
+    inner.outputs.clear()
+    outputs = []
+    for node in list(inner):
+        source = node.inputs[0] if node.inputs else None
+        if node.op_type != "QuantizeLinear" or source is None or source.is_graph_input():
+            continue
+        name = (node.outputs[0].name or "").removesuffix("/quantized")
+        (after,) = (use.node for use in node.outputs[0].uses())
+        result = after.outputs[0]
+        if not result.uses() and not result.is_graph_output():
+            continue
+        given = ir.Value(name=f"{name}/given", type=source.type, shape=source.shape)
+        again = _pair(given, node, after)
+        result.replace_all_uses_with(again[-1].outputs[0])
+        inner.insert_before(inner[0], again)
+        inner.inputs.append(given)
+        inner.outputs.append(result)
+        inputs.append(name)
+        outputs.append(name)
+    _drop_dead(inner)
+    return Graph(copy.model), inputs, outputs
+
+
+def _pair(given: ir.Value, quantize: ir.Node, dequantize: ir.Node) -> list[ir.Node]:
+    """Copies of a tensor's Q and DQ that read another value."""
+    made: list[ir.Node] = []
+    value = given
+    for node in (quantize, dequantize):
+        old = node.outputs[0]
+        out = ir.Value(name=f"{old.name}/again", type=old.type, shape=old.shape)
+        made.append(
+            ir.node(
+                node.op_type, [value, *node.inputs[1:]], outputs=[out], name=f"{node.name}/again"
+            )
+        )
+        value = out
+    return made
+
+
+def _drop_dead(inner: ir.Graph) -> None:
+    """Remove nodes that nothing reads any more, and inputs of nothing."""
+    for node in reversed(list(inner)):
+        if not any(value.uses() or value.is_graph_output() for value in node.outputs):
+            inner.remove(node, safe=True)
+    for value in [value for value in inner.inputs if not value.uses()]:
+        inner.inputs.remove(value)
