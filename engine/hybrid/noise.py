@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
-from engine.graph.execute import Session, dot
-from engine.graph.ir import OPSET, Graph, QuantParams, UniqueNames, constant_of
+from engine.graph.execute import dot, open_model, simulation_errors
+from engine.graph.ir import OPSET, Graph, QuantParams, UniqueNames, constant_of, is_custom
 from engine.hybrid.layers import Layers
 from engine.quantize.forms import data_inputs
 from engine.simulate.layers import params_of
@@ -65,10 +66,17 @@ class Switches:
 
     Raises:
         SimulationError: the graph does not run.
+        UsageError: it has custom operators, which run between sessions.
     """
 
     def __init__(self, layers: Layers, qdq_graph: Graph, threads: int = 1) -> None:
         self._layers = layers
+        if any(is_custom(node) for node in qdq_graph.nodes):
+            raise UsageError(
+                "The layers of a model with custom operators cannot be ranked.",
+                cause="Their Python runs between parts of the graph, which the ranking joins.",
+                remedy="Lift layers by hand; their effect is computed as for any model.",
+            )
         work = qdq_graph.copy()
         self._inner = work.model.graph
         self._names = UniqueNames(set(work.values) | {n.name or "" for n in qdq_graph.nodes})
@@ -87,15 +95,17 @@ class Switches:
                 self._inner.remove(node, safe=True)
         self._fetched = [self._inner.outputs[names.index(name)].name or "" for name in self.outputs]
         self._off = {switch.gate: np.array(False) for switch in self.switches}
-        self._session = Session(Graph(work.model), threads=threads)
+        # the graph is in the form that runs: floats, and int8 where nothing fuses
+        self._session = open_model(Graph(work.model).to_bytes(), threads=threads)
 
     def run(
         self, feeds: Mapping[str, np.ndarray], on: Sequence[Switch] = ()
     ) -> dict[str, np.ndarray]:
         """The float outputs with some roundings on, all others off."""
         gates = {**self._off, **{switch.gate: np.array(True) for switch in on}}
-        found = self._session.run({**feeds, **gates}, self._fetched)
-        return {name: found[own] for name, own in zip(self.outputs, self._fetched, strict=True)}
+        with simulation_errors():
+            found = self._session.run(self._fetched, {**feeds, **gates})
+        return dict(zip(self.outputs, found, strict=True))
 
     def _activation(self, dequantize: ir.Node) -> None:
         """A switch for each kind of reader of a quantized tensor."""
@@ -247,7 +257,7 @@ class Switches:
 
     def _constant(self, array: np.ndarray) -> ir.Value:
         name = self._names.claim("constant")
-        tensor = ir.tensor(array, name=name)
+        tensor = ir.Tensor(array, name=name)  # ir.tensor() takes ten times as long to look at it
         value = ir.Value(
             name=name,
             type=ir.TensorType(tensor.dtype),

@@ -45,6 +45,7 @@ from engine.jobs.queries import text_of, whole_of
 from engine.jobs.results import Calibration, GraphData, LoadedModel, OptimisedGraph
 from engine.jobs.stages import extra_of
 from engine.jobs.warm import KEPT, pipeline_of, recipe_of
+from engine.quantize import Quantized, quantize
 from engine.quantize.formats import scheme_of
 from engine.recipe import Recipe, stage_key
 
@@ -56,6 +57,7 @@ __all__ = ["HybridPipeline", "StepFiles", "StepTwo", "build_step2", "step1", "st
 
 _STRUCTURE = {1: "json", 2: "model"}
 _STAGES_1 = ("load", "optimise", "calibrate", "quantize")
+_LEAST_SAMPLES = 4
 _STAGES_2 = ("quantize", "evaluate", "container")
 
 
@@ -123,8 +125,8 @@ def write_step1(
         folder.mkdir(parents=True, exist_ok=True)
     for path in vars(files).values():
         refuse_existing(path, overwrite=overwrite)
-    quantized = quantized_of(pipeline)
     graph = pipeline.optimised.graph.graph
+    quantized = _quantized(pipeline)
     layers = Layers(graph)
     lifted = dict(pipeline.quantize_settings().layers)
     dtype = "float32" if generation == 1 else "float16"
@@ -139,7 +141,7 @@ def write_step1(
         told, remark = found.to_json(), found.remark
     config = render_config(config_of(layers, quantized.table, generation, lifted), remark)
     structure, weights = structure_json(layers) if generation == 1 else (graph.to_bytes(), {})
-    data = _data_of(pipeline, generation, structure, config, weights)
+    data = _data_of(pipeline, noise_samples(layers), structure, config, weights)
     contents = ((files.model, structure), (files.data, data), (files.config, config.encode()))
     for path, content in contents:
         size = atomic_write(path, content, overwrite=overwrite)
@@ -147,21 +149,31 @@ def write_step1(
     return files, told
 
 
+def _quantized(pipeline: Pipeline) -> Quantized:
+    """The quantized model; the stage's own result, which looks at kernels too, is not needed."""
+    return quantize(
+        pipeline.optimised.graph.graph,
+        pipeline.calibration.observations,
+        pipeline.quantize_settings(),
+        feeds=pipeline.feeds,
+        reporter=pipeline.reporter,
+    )
+
+
 def _data_of(
     pipeline: Pipeline,
-    generation: int,
+    count: int,
     structure: bytes,
     config: str,
     weights: Mapping[str, bytes],
 ) -> bytes:
-    layers = Layers(pipeline.optimised.graph.graph)
     recipe = {
         name: value
         for name, value in pipeline.recipe.to_values().items()
         if name not in _OF_THE_SOURCE
     }
     facts = {
-        "generation": generation,
+        "generation": scheme_of(pipeline.quantize_settings().dtype).generation,
         "api": pipeline.generation,
         "recipe": recipe,
         "model": hashlib.sha256(structure).hexdigest(),
@@ -172,7 +184,7 @@ def _data_of(
     seen = pipeline.calibration.to_files()
     files = {"written.cfg": config.encode("utf-8"), **weights}
     files |= {f"calibration/{name}": content for name, content in seen.items()}
-    samples = some_of(pipeline.feeds(), max(4, noise_samples(layers)))
+    samples = some_of(pipeline.feeds(), max(_LEAST_SAMPLES, count))
     return write_data(HybridData(facts, files, tuple(samples)))
 
 
