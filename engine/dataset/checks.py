@@ -14,6 +14,7 @@ from engine.base.findings import Finding
 from engine.base.text import shape_text
 from engine.dataset.decode import file_kind, open_picture, orientation
 from engine.dataset.listing import Dataset
+from engine.dataset.look import look_at
 from engine.dataset.preprocess import InputPlan, Preprocess
 from engine.dataset.samples import (
     Tally,
@@ -23,6 +24,7 @@ from engine.dataset.samples import (
     place_array,
     require_picture_input,
 )
+from engine.dataset.sanity import sanity_findings
 
 if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
@@ -130,6 +132,9 @@ def check(
 ) -> tuple[DatasetFacts, tuple[Finding, ...]]:
     """Look at every file: its head only (0.2 ms a picture), or with ``decode`` all of it.
 
+    Some samples are decoded in any case, for what makes a dataset doubtful
+    (:mod:`engine.dataset.sanity`).
+
     Raises:
         RecipeError: mean, std or swap do not fit the inputs. What is wrong with the files is no
             error here, it is among the problems of the facts.
@@ -159,7 +164,8 @@ def check(
         sizes=tuple(checker.sizes.most_common()),
         problems=tuple(problems),
     )
-    return facts, tuple(checker.findings(dataset))
+    doubts = sanity_findings(dataset, checker.plans, look_at(dataset, checker.plans, reporter))
+    return facts, (*checker.findings(dataset), *doubts)
 
 
 def _problem(line: int, file: str, error: DatasetError) -> FileProblem:

@@ -371,9 +371,26 @@ def prepare_array(array: np.ndarray, plan: InputPlan, layout: Layout | None = No
 def shape_error(what: str, shape: tuple[int, ...], plan: InputPlan) -> DatasetError:
     """The error for an array whose shape fits no layout of the input."""
     wanted = " or ".join(shape_text(s) for s in plan.accepted_shapes())
+    cause, remedy = "An npy is not scaled: it must have the input's own shape.", ""
+    turned = next((s for s in plan.accepted_shapes() if sorted(s) == sorted(shape)), None)
+    if turned is not None:
+        axes = _permutation(shape, turned)
+        cause = f"It has these sizes in another order: its axes are not {shape_text(turned)}."
+        remedy = f" Save array.transpose({', '.join(map(str, axes))})."
     return DatasetError(
         f"{what} has the shape {shape_text(shape)}; "
         f"input {printable(plan.name, 80)} takes {wanted}.",
-        cause="An npy is not scaled: it must have the input's own shape.",
-        remedy="Write it in that shape.",
+        cause=cause,
+        remedy=f"Write it in that shape.{remedy}",
     )
+
+
+def _permutation(shape: tuple[int, ...], wanted: tuple[int, ...]) -> list[int]:
+    """Axes of ``shape`` in the order that gives ``wanted``, equal sizes in their own order."""
+    left = list(range(len(shape)))
+    axes = []
+    for size in wanted:
+        axis = next(axis for axis in left if shape[axis] == size)
+        left.remove(axis)
+        axes.append(axis)
+    return axes

@@ -160,6 +160,10 @@ def test_check_tells_everything_at_once(tmp_path: Path, decode: bool) -> None:
         "pictures-resized",
         "mean-std-unset",
         "samples-repeated",
+        # the sanity of what was looked at
+        "npy-constant",
+        "pictures-stretched",
+        "samples-few",
     }
     assert facts.to_dict()["problems"][0]["line"] == 5
 
@@ -179,11 +183,12 @@ def test_findings_that_depend_on_the_options(tmp_path: Path) -> None:
     image.save(tmp_path / "turned.jpg", exif=exif)
     dataset = dataset_from_paths([tmp_path / "turned.jpg"], 1)
     set_ = Preprocess(mean=((127.0,),), std=((128.0,),))
+    doubts = ["only-one-sample", "pictures-constant"]
     codes = [f.code for f in check(dataset, [RGB], set_)[1]]
-    assert codes == ["orientation-ignored"]
+    assert codes == ["orientation-ignored", *doubts]
     bytes_ = TensorSpec("image", (2, 3, 6, 8), "uint8")
     codes = [f.code for f in check(dataset, [bytes_], Preprocess())[1]]
-    assert codes == ["orientation-ignored", "batch-repeated"]
+    assert codes == ["orientation-ignored", "batch-repeated", *doubts]
 
 
 # --------------------------------------------------------------------------------------- preview
