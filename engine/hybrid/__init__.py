@@ -1,6 +1,7 @@
 """Hybrid quantization: layers of another dtype, chosen by hand, by proposal or by search."""
 
 from engine.hybrid.archive import HybridData, read_data, write_data
+from engine.hybrid.auto import auto_layers
 from engine.hybrid.config import HybridConfig, render_config
 from engine.hybrid.edits import Edits, check_edits, check_range, edits_of
 from engine.hybrid.entries import config_of
@@ -28,6 +29,7 @@ __all__ = [
     "SearchResult",
     "SearchWish",
     "Trials",
+    "auto_layers",
     "check_edits",
     "check_range",
     "choices_of",

@@ -58,7 +58,8 @@ def table_rows(
         target: the chip that limits the choices.
     """
     choices = choices_of(settings.dtype, target)
-    got = dtypes_of(settings.layers, quantized)
+    own = {layer.tensor: choices[0] for layer in layers.all if layer.may_lift}
+    got = dtypes_of({**own, **settings.layers}, quantized)
     return [
         _row(layer, quantized, got.get(layer.tensor), choices, sqnr.get(layer.tensor))
         for layer in layers.all

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.errors import QuantizationError, RecipeError, SimulationError, UsageError
 from engine.base.findings import Finding
+from engine.base.text import printable
 from engine.jobs.digests import digest_of_dataset
 from engine.jobs.loading import LoadStage
 from engine.jobs.results import Calibration, GraphData, OptimisedGraph, PassNote, QuantizedGraph
@@ -17,7 +20,7 @@ from engine.recipe import stage_key
 if TYPE_CHECKING:
     from engine.dataset import Dataset, SampleStream
     from engine.graph.ir import Graph
-    from engine.quantize import Observations, QuantizeSettings
+    from engine.quantize import Observations, Quantized, QuantizeSettings
 
 __all__ = ["QuantizeStages"]
 
@@ -231,14 +234,21 @@ class QuantizeStages(LoadStage):
         from engine.quantize import quantize
         from engine.simulate import integer_coverage
 
-        done = quantize(
-            self.optimised.graph.graph,
-            self.calibration.observations,
-            self.quantize_settings(),
-            feeds=self.feeds,
-            reporter=self.reporter,
-        )
-        found = list(done.findings)
+        def run(settings: QuantizeSettings) -> Quantized:
+            return quantize(
+                self.optimised.graph.graph,
+                self.calibration.observations,
+                settings,
+                feeds=self.feeds,
+                reporter=self.reporter,
+            )
+
+        settings = self.quantize_settings()
+        done = run(settings)
+        lifted = self._auto_hybrid(done)
+        if lifted:
+            done = run(replace(settings, layers={**lifted, **settings.layers}))
+        found = [*done.findings, *_lifted_note(lifted)]
         try:
             coverage = integer_coverage(done.graph)
         except SimulationError as error:
@@ -256,6 +266,21 @@ class QuantizeStages(LoadStage):
             GraphData(done.reference) if own else None,
         )
 
+    def _auto_hybrid(self, done: Quantized) -> dict[str, str]:
+        """The layers that ``auto_hybrid`` lifts: tensor -> dtype."""
+        from engine.hybrid import auto_layers, some_of
+
+        options = self.recipe.quantization
+        if not options.auto_hybrid:
+            return {}
+        return auto_layers(
+            done,
+            some_of(self.feeds()),
+            cosine=options.auto_hybrid_cos_thresh,
+            euclidean=options.auto_hybrid_euc_thresh,
+            reporter=self.reporter,
+        )
+
     @property
     def reference(self) -> Graph:
         """The float graph whose layers those of the quantized one are compared with.
@@ -264,6 +289,22 @@ class QuantizeStages(LoadStage):
         """
         reference = self.quantized.reference or self.optimised.graph
         return reference.graph
+
+
+def _lifted_note(lifted: Mapping[str, str]) -> list[Finding]:
+    if not lifted:
+        return []
+    names = ", ".join(printable(name, 60) for name in list(lifted)[:5])
+    return [
+        Finding(
+            "auto-hybrid-lifted",
+            "info",
+            "auto_hybrid",
+            f"{len(lifted)} layers are float16, such as {names}.",
+            cause="Their own error passes auto_hybrid_cos_thresh or auto_hybrid_euc_thresh.",
+            remedy="A search (rknntui hybrid search) finds fewer layers that gain more.",
+        )
+    ]
 
 
 def _uncovered(error: SimulationError) -> Finding:

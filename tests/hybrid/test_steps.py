@@ -171,3 +171,14 @@ def test_a_chip_without_float16_is_not_offered_it(place: Path) -> None:
     }
     rows = hybrid.table({"recipe": recipe})["rows"]
     assert all("float16" not in row["choices"] for row in rows if row["kind"] != "float")
+
+
+def test_auto_hybrid_lifts_what_passes_its_threshold(place: Path) -> None:
+    recipe = {"model": str(place / "small.onnx"), "dataset": str(place / "dataset.txt")}
+    got = {}
+    for threshold in (-1.0, 1.0):
+        options = {"auto_hybrid": True, "auto_hybrid_cos_thresh": threshold}
+        rows = hybrid.table({"recipe": {**recipe, **options}})["rows"]
+        got[threshold] = {row["tensor"]: row["dtype"] for row in rows if row["kind"] != "float"}
+    assert set(got[-1.0].values()) == {"int8"}
+    assert set(got[1.0].values()) == {"float16"}
