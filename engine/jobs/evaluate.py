@@ -17,7 +17,7 @@ from engine.build import LayerError, OutputFidelity
 from engine.graph.execute import Session, dot
 
 if TYPE_CHECKING:
-    from engine.graph.ir import Graph
+    from engine.graph.ir import Graph, QuantParams
     from engine.jobs.pipeline import Pipeline
 
 __all__ = ["evaluate", "tensor_histograms"]
@@ -168,13 +168,14 @@ def tensor_histograms(pipeline: Pipeline, tensor: str, bins: int) -> dict[str, A
     Returns:
         ``tensor``, ``layer``, ``op``, ``samples``; ``low``, ``high`` and counts ``golden`` and
         ``simulated`` of equal bins between them; ``range``: the observed [minimum, maximum] of the
-        float values; ``quant``: dtype, scale, zero_point, minimum, maximum, or None; ``sqnr_db``
-        and ``cosine`` (simulated).
+        float values; ``quant``: dtype, scale, zero_point, minimum, maximum, or None;
+        ``saturation``: shares ``low`` and ``high`` of the float values that the integers cannot
+        hold, or None; ``sqnr_db`` and ``cosine`` (simulated).
 
     Raises:
         UsageError: the float graph computes no such tensor.
     """
-    float_graph, qdq_graph = pipeline.optimised.graph.graph, pipeline.quantized.graph.graph
+    float_graph, qdq_graph = pipeline.reference, pipeline.quantized.graph.graph
     known = {layer.tensor: layer for layer in _layers(float_graph, qdq_graph)}
     layer = known.get(tensor)
     if layer is None:
@@ -198,8 +199,14 @@ def tensor_histograms(pipeline: Pipeline, tensor: str, bins: int) -> dict[str, A
     if edges[0] == edges[-1]:
         edges = np.linspace(edges[0] - 0.5, edges[0] + 0.5, bins + 1)
     counts = np.zeros((2, bins), dtype=np.int64)
+    span = _span(pipeline.quantized.table.get(tensor))
+    outside = [0, 0]
     for feed in pipeline.feeds():
-        counts[0] += _counted(golden.run(feed, [tensor])[tensor], edges)
+        expected = golden.run(feed, [tensor])[tensor]
+        counts[0] += _counted(expected, edges)
+        if span is not None:
+            outside[0] += int(np.count_nonzero(expected < span[0]))
+            outside[1] += int(np.count_nonzero(expected > span[1]))
         counts[1] += _counted(simulator.run(feed, [tensor])[tensor], edges)
     return {
         "tensor": tensor,
@@ -212,6 +219,12 @@ def tensor_histograms(pipeline: Pipeline, tensor: str, bins: int) -> dict[str, A
         "simulated": counts[1].tolist(),
         "range": [low, high],
         "quant": _quant(pipeline, tensor),
+        "saturation": None
+        if span is None
+        else {
+            end: n / max(1, int(counts[0].sum()))
+            for end, n in zip(("low", "high"), outside, strict=True)
+        },
         "sqnr_db": sums.sqnr,
         "cosine": sums.cosine,
     }
@@ -220,6 +233,14 @@ def tensor_histograms(pipeline: Pipeline, tensor: str, bins: int) -> dict[str, A
 def _counted(array: np.ndarray, edges: np.ndarray) -> np.ndarray:
     span = (float(edges[0]), float(edges[-1]))
     return np.histogram(array.astype(np.float64), bins=len(edges) - 1, range=span)[0]
+
+
+def _span(params: QuantParams | None) -> tuple[float, float] | None:
+    """The values that a tensor's integers hold, half a step beyond their ends."""
+    if params is None or not params.dtype.startswith(("int", "uint")) or len(params.scale) != 1:
+        return None
+    (scale,), (zero,), (low, high) = params.scale, params.zero_point, params.limits
+    return (low - zero - 0.5) * scale, (high - zero + 0.5) * scale
 
 
 def _quant(pipeline: Pipeline, tensor: str) -> dict[str, Any] | None:

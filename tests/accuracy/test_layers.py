@@ -1,0 +1,226 @@
+"""Saturation, own and inherited error, source layers, damage, dtypes of layers: by hand in numpy."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from onnx.utils import Extractor
+
+from engine.accuracy import analyse, layer_rows, with_damage
+from engine.accuracy.damage import LAYERS
+from engine.graph.execute import Session
+from engine.graph.ir import Graph, infer_shapes
+from engine.graph.passes import optimise
+from engine.quantize import QuantizeSettings, calibrate, quantize
+from tests.accuracy.build import FLOAT, built, feeds, float_graph
+
+
+def test_saturation_counts_what_the_integers_cannot_hold() -> None:
+    graph, quantized = built()
+    sample = {"x": feeds(1, seed=2)[0]["x"] * 3}  # beyond the calibrated range
+    report = analyse(graph, quantized.graph, [sample])
+    names = ["r1", "k2", "g"]
+    golden = Session(graph, outputs=names).run(sample, names) | {"x": sample["x"]}
+    seen = 0
+    for layer in report.layers:
+        tensor = layer.tensor.removesuffix("_int8")
+        if layer.saturation is None or tensor not in golden:
+            continue
+        params = quantized.table[tensor]
+        (scale,), (zero,) = params.scale, params.zero_point
+        steps = golden[tensor].astype(np.float64) / scale + zero
+        assert layer.saturation.low == pytest.approx(float((steps < -128.5).mean()), abs=1e-9)
+        assert layer.saturation.high == pytest.approx(float((steps > 127.5).mean()), abs=1e-9)
+        seen += layer.saturation.high > 0
+    assert seen >= 2
+
+
+def test_own_error_is_told_from_inherited_error() -> None:
+    graph, quantized = built()
+    report = analyse(graph, quantized.graph, feeds(1, seed=9))
+    for layer in report.layers:
+        if not layer.entire or not layer.single or layer.own_share is None:
+            continue
+        share = layer.single.euclidean**2 / layer.entire.euclidean**2
+        assert layer.own_share == pytest.approx(min(1.0, share))
+        golden = Session(graph, outputs=[layer.tensor]) if layer.tensor in graph.values else None
+        if golden is None or layer.own_db is None:
+            continue
+        array = golden.run(feeds(1, seed=9)[0])[layer.tensor].astype(np.float64)
+        noise = layer.single.euclidean**2
+        assert layer.own_db == pytest.approx(
+            10 * np.log10(np.square(array).sum() / noise), abs=1e-3
+        )
+    by_name = {layer.tensor: layer for layer in report.layers}
+    first, last = by_name["r1"].own_share, by_name["prob"].own_share
+    assert first is not None
+    assert last is not None
+    assert first > last  # what comes late has inherited more
+
+
+def test_rows_name_the_layers_of_the_source_model() -> None:
+    """A BatchNormalization that a pass folds into its Conv: the row stands for both."""
+    rng = np.random.default_rng(0)
+    arrays = {
+        "w": rng.normal(0, 1, (4, 3, 1, 1)),
+        "s": rng.uniform(0.5, 2, 4),
+        "b": rng.normal(0, 1, 4),
+        "m": rng.normal(0, 1, 4),
+        "v": rng.uniform(0.5, 2, 4),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv_a"),
+        helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"], "norm_a"),
+        helper.make_node("Relu", ["n"], ["r"], "relu_a"),
+    ]
+    value = helper.make_tensor_value_info
+    proto = helper.make_graph(
+        nodes,
+        "bn",
+        [value("x", FLOAT, [1, 3, 8, 8])],
+        [value("r", FLOAT, [1, 4, 8, 8])],
+        [numpy_helper.from_array(a.astype(np.float32), name) for name, a in arrays.items()],
+    )
+    opset = [helper.make_opsetid("", 21)]
+    source = infer_shapes(
+        Graph.from_proto(helper.make_model(proto, opset_imports=opset, ir_version=10))
+    )
+    graph = optimise(source).graph
+    done = quantize(graph, calibrate(graph, feeds(2)))
+    layers = analyse(graph, done.graph, feeds(1)).layers
+    merged = [layer.sources for layer in layers if layer.op == "Conv"]
+    assert [set(names) for names in merged] == [{"conv_a", "norm_a"}]
+    assert [layer.sources for layer in layers if layer.op == "Relu"] == [("relu_a",)]
+
+
+def test_small_parts_give_what_one_part_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Integers cross from part to part: every figure stays."""
+    graph, quantized = built()
+    whole = analyse(graph, quantized.graph, feeds(2))
+    monkeypatch.setattr(importlib.import_module("engine.accuracy.analyse"), "LAYERS", 2)
+    parts = analyse(graph, quantized.graph, feeds(2))
+    for a, b in zip(whole.layers, parts.layers, strict=True):
+        assert a.saturation == b.saturation
+        for one, other in ((a.entire, b.entire), (a.single, b.single)):
+            assert (one is None) == (other is None)
+            if one is not None and other is not None:
+                assert one.euclidean == pytest.approx(other.euclidean, rel=1e-5, abs=1e-7)
+
+
+MIXED: list[tuple[QuantizeSettings, dict[str, str]]] = [
+    (
+        QuantizeSettings(layers={"k2": "float16", "g": "int16"}),
+        {"x_int8": "int8", "r1": "int8", "k2": "float16", "a/sum": "int8", "g": "int16"},
+    ),
+    (QuantizeSettings(dtype="w8a16"), {"x_float16": "float16", "r1": "float16", "g": "float16"}),
+    (QuantizeSettings(dtype="w16a16i"), {"x_int16": "int16", "k2": "int16", "m": "int16"}),
+    (QuantizeSettings(dtype="dynamic_fixed_point-8"), {"x_int8": "int8", "r1": "int8"}),
+    (QuantizeSettings(dtype="asymmetric_quantized-u8"), {"x_uint8": "uint8", "g": "uint8"}),
+]
+
+
+@pytest.mark.parametrize(("settings", "dtypes"), MIXED, ids=lambda v: getattr(v, "dtype", ""))
+def test_rows_of_other_dtypes(settings: QuantizeSettings, dtypes: dict[str, str]) -> None:
+    graph = float_graph()
+    done = quantize(graph, calibrate(graph, feeds(8)), settings)
+    (sample,) = feeds(1, seed=9)
+    report = analyse(done.reference, done.graph, [sample])
+    layers = {layer.tensor: layer for layer in report.layers}
+    assert {name: layers[name].dtype for name in dtypes} == dtypes
+    assert not any("__" in layer.tensor for layer in report.layers)  # conversions are no layers
+    tensors = [n for n in ("r1", "k2", "a/sum", "g", "prob") if layers[n].entire]
+    simulated = Session(done.graph, outputs=tensors).run(sample, tensors)
+    golden = Session(graph, outputs=tensors).run(sample, tensors)
+    for name in tensors:
+        entire, single = layers[name].entire, layers[name].single
+        assert entire is not None
+        assert single is not None
+        wanted = float(np.linalg.norm((golden[name] - simulated[name]).astype(np.float64)))
+        # half precision: the last bit of a float decides now and then which neighbour is nearest
+        assert entire.euclidean == pytest.approx(wanted, rel=2e-2, abs=1e-5), name
+        assert single.cosine > 0.99
+
+
+def test_damage_is_what_a_layers_error_does_to_the_output() -> None:
+    """Against the rest of the float graph, cut out by ONNX's own extractor and fed by hand."""
+    graph, quantized = built()
+    (sample,) = feeds(1, seed=9)
+    report = analyse(graph, quantized.graph, [sample])
+    found = with_damage(report, graph, quantized.graph, [sample])
+    layers = {layer.tensor: layer for layer in found.layers}
+    assert layers["c1"].damage is None  # fused
+    assert sum(layer.damage is not None for layer in found.layers) <= LAYERS
+    clean = Session(graph).run(sample)["prob"].astype(np.float64)
+    total = np.square(Session(quantized.graph).run(sample)["prob"].astype(np.float64) - clean).sum()
+    extractor = Extractor(onnx.shape_inference.infer_shapes(graph.to_proto()))
+    for tensor in ("a/sum", "m", "g"):
+        alone = _alone(tensor, sample)
+        rest = Session(Graph.from_proto(extractor.extract_model([tensor], ["prob"])))
+        noise = np.square(rest.run({tensor: alone})["prob"].astype(np.float64) - clean).sum()
+        assert layers[tensor].damage == pytest.approx(noise / total, rel=1e-2), tensor
+
+
+def _alone(tensor: str, sample: dict[str, np.ndarray]) -> np.ndarray:
+    """A layer's result on golden inputs, quantized with their own parameters."""
+    graph, quantized = built()
+    reads = {"a/sum": ["r1", "k2"], "m": ["a/sum"], "g": ["f"]}[tensor]
+    golden = Session(graph, outputs=reads).run(sample, reads)
+    extractor = Extractor(onnx.shape_inference.infer_shapes(quantized.graph.to_proto()))
+    fed: dict[str, Any] = {}
+    for name in reads:
+        params = quantized.table[name]
+        fed[name] = params.dequantize(params.quantize(golden[name]))
+    cut = Session(Graph.from_proto(extractor.extract_model(reads, [tensor])))
+    return cut.run(fed)[tensor]
+
+
+def test_rows_of_one_graph_need_no_second_look() -> None:
+    graph, quantized = built()
+    rows = layer_rows(graph, quantized.graph)
+    again = analyse(graph, quantized.graph, feeds(1), rows=rows)
+    assert again == analyse(graph, quantized.graph, feeds(1))
+
+
+@pytest.mark.long
+def test_two_thousand_layers_take_time_in_proportion() -> None:
+    """ONNX Runtime's set-up grows with the square of a session's outputs; parts keep it linear."""
+    import time
+
+    seconds = []
+    for count in (250, 2000):
+        graph = _deep(count)
+        sample = {"x": np.random.default_rng(1).normal(0, 1, (1, 8, 8, 8)).astype(np.float32)}
+        done = quantize(graph, calibrate(graph, [sample]))
+        begun = time.process_time()
+        report = analyse(graph, done.graph, [sample])
+        seconds.append((time.process_time() - begun) / count)
+        assert len(report.layers) == count + 2
+    assert seconds[1] < 2.5 * seconds[0]
+
+
+def _deep(count: int) -> Graph:
+    rng = np.random.default_rng(0)
+    nodes: list[onnx.NodeProto] = []
+    weights: list[onnx.TensorProto] = []
+    last = "x"
+    for index in range(count // 2):
+        kernel = rng.normal(0, 0.3, (8, 8, 1, 1)).astype(np.float32)
+        weights.append(numpy_helper.from_array(kernel, f"w{index}"))
+        nodes.append(helper.make_node("Conv", [last, f"w{index}"], [f"c{index}"], f"conv{index}"))
+        op = ("Tanh", [f"c{index}"]) if index % 3 == 0 else ("Add", [f"c{index}", last])
+        nodes.append(helper.make_node(op[0], op[1], [f"t{index}"], f"t{index}"))
+        last = f"t{index}"
+    shape = [1, 8, 8, 8]
+    value = helper.make_tensor_value_info
+    inner = helper.make_graph(
+        nodes, "deep", [value("x", FLOAT, shape)], [value(last, FLOAT, shape)], weights
+    )
+    opset = [helper.make_opsetid("", 21)]
+    return infer_shapes(
+        Graph.from_proto(helper.make_model(inner, opset_imports=opset, ir_version=10))
+    )
