@@ -1,0 +1,324 @@
+"""What the float graph's tensors look like over the calibration samples, channel by channel.
+
+Two passes over the samples. The first notes range, mean and mean square of every channel and sample
+and adds up the second moments of the inputs of weighted layers at random positions. The second
+notes how far and how often each channel goes beyond a threshold, from which
+:mod:`~engine.quantize.accurate.headroom` judges what samples never seen will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import numpy as np
+
+from engine.base.errors import QuantizationError
+from engine.base.events import Progress, Reporter
+from engine.base.text import printable
+from engine.graph.execute import Session
+from engine.graph.ir import Graph
+from engine.quantize.accurate.moments import Moments, make_moments
+from engine.quantize.accurate.softmax import Logits
+from engine.quantize.plan import Plan
+
+__all__ = [
+    "ChannelStatistics",
+    "Statistics",
+    "Tails",
+    "observe",
+    "observe_tails",
+    "terms_of_clamped_sums",
+]
+
+Feeds = Callable[[], Iterable[Mapping[str, np.ndarray]]]
+
+# Bytes of inner tensors that one run hands out; more are fetched by several runs.
+_HANDED_OUT_BYTES = 128 << 20
+
+# Rows of the second moments of one layer over all samples, at most: three times the largest K.
+ROWS = 1800
+
+# Values of a graph input kept of one sample.
+_VALUES = 1000
+
+
+@dataclass(frozen=True)
+class ChannelStatistics:
+    """Per sample and channel of one tensor, float64 (samples, channels).
+
+    Attributes:
+        low, high: smallest and largest value.
+        total, square: sums of values and of squares.
+        positions: values per sample and channel.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    total: np.ndarray
+    square: np.ndarray
+    positions: int
+
+    @property
+    def mean_square(self) -> np.ndarray:
+        """(channels,): the mean of the squares over all samples."""
+        mean: np.ndarray = self.square.mean(axis=0) / self.positions
+        return mean
+
+    @property
+    def mean(self) -> np.ndarray:
+        """(channels,): the mean over all samples."""
+        mean: np.ndarray = self.total.mean(axis=0) / self.positions
+        return mean
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What the first pass saw.
+
+    Attributes:
+        tensors: of all watched tensors.
+        values: graph input -> some of its values.
+        moments: weighted node -> second moments of its input.
+        samples: how many.
+    """
+
+    tensors: Mapping[str, ChannelStatistics]
+    values: Mapping[str, np.ndarray]
+    moments: Mapping[str, Moments]
+    samples: int
+
+
+@dataclass(frozen=True)
+class Tails:
+    """One end of the values of one tensor, per sample and channel: (samples, channels).
+
+    The lower end is that of the negated values. Copies of samples count as samples.
+
+    Attributes:
+        threshold: (channels,).
+        peak: the largest value.
+        first: the mean over positions of ``max(x - threshold, 0)``.
+        second: the mean of its square.
+    """
+
+    threshold: np.ndarray
+    peak: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+
+@dataclass
+class _Rows:
+    """What gathers while samples come in."""
+
+    rows: dict[str, list[np.ndarray]] = field(default_factory=dict)
+
+    def add(self, name: str, row: np.ndarray) -> None:
+        self.rows.setdefault(name, []).append(row)
+
+
+def observe(
+    graph: Graph,
+    plan: Plan,
+    tensors: Sequence[str],
+    channels: Mapping[str, int],
+    sums: Mapping[str, tuple[str, str]],
+    feeds: Feeds,
+    samples: int,
+    reporter: Reporter,
+) -> Statistics:
+    """The first pass.
+
+    Args:
+        graph: the float graph.
+        plan: of this graph.
+        tensors: to watch; all inputs of weighted nodes among them.
+        channels: tensor -> number of channels on axis 1; the others count as one channel.
+        sums: of :func:`terms_of_clamped_sums`.
+        feeds: gives the samples anew.
+        samples: how many, for the share of positions of each.
+        reporter: may cancel.
+
+    Raises:
+        QuantizationError: a tensor is not finite.
+        SimulationError: the graph does not run.
+    """
+    moments = make_moments(graph, plan, ROWS, samples)
+    readers: dict[str, list[Moments]] = {}
+    for layer in moments.values():
+        readers.setdefault(layer.tensor, []).append(layer)
+    gathered, positions, values = _Rows(), dict[str, int](), _Rows()
+    inputs = {spec.name for spec in graph.inputs}
+    for count, found in _runs(graph, tensors, feeds, samples, "statistics", reporter):
+        for name, array in _needed(found, sums).items():
+            flat = _by_channel(array, channels.get(name))
+            positions[name] = max(flat.shape[1], 1)
+            if array.size == 0:
+                row = np.zeros((4, flat.shape[0]))
+            else:
+                square = np.einsum("cp,cp->c", flat, flat)
+                row = np.stack([flat.min(axis=1), flat.max(axis=1), flat.sum(axis=1), square])
+            if not np.isfinite(row).all():
+                _raise_not_finite(name, count)
+            gathered.add(name, row.astype(np.float64))
+            if name in inputs:
+                values.add(name, array.reshape(-1)[:: max(array.size // _VALUES, 1)])
+            for reader in readers.get(name, ()):
+                reader.add(found[name], count)
+    tables = {name: np.stack(rows) for name, rows in gathered.rows.items()}
+    return Statistics(
+        tensors={
+            name: ChannelStatistics(t[:, 0], t[:, 1], t[:, 2], t[:, 3], positions[name])
+            for name, t in tables.items()
+        },
+        values={name: np.concatenate(parts) for name, parts in values.rows.items()},
+        moments=moments,
+        samples=samples,
+    )
+
+
+def observe_tails(
+    graph: Graph,
+    upper: Mapping[str, np.ndarray],
+    lower: Mapping[str, np.ndarray],
+    sums: Mapping[str, tuple[str, str]],
+    feeds: Feeds,
+    samples: int,
+    reporter: Reporter,
+    logits: Logits,
+) -> tuple[dict[str, Tails], dict[str, Tails]]:
+    """The second pass: what lies above ``upper`` and below ``-lower``, tensor -> (channels,).
+
+    ``logits`` gets its tensors of every sample.
+    """
+    above, below = _Rows(), _Rows()
+    partners = (name for term in sums for name in (term, *sums[term]))
+    names = list(dict.fromkeys((*upper, *lower, *partners, *logits.tensors)))
+    for _, found in _runs(graph, names, feeds, samples, "ranges", reporter):
+        for name, array in _needed(found, sums).items():
+            logits.visit(name, array)
+            if name in upper:
+                above.add(name, _excess(_by_channel(array, upper[name].size), upper[name], 1))
+            if name in lower:
+                below.add(name, _excess(_by_channel(array, lower[name].size), lower[name], -1))
+    return _tails(upper, above), _tails(lower, below)
+
+
+def _tails(thresholds: Mapping[str, np.ndarray], gathered: _Rows) -> dict[str, Tails]:
+    return {
+        name: Tails(thresholds[name], *np.stack(rows).transpose(1, 0, 2))
+        for name, rows in gathered.rows.items()
+    }
+
+
+def terms_of_clamped_sums(graph: Graph, plan: Plan) -> dict[str, tuple[str, str]]:
+    """Term of an Add that a Relu follows -> (the clamped sum, the other term).
+
+    How negative a term is does not matter where the sum is cut to 0 anyway: what its range has to
+    hold is ``relu(a + b) - b``, which is never below a, and equal to it where the sum is not cut.
+    Both terms may be limited so: where both are, the sum is still negative.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for clamped, clamps in plan.clamps.items():
+        first = graph.node(clamps[0].node).inputs[0]
+        node = None if first is None else first.producer()
+        if node is None or node.op_type != "Add" or len(clamps) > 1 or clamps[0].low != 0:
+            continue
+        for term, other in (tuple(node.inputs), tuple(reversed(node.inputs))):
+            if term is None or other is None or term.shape != other.shape:
+                continue
+            names = (term.name or "", other.name or "")
+            alone = len(term.uses()) == 1 and not term.is_graph_output()
+            if alone and all(n in plan.tensors and n not in plan.sources for n in names):
+                found[names[0]] = (clamped, names[1])
+    return found
+
+
+def _needed(
+    found: Mapping[str, np.ndarray], sums: Mapping[str, tuple[str, str]]
+) -> dict[str, np.ndarray]:
+    """The tensors, with what is needed of them in the place of terms of clamped sums."""
+    needed = dict(found)
+    for term, (clamped, other) in sums.items():
+        if term in found and clamped in found and other in found:
+            needed[term] = found[clamped] - found[other]
+    return needed
+
+
+def _excess(flat: np.ndarray, threshold: np.ndarray, sign: int) -> np.ndarray:
+    """(3, channels): the peak, and the means of the excess and of its square."""
+    limit = threshold.astype(np.float32)[:, None]
+    beyond = flat - limit if sign > 0 else -flat - limit
+    peak = beyond.max(axis=1, initial=-np.inf) + limit[:, 0]
+    np.maximum(beyond, 0, out=beyond)
+    positions = max(flat.shape[1], 1)
+    second = np.einsum("cp,cp->c", beyond, beyond)
+    return np.stack([peak, beyond.sum(axis=1) / positions, second / positions]).astype(np.float64)
+
+
+def _by_channel(array: np.ndarray, channels: int | None) -> np.ndarray:
+    """(channels, positions) of an array with channels on axis 1; one channel where None."""
+    if channels is None or array.ndim < 2 or array.shape[1] != channels:
+        return array.reshape(1, -1)
+    if array.shape[0] == 1:
+        return array.reshape(channels, -1)
+    return np.moveaxis(array, 1, 0).reshape(channels, -1)
+
+
+def _runs(
+    graph: Graph,
+    names: Sequence[str],
+    feeds: Feeds,
+    total: int,
+    phase: str,
+    reporter: Reporter,
+) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    """Sample by sample the wanted tensors, in portions of bounded size."""
+    inputs = {spec.name for spec in graph.inputs}
+    outputs = {spec.name for spec in graph.outputs}
+    portions = _portions(graph, [name for name in names if name not in inputs])
+    sessions = [_session(graph, portion, outputs) for portion in portions]
+    for index, feed in enumerate(feeds()):
+        if index >= total:
+            break
+        reporter.check_cancelled()
+        own = {name: np.asarray(feed[name]) for name in names if name in inputs}
+        if own:
+            yield index, own
+        for session, portion in zip(sessions, portions, strict=True):
+            yield index, session.run(feed, portion)
+        reporter.emit(Progress(phase, index + 1, total))
+
+
+def _session(graph: Graph, portion: Sequence[str], outputs: set[str]) -> Session:
+    """A session of what leads to the portion alone."""
+    copy = graph.copy()
+    copy.model.graph.outputs.clear()
+    for name in portion:
+        copy.model.graph.outputs.append(copy.value(name))
+    wrapped = Graph(copy.model)
+    return Session(wrapped)
+
+
+def _portions(graph: Graph, names: Sequence[str]) -> list[list[str]]:
+    portions: list[list[str]] = []
+    room = 0
+    for name in names:
+        size = 4 * (graph.spec(name).size or 0)
+        if not portions or size > room:
+            portions.append([])
+            room = _HANDED_OUT_BYTES
+        portions[-1].append(name)
+        room -= size
+    return portions
+
+
+def _raise_not_finite(tensor: str, sample: int) -> NoReturn:
+    raise QuantizationError(
+        f"Calibration sample {sample + 1} gives values of tensor {printable(tensor)!r} that are "
+        "not finite.",
+        cause="The model overflows on this sample, or the sample holds such values itself.",
+        remedy=f"Look at sample {sample + 1} of the dataset; check mean and std.",
+    )
