@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph, QuantParams, QuantTable
-from engine.quantize.formats import LAYER_DTYPES, Format
+from engine.quantize.conform import in_format
+from engine.quantize.formats import LAYER_DTYPES
 from engine.quantize.forms import array_of, input_of, name_of
 from engine.quantize.operators import KEEPS_HALF, WEIGHTED, Role, role_of
 
@@ -49,7 +50,7 @@ def _obtained(tensor: str, asked: str, graph: Graph, table: QuantTable, referenc
     names = [
         name
         for name, layer in LAYER_DTYPES.items()
-        if _is(params, layer.scheme.activation) and weight in ("", layer.scheme.weight.dtype)
+        if in_format(params, layer.scheme.activation) and weight in ("", layer.scheme.weight.dtype)
     ]
     if asked in names:
         return asked
@@ -66,11 +67,6 @@ def _whole(tensor: str, table: QuantTable, reference: Graph) -> str:
             break
         value = readers[0].outputs[0]
     return tensor if value is None else name_of(value)
-
-
-def _is(params: QuantParams, form: Format) -> bool:
-    fixed = form.kind == "dynamic_fixed_point"
-    return params.dtype == form.dtype and params.narrow == fixed
 
 
 def _stands(value: ir.Value | None, params: QuantParams) -> bool:
@@ -126,8 +122,7 @@ def _weight_dtype(writer: ir.Node | None, graph: Graph) -> str:
     """The stored dtype of a layer's weight; empty for a layer without."""
     if writer is None or writer.op_type not in WEIGHTED:
         return ""
-    node = next((n for n in graph.nodes if n.name == writer.name), None)
-    weight = None if node is None else input_of(node, 1)
+    weight = input_of(graph.node(writer.name or ""), 1)
     source = None if weight is None else weight.producer()
     if source is None or not source.inputs or source.inputs[0] is None:
         return ""

@@ -16,8 +16,10 @@ from engine.quantize.activations import activation_table
 from engine.quantize.bias import correct_biases
 from engine.quantize.calibrate import Observations
 from engine.quantize.checks import overflows, with_ranges_of_roots
+from engine.quantize.conform import conform
 from engine.quantize.formats import SCHEMES, check_dtype, check_layer_dtype
 from engine.quantize.forms import array_of
+from engine.quantize.honoured import honoured
 from engine.quantize.plan import Plan, is_quantized_source, plan
 from engine.quantize.prepared import Prepared
 from engine.quantize.qdq import insert_qdq
@@ -112,12 +114,31 @@ def quantize(
     algorithm = settings.algorithm if decided.tensors else ""
     prepare = _PREPARE.get(algorithm, _by_ranges)
     ready = prepare(graph, decided, observations, settings, feeds, reporter)
+    if algorithm in _PREPARE:
+        ready = conform(ready, settings.granularity)
     found += (*ready.findings, *overflows(ready.activations, ready.weights))
     reporter.check_cancelled()
     quantized, table = insert_qdq(ready.graph, ready.plan, ready.activations, ready.weights)
     how = ", ".join(part for part in (settings.dtype, algorithm, settings.granularity) if part)
     reporter.emit(LogLine(f"{len(table)} tensors quantized to {how}"))
-    return Quantized(quantized, QuantTable(table), ready.graph, found)
+    done = Quantized(quantized, QuantTable(table), ready.graph, found)
+    _verify(settings, done)
+    return done
+
+
+def _verify(settings: QuantizeSettings, done: Quantized) -> None:
+    """No layer silently has another dtype than was asked for.
+
+    Raises:
+        QuantizationError: the algorithm did not follow the plan.
+    """
+    for tensor, got in honoured(settings.layers, done).items():
+        if got != settings.layers[tensor]:
+            raise QuantizationError(
+                f"The layer of {printable(tensor, 120)!r} is {got}, not {settings.layers[tensor]}.",
+                cause=f"The algorithm {settings.algorithm} cannot give it another dtype.",
+                remedy="Choose the algorithm normal, or leave the layer as it is.",
+            )
 
 
 def to_float16(graph: Graph) -> Quantized:
