@@ -284,7 +284,7 @@ class Accuracy(LayerDrill):
                 self._score()
 
         title = "Labelled samples: a folder of classes (Ctrl+S), a list or an npz"
-        start = self.query_one(ScorePane).labels or self._start_folder()
+        start = self.query_one(ScorePane).labels or self.start_folder()
         self.app.push_screen(PathPicker(title, start, folders=True), chosen)
 
     def _score(self) -> None:
@@ -356,15 +356,9 @@ class Accuracy(LayerDrill):
 
         def ask() -> None:
             title = f"Input {len(chosen) + 1} of {inputs}; Esc: the first calibration sample"
-            self.app.push_screen(PathPicker(title, self._start_folder()), take)
+            self.app.push_screen(PathPicker(title, self.start_folder()), take)
 
         ask()
-
-    def _start_folder(self) -> str:
-        dataset = self.session.recipe.get("dataset")
-        if not isinstance(dataset, str):
-            return ""
-        return str(dataset if Path(dataset).is_dir() else Path(dataset).parent) + "/"
 
     def action_worst(self) -> None:
         """Rank by the next error that the table shows, worst first; then in the graph's order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from textual import on
@@ -132,3 +133,10 @@ class LayerDrill(TableWorkspace):
         name = record.get("name") or known.get("layer")
         if name:
             await self.go_to_node(str(name), "optimised")
+
+    def start_folder(self) -> str:
+        """Where a picker for samples starts: beside the calibration samples."""
+        dataset = self.session.recipe.get("dataset")
+        if not isinstance(dataset, str):
+            return ""
+        return str(dataset if Path(dataset).is_dir() else Path(dataset).parent) + "/"

@@ -45,10 +45,10 @@ class Hybrid(HybridEdits):
     HELP = (
         "Space lifts a layer to float16 (else int16), or takes it back; Enter chooses among its "
         "dtypes, e sets its range. What that does to the outputs stands on top, simulated. ● is "
-        "asked for by you; “built” says what became of it: ✓ honoured, ✗ not, ~ simulated, "
-        "· not built yet. SQNR dB has the errors of the layers before it too. * marks layers: the "
-        "next key takes all of them. f searches the layers that matter most; P pauses it, K keeps "
-        "the best so far, a takes a step of its curve."
+        "asked for by you; “built” says what became of it: ✓ honoured, ✗ not, ~ simulated, · not "
+        "built yet. SQNR dB has the errors of the layers before it too; A measures each layer "
+        "alone. * marks layers: the next key takes all of them. f searches the layers that matter "
+        "most; P pauses it, K keeps the best so far, a takes a step of its curve."
     )
     FIRST_FOCUS = "#layers"
     ACTIONS = (
@@ -60,6 +60,7 @@ class Hybrid(HybridEdits):
         Action("hybrid.propose", "Propose", "Let the engine choose layers.", ("p",), True),
         Action("hybrid.search", "Search…", "Find the layers that matter most.", ("f",), True),
         Action("hybrid.build", "Build", "Build with these layers.", ("b",), True),
+        Action("hybrid.analyse", "Own errors", "Measure the error of each layer alone.", ("A",)),
         Action("hybrid.choose", "Dtype…", "Choose among the dtypes of the layer."),
         Action("hybrid.mark", "Mark", "Mark the layer for the next action.", ("m",)),
         Action("hybrid.mark-shown", "Mark shown", "Mark all rows that the filter shows.", ("M",)),
@@ -84,6 +85,7 @@ class Hybrid(HybridEdits):
     def __init__(self) -> None:
         super().__init__()
         self._outputs: list[dict[str, Any]] = []
+        self._own: dict[str, float | None] = {}
         self._result: dict[str, Any] | None = None
         self._texts: dict[str, str] = {}
         self.effect = LiveEffect(self, self.draw)
@@ -155,11 +157,24 @@ class Hybrid(HybridEdits):
         self.effect.ended(message)
         if message.method == "hybrid.propose" and message.result is not None:
             self._proposed(message.result)
+        elif message.method == "accuracy" and message.result is not None:
+            self._analysed(message.job, message.result)
         elif message.method == "hybrid.search":
             self._result = message.result
             self.pane.set_job(self.session.jobs.get(message.job), message.result)
         if self.shown:
             self.screen.refresh_bindings()
+
+    def _analysed(self, job: str, result: dict[str, Any]) -> None:
+        """Show the error of each layer alone, which tells better which ones to lift."""
+        view = self.session.jobs.get(job)
+        if view is None or view.params.get("recipe") != self.table_of:
+            return
+        self._own = {layer["tensor"]: layer.get("own_sqnr") for layer in result["layers"]}
+        self.draw()
+        if "own" in self.table.shown_keys:
+            self.table.sort_field("own")
+            self.table.cursor = 0
 
     def _read(self) -> None:
         """Ask for the layers of the last build, where there is one that is not shown yet."""
@@ -182,6 +197,7 @@ class Hybrid(HybridEdits):
 
     def _known(self, built: dict[str, Any], answer: dict[str, Any]) -> None:
         self.table_of = built
+        self._own = {}
         self.rows, self._outputs = answer["rows"], answer["outputs"]
         self._edited()
         if self.table.sort_column is None:
@@ -209,6 +225,7 @@ class Hybrid(HybridEdits):
                 built=built,
                 got=got,
                 unmet=self.effect.unmet,
+                own=self._own,
             )
             for row in self.rows
         ]
@@ -292,9 +309,13 @@ class Hybrid(HybridEdits):
             return "" if self.session.running is not None else "no job runs."
         if method == "build" and not self.session.recipe.get("model"):
             return "no model is open (o opens one)."
-        if method in ("drill", "node", "mark", "mark_shown") and not self.rows:
+        if method in ("drill", "node", "mark", "mark_shown", "analyse") and not self.rows:
             return "nothing is built yet (4, then b)."
         return super().unavailable(method)
+
+    def action_analyse(self) -> None:
+        """Compare every layer with the float graph, alone and with the errors before it."""
+        self.start_job("accuracy", {"recipe": dict(self.table_of or {})}, "accuracy of layers")
 
     def action_propose(self) -> None:
         """Let the engine choose, from the build's errors."""

@@ -32,6 +32,7 @@ _EMPTY = (
     "No search yet.\n\n"
     "f asks for a floor in dB or a budget of layers and finds the layers whose dtype matters most."
 )
+_BEGUN = "Weighing what every layer's rounding does to the outputs; the first steps follow."
 _ENDED = {
     "floor": "the floor is reached",
     "budget": "the budget is used up",
@@ -180,6 +181,7 @@ class SearchPane(Vertical):
             points = [partial.data for partial in job.partials if partial.kind == CURVE]
         table = self.table
         at_end = table.cursor >= table.row_count - 1
+        table.set_empty(_BEGUN if job is not None and job.running else _EMPTY)
         grew, ended = points != self._points, result is not None and self._result is None
         self._job, self._result, self._points = job, result, points
         if grew:

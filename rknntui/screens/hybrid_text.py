@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _SHOWN_OUTPUTS = 4
+_LEAST_GAIN = 0.005  # dB: less is shown as none
 
 
 def _name(value: Any) -> str:
@@ -52,6 +53,7 @@ def layer_fields() -> tuple[Field, ...]:
             "sqnr_db",
             Column("SQNR dB", 8, right=True, text=decibel_text, style=decibel_style),
         ),
+        Field("own", Column("own dB", 7, right=True, text=decibel_text, style=decibel_style), 92),
         Field("minimum", Column("minimum", 8, right=True, text=short)),
         Field("maximum", Column("maximum", 8, right=True, text=short)),
         Field("observed_minimum", Column("seen min", 9, right=True, text=short), 120),
@@ -70,6 +72,7 @@ def layer_record(
     built: Mapping[str, str],
     got: Mapping[str, str],
     unmet: Mapping[str, str],
+    own: Mapping[str, float | None],
 ) -> dict[str, Any]:
     """A row of ``hybrid.table`` as a record.
 
@@ -81,6 +84,7 @@ def layer_record(
         built: tensor -> dtype as the build was asked.
         got: tensor -> dtype that the last effect gave.
         unmet: tensor -> why it cannot have what is asked.
+        own: tensor -> SQNR of the layer alone, once it was analysed.
     """
     tensor = row["tensor"]
     asked = layers.get(tensor)
@@ -94,6 +98,7 @@ def layer_record(
         "maximum": high,
         "built_range": (row["minimum"], row["maximum"]) if tensor in ranges else None,
         "unmet": unmet.get(tensor, ""),
+        "own": own.get(tensor),
         "source": _joined(row.get("source")),
     }
 
@@ -142,6 +147,7 @@ def output_lines(
         if seen is not None:
             after = seen["sqnr_db"]
             gain = _gain(before, after)
+            gain = 0.0 if abs(gain) < _LEAST_GAIN else gain
             style = "good" if gain > 0 else "bad" if gain < 0 else "dim"
             line += [
                 (" → ", "dim"),
@@ -177,6 +183,8 @@ def row_lines(record: Mapping[str, Any] | None, width: int) -> list[Line]:
     if record["built_range"] is not None and None not in record["built_range"]:
         low, high = record["built_range"]
         parts.append(f"● range asked for; the build has {low:.4g} to {high:.4g}")
+    if record["own"] is not None:
+        parts.append(f"alone {decibel_text(record['own'])} dB")
     if record.get("kind"):
         parts.append(str(record["kind"]))
     if record["unmet"]:

@@ -15,6 +15,7 @@ from rknntui.actions import Action
 from rknntui.commandline import command_for
 from rknntui.screens.quantize_build import BuildStarter
 from rknntui.screens.quantize_compare import ComparePane
+from rknntui.screens.quantize_findings import NOT_EXACT, BuildFindings
 from rknntui.screens.quantize_tables import layer_fields, layer_records, range_fields, range_record
 from rknntui.widgets.findings import FindingRows
 from rknntui.widgets.job_pane import JobPane
@@ -25,8 +26,6 @@ from rknntui.widgets.summary import SummaryRows
 from rknntui.widgets.view_bar import ViewBar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from rknntui.jobview import JobView
     from rknntui.messages import BuildFinished, JobChanged, JobEnded, RecipeChanged
     from rknntui.widgets.paint import Line
@@ -36,6 +35,7 @@ __all__ = ["Quantize"]
 VIEWS = ("Summary", "Layers", "Ranges", "Findings", "Compare", "Log")
 _FLOAT = "The build is not quantized: it runs in float32."
 _CONTAINER = "The ranges of a container are not shown here; open its model and build."
+_NOT_OF_FINDINGS = ("worst", "accuracy", "compare")
 _PANES = {
     "Summary": "summary",
     "Layers": "layers-view",
@@ -46,7 +46,7 @@ _PANES = {
 }
 
 
-class Quantize(BuildStarter):
+class Quantize(BuildStarter, BuildFindings):
     """What is built on top; below it the views of the running or the last build."""
 
     NAME = "quantize"
@@ -84,7 +84,6 @@ class Quantize(BuildStarter):
         super().__init__()
         self._ranges_of: dict[str, Any] | None = None
         self._shown_summary: dict[str, Any] | None = None
-        self._joins: list[dict[str, Any]] = []
 
     def compose(self) -> ComposeResult:
         yield Static("", id="build-facts", markup=False)
@@ -165,13 +164,11 @@ class Quantize(BuildStarter):
         if summary is not self._shown_summary:
             self._shown_summary = summary
             self._ranges_of = None
-            self._joins = []
-            self._show_findings()
-            self._ask_joins()
             self.query_one(SummaryRows).show(summary)
             table = self.query_one("#layers", RecordTable)
             table.set_empty(_FLOAT if summary and not summary["quantized"] else _no_build())
             table.set_records(layer_records(summary) if summary else [])
+        self.look_for_findings()
         if summary is None:
             self.query_one(SummaryRows).show(None)
         self.query_one(SummaryRows).empty = self._empty()
@@ -222,7 +219,8 @@ class Quantize(BuildStarter):
         elif session.stale:
             facts.update("! the recipe changed since this build: b builds again")
         elif session.summary is not None:
-            facts.update("✓ built" + self._seconds())
+            exact = f" · {NOT_EXACT}" if self.not_exact else ""
+            facts.update(f"✓ built{self._seconds()}{exact}")
         else:
             facts.update("not built yet")
 
@@ -271,40 +269,13 @@ class Quantize(BuildStarter):
             lambda answer: table.set_records([range_record(row) for row in answer["tensors"]]),
         )
 
-    def _ask_joins(self) -> None:
-        """Ask for joins of unlike ranges, which a build shows best."""
-        built, summary = self.session.built, self.session.summary
-        if built is None or summary is None or not summary["quantized"]:
-            return
-
-        def known(answer: dict[str, Any]) -> None:
-            self._joins = list(answer["findings"])
-            self._show_findings()
-
-        def failed(error: Exception) -> None:
-            what = printable(str(getattr(error, "what", error)), 300)
-            self._show_findings(f"✗ The joins could not be checked: {what}")
-
-        self.ask("joins", {"recipe": built}, known, failed=failed)
-
-    def _show_findings(self, problem: str = "") -> None:
-        summary = self.session.summary
-        rows = self.query_one(FindingRows)
-        rows.show(self._all_findings(), [[(problem, "bad")]] if problem else ())
-        none = "✓ no findings" if summary is not None else _no_build()
-        rows.empty = [[], [(f"  {none}", "dim")]]
-        rows.refresh()
-        self.screen.refresh_bindings()
-
-    def _all_findings(self) -> list[dict[str, Any]]:
-        found = [*((self.session.summary or {}).get("findings") or ()), *self._joins]
-        seen = {(finding["code"], finding["where"]): finding for finding in found}
-        return list(seen.values())
-
-    def listed_findings(self) -> Sequence[Mapping[str, Any]]:
-        return self.query_one(FindingRows).chosen()
-
     # -- actions ---------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Beside the findings, the footer has room for the key that applies a remedy."""
+        if self.is_attached and self.bar.current == "Findings" and action in _NOT_OF_FINDINGS:
+            return False
+        return super().check_action(action, parameters)
 
     def unavailable(self, method: str) -> str:
         if method in ("build", "refresh"):

@@ -14,6 +14,9 @@ __all__ = ["layer_fields", "layer_records", "range_fields", "range_record"]
 _MUCH_CUT = 0.02
 """Share of the observed span above which a cut has a colour: an algorithm chose it."""
 
+_LEAST_CUT = 0.0005
+"""Below that it is the rounding of the scale."""
+
 
 def _name(value: Any) -> str:
     return printable(str(value), 200)
@@ -46,7 +49,7 @@ def range_fields() -> tuple[Field, ...]:
     """Tensor, type, used and observed range, how much of what was seen it leaves out, scale."""
 
     def cut(value: float) -> str:
-        return f"{value:.1%}" if value else "0"
+        return f"{value:.1%}" if value >= _LEAST_CUT else "0"
 
     def cut_style(value: float | None) -> str:
         return "warn" if value is not None and value > _MUCH_CUT else ""

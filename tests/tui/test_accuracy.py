@@ -41,6 +41,12 @@ async def test_layers_are_ranked_filtered_drilled_into_and_found_in_the_graph(
         known = [r["sqnr"] for r in workspace.table.records if r["sqnr"] is not None]
         assert known == sorted(known), "the worst layer comes first"
         await pilot.press("t")
+        await until(pilot, lambda: "by own dB" in screen_text(app), "another order")
+        known = [r["own"] for r in workspace.table.records if r["own"] is not None]
+        assert known == sorted(known)
+        shares = [r["own_share"] for r in workspace.table.records if r["own_share"] is not None]
+        assert min(shares) < 0.5, "some layers mostly inherit their error"
+        await pilot.press("t")
         await until(pilot, lambda: "by entire cos" in screen_text(app), "another order")
         cosines = [r["entire"] for r in workspace.table.records if r["entire"] is not None]
         assert cosines == sorted(cosines)

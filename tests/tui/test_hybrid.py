@@ -106,6 +106,7 @@ def test_a_record_says_what_became_of_what_was_asked() -> None:
             built={"a": before} if before else {},
             got={"a": got} if got else {},
             unmet={},
+            own={},
         )["built"]
 
     lifted = {**A, "dtype": "float16"}
