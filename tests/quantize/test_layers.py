@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,14 +12,22 @@ from engine.base.errors import QuantizationError
 from engine.graph.execute import Session, sqnr
 from engine.graph.ir import Graph
 from engine.quantize import (
+    Observations,
     Quantized,
     QuantizeSettings,
     calibrate,
     honoured,
     quantize,
 )
+from engine.quantize.activations import activation_table
 from engine.quantize.formats import LAYER_DTYPES
+from engine.quantize.plan import Plan, plan
+from engine.quantize.prepared import Prepared
+from engine.quantize.weights import quantize_weights
 from tests.quantize.models import Net, small_cnn
+
+# the function hides the module's name in its package
+quantize_module = sys.modules["engine.quantize.quantize"]
 
 
 def done(layers: Mapping[str, str], dtype: str = "w8a8") -> tuple[Graph, Quantized]:
@@ -150,3 +159,45 @@ def test_impossible_ranges(ranges: dict[str, tuple[float, float]], what: str) ->
     seen = calibrate(graph, net.feeds(1))
     with pytest.raises(QuantizationError, match=what):
         quantize(graph, seen, QuantizeSettings(ranges=ranges))
+
+
+@pytest.mark.parametrize("algorithm", ["normal", "kl_divergence", "mmse", "accurate"])
+def test_every_algorithm_gives_layers_their_dtype(algorithm: str) -> None:
+    net, graph = small_cnn()
+    feeds = net.feeds(3)
+    layers = {"Conv_5_0": "float16", "Conv_9_0": "int16", "Conv_20_0": "dynamic_fixed_point-i8"}
+    chosen = QuantizeSettings(algorithm=algorithm, layers=layers)
+    result = quantize(graph, calibrate(graph, feeds), chosen, feeds=lambda: iter(feeds))
+    assert honoured(layers, result) == layers
+    expected, found = Session(graph).run(feeds[0]), Session(result.graph).run(feeds[0])
+    for name, array in expected.items():
+        assert sqnr(array, found[name]) > 25
+
+
+@pytest.mark.parametrize("dtype", ["asymmetric_quantized-u8", "w4a8", "w16a16i", "w8a16"])
+def test_our_algorithm_serves_every_dtype(dtype: str) -> None:
+    net, graph = small_cnn()
+    feeds = net.feeds(3)
+    seen = calibrate(graph, feeds)
+
+    def quality(algorithm: str) -> float:
+        chosen = QuantizeSettings(dtype=dtype, algorithm=algorithm)
+        result = quantize(graph, seen, chosen, feeds=lambda: iter(feeds)).graph
+        expected, found = Session(graph).run(feeds[0]), Session(result).run(feeds[0])
+        return min(sqnr(array, found[name]) for name, array in expected.items())
+
+    assert quality("accurate") > quality("normal") - 6
+
+
+def test_an_algorithm_that_cannot_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def deaf(graph: Graph, decided: Plan, seen: Observations, *_: object) -> Prepared:
+        del decided
+        own = plan(graph)
+        activations = activation_table(graph, own, seen)
+        return Prepared(graph, own, activations, quantize_weights(graph, own, activations, "layer"))
+
+    monkeypatch.setitem(quantize_module._PREPARE, "accurate", deaf)  # type: ignore[index]
+    net, graph = small_cnn()
+    chosen = QuantizeSettings(algorithm="accurate", layers={"Conv_5_0": "float16"})
+    with pytest.raises(QuantizationError, match="Conv_5_0.* is int8, not float16"):
+        quantize(graph, calibrate(graph, net.feeds(2)), chosen)
