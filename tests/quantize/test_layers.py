@@ -199,5 +199,5 @@ def test_an_algorithm_that_cannot_is_not_silent(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(quantize_module._PREPARE, "accurate", deaf)  # type: ignore[index]
     net, graph = small_cnn()
     chosen = QuantizeSettings(algorithm="accurate", layers={"Conv_5_0": "float16"})
-    with pytest.raises(QuantizationError, match="Conv_5_0.* is int8, not float16"):
+    with pytest.raises(QuantizationError, match=r"Conv_5_0.* is int8, not float16"):
         quantize(graph, calibrate(graph, net.feeds(2)), chosen)
