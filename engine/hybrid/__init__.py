@@ -13,7 +13,7 @@ from engine.hybrid.proposal import Proposal, propose, subgraph_layers
 from engine.hybrid.read import parse_config, read_config
 from engine.hybrid.search import CURVE, SearchResult, SearchWish, search
 from engine.hybrid.structure import read_structure, structure_json
-from engine.hybrid.table import choices_of, table_rows
+from engine.hybrid.table import choices_of, lift_dtype, table_rows
 from engine.hybrid.trial import Outcome, Trials, some_of
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "config_of",
     "edits_of",
     "find_joins",
+    "lift_dtype",
     "noise_samples",
     "noise_terms",
     "parse_config",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import onnx_ir as ir
 
@@ -90,11 +91,11 @@ def find_joins(
         source: the graph as it was loaded: only its tensors can be named as outputs.
         outputs: that the recipe names; the graph's own where None.
         layers: that the recipe lifts already; joins that it repaired are not told again.
-        dtype: of the lifted layers.
+        dtype: of the lifted layers; empty where the target has none for single layers.
 
     Returns:
         per join a finding whose ``changes`` lift the join and its tail; the ``remedy`` also tells
-        how to split it, where it is an output.
+        how to split it, where it is an output. Without ``dtype`` they split it.
     """
     if is_quantized_source(graph):
         return ()
@@ -192,10 +193,14 @@ def _finding(
             f"{join.steps:.3g} of 255 steps (from the calibration samples)."
         )
     split = _split(join, source, outputs, layers.graph)
-    remedy = f"Compute the {join.op} and its tail in {dtype}, so that each side keeps its scale"
-    if split:
-        remedy += f"; or split the output before it: outputs {', '.join(split)}"
-    lifted = {**done, **dict.fromkeys(join.lift, dtype)}
+    names = ", ".join(printable(name, 60) for name in split)
+    lift = f"Compute the {join.op} and its tail in {dtype}, so that each side keeps its scale"
+    apart = f"split the output before it: outputs {names}"
+    ways = [way for way, there in ((lift, dtype), (apart, split)) if there]
+    remedy = "; or ".join(ways) or "Take a chip with half precision, or split the model there"
+    changes: dict[str, Any] = {"outputs": split} if split else {}
+    if dtype:
+        changes = {"quantized_layers": {**done, **dict.fromkeys(join.lift, dtype)}}
     sure = join.op == "Concat" and (join.steps is not None or join.wide)
     return Finding(
         "mixed-range-concat" if join.op == "Concat" else "mixed-range-join",
@@ -203,8 +208,8 @@ def _finding(
         printable(join.node, 200),
         what,
         cause,
-        f"{remedy}.",
-        {"quantized_layers": lifted},
+        f"{remedy[0].upper()}{remedy[1:]}.",
+        changes,
     )
 
 

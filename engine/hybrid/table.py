@@ -11,7 +11,7 @@ from engine.quantize import Quantized, QuantizeSettings
 from engine.quantize import honoured as dtypes_of
 from engine.quantize.formats import LAYER_DTYPES, check_layer_dtype, scheme_of
 
-__all__ = ["base_label", "choices_of", "table_rows"]
+__all__ = ["base_label", "choices_of", "lift_dtype", "table_rows"]
 
 
 def base_label(dtype: str) -> str:
@@ -31,6 +31,15 @@ def choices_of(dtype: str, target: str | None = None) -> tuple[str, ...]:
     own, generation = base_label(dtype), scheme_of(dtype).generation
     others = (n for n, one in LAYER_DTYPES.items() if one.generation == generation and n != own)
     return (own, *(name for name in others if _has(name, target)))
+
+
+def lift_dtype(dtype: str, target: str | None = None) -> str:
+    """What layers of a model are lifted to: half precision, by the name of its generation.
+
+    Empty where the target has no half precision for single layers.
+    """
+    choices = choices_of(dtype, target)[1:]
+    return next((name for name in ("float16", "float32") if name in choices), "")
 
 
 def _has(dtype: str, target: str | None) -> bool:

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from engine.jobs.pipeline import Pipeline
     from engine.quantize import Quantized, QuantizeSettings
 
-__all__ = ["effect", "find_all_joins", "joins", "propose", "quantized_of", "search", "table"]
+__all__ = [
+    "dtype_to_lift",
+    "effect",
+    "find_all_joins",
+    "joins",
+    "propose",
+    "quantized_of",
+    "search",
+    "table",
+]
 
 _BASE = ("load", "optimise", "calibrate")
 
@@ -190,7 +199,7 @@ def propose(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
         found = propose_layers(
             quantized,
             some_of(pipeline.feeds(), count),
-            dtype=str(params.get("dtype") or "float16"),
+            dtype=dtype_to_lift(params, pipeline),
             budget=budget,
             reporter=reporter,
         )
@@ -212,13 +221,32 @@ def search(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
     from engine.hybrid import search as find
 
     pipeline = _quantizing(params, reporter, "search")
-    wish = _wish(params, pipeline.quantize_settings())
+    wish = _wish(params, pipeline.quantize_settings(), dtype_to_lift(params, pipeline))
     trials = _trials(pipeline)
     with _Stage(pipeline, "search", "Search the layers that matter"):
         return find(trials, wish).to_json()
 
 
-def _wish(params: Mapping[str, Any], own: QuantizeSettings) -> SearchWish:
+def dtype_to_lift(params: Mapping[str, Any], pipeline: Pipeline) -> str:
+    """The dtype of lifted layers: as asked, else half precision by the name of its generation.
+
+    Raises:
+        UsageError: none is asked for, and the target has no half precision for single layers.
+    """
+    from engine.hybrid import lift_dtype
+
+    target = pipeline.recipe.target.target_platform
+    dtype = str(params.get("dtype") or lift_dtype(pipeline.quantize_settings().dtype, target))
+    if not dtype:
+        raise UsageError(
+            f"{target} has no half precision that layers could be lifted to.",
+            cause="Its chips compute in integers only.",
+            remedy="Choose another target, or none to simulate.",
+        )
+    return dtype
+
+
+def _wish(params: Mapping[str, Any], own: QuantizeSettings, dtype: str) -> SearchWish:
     from engine.hybrid import SearchWish
 
     floor = params.get("floor_db")
@@ -230,7 +258,7 @@ def _wish(params: Mapping[str, Any], own: QuantizeSettings) -> SearchWish:
     return SearchWish(
         floor_db=floor,
         budget=None if params.get("budget") is None else whole_of(params, "budget", 1, 1, 100_000),
-        dtype=str(params.get("dtype") or "float16"),
+        dtype=dtype,
         lower=bool(params.get("lower")),
         seconds=None if seconds is None else _number(seconds, "seconds"),
         layers=own.layers,
@@ -252,7 +280,7 @@ def joins(params: dict[str, Any]) -> dict[str, Any]:
 
 def find_all_joins(pipeline: Pipeline) -> Sequence[Finding]:
     """Joins of unlike ranges, by the calibration where it is there, else by the structure."""
-    from engine.hybrid import find_joins
+    from engine.hybrid import find_joins, lift_dtype
 
     recipe = pipeline.recipe
     seen = pipeline.calibration.observations if pipeline.is_calibrated else None
@@ -262,4 +290,5 @@ def find_all_joins(pipeline: Pipeline) -> Sequence[Finding]:
         source=pipeline.loaded.graph.graph,
         outputs=recipe.source.outputs,
         layers=dict(recipe.quantization.quantized_layers or {}),
+        dtype=lift_dtype(recipe.quantization.quantized_dtype, recipe.target.target_platform),
     )

@@ -39,7 +39,7 @@ from engine.hybrid import (
 )
 from engine.jobs.cache import Memory, StageCache
 from engine.jobs.confirmed import allowed_code
-from engine.jobs.hybrid import quantized_of
+from engine.jobs.hybrid import dtype_to_lift, quantized_of
 from engine.jobs.pipeline import BuildResult, Pipeline, build
 from engine.jobs.queries import text_of, whole_of
 from engine.jobs.results import Calibration, GraphData, LoadedModel, OptimisedGraph
@@ -129,7 +129,7 @@ def write_step1(
     quantized = _quantized(pipeline)
     layers = Layers(graph)
     lifted = dict(pipeline.quantize_settings().layers)
-    dtype = "float32" if generation == 1 else "float16"
+    dtype = dtype_to_lift({}, pipeline) if proposal or custom_hybrid else ""
     chosen = subgraph_layers(layers, custom_hybrid or ())
     lifted |= dict.fromkeys(chosen, dtype)
     told: dict[str, Any] = {"layers": {}, "ranking": []}

@@ -90,3 +90,12 @@ def test_a_score_sum_that_blocks_fusion_is_told_with_the_outputs_that_are_left()
     graph = head_graph(score_sum=True)
     found = {f.code: f for f in find_joins(graph, source=graph)}
     assert found["sigmoid-read-twice"].changes == {"outputs": [graph.outputs[0].name]}
+
+
+def test_without_half_precision_its_change_splits_the_output() -> None:
+    graph = head_graph()
+    (found,) = find_joins(graph, source=graph, dtype="")
+    boxes, scores = graph.node("Concat_10").inputs
+    assert found.changes == {"outputs": [boxes.name, scores.name]}
+    (found,) = find_joins(graph, dtype="")
+    assert found.changes == {}

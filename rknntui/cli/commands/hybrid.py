@@ -155,7 +155,7 @@ def step2(
 @command.command("propose", epilog=EPILOG)
 @target
 @click.option("--budget", type=click.IntRange(1), help="How many layers. Default: those that gain.")
-@click.option("--dtype", default="float16", show_default=True, help="Of the lifted layers.")
+@click.option("--dtype", help="Of the lifted layers. Default: half precision.")
 @save_flag
 @recipe_flags
 @force_flag
@@ -164,7 +164,7 @@ def step2(
 def propose(
     target: Path,
     budget: int | None,
-    dtype: str,
+    dtype: str | None,
     save: Path | None,
     force: bool,
     as_json: bool,
@@ -186,7 +186,7 @@ def propose(
 @target
 @click.option("--floor", type=float, help="SQNR in dB that every output is to have.")
 @click.option("--budget", type=click.IntRange(1), help="Lifted layers at most.")
-@click.option("--dtype", default="float16", show_default=True, help="Of the lifted layers.")
+@click.option("--dtype", help="Of the lifted layers. Default: half precision.")
 @click.option("--lower", is_flag=True, help="Start with all lifted; give back what is not needed.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Time at most.")
 @save_flag
@@ -198,7 +198,7 @@ def search(
     target: Path,
     floor: float | None,
     budget: int | None,
-    dtype: str,
+    dtype: str | None,
     lower: bool,
     seconds: float | None,
     save: Path | None,
