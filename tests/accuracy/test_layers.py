@@ -1,4 +1,4 @@
-"""Saturation, own and inherited error, source layers, damage, dtypes of layers: by hand in numpy."""
+"""Saturation, own and inherited error, source layers, damage, dtypes: by hand in numpy."""
 
 from __future__ import annotations
 

@@ -1,0 +1,132 @@
+"""The jobs ``evaluate`` and ``score``, and the verbs over them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from engine.base.errors import RecipeError, UsageError
+from engine.base.events import NullReporter
+from engine.graph.execute import Session
+from engine.jobs.confirmed import allowing, confirm
+from engine.jobs.scoring import evaluate, score
+from engine.jobs.warm import pipeline_of, recipe_of
+from rknntui.cli.root import cli
+from rknntui.demo import demo_folder, demo_recipe, demo_test_samples
+
+CODE = """
+def margin(outputs, label, sample):
+    (scores,) = outputs.values()
+    flat = scores.ravel()
+    return {"right": float(flat.argmax() == label), "largest": float(flat.max())}
+"""
+
+
+def run(**params: Any) -> dict[str, Any]:
+    asked = {"recipe": demo_recipe(), "labels": str(demo_test_samples()), **params}
+    return evaluate(asked, NullReporter())
+
+
+def test_top_1_of_the_demo_against_sums_of_our_own() -> None:
+    data = run(top=3)
+    one, three = data["scores"]
+    assert (one["name"], three["name"], data["samples"]) == ("top-1", "top-3", 500)
+    pipeline = pipeline_of(recipe_of({"recipe": demo_recipe()}))
+    float_graph = pipeline.optimised.graph.graph
+    (spec,) = float_graph.inputs
+    with np.load(demo_test_samples()) as arrays:
+        pixels = (arrays["samples"].astype(np.float32) - 127.5) / 127.5
+        labels = arrays["labels"]
+    for side, graph in (("float", float_graph), ("simulated", pipeline.quantized.graph.graph)):
+        session = Session(graph)
+        answers = [
+            int(np.argmax(next(iter(session.run({spec.name: one.reshape(spec.shape)}).values()))))
+            for one in pixels
+        ]
+        assert one_of(data, side) == pytest.approx(float((np.array(answers) == labels).mean()))
+    assert score(
+        {"recipe": demo_recipe(), "samples": str(demo_test_samples())}, NullReporter()
+    ) == {
+        "samples": 500,
+        "float_top1": one["float"],
+        "simulated_top1": one["simulated"],
+        "agreement": data["agreement"],
+    }
+
+
+def one_of(data: dict[str, Any], side: str) -> float:
+    return float(data["scores"][0][side])
+
+
+def test_a_function_runs_only_where_the_user_said_so(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(f"from pathlib import Path\nPath(__file__ + '.ran').touch()\n{CODE}")
+    code = f"{file}:margin"
+    with pytest.raises(RecipeError, match="score: the recipe wants to run"):
+        run(score=code)
+    assert not (tmp_path / "own.py.ran").exists()
+    with allowing([str(file)]):
+        data = run(score=code)
+    assert (tmp_path / "own.py.ran").exists()
+    right = data["scores"][0]
+    assert (right["name"], right["float"]) == ("right", run()["scores"][0]["float"])
+    assert right["float_interval"][0] < right["float"] < right["float_interval"][1]
+    confirm(file)
+    assert run(score=code)["scores"] == data["scores"]
+    file.write_text(CODE + "\n")
+    with pytest.raises(RecipeError, match="has changed since it was confirmed"):
+        run(score=code)
+    with allowing([str(file)]), pytest.raises(RecipeError, match="has no function nargin"):
+        run(score=f"{file}:nargin")
+
+
+def test_what_cannot_be_scored() -> None:
+    with pytest.raises(UsageError, match="nothing to compare"):
+        run(recipe={**demo_recipe(), "do_quantization": False})
+    with pytest.raises(UsageError, match="no float output"):
+        run(output="none")
+    with pytest.raises(UsageError, match="top is a whole number"):
+        run(top=0)
+
+
+@pytest.mark.long
+def test_the_verbs(tmp_path: Path) -> None:
+    """``evaluate`` and ``accuracy --guide`` in their own worker, as text and as JSON."""
+    folder = demo_folder()
+    model = [
+        str(folder / "digits_demo.onnx"),
+        *("--dataset", str(folder / "dataset.txt")),
+        *("--mean-values", "127.5", "--std-values", "127.5", "-q"),
+    ]
+    labels = ["--labels", str(demo_test_samples())]
+    told = invoke("evaluate", *model, *labels)
+    assert "top-1" in told
+    assert "Intervals: 95 %" in told
+    (tmp_path / "own.py").write_text(CODE)
+    own = invoke("evaluate", *model, *labels, "--score", f"{tmp_path}/own.py:margin", "--json")
+    assert [row["name"] for row in json.loads(own)["scores"]] == ["right", "largest"]
+    steps = json.loads(invoke("accuracy", *model, "--guide", "--json"))
+    assert [one["id"] for one in steps["steps"]] == ["A1", "B1", "C1"]
+    assert steps["changes"] == {}
+    short = invoke(
+        "accuracy",
+        *model,
+        "--guide",
+        *("--quantized-dtype", "w4a8", "--quantized-method", "layer"),
+    )
+    assert "C1" in short
+    ranked = json.loads(invoke("accuracy", *model, "--sort", "damage", "--json", "--count", "3"))
+    damages = [layer["damage"] for layer in ranked["layers"]]
+    assert damages == sorted(damages, reverse=True)
+    assert damages[0] > 0
+
+
+def invoke(*arguments: str) -> str:
+    result = CliRunner().invoke(cli, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.stdout
