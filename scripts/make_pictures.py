@@ -133,6 +133,7 @@ async def _after_the_build(camera: Camera, size: tuple[int, int]) -> None:
     await camera.press("escape")
     await camera.sees("by SQNR")
     camera.take("accuracy")
+    await _guide_and_hybrid(camera)
     await camera.press("7", "n")
     await camera.sees("000.png")
     await camera.press("r")
@@ -147,6 +148,24 @@ async def _after_the_build(camera: Camera, size: tuple[int, int]) -> None:
     await camera.press("escape", "ctrl+p")
     await camera.pilot.pause(1.5)
     camera.take("palette")
+
+
+async def _guide_and_hybrid(camera: Camera) -> None:
+    await camera.press("v", "r")
+    await camera.sees("r next")
+    await camera.press("r")
+    await camera.sees("Quantize and compare")
+    await camera.sees("r next")
+    camera.take("guide")
+    await camera.press("6")
+    await camera.sees("by SQNR dB")
+    await camera.press("space", "down", "m", "m", "space")
+    await camera.sees("simulated in")
+    camera.take("hybrid")
+    await camera.press("f", "enter")
+    await camera.sees("✓ best")
+    camera.take("search")
+    await camera.press("v", "u", "u")
 
 
 def _text(app: object) -> str:

@@ -1,7 +1,8 @@
-"""What the screens look like as text at three sizes: Model, Configure, Dataset and help.
+"""What the screens look like as text at three sizes: Model, Configure, Dataset, help; Accuracy's
+guide and Hybrid as they are before a build.
 
 The expected screens lie in ``snapshots/``; ``RKNNTUI_SNAPSHOTS=write`` writes them anew. Screens
-with times of this machine (Quantize, Jobs) are left to the tests that read their figures.
+with figures of this machine (builds, Jobs) are left to the tests that read them.
 """
 
 from __future__ import annotations
@@ -79,3 +80,9 @@ async def test_screens(recipe: Path, size: tuple[int, int]) -> None:
         await pilot.press("3")
         await until(pilot, lambda: "promised" in screen_text(app), "the preview")
         await holds(pilot, "dataset")
+        await pilot.press("5", "v")
+        await until(pilot, lambda: "r runs the first step" in screen_text(app), "the guide")
+        await holds(pilot, "guide")
+        await pilot.press("6")
+        await until(pilot, lambda: "b builds there" in screen_text(app), "Hybrid")
+        await holds(pilot, "hybrid")
