@@ -94,7 +94,7 @@ def _where(name: str) -> tuple[str, str]:
     if name in ELSEWHERE:
         return ELSEWHERE[name]
     declared = next(o for o in OPTIONS if o.name == AS_OPTION.get(name, name))
-    what = declared.help
+    what = f"(ours) {declared.help}" if declared.ours else declared.help
     if name in AS_OPTION:
         what = f"`{declared.name}` of a recipe: {what}"
     if declared.reason:

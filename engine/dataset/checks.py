@@ -164,7 +164,12 @@ def check(
         sizes=tuple(checker.sizes.most_common()),
         problems=tuple(problems),
     )
-    doubts = sanity_findings(dataset, checker.plans, look_at(dataset, checker.plans, reporter))
+    doubts = sanity_findings(
+        dataset,
+        checker.plans,
+        look_at(dataset, checker.plans, reporter),
+        one_option=preprocess.names[0] == "channel_mean_value",
+    )
     return facts, (*checker.findings(dataset), *doubts)
 
 

@@ -8,6 +8,7 @@ number of samples, and what light does (skies are blue and above, skin is red).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,11 @@ _COLOURED = 8
 
 
 def sanity_findings(
-    dataset: Dataset, plans: Sequence[InputPlan], looks: Looks
+    dataset: Dataset,
+    plans: Sequence[InputPlan],
+    looks: Looks,
+    *,
+    one_option: bool = False,
 ) -> tuple[Finding, ...]:
     """What is doubtful about a dataset for these inputs.
 
@@ -43,6 +48,8 @@ def sanity_findings(
         dataset: as it was read.
         plans: preprocessing of each input.
         looks: figures of samples of it.
+        one_option: whether mean and std come from generation 1's ``channel_mean_value``, which
+            a remedy then changes.
     """
     found = [*_count(dataset), *_copies(dataset)]
     for index, plan in enumerate(plans):
@@ -51,7 +58,18 @@ def sanity_findings(
             found += check(plan, pictures, plans)
         for check_array in _OF_ARRAYS if arrays else ():
             found += check_array(plan, arrays, plans)
-    return tuple(found)
+    return tuple(_in_one_option(f) if one_option else f for f in found)
+
+
+def _in_one_option(finding: Finding) -> Finding:
+    """A remedy in the terms of ``channel_mean_value``: means, then the one scale."""
+    changes = dict(finding.changes)
+    means, stds = changes.pop("mean_values", None), changes.pop("std_values", None)
+    if means is not None and stds is not None:
+        changes["channel_mean_value"] = [
+            [*mean, std[0]] for mean, std in zip(means, stds, strict=True)
+        ]
+    return replace(finding, changes=changes)
 
 
 def _count(dataset: Dataset) -> Iterator[Finding]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.base.errors import EngineError, UsageError
+from engine.base.errors import EngineError, QuantizationError, UsageError
 from engine.base.files import atomic_write
 from engine.base.findings import Finding
 from engine.jobs.queries import text_of
 
 if TYPE_CHECKING:
     from engine.jobs.pipeline import Pipeline
+    from engine.recipe import Recipe
 
 __all__ = ["load", "save", "validate"]
 
@@ -62,6 +63,7 @@ def _against_files(values: dict[str, Any]) -> tuple[dict[str, str], list[Finding
             problems |= {f.where: f"{f.what} {f.remedy}" for f in found if f.code == NO_SIZES}
         except EngineError as error:
             problems[_blamed(error)] = _sentence(error)
+    problems |= _of_dtype(recipe)
     part = recipe.dataset
     if recipe.quantization.do_quantization and not part.dataset:
         problems["dataset"] = "No calibration dataset is set, which quantization needs."
@@ -71,6 +73,20 @@ def _against_files(values: dict[str, Any]) -> tuple[dict[str, str], list[Finding
         except EngineError as error:
             problems["dataset"] = _sentence(error)
     return problems, found
+
+
+def _of_dtype(recipe: Recipe) -> dict[str, str]:
+    """Whether the target has the quantized dtype; names the chips that do."""
+    from engine.quantize import check_dtype
+
+    options = recipe.quantization
+    if not options.do_quantization:
+        return {}
+    try:
+        check_dtype(options.quantized_dtype, recipe.target.target_platform)
+    except QuantizationError as error:
+        return {"quantized_dtype": f"{error.what} {error.cause}"}
+    return {}
 
 
 def _of_model(pipeline: Pipeline) -> tuple[Finding, ...]:

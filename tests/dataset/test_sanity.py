@@ -13,6 +13,7 @@ from engine.base.findings import Finding
 from engine.dataset import Preprocess, check, dataset_from_paths, look
 from engine.dataset.listing import Dataset
 from engine.graph.ir import TensorSpec
+from engine.recipe import Recipe
 
 RGB = TensorSpec("image", (1, 3, 48, 64), "float32")
 GREY = TensorSpec("image", (1, 1, 48, 64), "float32")
@@ -88,6 +89,15 @@ def test_mean_and_std_for_fractions_are_cured_by_an_option(tmp_path: Path) -> No
         std=tuple(map(tuple, found.changes["std_values"])),
     )
     assert findings(dataset, RGB, cured) == {}
+
+
+def test_the_remedy_of_generation_1_is_in_its_own_option(tmp_path: Path) -> None:
+    dataset = folder(tmp_path, [photograph(i) for i in range(20)])
+    recipe = Recipe.from_values({"channel_mean_value": [[0.5, 0.5, 0.5, 0.5]]})
+    found = findings(dataset, RGB, Preprocess.from_recipe(recipe, 1))["mean-std-of-fractions"]
+    assert found.changes == {"channel_mean_value": [[127.5, 127.5, 127.5, 127.5]]}
+    cured = recipe.with_values(**found.changes)
+    assert findings(dataset, RGB, Preprocess.from_recipe(cured, 1)) == {}
 
 
 @pytest.mark.parametrize(
