@@ -34,6 +34,10 @@ COST_LIMIT = 2.0
 
 _SHARES = np.linspace(1.0, 0.3, 36)
 _BINS_PER_STEP = 4
+
+# What a bin counts that the quantized tensor lacks and the real one has (clipped values in an end
+# bin that holds nothing else): the divergence would be infinite. MXNet and its heirs take 1e-4.
+_SMALLEST_COUNT = 1e-4
 _STEPS = 255
 
 
@@ -87,16 +91,17 @@ class _Divergence:
 
 
 def _relative_entropy(real: np.ndarray, quantized: np.ndarray) -> float:
-    """``sum p log(p / q)`` of two histograms; infinite where q lacks what p has."""
+    """``sum p log(p / q)`` of two histograms; infinite where one of them is empty."""
     held = real > 0
-    if not held.any() or (quantized[held] == 0).any():
+    if not held.any() or not quantized.any():
         return float("inf")
-    p, q = real[held] / real.sum(), quantized[held] / quantized.sum()
+    p = real[held] / real.sum()
+    q = np.maximum(quantized[held], _SMALLEST_COUNT) / quantized.sum()
     return float((p * np.log(p / q)).sum())
 
 
 def least_divergence_range(
-    seen: Observation, steps: int = _STEPS, clamps: Sequence[Clamp] = ()
+    seen: Observation, steps: int = _STEPS, clamps: Sequence[Clamp] = (), whole: bool = False
 ) -> tuple[float, float]:
     """The range of least divergence among those that cost little enough.
 
@@ -104,10 +109,11 @@ def least_divergence_range(
         seen: the tensor; without a histogram its range stays.
         steps: of the format. With more than 255 nothing is gained by clipping: the range stays.
         clamps: that end in the tensor; ranges within what was seen keep their bounds.
+        whole: nothing that was seen may be clipped: the range stays.
     """
     low, high = min(seen.minimum, 0.0), max(seen.maximum, 0.0)
     histogram = seen.histogram
-    if histogram is None or histogram.total == 0 or high == low or steps > _STEPS:
+    if whole or histogram is None or histogram.total == 0 or high == low or steps > _STEPS:
         return seen.minimum, seen.maximum
     cost, entropy = RangeCost(histogram, steps), _Divergence(histogram)
     limit = COST_LIMIT * float(cost.total(np.array(low), np.array(high)))
@@ -116,7 +122,7 @@ def least_divergence_range(
         for end in (0, 1):
             if (low, high)[end] == 0.0:
                 continue
-            candidates = [_with(best, end, (low, high)[end] * share) for share in _SHARES]
+            candidates = [_with(best, end, float((low, high)[end] * share)) for share in _SHARES]
             ends = np.array(candidates)
             cheap = cost.total(ends[:, 0], ends[:, 1]) <= limit
             allowed = [pair for pair, good in zip(candidates, cheap, strict=True) if good]

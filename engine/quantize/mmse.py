@@ -29,9 +29,9 @@ from engine.quantize.observe import Observation
 
 __all__ = ["CAUTION", "RangeCost", "lattice_range", "least_cost_range"]
 
-CAUTION = 16.0
+CAUTION = 4.0
 
-_SHARES = np.linspace(0.4, 1.4, 51)  # of the end that was seen; contains 1
+_SHARES = np.arange(20, 71) / 50  # of the end that was seen; 1 is one of them, exactly
 _TAIL = 1e-3
 _TAIL_VALUES = 30  # at least, else the tail's mean says nothing
 
@@ -126,7 +126,7 @@ class RangeCost:
 
 
 def least_cost_range(
-    seen: Observation, steps: int = 255, clamps: Sequence[Clamp] = ()
+    seen: Observation, steps: int = 255, clamps: Sequence[Clamp] = (), whole: bool = False
 ) -> tuple[float, float]:
     """The range of least cost.
 
@@ -142,8 +142,9 @@ def least_cost_range(
     cost = RangeCost(seen.histogram, steps)
     floor = max((clamp.low for clamp in clamps), default=-np.inf)
     ceiling = min((clamp.high for clamp in clamps), default=np.inf)
-    lows = np.maximum(low * _SHARES, min(floor, 0.0)) if low < 0 else np.zeros(1)
-    highs = np.minimum(high * _SHARES, max(ceiling, 0.0)) if high > 0 else np.zeros(1)
+    shares = _SHARES[_SHARES >= 1.0] if whole else _SHARES
+    lows = np.maximum(low * shares, min(floor, 0.0)) if low < 0 else np.zeros(1)
+    highs = np.minimum(high * shares, max(ceiling, 0.0)) if high > 0 else np.zeros(1)
     table = cost.total(lows[:, None], highs[None, :])
     row, column = np.unravel_index(int(table.argmin()), table.shape)
     return float(lows[row]), float(highs[column])

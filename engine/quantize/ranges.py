@@ -20,7 +20,7 @@ __all__ = ["Ranges", "choose_ranges", "kept_whole"]
 Ranges = Mapping[str, tuple[float, float]]
 """Root tensor -> (minimum, maximum) in its unit."""
 
-Search = Callable[[Observation, int, Sequence[Clamp]], tuple[float, float]]
+Search = Callable[[Observation, int, Sequence[Clamp], bool], tuple[float, float]]
 
 # algorithms that look for a range; the others take what was seen
 _SEARCHES: Mapping[str, Search] = MappingProxyType(
@@ -47,6 +47,7 @@ def choose_ranges(
         QuantizationError: the observations belong to another graph.
     """
     search = _SEARCHES.get(settings.algorithm)
+    inputs = {spec.name for spec in graph.inputs}
     whole = kept_whole(graph, plan) if search is not None else frozenset[str]()
     found: dict[str, tuple[float, float]] = {}
     for name in plan.tensors:
@@ -55,11 +56,12 @@ def choose_ranges(
         seen, form = observations[name], plan.formats.get(name)
         if name in settings.ranges:
             found[name] = settings.ranges[name]
-        elif search is None or name in whole or not _is_searched(form):
+        elif search is None or name in inputs or not _is_searched(form):
+            # an input's limits are those of pixels
             found[name] = (seen.minimum, seen.maximum)
         else:
             steps = 255 if form is None else form.high - form.low
-            found[name] = search(seen, steps, plan.clamps.get(name, ()))
+            found[name] = search(seen, steps, plan.clamps.get(name, ()), name in whole)
     return found
 
 
@@ -69,13 +71,12 @@ def _is_searched(form: Format | None) -> bool:
 
 
 def kept_whole(graph: Graph, plan: Plan) -> frozenset[str]:
-    """Roots of tensors that are never clipped.
+    """Roots of tensors that are never clipped: results, and what float operators read.
 
-    Inputs, whose limits are those of pixels; and what leaves the integers: results, and what float
-    operators read. Nothing behind them averages an error out, a Softmax amplifies it, and the
-    largest value of a result is what users look at.
+    Nothing behind them averages an error out, a Softmax amplifies it, and the largest value of a
+    result is what users look at.
     """
-    roots = {spec.name for spec in graph.inputs}
+    roots: set[str] = set()
     for name in plan.tensors:
         value = graph.value(name)
         readers = [plan.roles.get(use.node.name or "", Role.FLOAT) for use in value.uses()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import resource
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 from engine.base.errors import JobCancelledError, QuantizationError
 from engine.base.events import CallbackReporter, Event, Progress
 from engine.graph.execute import Session
-from engine.quantize import Observations, calibrate
+from engine.quantize import Observations, QuantizeSettings, calibrate, quantize
+from engine.quantize.calibrate import samples_wanted
 from tests.quantize.models import Net, small_cnn, stream
 
 
@@ -56,6 +58,148 @@ def test_observations_survive_json() -> None:
 def test_damaged_observations_are_refused(data: dict[str, object]) -> None:
     with pytest.raises(QuantizationError, match="malformed"):
         Observations.from_json(data)
+
+
+@pytest.mark.parametrize("damage", ["missing", "short", "no npz", "json"])
+def test_damaged_files_are_refused(damage: str) -> None:
+    net, graph = small_cnn()
+    files = calibrate(graph, net.feeds(2)).to_files()
+    (name,) = (name for name in files if name.endswith(".npz"))
+    (facts,) = (name for name in files if name.endswith(".json"))
+    if damage == "missing":
+        del files[name]
+    elif damage == "no npz":
+        files[name] = b"PK nothing"
+    elif damage == "json":
+        files[facts] = files[facts].replace(b'"inputs"', b'"outputs"')
+    else:
+        data = json.loads(files[facts])
+        data["histograms"]["image"] += 1
+        files[facts] = json.dumps(data).encode()
+    with pytest.raises(QuantizationError, match="malformed"):
+        Observations.from_files(files)
+
+
+def test_a_stopped_calibration_goes_on_with_the_same_bits() -> None:
+    net, graph = small_cnn()
+    feeds = net.feeds(21)
+    for index, feed in enumerate(feeds):
+        feed["image"] *= 1 + index  # ranges grow all along
+    whole = calibrate(graph, feeds)
+    for stop in (8, 16):
+        saved: list[dict[str, bytes]] = []
+
+        def note(seen: Observations, saved: list[dict[str, bytes]] = saved) -> None:
+            saved.append(seen.to_files())
+
+        def killed(stop: int = stop) -> Iterator[dict[str, np.ndarray]]:
+            yield from feeds[: stop + 3]
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            calibrate(graph, killed(), checkpoint=note, checkpoint_seconds=0.0)
+        before = Observations.from_files(saved[-1])
+        assert before.samples == stop
+        events: list[Event] = []
+        again = calibrate(graph, feeds, resume=before, reporter=CallbackReporter(events.append))
+        assert again == whole
+        assert again.to_files() == whole.to_files()
+        assert events[0] == Progress("calibrate", stop + 1, 21)
+
+
+def test_checkpoints_change_nothing_and_a_finished_one_needs_no_samples() -> None:
+    net, graph = small_cnn()
+    feeds = net.feeds(19)
+    seen: list[Observations] = []
+    with_them = calibrate(graph, feeds, checkpoint=seen.append, checkpoint_seconds=0.0)
+    assert [one.samples for one in seen] == [8, 16]
+    assert with_them == calibrate(graph, feeds)
+    assert calibrate(graph, feeds[:16], resume=seen[-1]) == seen[-1]
+
+
+def test_going_on_with_another_graph_is_refused() -> None:
+    net, graph = small_cnn()
+    seen = calibrate(graph, net.feeds(2))
+    other = Net()
+    x = other.input(1, 3, 8, 8)
+    with pytest.raises(QuantizationError, match="another graph"):
+        calibrate(other.graph(other.conv(x, 3, 4)), other.feeds(2), resume=seen)
+    with pytest.raises(QuantizationError, match="another graph"):
+        calibrate(graph, net.feeds(2), resume=Observations.from_json(seen.to_json()))
+
+
+def test_batches_limit_the_samples() -> None:
+    net, graph = small_cnn()
+    feeds = net.feeds(6)
+    assert samples_wanted(100, -1) is None
+    assert samples_wanted(2, 2) == 4
+    assert calibrate(graph, feeds, limit=samples_wanted(2, 2)) == calibrate(graph, feeds[:4])
+    assert calibrate(graph, feeds, limit=samples_wanted(100, 3)).samples == 6
+    for batch_size, epochs in ((0, 1), (-1, -1), (10, 0), (10, -2)):
+        with pytest.raises(QuantizationError, match="nothing to calibrate"):
+            samples_wanted(batch_size, epochs)
+
+
+@pytest.mark.parametrize("algorithm", ["normal", "kl_divergence", "mmse"])
+@pytest.mark.parametrize("kind", ["one image", "constant", "zero", "dead layer", "huge bias"])
+def test_poor_data_is_quantized_and_runs(algorithm: str, kind: str) -> None:
+    net = Net(1)
+    x = net.input(1, 3, 8, 8)
+    y = net.op("Relu", net.conv(x, 3, 4))
+    if kind == "dead layer":
+        y = net.op("Relu", net.op("Mul", y, net.constant(0.0)))
+    if kind == "huge bias":
+        weight, bias = net.constant(np.zeros((4, 4, 1, 1))), net.constant(np.full(4, 1e6))
+        y = net.op("Conv", y, weight, bias)
+    graph = net.graph(net.conv(y, 4, 2))
+    feeds = net.feeds(1 if kind == "one image" else 3)
+    if kind in ("constant", "zero"):
+        feeds = [{x: np.full((1, 3, 8, 8), 0.5 * (kind == "constant"), np.float32)}] * 3
+    done = quantize(
+        graph,
+        calibrate(graph, feeds),
+        QuantizeSettings(algorithm=algorithm),
+        feeds=lambda: iter(feeds),
+    )
+    golden, found = Session(graph).run(feeds[0]), Session(done.graph).run(feeds[0])
+    for name, expected in golden.items():
+        assert np.isfinite(found[name]).all()
+        assert np.abs(found[name] - expected).max() <= 0.1 * np.abs(expected).max() + 1e-3
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_named(value: float) -> None:
+    net = Net(1)
+    x = net.input(1, 3, 8, 8)
+    weight = net.normal(4, 3, 3, 3)
+    weight[1, 2, 0, 0] = value
+    graph = net.graph(net.op("Relu", net.op("Conv", x, net.constant(weight, "kernel"))))
+    with pytest.raises(QuantizationError) as caught:
+        quantize(graph, calibrate(graph, net.feeds(2)))
+    assert "kernel" in caught.value.cause or "sample 1" in caught.value.what
+
+
+@pytest.mark.long
+def test_a_dataset_of_gigabytes_takes_the_memory_of_one_sample() -> None:
+    net = Net()
+    x = net.input(1, 3, 1024, 1024)  # 12 MB a sample
+    y = net.op("Relu", net.conv(x, 3, 4, strides=[4, 4]))
+    graph = net.graph(net.op("GlobalAveragePool", y))
+    image = net.normal(1, 3, 1024, 1024)
+    calibrate(graph, [{x: image}] * 9)  # all that is allocated once
+    before = _peak_mb()
+
+    def feeds() -> Iterator[dict[str, np.ndarray]]:
+        for index in range(342):  # 4.3 GB
+            yield {x: image * np.float32(1 + index / 342)}
+
+    assert calibrate(graph, feeds()).samples == 342
+    assert _peak_mb() - before < 40
+
+
+def _peak_mb() -> float:
+    """The largest resident size of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def test_samples_are_read_one_at_a_time() -> None:
