@@ -17,6 +17,8 @@ __all__ = ["absorbs", "activation_table"]
 
 Range = tuple[float, float]
 
+_HEADROOM = 2.0
+
 
 def absorbs(params: QuantParams, clamp: Clamp) -> bool:
     """Whether saturation at these parameters does what the clamp does, for every value.
@@ -50,7 +52,7 @@ def activation_table(
         plan: of this graph.
         seen: of the same graph.
         ranges: of :func:`~engine.quantize.ranges.choose_ranges`; what was seen where it is None.
-        fixed: roots whose range was set by hand: no Concat changes it.
+        fixed: roots whose range was set by hand: neither a Concat nor headroom changes it.
 
     Raises:
         QuantizationError: the observations belong to another graph.
@@ -63,13 +65,19 @@ def activation_table(
         if array is not None:
             used: Range = (float(array.min()), float(array.max()))
             own: Range | None = used
+            free = False
+            clamps: tuple[Clamp, ...] = ()
         else:
-            used = roots.get(root_of(name, plan.sources), (0.0, 0.0))
+            root = root_of(name, plan.sources)
+            used = roots.get(root, (0.0, 0.0))
             watched = seen.tensors.get(name)
             own = None if watched is None else (watched.minimum, watched.maximum)
-        table[name] = activation_params(*used, own, form)
+            free = root not in fixed
+            clamps = plan.clamps.get(root, ())
+        table[name] = activation_params(*_roomy(used, form, clamps, free), own, form)
         for border in plan.borders.get(name, ()):
-            borders[border.name] = activation_params(*used, own, border.form)
+            room = _roomy(used, border.form, clamps, free)
+            borders[border.name] = activation_params(*room, own, border.form)
     return table | borders
 
 
@@ -94,6 +102,19 @@ def _shared(
             if root not in fixed and _takes(plan.formats[root], roots[source], clamps):
                 roots[root] = roots[source]
     return roots
+
+
+def _roomy(used: Range, form: Format, clamps: Collection[Clamp], free: bool) -> Range:
+    """The range with headroom where the format has bits for it.
+
+    With 16 bits what new samples lose beyond the calibrated range is far more than the one bit
+    that twice the range costs; dynamic fixed point has up to a bit of headroom by itself.
+    """
+    if not free or form.kind != "affine" or form.bits < 16:
+        return used
+    low = max([_HEADROOM * min(used[0], 0.0), *(min(clamp.low, 0.0) for clamp in clamps)])
+    high = min([_HEADROOM * max(used[1], 0.0), *(max(clamp.high, 0.0) for clamp in clamps)])
+    return low, high
 
 
 def _takes(form: Format, shared: Range, clamps: Collection[Clamp]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -173,3 +175,25 @@ def test_every_layer_dtype_has_a_scheme_and_chips_as_listed(dtype: str) -> None:
     listed = [chip.name for chip in chips() if layer.listed in chip.dtypes]
     assert bool(listed) == bool(layer.listed)
     assert layer.scheme.activation.bits == layer.scheme.weight.bits
+
+
+def test_the_documentation_has_the_same_table() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "dtypes.md").read_text(encoding="utf-8")
+    rows = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 8 and cells[0].startswith("`"):
+            rows[cells[0].strip("`")] = cells[1:]
+    assert set(rows) == set(SCHEMES)
+    for name, (generation, weight, activation, bias, kernels, exact, having) in rows.items():
+        scheme = SCHEMES[name]
+        assert int(generation) == scheme.generation
+        assert weight.startswith(scheme.weight.dtype)
+        assert activation.startswith(scheme.activation.dtype)
+        assert ("per channel" in weight) == (scheme.per_channel and not scheme.weight.is_float)
+        assert (bias, kernels == "integer") == (scheme.bias, scheme.integer)
+        difference, share = exact.split(", ")
+        assert int(difference) == scheme.difference
+        assert float(share) == pytest.approx(scheme.share, rel=0.06)
+        assert having.split() == [c.name for c in chips() if name in c.dtypes] or having == "none"
+        assert (having == "none") == (not any(name in c.dtypes for c in chips()))

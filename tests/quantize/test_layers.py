@@ -201,3 +201,16 @@ def test_an_algorithm_that_cannot_is_not_silent(monkeypatch: pytest.MonkeyPatch)
     chosen = QuantizeSettings(algorithm="accurate", layers={"Conv_5_0": "float16"})
     with pytest.raises(QuantizationError, match=r"Conv_5_0.* is int8, not float16"):
         quantize(graph, calibrate(graph, net.feeds(2)), chosen)
+
+
+def test_16_bit_tensors_have_a_bit_of_headroom_and_ranges_by_hand_have_none() -> None:
+    net, graph = small_cnn()
+    seen = calibrate(graph, net.feeds(2))
+    ranges = {"Conv_9_0": (-1.0, 3.0)}
+    table = quantize(graph, seen, QuantizeSettings(dtype="w16a16i", ranges=ranges)).table
+    own = seen["Conv_5_0"]
+    assert table["Conv_5_0"].maximum == (2 * own.maximum,)
+    assert table["Conv_5_0"].minimum == (2 * own.minimum,)
+    # no value lies beyond the bounds of the Clip that ends the layer
+    assert (table["Clip_4_0"].minimum, table["Clip_4_0"].maximum[0] <= 6.0) == ((0.0,), True)  # type: ignore[index]
+    assert (table["Conv_9_0"].minimum, table["Conv_9_0"].maximum) == ((-1.0,), (3.0,))
