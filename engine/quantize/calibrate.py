@@ -160,9 +160,11 @@ class _Tally:
         self._sums.settle()
         found = {name: growing.observation() for name, growing in self._tensors.items()}
         tensors = {name: found[source] for name, source in self._sources.items()}
+        # in the order of the graph, also where a run went on from another's
         means = {
-            node: mean
-            for wanted, mean in self._sums.means.items()
+            node: self._sums.means[wanted]
+            for wanted in self._watch.sums
+            if wanted in self._sums.means
             for node in self._readers[wanted]
         }
         return Observations(self.samples, tensors, means)
