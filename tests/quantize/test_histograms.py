@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
@@ -16,6 +16,7 @@ values = npst.arrays(
 )
 
 
+@settings(max_examples=40)
 @given(values, values, values)
 def test_parts_add_up_to_the_whole_in_any_order(
     a: np.ndarray, b: np.ndarray, c: np.ndarray
@@ -31,6 +32,7 @@ def test_parts_add_up_to_the_whole_in_any_order(
     assert whole.total == a.size + b.size + c.size
 
 
+@settings(max_examples=40)
 @given(values.filter(lambda array: array.size > 0))
 def test_every_value_is_in_its_bin(array: np.ndarray) -> None:
     histogram = Histogram.of(array)
@@ -47,6 +49,7 @@ def test_every_value_is_in_its_bin(array: np.ndarray) -> None:
     assert (np.diff(histogram.codes) > 0).all()
 
 
+@settings(max_examples=40)
 @given(values.filter(lambda array: array.size > 0), st.floats(0.0, 1.0))
 def test_quantiles_are_exact_within_a_bin(array: np.ndarray, share: float) -> None:
     found = Histogram.of(array).quantile(share)
