@@ -22,7 +22,7 @@ from engine.dataset.preprocess import InputPlan
 __all__ = ["sanity_findings"]
 
 _FEW = 20
-"""Samples below which the vendor's manuals see too few (001:479, 002:557: 20 to 100)."""
+"""Samples below which the vendor's manuals see too few (001:478, 002:553: 20 to 100)."""
 _KNOWN_MEANS = (123.68, 116.78, 103.94)
 """Of ImageNet in RGB, as Caffe's and TensorFlow's nets are trained with; BGR is the reverse."""
 _USUAL_SPREAD = (0.02, 8.0)

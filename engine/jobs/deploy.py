@@ -119,6 +119,7 @@ def _at_shapes(graph: Graph, golden: Graph, pipeline: Pipeline) -> Finding:
     """That a further set of shapes runs, and how near its outputs are to float's."""
     shapes = ", ".join(shape_text(spec.shape) for spec in graph.inputs)
     simulated, float_ = Session(graph), Session(golden)
+    simulated.run({s.name: np.zeros(s.shape, dtype=s.dtype) for s in graph.inputs})
     how = "runs"
     if pipeline.recipe.dataset.dataset:
         try:

@@ -194,3 +194,19 @@ def test_what_only_the_compiler_needs_is_carried(place: Path) -> None:
     assert recipe["target"]["custom_string"] == "v1"
     plain = build("arcface.onnx")
     np.testing.assert_array_equal(run(rknn, pictures(1)[0]), run(plain, pictures(1)[0]))
+
+
+def test_auto_hybrid_lifts_layers_by_the_threshold(place: Path) -> None:
+    rknn = RKNN(generation=2)
+    assert rknn.config(std_values=[[128] * 3], auto_hybrid_cos_thresh=1.0) is None
+    assert rknn.load_onnx("arcface.onnx") == 0
+    assert rknn.build(dataset="dataset.txt", auto_hybrid=True) == 0
+    lifted = {n for n, p in rknn._build.quantized.table.items() if p.dtype == "float16"}
+    plain = build("arcface.onnx")
+    assert lifted
+    assert "float16" not in {p.dtype for p in plain._build.quantized.table.values()}
+
+
+def test_batch_size_and_epochs_say_how_many_samples_calibrate(place: Path) -> None:
+    for values, samples in (({}, 4), ({"batch_size": 2}, 4), ({"batch_size": 2, "epochs": 1}, 2)):
+        assert build("arcface.onnx", **values)._build.calibration.samples == samples
