@@ -126,7 +126,12 @@ def diff(first: Path, second: Path, as_json: bool) -> None:
         for o in OPTIONS
         if one.get(o.name, o.default) != two.get(o.name, o.default)
     ]
-    rows = [(str(c["option"]), str(c["first"]), str(c["second"])) for c in changed]
+    rows = [
+        (o.name, *(printable(o.render(c[side])) or "unset" for side in ("first", "second")))
+        for c in changed
+        for o in OPTIONS
+        if o.name == c["option"]
+    ]
     emit(
         changed,
         table(("option", first.name, second.name), rows) or ["no difference"],
