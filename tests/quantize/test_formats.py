@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.base.errors import QuantizationError
@@ -33,6 +33,7 @@ finite = st.floats(-1e6, 1e6, width=32)
 
 @pytest.mark.parametrize("form", INTEGERS, ids=lambda f: f"{f.kind}-{f.dtype}-{f.low}")
 @given(a=finite, b=finite)
+@settings(max_examples=25)
 def test_every_format_holds_its_range(form: Format, a: float, b: float) -> None:
     low, high = min(a, b), max(a, b)
     params = weight_params(np.array([low, high], np.float32), None, None, 1.0, form)
@@ -46,6 +47,7 @@ def test_every_format_holds_its_range(form: Format, a: float, b: float) -> None:
 
 
 @given(finite, finite)
+@settings(max_examples=40)
 def test_dynamic_fixed_point_has_the_finest_power_of_two(a: float, b: float) -> None:
     for bits, scheme in ((8, "dynamic_fixed_point-8"), (16, "w16a16i_dfp")):
         params = activation_params(min(a, b), max(a, b), form=SCHEMES[scheme].activation)

@@ -145,3 +145,30 @@ def test_a_model_trained_with_fake_quantization_in_pytorch(tmp_path: Path) -> No
     scales = np.float32([s for p in table.values() if p.axis == 0 for s in p.scale])
     wanted = torch.cat([net.first_weight.scale, net.second_weight.scale]).numpy()
     np.testing.assert_array_equal(np.sort(scales), np.sort(wanted))
+
+
+def test_blocked_weights_of_4_bits_are_not_rounded_further(tmp_path: Path) -> None:
+    """ONNX Runtime's MatMulNBits would round the activations to 8 bits."""
+    helper, kinds = onnx.helper, onnx.TensorProto
+    rng = np.random.default_rng(0)
+    integers, zero = rng.integers(-8, 8, (40, 6)), rng.integers(-2, 3, (3, 6))
+    scale = rng.uniform(0.01, 0.1, (3, 6)).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"], axis=0, block_size=16),
+            helper.make_node("MatMul", ["x", "w"], ["y"], "product"),
+        ],
+        "blocks",
+        [helper.make_tensor_value_info("x", kinds.FLOAT, [2, 40])],
+        [helper.make_tensor_value_info("y", kinds.FLOAT, [2, 6])],
+        [
+            helper.make_tensor("q", kinds.INT4, (40, 6), integers.flatten()),
+            helper.make_tensor("z", kinds.INT4, (3, 6), zero.flatten()),
+            onnx.numpy_helper.from_array(scale, "s"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    feeds = {"x": rng.normal(size=(2, 40)).astype(np.float32)}
+    weight = (integers - np.repeat(zero, 16, 0)[:40]) * np.repeat(scale, 16, 0)[:40]
+    (found,) = Simulator(loaded(tmp_path, model)).run(feeds).values()
+    np.testing.assert_allclose(found, feeds["x"] @ weight, rtol=1e-5, atol=1e-5)
