@@ -93,6 +93,10 @@ class Switches:
         for node in reversed(list(self._inner)):
             if not any(v.uses() or v.is_graph_output() for v in node.outputs):
                 self._inner.remove(node, safe=True)
+        for node in self._inner:
+            for value in node.outputs:
+                if not value.is_graph_output():
+                    value.type = value.shape = None  # ONNX Runtime infers them faster than it reads
         self._fetched = [self._inner.outputs[names.index(name)].name or "" for name in self.outputs]
         self._off = {switch.gate: np.array(False) for switch in self.switches}
         # the graph is in the form that runs: floats, and int8 where nothing fuses
@@ -143,7 +147,7 @@ class Switches:
 
     def _grid(self, node: ir.Node) -> tuple[str, QuantParams] | None:
         """The float graph's name of what a DequantizeLinear gives, and the grid it lies on."""
-        if node.op_type != "DequantizeLinear":
+        if node.op_type != "DequantizeLinear" or constant_of(node.inputs[0]) is not None:
             return None
         stored = node.inputs[0]
         quantize = None if stored is None else stored.producer()

@@ -30,6 +30,7 @@ _FORMAT = "rknntui-hybrid-structure"
 _VERSION = 1
 _LIMIT = 4 << 30
 _WEIGHTS = "weights"
+_FAULTS = (ValueError, KeyError, TypeError, RecursionError, DecodeError, json_format.ParseError)
 
 
 def structure_json(layers: Layers) -> tuple[bytes, dict[str, bytes]]:
@@ -80,16 +81,19 @@ def read_structure(
     """
     try:
         content = read_bounded(path, _LIMIT, "a structure file")
-        if content[:1] != b"{":
-            return Graph.from_bytes(content, operators=operators)
-        return _from_json(content, weights, operators)
+        if content[:1] == b"{":
+            return _from_json(content, weights, operators)
+        graph = Graph.from_bytes(content, operators=operators)
+        if not len(graph):
+            raise ValueError("it has no layers")
+        return graph
     except RecipeError:
         raise
     except SourceModelError as error:
         raise RecipeError(error.what, cause=error.cause, remedy=error.remedy) from error
     except EngineError as error:
         raise _damaged(path, error.what) from error
-    except (ValueError, KeyError, TypeError, RecursionError, DecodeError) as error:
+    except _FAULTS as error:
         raise _damaged(path, printable(str(error), 160)) from error
 
 

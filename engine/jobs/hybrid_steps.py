@@ -23,7 +23,6 @@ from engine.hybrid import (
     Layers,
     config_of,
     edits_of,
-    noise_samples,
     parse_config,
     propose,
     read_config,
@@ -57,7 +56,7 @@ __all__ = ["HybridPipeline", "StepFiles", "StepTwo", "build_step2", "step1", "st
 
 _STRUCTURE = {1: "json", 2: "model"}
 _STAGES_1 = ("load", "optimise", "calibrate", "quantize")
-_LEAST_SAMPLES = 4
+_KEPT_SAMPLES = 4
 _STAGES_2 = ("quantize", "evaluate", "container")
 
 
@@ -141,7 +140,7 @@ def write_step1(
         told, remark = found.to_json(), found.remark
     config = render_config(config_of(layers, quantized.table, generation, lifted), remark)
     structure, weights = structure_json(layers) if generation == 1 else (graph.to_bytes(), {})
-    data = _data_of(pipeline, noise_samples(layers), structure, config, weights)
+    data = _data_of(pipeline, structure, config, weights)
     contents = ((files.model, structure), (files.data, data), (files.config, config.encode()))
     for path, content in contents:
         size = atomic_write(path, content, overwrite=overwrite)
@@ -162,7 +161,6 @@ def _quantized(pipeline: Pipeline) -> Quantized:
 
 def _data_of(
     pipeline: Pipeline,
-    count: int,
     structure: bytes,
     config: str,
     weights: Mapping[str, bytes],
@@ -184,7 +182,7 @@ def _data_of(
     seen = pipeline.calibration.to_files()
     files = {"written.cfg": config.encode("utf-8"), **weights}
     files |= {f"calibration/{name}": content for name, content in seen.items()}
-    samples = some_of(pipeline.feeds(), max(_LEAST_SAMPLES, count))
+    samples = some_of(pipeline.feeds(), _KEPT_SAMPLES)
     return write_data(HybridData(facts, files, tuple(samples)))
 
 
