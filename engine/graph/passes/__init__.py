@@ -13,12 +13,13 @@ from engine.graph.passes.manager import (
     run_pipeline,
 )
 from engine.graph.passes.retarget import for_other_shapes
-from engine.graph.passes.wishes import Rewritten, rewrite_as_wished
+from engine.graph.passes.wishes import WISHED, Rewritten, rewrite_as_wished
 
 __all__ = [
     "LEVELS",
     "PASSES",
     "PIPELINES",
+    "WISHED",
     "Editor",
     "NearMiss",
     "NodePass",

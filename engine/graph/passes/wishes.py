@@ -13,7 +13,11 @@ from engine.graph.passes.edges import EdgeReshapes
 from engine.graph.passes.manager import Pipeline, run_pipeline
 from engine.graph.passes.pruning import ZeroChannels
 
-__all__ = ["Rewritten", "rewrite_as_wished"]
+__all__ = ["WISHED", "Rewritten", "rewrite_as_wished"]
+
+WISHED: tuple[type[Pass], ...] = (EdgeReshapes, ZeroChannels)
+"""Passes that an option of their own asks for, in their order: ends first, since a Reshape at an
+output must not decide about the channels before it."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +49,8 @@ def rewrite_as_wished(
     """
     if not (model_pruning or remove_reshape):
         return Rewritten(graph, (), ())
-    # ends first: a Reshape at an output must not decide about the channels before it
-    wished: tuple[type[Pass], ...] = (
-        *((EdgeReshapes,) if remove_reshape else ()),
-        *((ZeroChannels,) if model_pruning else ()),
-    )
+    asked = {EdgeReshapes: remove_reshape, ZeroChannels: model_pruning}
+    wished = tuple(one for one in WISHED if asked[one])
     done = run_pipeline(graph, Pipeline("options", wished), reporter)
     findings: list[Finding] = []
     if remove_reshape:
