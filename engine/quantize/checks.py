@@ -17,7 +17,7 @@ from engine.quantize.plan import Plan, root_of
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.weights import LayerWeights
 
-__all__ = ["overflow_finding", "overflows", "with_ranges_of_roots"]
+__all__ = ["overflow_finding", "overflows", "with_ranges_of_roots", "without_effect"]
 
 
 def with_ranges_of_roots(settings: QuantizeSettings, plan: Plan) -> QuantizeSettings:
@@ -88,4 +88,20 @@ def overflow_finding(where: str, largest: float) -> Finding:
         what=f"Layer {name!r} has numbers up to {largest:.6g}; float16 ends at {HALF_LIMIT:g}.",
         cause="Larger numbers become infinity on the NPU, and so in the simulation.",
         remedy="Scale the model there, or give the layer an integer dtype.",
+    )
+
+
+def without_effect(settings: QuantizeSettings) -> tuple[Finding, ...]:
+    """What is told where an algorithm was asked for and no tensor is in integers."""
+    if settings.algorithm == "normal":
+        return ()
+    return (
+        Finding(
+            code="algorithm-without-effect",
+            severity="info",
+            where="quantized_algorithm",
+            what=f"{settings.algorithm} has no effect with {settings.dtype}.",
+            cause="Activations are float16, so there are no ranges to choose; weights are rounded "
+            "to nearest, or to float16.",
+        ),
     )

@@ -15,7 +15,7 @@ from engine.graph.ir import Graph, QuantTable
 from engine.quantize.activations import activation_table
 from engine.quantize.bias import correct_biases
 from engine.quantize.calibrate import Observations
-from engine.quantize.checks import overflows, with_ranges_of_roots
+from engine.quantize.checks import overflows, with_ranges_of_roots, without_effect
 from engine.quantize.conform import conform
 from engine.quantize.formats import SCHEMES, check_dtype, check_layer_dtype
 from engine.quantize.forms import array_of
@@ -112,6 +112,7 @@ def quantize(
     settings = with_ranges_of_roots(settings, decided)
     # without integers there is nothing that an algorithm could choose
     algorithm = settings.algorithm if decided.tensors else ""
+    found += () if algorithm else without_effect(settings)
     prepare = _PREPARE.get(algorithm, _by_ranges)
     ready = prepare(graph, decided, observations, settings, feeds, reporter)
     if algorithm in _PREPARE:

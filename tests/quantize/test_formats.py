@@ -171,6 +171,14 @@ def test_float16_needs_no_calibration() -> None:
         )
 
 
+def test_an_algorithm_without_ranges_to_choose_is_told() -> None:
+    net, graph = small_cnn()
+    seen = calibrate(graph, net.feeds(1))
+    done = quantize(graph, seen, QuantizeSettings(dtype="w8a16", algorithm="mmse"))
+    assert [finding.code for finding in done.findings] == ["algorithm-without-effect"]
+    assert quantize(graph, seen, QuantizeSettings(dtype="w8a16")).findings == ()
+
+
 @pytest.mark.parametrize("dtype", sorted(LAYER_DTYPES))
 def test_every_layer_dtype_has_a_scheme_and_chips_as_listed(dtype: str) -> None:
     layer = LAYER_DTYPES[dtype]
