@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from engine.base.errors import DatasetError, RecipeError, UsageError
+from engine.base.errors import RecipeError, UsageError
 from engine.base.events import ArtifactWritten, NullReporter, Reporter
 from engine.base.files import atomic_write, output_errors, refuse_existing, sha256_of
-from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.hybrid import (
-    Edits,
     Honoured,
     HybridData,
     Layers,
@@ -32,32 +27,28 @@ from engine.hybrid import (
     some_of,
     structure_json,
     subgraph_layers,
-    unmet,
-    verify,
     write_data,
 )
 from engine.jobs.cache import Memory, StageCache
 from engine.jobs.confirmed import allowed_code
-from engine.jobs.hybrid import dtype_to_lift, quantized_of
+from engine.jobs.hybrid import dtype_to_lift
+from engine.jobs.hybrid_pipeline import HybridPipeline
 from engine.jobs.pipeline import BuildResult, Pipeline, build
 from engine.jobs.queries import text_of, whole_of
-from engine.jobs.results import Calibration, GraphData, LoadedModel, OptimisedGraph
-from engine.jobs.stages import extra_of
+from engine.jobs.results import GraphData
 from engine.jobs.warm import KEPT, pipeline_of, recipe_of
 from engine.quantize import Quantized, quantize
 from engine.quantize.formats import scheme_of
-from engine.recipe import Recipe, stage_key
+from engine.recipe import Recipe
 
 if TYPE_CHECKING:
-    from engine.dataset import Dataset, SampleStream
     from engine.graph.ir import CustomOperators
 
-__all__ = ["HybridPipeline", "StepFiles", "StepTwo", "build_step2", "step1", "step2", "write_step1"]
+__all__ = ["StepFiles", "StepTwo", "build_step2", "step1", "step2", "write_step1"]
 
 _STRUCTURE = {1: "json", 2: "model"}
-_STAGES_1 = ("load", "optimise", "calibrate", "quantize")
+_STAGES_1 = ("load", "optimise", "calibrate")
 _KEPT_SAMPLES = 4
-_STAGES_2 = ("quantize", "evaluate", "container")
 
 
 @dataclass(frozen=True)
@@ -211,127 +202,6 @@ _OF_THE_SOURCE = frozenset(
         "quantized_ranges",
     }
 )
-
-
-class _Kept(Sized, Iterable[Mapping[str, np.ndarray]]):
-    """The samples of a ``.data`` file, as a stream of samples is used."""
-
-    findings: tuple[Finding, ...] = ()
-
-    def __init__(self, samples: Sequence[Mapping[str, np.ndarray]]) -> None:
-        self._samples = samples
-
-    def __len__(self) -> int:
-        return len(self._samples)
-
-    def __iter__(self) -> Iterator[Mapping[str, np.ndarray]]:
-        return iter(self._samples)
-
-
-class HybridPipeline(Pipeline):
-    """A pipeline that starts from the files of step 1: nothing is loaded or calibrated again.
-
-    Args:
-        data: of the ``.data`` file.
-        graph: of the structure file.
-        edits: of the configuration.
-        recipe: with the edits in it, and the structure file as its model.
-        reporter: told of stages and progress, asked whether to stop.
-        cache, memory: as of :class:`Pipeline`.
-        operators: gives the custom operators.
-    """
-
-    def __init__(
-        self,
-        data: HybridData,
-        graph: GraphData,
-        edits: Edits,
-        recipe: Recipe,
-        *,
-        reporter: Reporter | None = None,
-        cache: StageCache | None = None,
-        memory: Memory | None = None,
-        operators: Callable[[], CustomOperators] | None = None,
-    ) -> None:
-        super().__init__(
-            recipe,
-            reporter=reporter,
-            cache=cache,
-            memory=memory,
-            stages=_STAGES_2,
-            generation=int(data.facts.get("api", 2)),
-            operators=operators,
-        )
-        self._data = data
-        self._graph = graph
-        self._edits = edits
-        self._key = stage_key(
-            Recipe(),
-            "optimise",
-            extra=extra_of("optimise") | {"hybrid": str(data.facts["model"])},
-        )
-
-    @cached_property
-    def loaded(self) -> LoadedModel:
-        """The graph of the structure file, with the source model's files."""
-        from engine.frontends.loaded import SourceInfo
-
-        files = tuple((str(name), str(sha)) for name, sha in self._data.facts.get("source") or ())
-        framework = str(self._data.facts.get("framework", "onnx"))
-        info = SourceInfo(framework, "files of hybrid step 1", 0, 0, "", files)
-        return LoadedModel(self._key, self._graph, info, ())
-
-    @cached_property
-    def optimised(self) -> OptimisedGraph:
-        """The graph of the structure file."""
-        return OptimisedGraph(self._key, self._graph, ())
-
-    @cached_property
-    def calibration(self) -> Calibration:
-        """What step 1 saw."""
-        files = self._data.part("calibration")
-        digest = hashlib.sha256()
-        for name in sorted(files):
-            digest.update(hashlib.sha256(files[name]).digest())
-        extra = extra_of("calibrate") | {"seen": digest.hexdigest()}
-        contents = {"dataset": self.dataset_digest}
-        key = stage_key(
-            self.recipe, "calibrate", contents=contents, previous=self._key, extra=extra
-        )
-        return Calibration.from_files(key, files)
-
-    @cached_property
-    def _has_dataset(self) -> bool:
-        if not self.recipe.dataset.dataset:
-            return False
-        try:
-            return len(self.dataset) > 0
-        except (DatasetError, RecipeError):
-            return False
-
-    @cached_property
-    def dataset_digest(self) -> str:
-        """Of the dataset where it is still there, else what step 1 noted."""
-        if self._has_dataset:
-            return super().dataset_digest
-        return str(self._data.facts.get("dataset", ""))
-
-    def feeds(self, dataset: Dataset | None = None) -> SampleStream:
-        """The samples of the dataset where it is still there, else those of the ``.data`` file."""
-        if dataset is not None or self._has_dataset:
-            return super().feeds(dataset)
-        return cast("SampleStream", _Kept(self._data.samples))
-
-    @cached_property
-    def honoured(self) -> tuple[Honoured, ...]:
-        """Every edit and what became of it."""
-        edits = self._edits
-        return verify(quantized_of(self), edits.layers, edits.ranges, edits.lines)
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Those of a build, and of the edits."""
-        return (*super().findings, *self._edits.findings, *unmet(self.honoured))
 
 
 @dataclass(frozen=True)
