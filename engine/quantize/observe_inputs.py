@@ -24,7 +24,7 @@ BLOCK = 8
 """Samples whose inputs are added up before they are summed over positions, which saves time."""
 
 # Larger inputs are summed sample by sample: adding them up first saves nothing and takes memory.
-_PILED_VALUES = 1 << 16
+_PILED_VALUES = 1 << 17
 
 
 @dataclass(frozen=True)
