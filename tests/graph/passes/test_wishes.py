@@ -50,7 +50,7 @@ def pruned_alike(seed: int) -> int:
 
 
 def test_random_graphs_with_zeros_mean_the_same_after_pruning() -> None:
-    assert sum(pruned_alike(seed) > 0 for seed in range(40)) >= 5
+    assert sum(pruned_alike(seed) > 0 for seed in range(20)) >= 2
 
 
 @pytest.mark.long
