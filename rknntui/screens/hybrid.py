@@ -30,7 +30,7 @@ __all__ = ["Hybrid"]
 
 VIEWS = ("Layers", "Search")
 _PANES = {"Layers": "hybrid-layers", "Search": "search"}
-_NO_BUILD = "Not built yet.\n\n4 shows Quantize, b builds there; then its layers are here."
+_NO_BUILD = "Not built yet.\n\nb builds; then 6 shows its layers here."
 _FLOAT = "The build is not quantized: every layer is float already."
 _CONTAINER = "A container is built already; open its model to change its layers."
 _SEARCHING = ("pause", "keep")
@@ -172,9 +172,8 @@ class Hybrid(HybridEdits):
             return
         self._own = {layer["tensor"]: layer.get("own_sqnr") for layer in result["layers"]}
         self.draw()
-        if "own" in self.table.shown_keys:
-            self.table.sort_field("own")
-            self.table.cursor = 0
+        self.table.sort_field("own")
+        self.table.cursor = 0
 
     def _read(self) -> None:
         """Ask for the layers of the last build, where there is one that is not shown yet."""
@@ -299,7 +298,7 @@ class Hybrid(HybridEdits):
         if method in _EDITS and self.session.container is not None:
             return "a container is built already; open its model."
         if method in _EDITS and method != "apply" and not self.rows:
-            return "nothing is built yet (4, then b)."
+            return "nothing is built yet (b builds)."
         if method in _SEARCHING:
             search = self.search
             return "" if search is not None and search.running else "no search runs."
@@ -310,7 +309,7 @@ class Hybrid(HybridEdits):
         if method == "build" and not self.session.recipe.get("model"):
             return "no model is open (o opens one)."
         if method in ("drill", "node", "mark", "mark_shown", "analyse") and not self.rows:
-            return "nothing is built yet (4, then b)."
+            return "nothing is built yet (b builds)."
         return super().unavailable(method)
 
     def action_analyse(self) -> None:

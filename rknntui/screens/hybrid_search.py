@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Label, Static
 
-from rknntui.screens.accuracy_text import decibel_text
 from rknntui.screens.dialogs import Dialog
 from rknntui.screens.hybrid_text import point_fields, point_record
 from rknntui.widgets.curve_chart import CurveChart, Series
@@ -95,6 +95,11 @@ def search_flags(texts: Mapping[str, str]) -> list[str]:
 class SearchDialog(Dialog):
     """Asks for floor, budget, dtype and time; dismissed with the texts, None for Esc."""
 
+    # before the field has them: a field that is typed right after is the next one already
+    BINDINGS = [
+        Binding("down", "field(1)", "Next", show=False, priority=True),
+        Binding("up", "field(-1)", "Before", show=False, priority=True),
+    ]
     TITLE_TEXT = "Search the layers that matter"
     KEYS_TEXT = "↑↓ field · Enter start · Esc cancel"
     DEFAULT_CSS = """
@@ -118,14 +123,12 @@ class SearchDialog(Dialog):
             lines.append(Horizontal(Label(label, markup=False), entry, told))
         yield self.box(*lines, Static("", id="search-problem", markup=False))
 
-    def on_key(self, event: Any) -> None:
-        """Up and down go from field to field."""
-        if event.key in ("up", "down"):
-            event.stop()
-            if event.key == "down":
-                self.focus_next("Input")
-            else:
-                self.focus_previous("Input")
+    def action_field(self, by: int) -> None:
+        """Go to the next field, or the one before."""
+        if by > 0:
+            self.focus_next("Input")
+        else:
+            self.focus_previous("Input")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Start where every text is a value."""
@@ -228,9 +231,9 @@ class SearchPane(Vertical):
         params = job.params
         asked = []
         if params.get("floor_db") is not None:
-            asked.append(f"floor {decibel_text(params['floor_db']).lstrip('!')} dB")
+            asked.append(f"floor {params['floor_db']:g} dB")
         if params.get("budget") is not None:
-            asked.append(f"budget {params['budget']} layers")
+            asked.append(f"{params['budget']} layers")
         asked.append(f"to {params.get('dtype', 'float16')}")
         what = ", ".join(asked)
         if not job.running:
@@ -240,4 +243,4 @@ class SearchPane(Vertical):
         elapsed = max(0, int(time.time() - job.started))
         how = "paused, P goes on" if job.paused else "▶ searching"
         how = "stopping" if job.cancelling else how
-        return f"{how} ({what}), {elapsed} s, {len(self._points)} steps · K keeps the best"
+        return f"{how} · {what} · {elapsed} s · {len(self._points)} steps"

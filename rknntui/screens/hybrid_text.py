@@ -46,14 +46,14 @@ def layer_fields() -> tuple[Field, ...]:
     return (
         Field("mark", Column("", 1, style=lambda _: "accent")),
         Field("layer", Column("layer", 12, grow=3, text=_name)),
-        Field("op", Column("op", 8, text=_name), 70),
+        Field("op", Column("op", 8, text=_name), 88),
         Field("wanted", Column("dtype", 9, style=wanted_style)),
         Field("built", Column("built", 9, style=built_style)),
         Field(
             "sqnr_db",
             Column("SQNR dB", 8, right=True, text=decibel_text, style=decibel_style),
         ),
-        Field("own", Column("own dB", 7, right=True, text=decibel_text, style=decibel_style), 92),
+        Field("own", Column("own dB", 7, right=True, text=decibel_text, style=decibel_style)),
         Field("minimum", Column("minimum", 8, right=True, text=short)),
         Field("maximum", Column("maximum", 8, right=True, text=short)),
         Field("observed_minimum", Column("seen min", 9, right=True, text=short), 120),
@@ -172,7 +172,7 @@ def row_lines(record: Mapping[str, Any] | None, width: int) -> list[Line]:
     if record is None:
         return []
     lines: list[Line] = []
-    head = f"{_name(record['tensor'])}"
+    head = f"{_name(record['op'])} {_name(record['tensor'])}"
     if record.get("source") and record["source"] != record["layer"]:
         head += f"  from {_name(record['source'])}"
     lines.append([(head, "dim")])
@@ -185,8 +185,6 @@ def row_lines(record: Mapping[str, Any] | None, width: int) -> list[Line]:
         parts.append(f"● range asked for; the build has {low:.4g} to {high:.4g}")
     if record["own"] is not None:
         parts.append(f"alone {decibel_text(record['own'])} dB")
-    if record.get("kind"):
-        parts.append(str(record["kind"]))
     if record["unmet"]:
         lines.append([(f"✗ not honoured: {_name(record['unmet'])}", "bad")])
     return lines + [[(row, "")] for row in textwrap.wrap(" · ".join(parts), max(20, width))]

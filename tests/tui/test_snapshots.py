@@ -84,5 +84,5 @@ async def test_screens(recipe: Path, size: tuple[int, int]) -> None:
         await until(pilot, lambda: "r runs the first step" in screen_text(app), "the guide")
         await holds(pilot, "guide")
         await pilot.press("6")
-        await until(pilot, lambda: "b builds there" in screen_text(app), "Hybrid")
+        await until(pilot, lambda: "then 6 shows its layers" in screen_text(app), "Hybrid")
         await holds(pilot, "hybrid")
