@@ -117,6 +117,23 @@ def test_checkpoints_change_nothing_and_a_finished_one_needs_no_samples() -> Non
     assert calibrate(graph, feeds[:16], resume=seen[-1]) == seen[-1]
 
 
+def test_several_inputs() -> None:
+    net = Net()
+    left, right = net.input(1, 3, 8, 8, name="left"), net.input(1, 5, name="right")
+    flat = net.op("Flatten", net.op("GlobalAveragePool", net.conv(left, 3, 5)))
+    matrix = net.constant(net.normal(5, 4))
+    graph = net.graph(net.op("Gemm", net.op("Add", flat, right), matrix))
+    feeds = net.feeds(5)
+    seen = calibrate(graph, feeds)
+    for name in ("left", "right"):
+        values = np.concatenate([feed[name].reshape(-1) for feed in feeds])
+        assert (seen[name].minimum, seen[name].maximum) == (values.min(), values.max())
+    for algorithm in ("normal", "kl_divergence", "mmse"):
+        settings = QuantizeSettings(algorithm=algorithm)
+        done = quantize(graph, seen, settings, feeds=lambda: iter(feeds))
+        assert {"left", "right"} <= set(done.table)
+
+
 def test_going_on_with_another_graph_is_refused() -> None:
     net, graph = small_cnn()
     seen = calibrate(graph, net.feeds(2))
