@@ -24,7 +24,7 @@ from engine.accuracy import (
     file_names,
     layer_rows,
 )
-from engine.accuracy.numbers import euclidean_text, value_lines
+from engine.accuracy.numbers import euclidean_text, npy_header, value_lines
 from engine.base.errors import JobCancelledError, OutputError, OutputExistsError, UsageError
 from engine.base.events import CallbackReporter
 from engine.graph.execute import Session, cosine, euclidean, sqnr
@@ -317,6 +317,23 @@ def test_file_names() -> None:
 def test_value_lines_are_printfs(values: list[float]) -> None:
     wanted = "".join(f"{value:.6f}\n" for value in values)
     assert value_lines(np.array(values, np.float32)) == wanted.encode()
+
+
+def test_lines_of_one_length_are_printfs_too() -> None:
+    """Numbers from 0 to below 10 take a way of their own; -0.0 and 10 do not."""
+    near = np.float32([0, 9.9999985, 1e-9, 0.9999996, 5.5, np.nextafter(np.float32(10), 0)])
+    for values in (near[:5], near, np.float32([-0.0, 1]), np.float32([9.9999996, 10])):
+        wanted = "".join(f"{value:.6f}\n" for value in values.tolist())
+        assert value_lines(values) == wanted.encode()
+    many = np.random.default_rng(0).uniform(0, 9.99, 70_000).astype(np.float32)
+    assert value_lines(many) == ("%.6f\n" * len(many) % tuple(many.tolist())).encode()
+
+
+def test_npy_files_are_numpys(tmp_path: Path) -> None:
+    for shape in ((3,), (1, 2, 3), (1, 1000, 1, 1), (0, 4)):
+        array = np.zeros(shape, np.float32)
+        np.save(tmp_path / "a.npy", array)
+        assert npy_header(shape) + array.tobytes() == (tmp_path / "a.npy").read_bytes()
 
 
 def test_value_lines_round_halves_to_even_and_span_blocks() -> None:
