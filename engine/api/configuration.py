@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from engine.base.errors import RecipeError, UsageError
@@ -101,8 +101,16 @@ def _generation_of(names: Sequence[str]) -> int:
     return generations.pop()
 
 
-def configure(generation: int, given: Mapping[str, Any]) -> Configuration:
+def configure(
+    generation: int, given: Mapping[str, Any], named: Collection[str] = ()
+) -> Configuration:
     """The recipe's options of a bound ``config`` call.
+
+    Args:
+        generation: whose call it is.
+        given: parameter -> value, defaults filled in.
+        named: those that the caller gave. ``float_dtype`` counts only among them: what the source
+            model computes is compared in float32, and float16 is simulated where it is asked for.
 
     Raises:
         EngineError: an argument that does not fit, or that is refused; says why.
@@ -113,6 +121,8 @@ def configure(generation: int, given: Mapping[str, Any]) -> Configuration:
             continue
         declared = option(name)
         checked = declared.check(value)
+        if name == "float_dtype" and name not in named:
+            continue
         made.values[name] = checked
         if declared.role == "compiler" and checked != declared.default and name != "custom_string":
             made.warnings.append(

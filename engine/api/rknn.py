@@ -12,7 +12,7 @@ import numpy as np
 from engine.api.answering import answering, path_text
 from engine.api.loading import Loading
 from engine.api.log import close_log, open_log
-from engine.api.signatures import bind
+from engine.api.signatures import bind, given_names
 from engine.base.errors import UsageError
 from engine.base.events import CallbackReporter, Event, LogLine, StageFinished
 from engine.base.files import atomic_write
@@ -130,7 +130,8 @@ class RKNN(Loading):
         self._config_refused = True
         if self._generation is None:
             self._generation = decide_generation(args, keywords)
-        made = configure(self._generation, bind("config", self._generation, args, keywords))
+        call = ("config", self._generation, args, keywords)
+        made = configure(self._generation, bind(*call), given_names(*call))
         Recipe.from_values({k: v for k, v in made.values.items() if v is not None})
         for warning in made.warnings:
             self._log.warning("%s", warning)

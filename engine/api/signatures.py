@@ -14,7 +14,7 @@ from typing import Any
 from engine.base.errors import UsageError
 from engine.base.text import did_you_mean
 
-__all__ = ["KEYWORDS", "NEEDED", "POSITIONAL", "bind"]
+__all__ = ["KEYWORDS", "NEEDED", "POSITIONAL", "bind", "given_names"]
 
 
 class _Needed:
@@ -292,3 +292,11 @@ def bind(
     if missing:
         raise UsageError(f"{method} needs {', '.join(missing)}.", remedy="Give it.")
     return bound
+
+
+def given_names(
+    method: str, generation: int, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> frozenset[str]:
+    """The parameters that a call names itself, by position or keyword."""
+    order, _ = _order(method, generation, args)
+    return frozenset((*order[: len(args)], *keywords))

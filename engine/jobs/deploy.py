@@ -87,10 +87,10 @@ def _float_form(graph: Graph, recipe: Recipe) -> tuple[Graph, list[Finding]]:
     from engine.quantize import Observations, QuantizeSettings, is_quantized_source, quantize
 
     part = recipe.quantization
-    if is_quantized_source(graph) or (part.float_dtype == "float32" and not part.quantize_weight):
+    if is_quantized_source(graph) or (part.float_dtype != "float16" and not part.quantize_weight):
         return graph, []
     settings = QuantizeSettings(
-        dtype="w8a16" if part.quantize_weight else part.float_dtype,
+        dtype="w8a16" if part.quantize_weight else "float16",
         granularity=part.quantized_method,
         bias_correction=False,  # there is no dataset whose mean error could be known
     )

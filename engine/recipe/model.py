@@ -113,7 +113,7 @@ class Quantization(_Section):
     auto_hybrid_euc_thresh: float | None = _option("auto_hybrid_euc_thresh")
     quantized_hybrid_level: int = _option("quantized_hybrid_level")
     op_target: FrozenMap | None = _option("op_target")
-    float_dtype: str = _option("float_dtype")
+    float_dtype: str | None = _option("float_dtype")
     quantize_weight: bool = _option("quantize_weight")
     optimization_level: int = _option("optimization_level")
     model_pruning: bool = _option("model_pruning")

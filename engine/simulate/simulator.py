@@ -22,7 +22,7 @@ FLOAT_NOTE = Finding(
     severity="info",
     where="simulator",
     what="The build is not quantized: it is simulated in float32.",
-    cause="An NPU would compute in float16; float_dtype asked for no rounding to it.",
+    cause="An NPU would compute in float16, which is simulated where float_dtype asks for it.",
     remedy="Set float_dtype to float16, or expect small differences on a board.",
 )
 

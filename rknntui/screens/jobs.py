@@ -88,7 +88,7 @@ class JobsWorkspace(Workspace):
                 (
                     Column("", 1, style=lambda _: "accent"),
                     Column("started", 10, text=_when),
-                    Column("job", 8),
+                    Column("job", 13),
                     Column("what", 10, grow=1),
                     Column("state", 9, style=lambda state: STATES.get(state, "")),
                     Column("seconds", 8, right=True, text=lambda s: f"{s:.1f}"),

@@ -209,7 +209,7 @@ async def test_a_float_build(worker: Worker, recipe: dict[str, Any], tmp_path: P
         None,
         [],
     )
-    assert [f["code"] for f in summary["findings"]] == ["simulated-in-float16"]
+    assert [f["code"] for f in summary["findings"]] == ["simulated-in-float32"]
     path = tmp_path / "float.rknn"
     await finished(worker, "export", recipe=plain, path=str(path))
     view = await worker.call("open", {"path": str(path)})
