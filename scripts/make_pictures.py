@@ -106,12 +106,13 @@ async def _pictures(folder: Path, recipe: Path, size: tuple[int, int]) -> None:
 
 
 async def _before_the_build(camera: Camera, app: Workbench) -> None:
-    await camera.press("down", "down", "down", "down")
+    await camera.press("down", "down", "down")
     await camera.sees("Weights")
     camera.take("model")
     await camera.press("2")
     await camera.until(lambda: app.session.yaml, "the checked recipe")
-    await camera.press(*["down"] * 5)
+    while app.workspace.form.rows.option.name != "mean_values":
+        await camera.press("down")
     await camera.sees("Subtracted from every pixel")
     camera.take("configure")
     await camera.press("3")
@@ -140,7 +141,7 @@ async def _after_the_build(camera: Camera, size: tuple[int, int]) -> None:
     await camera.sees("Top 5")
     camera.take("run")
     await camera.press("8")
-    await camera.sees("accuracy")
+    await camera.sees("hybrid.search")
     camera.take("jobs")
     await camera.press("question_mark")
     await camera.sees("Everywhere" if size[1] > 30 else "Esc close")
