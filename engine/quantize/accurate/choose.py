@@ -22,7 +22,6 @@ __all__ = ["CANDIDATES", "choose"]
 
 CANDIDATES: Mapping[str, Choice] = {
     "equalized, with headroom": Choice(),
-    "not equalized, with headroom": Choice(equalize=False),
     "ranges as seen": Choice(equalize=False, headroom=False),
 }
 """In the order of preference."""

@@ -33,7 +33,7 @@ _LEAST_NOISE = 0.4**2
 # Share of the noise of plainly rounded weights that error feedback and bias correction leave.
 _LEFT_OF_WEIGHT_NOISE = 0.1
 
-_EXPONENTS = (1.0, 0.9, 0.75, 0.5, 0.25, 0.0)
+_EXPONENTS = (1.0, 0.8, 0.6, 0.4)
 _SPLITS = np.linspace(0.05, 0.95, 19)
 
 
@@ -195,7 +195,9 @@ def _best(
     largest = wanted.max(axis=1, keepdims=True)
     relative = wanted / np.where(largest > 0, largest, 1.0)
     present = np.maximum((wanted > 0).sum(axis=0), 1)
-    bases = [*relative, relative.max(axis=0), np.sqrt((relative**2).sum(axis=0) / present)]
+    bases = [*relative]
+    if len(relative) > 1:
+        bases += [relative.max(axis=0), np.sqrt((relative**2).sum(axis=0) / present)]
     weight = np.zeros(wanted.shape[1])
     for local in readers:
         reader = local.reader
@@ -205,7 +207,7 @@ def _best(
     unit = np.ones(wanted.shape[1])
     best, least = unit, _noise(unit, wanted, share, gain, readers)
     for base in bases:
-        for exponent in _EXPONENTS:
+        for exponent in _EXPONENTS if weight.any() else (1.0,):
             factors = _floored(base) ** exponent
             if exponent < 1.0:
                 factors = factors / _floored(weight) ** (1.0 - exponent)
@@ -367,7 +369,7 @@ def _replace(value: ir.Value | None, array: np.ndarray) -> None:
     if value is None:
         raise ValueError("there is no constant")
     producer = value.producer()
-    tensor = ir.tensor(np.ascontiguousarray(array), name=value.name)
+    tensor = ir.Tensor(np.ascontiguousarray(array), name=value.name)
     value.const_value = tensor
     if producer is not None:  # a Constant node holds the array itself
         producer.attributes["value"] = ir.AttrTensor("value", tensor)

@@ -15,6 +15,7 @@ from engine.quantize.accurate.equalize import gains_of, readers_of
 from engine.quantize.accurate.headroom import Rules, best_rules, thresholds
 from engine.quantize.accurate.softmax import find_logits
 from engine.quantize.accurate.statistics import (
+    Runs,
     Statistics,
     Tails,
     observe,
@@ -47,7 +48,11 @@ def gather(
     channels = find_channels(graph, plan)
     sizes = {name: groups.size for name, groups in channels.groups.items()}
     sums = terms_of_clamped_sums(graph, plan)
-    statistics = observe(graph, plan, _watched(graph, plan), sizes, sums, feeds, samples, reporter)
+    logits = find_logits(graph, plan)
+    partners = (name for term in sums for name in (term, *sums[term]))
+    watched = dict.fromkeys((*_watched(graph, plan), *partners, *logits.tensors))
+    runs = Runs(graph, list(watched))
+    statistics = observe(runs, plan, sizes, sums, feeds, samples, reporter)
     inputs = {spec.name for spec in graph.inputs}
     upper, lower = {}, {}
     for name in plan.tensors:
@@ -59,10 +64,7 @@ def gather(
         if seen.low.min(initial=0.0) < 0:
             lower[name] = np.maximum(thresholds(-seen.low), 0.0)
     again, turns = _with_copies(graph, feeds, statistics)
-    logits = find_logits(graph, plan)
-    above, below = observe_tails(
-        graph, upper, lower, sums, again, turns * samples, reporter, logits
-    )
+    above, below = observe_tails(runs, upper, lower, sums, again, turns * samples, reporter, logits)
     power = {name: seen.mean_square for name, seen in statistics.tensors.items()}
     variance = {
         name: np.maximum(power[name] - seen.mean**2, 1e-6 * power[name])

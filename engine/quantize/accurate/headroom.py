@@ -40,7 +40,7 @@ _FLOORS = (0.0, 0.5, 1.0)
 _CLIP = 2.0
 
 # Where there are too few samples to judge rules by.
-_CAUTIOUS = (2, 2, 2)
+_CAUTIOUS = (2, 3, 2)
 
 
 def thresholds(peaks: np.ndarray) -> np.ndarray:

@@ -51,7 +51,9 @@ class Moments:
             self.length = weight.shape[1 if flipped else 0]
         wide = self.length > LARGEST_K
         self._sum = np.zeros((self.groups, self.length))
-        self._products = None if wide else np.zeros((self.groups, self.length, self.length))
+        self._products = (
+            None if wide else np.zeros((self.groups, self.length, self.length), dtype=np.float32)
+        )
         self._count = 0
 
     def add(self, array: np.ndarray, sample: int) -> None:

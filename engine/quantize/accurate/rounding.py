@@ -33,6 +33,8 @@ def round_with_feedback(
         (G, M, K) float64 of whole numbers.
     """
     groups, _, length = weight.shape
+    if not np.isfinite(second).all():
+        return _nearest(weight, scale, limit)
     diagonal = np.einsum("gkk->gk", second)
     order = np.argsort(diagonal, axis=1, kind="stable")  # the largest are rounded first
     rows = np.arange(groups)[:, None]

@@ -25,6 +25,7 @@ from engine.quantize.plan import Plan
 
 __all__ = [
     "ChannelStatistics",
+    "Runs",
     "Statistics",
     "Tails",
     "observe",
@@ -37,8 +38,11 @@ Feeds = Callable[[], Iterable[Mapping[str, np.ndarray]]]
 # Bytes of inner tensors that one run hands out; more are fetched by several runs.
 _HANDED_OUT_BYTES = 128 << 20
 
-# Rows of the second moments of one layer over all samples, at most: three times the largest K.
-ROWS = 1800
+# Rows of the second moments of one layer over all samples, at most: twice the largest K.
+ROWS = 1200
+
+# In the place of sums that float32 cannot hold.
+_LARGEST = 1e38
 
 # Values of a graph input kept of one sample.
 _VALUES = 1000
@@ -120,9 +124,8 @@ class _Rows:
 
 
 def observe(
-    graph: Graph,
+    runs: Runs,
     plan: Plan,
-    tensors: Sequence[str],
     channels: Mapping[str, int],
     sums: Mapping[str, tuple[str, str]],
     feeds: Feeds,
@@ -132,9 +135,8 @@ def observe(
     """The first pass.
 
     Args:
-        graph: the float graph.
+        runs: of the float graph; all inputs of weighted nodes are among its tensors.
         plan: of this graph.
-        tensors: to watch; all inputs of weighted nodes among them.
         channels: tensor -> number of channels on axis 1; the others count as one channel.
         sums: of :func:`terms_of_clamped_sums`.
         feeds: gives the samples anew.
@@ -145,23 +147,26 @@ def observe(
         QuantizationError: a tensor is not finite.
         SimulationError: the graph does not run.
     """
-    moments = make_moments(graph, plan, ROWS, samples)
+    moments = make_moments(runs.graph, plan, ROWS, samples)
     readers: dict[str, list[Moments]] = {}
     for layer in moments.values():
         readers.setdefault(layer.tensor, []).append(layer)
     gathered, positions, values = _Rows(), dict[str, int](), _Rows()
-    inputs = {spec.name for spec in graph.inputs}
-    for count, found in _runs(graph, tensors, feeds, samples, "statistics", reporter):
+    inputs = {spec.name for spec in runs.graph.inputs}
+    for count, found in runs.over(feeds, samples, "statistics", reporter):
         for name, array in _needed(found, sums).items():
             flat = _by_channel(array, channels.get(name))
             positions[name] = max(flat.shape[1], 1)
             if array.size == 0:
                 row = np.zeros((4, flat.shape[0]))
             else:
+                total = flat.sum(axis=1)
+                if not np.isfinite(total).all() and not np.isfinite(flat).all():
+                    _raise_not_finite(name, count)
                 square = np.einsum("cp,cp->c", flat, flat)
-                row = np.stack([flat.min(axis=1), flat.max(axis=1), flat.sum(axis=1), square])
-            if not np.isfinite(row).all():
-                _raise_not_finite(name, count)
+                row = np.stack([flat.min(axis=1), flat.max(axis=1), total, square])
+                # finite values whose sums are not: of an untrained net, say
+                row = np.nan_to_num(row, posinf=_LARGEST, neginf=-_LARGEST)
             gathered.add(name, row.astype(np.float64))
             if name in inputs:
                 values.add(name, array.reshape(-1)[:: max(array.size // _VALUES, 1)])
@@ -180,7 +185,7 @@ def observe(
 
 
 def observe_tails(
-    graph: Graph,
+    runs: Runs,
     upper: Mapping[str, np.ndarray],
     lower: Mapping[str, np.ndarray],
     sums: Mapping[str, tuple[str, str]],
@@ -194,9 +199,7 @@ def observe_tails(
     ``logits`` gets its tensors of every sample.
     """
     above, below = _Rows(), _Rows()
-    partners = (name for term in sums for name in (term, *sums[term]))
-    names = list(dict.fromkeys((*upper, *lower, *partners, *logits.tensors)))
-    for _, found in _runs(graph, names, feeds, samples, "ranges", reporter):
+    for _, found in runs.over(feeds, samples, "ranges", reporter):
         for name, array in _needed(found, sums).items():
             logits.visit(name, array)
             if name in upper:
@@ -267,39 +270,43 @@ def _by_channel(array: np.ndarray, channels: int | None) -> np.ndarray:
     return np.moveaxis(array, 1, 0).reshape(channels, -1)
 
 
-def _runs(
-    graph: Graph,
-    names: Sequence[str],
-    feeds: Feeds,
-    total: int,
-    phase: str,
-    reporter: Reporter,
-) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-    """Sample by sample the wanted tensors, in portions of bounded size."""
-    inputs = {spec.name for spec in graph.inputs}
-    outputs = {spec.name for spec in graph.outputs}
-    portions = _portions(graph, [name for name in names if name not in inputs])
-    sessions = [_session(graph, portion, outputs) for portion in portions]
-    for index, feed in enumerate(feeds()):
-        if index >= total:
-            break
-        reporter.check_cancelled()
-        own = {name: np.asarray(feed[name]) for name in names if name in inputs}
-        if own:
-            yield index, own
-        for session, portion in zip(sessions, portions, strict=True):
-            yield index, session.run(feed, portion)
-        reporter.emit(Progress(phase, index + 1, total))
+class Runs:
+    """The float graph with some of its tensors as outputs, in portions of bounded size.
+
+    Args:
+        graph: the float graph.
+        names: of the tensors; graph inputs among them are handed out as they come in.
+    """
+
+    def __init__(self, graph: Graph, names: Sequence[str]) -> None:
+        inputs = {spec.name for spec in graph.inputs}
+        self.graph = graph
+        self._inputs = [name for name in names if name in inputs]
+        portions = _portions(graph, [name for name in names if name not in inputs])
+        self._sessions = [(_session(graph, portion), portion) for portion in portions]
+
+    def over(
+        self, feeds: Feeds, total: int, phase: str, reporter: Reporter
+    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """Number of the sample and a portion of the tensors; at most ``total`` samples."""
+        for index, feed in enumerate(feeds()):
+            if index >= total:
+                break
+            reporter.check_cancelled()
+            if self._inputs:
+                yield index, {name: np.asarray(feed[name]) for name in self._inputs}
+            for session, portion in self._sessions:
+                yield index, session.run(feed, portion)
+            reporter.emit(Progress(phase, index + 1, total))
 
 
-def _session(graph: Graph, portion: Sequence[str], outputs: set[str]) -> Session:
+def _session(graph: Graph, portion: Sequence[str]) -> Session:
     """A session of what leads to the portion alone."""
     copy = graph.copy()
     copy.model.graph.outputs.clear()
     for name in portion:
         copy.model.graph.outputs.append(copy.value(name))
-    wrapped = Graph(copy.model)
-    return Session(wrapped)
+    return Session(Graph(copy.model))
 
 
 def _portions(graph: Graph, names: Sequence[str]) -> list[list[str]]:

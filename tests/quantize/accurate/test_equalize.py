@@ -1,0 +1,100 @@
+"""Equalization: the float graph keeps its outputs, and channels fill their tensor's range."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.base.events import NullReporter
+from engine.graph.execute import Session, sqnr
+from engine.graph.ir import Graph
+from engine.quantize.accurate.assemble import Choice, assemble
+from engine.quantize.accurate.channels import find_channels
+from engine.quantize.accurate.equalize import scaled_graph
+from engine.quantize.accurate.gather import gather
+from engine.quantize.plan import plan
+from engine.quantize.settings import QuantizeSettings
+from tests.quantize.models import Net, small_cnn
+
+
+def every_form() -> tuple[Net, Graph]:
+    """Depthwise, fan-out, Add, Concat, gate, groups, PRelu, ConvTranspose, Flatten and Gemm."""
+    net = Net(1)
+    x = net.input(1, 3, 12, 12)
+    stem = net.op("Relu", net.conv(x, 3, 8))
+    deep = net.op("PRelu", net.conv(stem, 8, 8, group=8), net.constant(abs(net.normal(8, 1, 1))))
+    added = net.op("Relu", net.op("Add", net.conv(deep, 8, 8), stem))
+    mean = net.op("GlobalAveragePool", added)
+    gate = net.op("Sigmoid", net.conv(mean, 8, 8, kernel=1, pads=[0] * 4))
+    gated = net.op("Mul", gate, added)
+    both = net.op("Concat", gated, net.op("MaxPool", deep, kernel_shape=[1, 1]), axis=1)
+    grouped = net.op("LeakyRelu", net.conv(both, 16, 8, group=2), alpha=0.2)
+    weight, bias = net.constant(net.normal(8, 4, 2, 2)), net.constant(net.normal(4))
+    up = net.op("ConvTranspose", grouped, weight, bias, strides=[2, 2])
+    pooled = net.op("AveragePool", net.conv(up, 4, 4), kernel_shape=[8, 8], strides=[8, 8])
+    dense = net.op("Gemm", net.op("Flatten", pooled), net.constant(net.normal(36, 6)))
+    return net, net.graph(net.op("MatMul", net.op("Relu", dense), net.constant(net.normal(6, 5))))
+
+
+def results(graph: Graph, feeds: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    session = Session(graph)
+    rows = [session.run(feed) for feed in feeds]
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def test_any_factors_leave_the_outputs_alone() -> None:
+    for net, graph in (every_form(), small_cnn()):
+        channels = find_channels(graph, plan(graph))
+        rng = np.random.default_rng(0)
+        factors = np.exp(rng.normal(size=channels.count))
+        members = np.zeros(channels.count, dtype=int)
+        for groups in channels.groups.values():
+            members[groups] += 1
+        assert not channels.frozen[members > 0].all()
+        factors[channels.frozen] = 1.0
+        feeds = net.feeds(3)
+        expected = results(graph, feeds)
+        found = results(scaled_graph(graph, channels, factors), feeds)
+        for name, array in expected.items():
+            assert sqnr(array, found[name]) > 110, name
+
+
+def test_what_the_outputs_or_shared_weights_hold_is_frozen() -> None:
+    net = Net()
+    x = net.input(1, 3, 8, 8)
+    weight, bias = net.constant(net.normal(3, 3, 3, 3)), net.constant(net.normal(3))
+    first = net.op("Relu", net.op("Conv", x, weight, bias, pads=[1] * 4))
+    second = net.op("Relu", net.op("Conv", first, weight, bias, pads=[1] * 4))
+    out = net.op("Relu", net.conv(second, 3, 4))
+    graph = net.graph(out)
+    channels = find_channels(graph, plan(graph))
+    assert first not in channels.groups
+    assert channels.frozen[channels.groups[out]].all()
+
+
+def test_equalized_channels_fill_the_range() -> None:
+    net = Net(4)
+    x = net.input(1, 3, 16, 16)
+    weight = net.normal(8, 3, 3, 3) * np.logspace(-2, 0, 8, dtype=np.float32)[:, None, None, None]
+    made = net.op("Relu", net.op("Conv", x, net.constant(weight), pads=[1] * 4))
+    graph = net.graph(net.conv(made, 8, 8, group=8))
+    feeds = net.feeds(8)
+    material = gather(graph, plan(graph), QuantizeSettings(), lambda: feeds, 8, NullReporter())
+    ready = assemble(material, Choice(headroom=False), range(8))
+    session = Session(ready.graph, outputs=[made])
+    values = np.stack([session.run(feed, [made])[made] for feed in feeds])
+    peaks = values.max(axis=(0, 1, 3, 4)) / ready.activations[made].maximum[0]
+    assert peaks.min() > 0.3  # 0.01 before
+    assert peaks.max() <= 1 + 1e-5
+
+
+def test_reference_and_quantized_graph_of_every_form() -> None:
+    net, graph = every_form()
+    feeds = net.feeds(9)
+    material = gather(graph, plan(graph), QuantizeSettings(), lambda: feeds, 9, NullReporter())
+    ready = assemble(material, Choice(), range(9))
+    expected, found = results(graph, feeds), results(ready.graph, feeds)
+    for name, array in expected.items():
+        assert sqnr(array, found[name]) > 100, name
+    assert {params.dtype for params in ready.activations.values()} == {"int8"}
+    assert all(params.axis is None for params in ready.activations.values())
+    assert all(set(given.params.zero_point) == {0} for given in ready.weights.values())
