@@ -6,7 +6,7 @@ them is found out by running it: both quantizations on calibration samples, side
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -17,16 +17,14 @@ from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from engine.quantize.activations import activation_table
-from engine.quantize.bias import correct_biases
+from engine.quantize.by_ranges import with_ranges
 from engine.quantize.mmse import RangeCost
 from engine.quantize.observe import Observations
 from engine.quantize.plan import Plan
-from engine.quantize.prepared import Prepared
+from engine.quantize.prepared import Feeds, Prepared
 from engine.quantize.qdq import insert_qdq
 from engine.quantize.ranges import Ranges, choose_ranges
 from engine.quantize.settings import QuantizeSettings
-from engine.quantize.weights import quantize_weights
 
 __all__ = ["LOSS_LIMIT", "losses", "prepare"]
 
@@ -35,8 +33,6 @@ LOSS_LIMIT = 3.0
 
 _SAMPLES = 8
 _NAMED = 3  # tensors that a finding names
-
-Feeds = Callable[[], Iterable[Mapping[str, np.ndarray]]]
 
 
 def prepare(
@@ -61,13 +57,13 @@ def prepare(
         QuantizationError: the observations belong to another graph.
     """
     ranges = choose_ranges(graph, plan, observations, settings)
-    ready = _with(ranges, graph, plan, observations, settings)
+    ready = with_ranges(ranges, graph, plan, observations, settings)
     plain = replace(settings, algorithm="normal")
     usual = choose_ranges(graph, plan, observations, plain)
     if feeds is None or ranges == usual:
         return ready
     reporter.check_cancelled()
-    other = _with(usual, graph, plan, observations, plain)
+    other = with_ranges(usual, graph, plan, observations, plain)
     lost = losses(graph, ready, other, islice(feeds(), _SAMPLES))
     text = ", ".join(f"{printable(name, 60)} {-loss:+.1f}" for name, loss in lost.items())
     reporter.emit(LogLine(f"kl_divergence against normal, dB on calibration samples: {text}"))
@@ -77,20 +73,6 @@ def prepare(
         if loss > LOSS_LIMIT
     )
     return replace(ready, findings=found)
-
-
-def _with(
-    ranges: Ranges,
-    graph: Graph,
-    plan: Plan,
-    observations: Observations,
-    settings: QuantizeSettings,
-) -> Prepared:
-    activations = activation_table(graph, plan, observations, ranges, settings.ranges)
-    weights = quantize_weights(graph, plan, activations, settings.granularity)
-    if settings.bias_correction:
-        weights = correct_biases(graph, plan, activations, weights, observations)
-    return Prepared(graph, plan, activations, weights)
 
 
 def losses(

@@ -18,7 +18,7 @@ Step 2 works on what calibration kept. The others read the samples once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -36,7 +36,7 @@ from engine.quantize.calibrate import calibrate
 from engine.quantize.mmse import lattice_range
 from engine.quantize.observe import Observations
 from engine.quantize.plan import Plan
-from engine.quantize.prepared import Prepared
+from engine.quantize.prepared import Feeds, Prepared
 from engine.quantize.ranges import choose_ranges
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.weights import LayerWeights, quantize_weights
@@ -54,8 +54,6 @@ _COLUMNS = 1800
 
 # Of an input, for its lattice.
 _PIXELS = 1 << 15
-
-Feeds = Callable[[], Iterable[Mapping[str, np.ndarray]]]
 
 
 def prepare(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from engine.base.findings import Finding
 from engine.graph.ir import Graph, QuantParams
 from engine.quantize.plan import Plan
 from engine.quantize.weights import LayerWeights
 
-__all__ = ["Prepared"]
+__all__ = ["Feeds", "Prepared"]
+
+Feeds = Callable[[], Iterable[Mapping[str, np.ndarray]]]
+"""Gives the calibration samples anew: input -> array, as the graph takes it."""
 
 
 @dataclass(frozen=True)

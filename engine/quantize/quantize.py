@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +12,7 @@ from engine.base.events import LogLine, NullReporter, Reporter
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable
 from engine.graph.ir import Graph, QuantTable
-from engine.quantize.activations import activation_table
-from engine.quantize.bias import correct_biases
+from engine.quantize import accurate, by_ranges, kl_check, mmse_layers, vendor_mode
 from engine.quantize.calibrate import Observations
 from engine.quantize.checks import overflows, with_ranges_of_roots, without_effect
 from engine.quantize.conform import conform
@@ -21,12 +20,10 @@ from engine.quantize.formats import SCHEMES, check_dtype, check_layer_dtype
 from engine.quantize.forms import array_of
 from engine.quantize.honoured import honoured
 from engine.quantize.plan import Plan, is_quantized_source, plan
-from engine.quantize.prepared import Prepared
+from engine.quantize.prepared import Feeds, Prepared
 from engine.quantize.qdq import insert_qdq
-from engine.quantize.ranges import choose_ranges
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.sources import table_of
-from engine.quantize.weights import quantize_weights
 
 __all__ = ["ALGORITHMS", "DTYPES", "GRANULARITIES", "Quantized", "quantize", "to_float16"]
 
@@ -40,8 +37,15 @@ _REFUSED: Mapping[str, str] = dict.fromkeys(
     "one at most.",
 )
 
-Feeds = Callable[[], Iterable[Mapping[str, np.ndarray]]]
 Prepare = Callable[[Graph, Plan, Observations, QuantizeSettings, Feeds | None, Reporter], Prepared]
+
+# Algorithms that are more than a choice of ranges.
+_PREPARE: Mapping[str, Prepare] = {
+    "accurate": accurate.prepare,
+    "kl_divergence": kl_check.prepare,
+    "mmse": mmse_layers.prepare,
+    "vendor": vendor_mode.prepare,
+}
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ def quantize(
     # without integers there is nothing that an algorithm could choose
     algorithm = settings.algorithm if decided.tensors else ""
     found += () if algorithm else without_effect(settings)
-    prepare = _PREPARE.get(algorithm, _by_ranges)
+    prepare = _PREPARE.get(algorithm, by_ranges.prepare)
     ready = prepare(graph, decided, observations, settings, feeds, reporter)
     if algorithm in _PREPARE:
         ready = conform(ready, settings.granularity)
@@ -149,85 +153,6 @@ def to_float16(graph: Graph) -> Quantized:
     float32 (the width of the NPU's sums is not documented).
     """
     return quantize(graph, Observations(0, {}), QuantizeSettings(dtype="float16"))
-
-
-def _by_ranges(
-    graph: Graph,
-    decided: Plan,
-    observations: Observations,
-    settings: QuantizeSettings,
-    feeds: Feeds | None,
-    reporter: Reporter,
-) -> Prepared:
-    """Algorithms that choose ranges from what was observed: weights rounded to nearest."""
-    ranges = choose_ranges(graph, decided, observations, settings) if decided.tensors else {}
-    activations = activation_table(graph, decided, observations, ranges, settings.ranges)
-    reporter.check_cancelled()
-    weights = quantize_weights(graph, decided, activations, settings.granularity)
-    if settings.bias_correction and observations.samples:
-        weights = correct_biases(graph, decided, activations, weights, observations)
-    return Prepared(graph, decided, activations, weights)
-
-
-def _accurate(
-    graph: Graph,
-    decided: Plan,
-    observations: Observations,
-    settings: QuantizeSettings,
-    feeds: Feeds | None,
-    reporter: Reporter,
-) -> Prepared:
-    from engine.quantize.accurate import prepare
-
-    return prepare(graph, decided, observations, settings, feeds, reporter)
-
-
-def _vendor(
-    graph: Graph,
-    decided: Plan,
-    observations: Observations,
-    settings: QuantizeSettings,
-    feeds: Feeds | None,
-    reporter: Reporter,
-) -> Prepared:
-    from engine.quantize.vendor_mode import prepare
-
-    return prepare(graph, decided, observations, settings, feeds, reporter)
-
-
-def _mmse(
-    graph: Graph,
-    decided: Plan,
-    observations: Observations,
-    settings: QuantizeSettings,
-    feeds: Feeds | None,
-    reporter: Reporter,
-) -> Prepared:
-    from engine.quantize.mmse_layers import prepare
-
-    return prepare(graph, decided, observations, settings, feeds, reporter)
-
-
-def _kl_divergence(
-    graph: Graph,
-    decided: Plan,
-    observations: Observations,
-    settings: QuantizeSettings,
-    feeds: Feeds | None,
-    reporter: Reporter,
-) -> Prepared:
-    from engine.quantize.kl_check import prepare
-
-    return prepare(graph, decided, observations, settings, feeds, reporter)
-
-
-# algorithms that are more than a choice of ranges; imported when they are asked for
-_PREPARE: Mapping[str, Prepare] = {
-    "accurate": _accurate,
-    "kl_divergence": _kl_divergence,
-    "mmse": _mmse,
-    "vendor": _vendor,
-}
 
 
 def _nothing_because(graph: Graph) -> str:

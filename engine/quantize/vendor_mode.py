@@ -7,7 +7,7 @@ analysis writes. ``docs/quantization/vendor.md`` lists them with what they were 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from engine.quantize.calibrate import Observations, calibrate
 from engine.quantize.formats import SCHEMES
 from engine.quantize.forms import data_inputs, is_constant, name_of
 from engine.quantize.plan import Plan, plan
-from engine.quantize.prepared import Prepared
+from engine.quantize.prepared import Feeds, Prepared
 from engine.quantize.ranges import choose_ranges
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.vendor_graph import rewrite_as_vendor
@@ -49,7 +49,7 @@ def prepare(
     decided: Plan,
     observations: Observations,
     settings: QuantizeSettings,
-    feeds: Callable[[], Iterable[Mapping[str, np.ndarray]]] | None = None,
+    feeds: Feeds | None = None,
     reporter: Reporter | None = None,
 ) -> Prepared:
     """Everything for the QDQ form, as the vendor's toolkit decides it.
