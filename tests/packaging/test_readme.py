@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from engine import run_job
+from rknntui.demo import demo_recipe, demo_test_samples
+
 pytestmark = pytest.mark.long
 
 
@@ -61,20 +64,48 @@ def report(clone: Path, home: Path) -> dict[str, object]:
     return parsed
 
 
-def test_the_figures_of_the_readme_are_real(report: dict[str, object], repository: Path) -> None:
+@pytest.fixture(scope="module")
+def rows(repository: Path) -> dict[str, tuple[int, float | None]]:
+    """First words of a row of the README's table -> right answers of 500, SQNR in dB."""
     table = (repository / "README.md").read_text(encoding="utf-8").partition("demo figures")[2]
-    shown = [int(right) for right in re.findall(r"\| (\d+) of 500 \|", table)]
-    score = report["score"]
+    row = r"^\| (.+?) \| [\d.]+ % \| (\d+) of 500 \| (?:([\d.]+) dB)? ?\|$"
+    found = re.findall(row, table, re.MULTILINE)
+    return {name: (int(right), float(sqnr) if sqnr else None) for name, right, sqnr in found}
+
+
+def test_the_figures_of_the_readme_are_real(
+    report: dict[str, object], rows: dict[str, tuple[int, float | None]]
+) -> None:
+    score, outputs = report["score"], report["outputs"]
     assert isinstance(score, dict)
+    assert isinstance(outputs, list)
     assert score["samples"] == 500
     real = [round(score[name] * 500) for name in ("float_top1", "simulated_top1")]
+    shown = [rows["float32 in ONNX Runtime"][0], rows["w8a8"][0]]
     # One sample may turn with the last bits of another CPU's kernels.
     assert all(abs(a - b) <= 1 for a, b in zip(shown, real, strict=True)), (shown, real)
-    decibels = re.search(r"(\d+\.\d) dB", table)
-    outputs = report["outputs"]
-    assert decibels is not None
-    assert isinstance(outputs, list)
-    assert abs(float(decibels[1]) - outputs[0]["sqnr_db"]) < 0.1
+    assert rows["w8a8"][1] == pytest.approx(outputs[0]["sqnr_db"], abs=0.1)
+
+
+def test_the_other_figures_of_the_readme_are_real(
+    rows: dict[str, tuple[int, float | None]],
+) -> None:
+    recipe = demo_recipe()
+    proposed = run_job("hybrid.propose", {"recipe": recipe})["layers"]
+    assert len(proposed) == 2
+    changes: dict[str, dict[str, object]] = {
+        "w8a8, our": {"quantized_algorithm": "accurate"},
+        "w8a8, hybrid": {"quantized_layers": proposed},
+        "w8a16": {"quantized_dtype": "w8a16"},
+        "w4a8": {"quantized_dtype": "w4a8"},
+    }
+    for name, change in changes.items():
+        right, decibels = next(row for words, row in rows.items() if words.startswith(name))
+        changed = {**recipe, **change}
+        built = run_job("build", {"recipe": changed})
+        score = run_job("score", {"recipe": changed, "samples": str(demo_test_samples())})
+        assert abs(round(score["simulated_top1"] * 500) - right) <= 1, name
+        assert decibels == pytest.approx(built["outputs"][0]["sqnr_db"], abs=0.2), name
 
 
 def test_the_home_holds_only_our_folders(report: dict[str, object], home: Path) -> None:
