@@ -51,7 +51,7 @@ def choose(material: Material, feeds: Feeds, reporter: Reporter) -> Choice:
         graph, _ = insert_qdq(ready.graph, ready.plan, ready.activations, ready.weights)
         noise = _noise(exact, _outputs(Session(graph), judges))
         reporter.emit(
-            LogLine(f"{title}: {-10 * np.log10(max(noise, 1e-30)):.1f} dB on unseen samples")
+            LogLine(f"{title}: {-10 * np.log10(max(noise, 1e-30)):.1f} dB on samples held out")
         )
         if noise * _MARGIN < least:
             best, least = choice, noise

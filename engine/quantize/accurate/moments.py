@@ -64,7 +64,9 @@ class Moments:
         self._count += columns.shape[1]
         self._sum += columns.sum(axis=1, dtype=np.float64)
         if self._products is not None:
-            self._products += np.matmul(columns.transpose(0, 2, 1), columns)
+            # values of an untrained net may overflow: such layers are rounded to the nearest
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._products += np.matmul(columns.transpose(0, 2, 1), columns)
 
     @property
     def is_empty(self) -> bool:
