@@ -27,7 +27,7 @@ _HOME = {
     "GRANULARITIES": "engine.options",
     "GraphError": "engine.base.errors",
     "InternalError": "engine.base.errors",
-    "Job": "engine.jobs.client",
+    "Job": "engine.jobs.job",
     "JobCancelledError": "engine.base.errors",
     "JobRecord": "engine.jobs.history",
     "LogLine": "engine.base.events",
@@ -198,7 +198,7 @@ if TYPE_CHECKING:
     from engine.base.folders import cache_folder, config_folder, folders, log_crash, state_folder
     from engine.base.text import did_you_mean, human_bytes, printable, shape_text
     from engine.chips import chips
-    from engine.jobs.client import Job, Worker, run_job
+    from engine.jobs.client import Worker, run_job
     from engine.jobs.history import (
         JobRecord,
         attach,
@@ -208,6 +208,7 @@ if TYPE_CHECKING:
         read_log,
         read_result,
     )
+    from engine.jobs.job import Job
     from engine.options import (
         ALGORITHMS,
         DTYPES,

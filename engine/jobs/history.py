@@ -13,7 +13,7 @@ from engine.base.process import ProcessId, death_of
 from engine.jobs.record import State, is_locked, jobs_folder, read_json
 
 if TYPE_CHECKING:
-    from engine.jobs.client import Job
+    from engine.jobs.job import Job
 
 __all__ = [
     "EventTail",
@@ -221,7 +221,7 @@ def attach(job_id: str) -> Job:
     Raises:
         UsageError: there is no such job.
     """
-    from engine.jobs.client import Job
+    from engine.jobs.job import Job
 
     record = job_record(job_id)
     job = read_json(Path(record.folder) / "job.json") or {}

@@ -1,0 +1,197 @@
+"""A job as a program sees it: its events and result, and how it is stopped.
+
+Standard library only: the interface imports this before its first paint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.base.errors import JobCancelledError, WorkerError, error_from_dict
+from engine.base.events import Event, Finished
+from engine.base.files import output_errors
+from engine.base.process import ProcessId
+from engine.jobs.history import EventTail, lost_error
+from engine.jobs.protocol import Message
+from engine.jobs.record import is_locked, read_json
+
+__all__ = ["Job"]
+
+_POLL_SECONDS = 0.1
+_LADDER_SECONDS = 2.0
+
+
+class Job:
+    """A job that runs in a worker, of this process or of another one.
+
+    What it tells is read from its record on disk; a worker of this process wakes the reader through
+    its pipe, otherwise the record is looked at ten times a second.
+
+    Args:
+        folder: of its record.
+        process: the worker's.
+        piped: whether a worker of this process wakes the reader.
+    """
+
+    def __init__(self, folder: Path, process: ProcessId, *, piped: bool = False) -> None:
+        self.id = folder.name
+        self.folder = folder
+        self._process = process
+        self._piped = piped
+        self._wake = asyncio.Event()
+        self._answer: Message | None = None
+        self._lost: WorkerError | None = None
+        self._cancels = 0
+        self._ladder: asyncio.Task[None] | None = None
+
+    async def events(self) -> AsyncIterator[Event]:
+        """All events from the first one; the last one is always ``Finished``."""
+        tail = EventTail(self.folder)
+        while True:
+            ended = self._ended()
+            for _, event in tail.read():
+                yield event
+                if isinstance(event, Finished):
+                    return
+            if ended:
+                break
+            await self._woken()
+        message = await self._message()
+        error = message.get("error")
+        yield Finished("done" if error is None else self._state_of(error), 0.0, error)
+
+    async def result(self) -> dict[str, Any]:
+        """Wait for the end and return the result.
+
+        Raises:
+            EngineError: the job failed, was cancelled (``JobCancelledError``) or lost its worker
+            (``WorkerError``).
+        """
+        while not self._ended():
+            await self._woken()
+        message = await self._message()
+        error = message.get("error")
+        if error is None:
+            result: dict[str, Any] = message["result"]
+            return result
+        if self._state_of(error) == "cancelled":
+            raise JobCancelledError(str(error["what"]), remedy=str(error["remedy"]))
+        raise error_from_dict(error)
+
+    async def cancel(self) -> None:
+        """Ask the job to stop; after 2 s its worker is terminated, after 2 more killed.
+
+        A second call kills.
+        """
+        self._cancels += 1
+        asked = True
+        try:
+            (self.folder / "cancel").touch()
+        except OSError:  # a full disk: there is only the hard way
+            asked = False
+        if self._cancels > 1:
+            self._process.send(signal.SIGKILL)
+        elif not asked:
+            self._process.send(signal.SIGTERM)
+        if self._ladder is None:
+            self._ladder = asyncio.create_task(self._climb())
+
+    def pause(self) -> None:
+        """Let the job wait where it next looks, until :meth:`resume`.
+
+        Raises:
+            OutputError: the disk is full or read-only.
+        """
+        self._ask("pause")
+
+    def resume(self) -> None:
+        """Let a job that was paused go on."""
+        with contextlib.suppress(OSError):
+            (self.folder / "pause").unlink(missing_ok=True)
+
+    def finish(self) -> None:
+        """Ask a search to end and to return the best that it found so far.
+
+        Raises:
+            OutputError: the disk is full or read-only.
+        """
+        self._ask("finish")
+
+    def drop(self) -> None:
+        """Ask the job to stop where it next looks, since its result is of no use any more.
+
+        Unlike :meth:`cancel` this never ends the worker, which keeps what it has loaded.
+
+        Raises:
+            OutputError: the disk is full or read-only.
+        """
+        self._ask("cancel")
+
+    def _ask(self, what: str) -> None:
+        path = self.folder / what
+        with output_errors(path):
+            path.touch()
+
+    async def _climb(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for _ in range(int(_LADDER_SECONDS / _POLL_SECONDS)):
+                if self._ended():
+                    return
+                await asyncio.sleep(_POLL_SECONDS)
+            self._process.send(number)
+
+    def _ended(self) -> bool:
+        """Whether nothing more will come; looks at the disk only where no pipe tells."""
+        if self._answer is not None or self._lost is not None:
+            return True
+        if self._piped:
+            return False
+        return (self.folder / "end.json").exists() or not is_locked(self.folder / "lock")
+
+    async def _woken(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), None if self._piped else _POLL_SECONDS)
+        self._wake.clear()
+
+    async def _message(self) -> Message:
+        if self._answer is not None:
+            return self._answer
+        end = read_json(self.folder / "end.json")
+        if end is not None and end.get("state") == "done":
+            result = read_json(self.folder / "result.json")
+            if result is not None:
+                return {"result": result}
+        if end is not None and end.get("error"):
+            return {"error": end["error"]}
+        lost = self._lost or lost_error(self.folder, read_json(self.folder / "job.json"))
+        return {"error": lost.to_dict()}
+
+    def _state_of(self, error: Mapping[str, Any]) -> Literal["failed", "cancelled"]:
+        cancelled = error.get("kind") == JobCancelledError.kind
+        killed = error.get("kind") == WorkerError.kind and (self.folder / "cancel").exists()
+        return "cancelled" if cancelled or killed else "failed"
+
+    def let_go(self) -> None:
+        """The pipe to the worker is closed: from now on the record alone tells."""
+        self._piped = False
+        self._wake.set()
+
+    def woken(self) -> None:
+        """The record has grown."""
+        self._wake.set()
+
+    def answered(self, message: Message) -> None:
+        """The worker sent the result or the error."""
+        self._answer = message
+        self._wake.set()
+
+    def worker_ended(self, returncode: int | None) -> None:
+        """The worker is gone; what it left on disk decides."""
+        if self._answer is None:
+            self._lost = lost_error(self.folder, read_json(self.folder / "job.json"), returncode)
+        self._wake.set()
