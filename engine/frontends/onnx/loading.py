@@ -21,7 +21,7 @@ from engine.frontends.onnx.contrib import write_out
 from engine.frontends.onnx.control import expand
 from engine.frontends.onnx.cut import cut, sort_nodes
 from engine.frontends.onnx.external import attach_mapped, map_external
-from engine.frontends.onnx.opset import rewrite_old_operators, to_pinned_opset
+from engine.frontends.onnx.opset import needs_rewrite, rewrite_old_operators, to_pinned_opset
 from engine.frontends.onnx.read import SourceFile, read_onnx
 from engine.frontends.onnx.settle import complete, settle
 from engine.frontends.onnx.sparse import make_dense
@@ -133,7 +133,9 @@ def _finish(file: SourceFile, operators: CustomOperators | None) -> Graph:
     check_proto(proto)
     if file.opset != OPSET:
         # adapters of old operators need the ranks of their inputs
-        proto = to_pinned_opset(infer_proto(proto, operators), file.opset, file.path.name)
+        if needs_rewrite(proto.graph, file.opset):
+            proto = infer_proto(proto, operators)
+        proto = to_pinned_opset(proto, file.opset, file.path.name)
         _forget_shapes(proto.graph)
         check_proto(proto)
     proto = infer_proto(proto, operators)
