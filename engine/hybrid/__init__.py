@@ -3,7 +3,7 @@
 from engine.hybrid.archive import HybridData, read_data, write_data
 from engine.hybrid.auto import auto_layers
 from engine.hybrid.config import HybridConfig, render_config
-from engine.hybrid.edits import Edits, check_edits, check_range, edits_of
+from engine.hybrid.edits import Edits, check_edits, edits_of
 from engine.hybrid.entries import config_of
 from engine.hybrid.honoured import Honoured, unmet, verify
 from engine.hybrid.joins import find_joins
@@ -31,7 +31,6 @@ __all__ = [
     "Trials",
     "auto_layers",
     "check_edits",
-    "check_range",
     "choices_of",
     "config_of",
     "edits_of",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,9 +13,10 @@ from engine.hybrid.config import Entry, HybridConfig
 from engine.hybrid.entries import tensor_of_key
 from engine.hybrid.layers import Layers
 from engine.hybrid.read import Problem, problems_error
+from engine.quantize.checks import check_range
 from engine.quantize.formats import layer_dtype
 
-__all__ = ["Edits", "check_edits", "check_range", "edits_of"]
+__all__ = ["Edits", "check_edits", "edits_of"]
 
 _FLOATS = frozenset({"float16", "float32"})
 _INTEGERS = {"u8": "uint8", "i8": "int8", "i16": "int16", "i32": "int32"}
@@ -211,19 +211,3 @@ class _Reading:
         self.findings.append(
             Finding(code, "info", f"line {line} of the quantization.cfg", what, cause)
         )
-
-
-def check_range(low: float, high: float) -> str:
-    """Why a range of an activation cannot be used; empty where it can."""
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return "an end is not finite."
-    if low > high:
-        return f"min {low:.6g} is above max {high:.6g}."
-    if low == high:
-        return f"min and max are both {low:.6g}: nothing lies between them."
-    if low > 0 or high < 0:
-        return (
-            f"0 does not lie in {low:.6g} to {high:.6g}, and padding and Relu need it; "
-            f"take {min(low, 0):.6g} to {max(high, 0):.6g}."
-        )
-    return ""

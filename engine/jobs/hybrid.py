@@ -167,7 +167,7 @@ def ranges_of(params: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     Raises:
         UsageError: it is no mapping of tensor to two numbers that make a range with 0 in it.
     """
-    from engine.hybrid import check_range
+    from engine.quantize.checks import check_range
 
     given = params.get("ranges") or {}
     if not isinstance(given, Mapping):

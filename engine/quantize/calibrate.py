@@ -18,6 +18,7 @@ import numpy as np
 from engine.base.errors import QuantizationError
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.graph.ir import Graph
+from engine.quantize.checks import check_constants
 from engine.quantize.histograms import HistogramBuilder
 from engine.quantize.observe import Observation, Observations
 from engine.quantize.observe_graph import Seen, Watch
@@ -76,12 +77,14 @@ def calibrate(
             that are reduced inside the graph, and must not keep them.
 
     Raises:
-        QuantizationError: there are no samples, a tensor takes a value that is not finite (names
-            the tensor and the sample), or ``resume`` belongs to another graph.
+        QuantizationError: there are no samples, a weight or a bias is not finite (names it and its
+            layer), a tensor takes a value that is not finite (names the tensor and the sample), or
+            ``resume`` belongs to another graph.
         SimulationError: the graph does not run, or a sample does not fit its inputs.
     """
     reporter = reporter or NullReporter()
     chosen = Plan() if is_quantized_source(graph) else plan(graph)
+    check_constants(graph)
     tally = _Tally(graph, chosen, threads, visit)
     if resume is not None:
         tally.resume(resume)

@@ -11,13 +11,69 @@ import numpy as np
 from engine.base.errors import QuantizationError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable
-from engine.graph.ir import QuantParams
+from engine.graph.ir import Graph, QuantParams
 from engine.quantize.formats import HALF_LIMIT
+from engine.quantize.forms import array_of
+from engine.quantize.operators import WEIGHTED
 from engine.quantize.plan import Plan, root_of
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.weights import LayerWeights
 
-__all__ = ["overflow_finding", "overflows", "with_ranges_of_roots", "without_effect"]
+__all__ = [
+    "check_constants",
+    "check_range",
+    "overflow_finding",
+    "overflows",
+    "with_ranges_of_roots",
+    "without_effect",
+]
+
+_LARGEST = float(np.finfo(np.float32).max)
+# The scale of the finest integers, 16 bits of them, must still be a normal number of float32.
+_NARROWEST = float(np.finfo(np.float32).tiny) * 65535
+
+
+def check_constants(graph: Graph) -> None:
+    """Refuse weights and biases that no integer can stand for.
+
+    Raises:
+        QuantizationError: one holds NaN or infinity; names the tensor and its layer.
+    """
+    for node in graph.nodes:
+        if node.op_type not in WEIGHTED:
+            continue
+        for value in node.inputs[1:]:
+            array = array_of(value)
+            if value is None or array is None or np.isfinite(array).all():
+                continue
+            bad = int(array.size - np.isfinite(array).sum())
+            kind = "not a number (NaN)" if np.isnan(array).any() else "infinite"
+            layer, name = (printable(text or "", 120) for text in (node.name, value.name))
+            raise QuantizationError(
+                f"The weights {name!r} of layer {layer!r} hold {bad} values that are {kind}.",
+                cause="The training diverged, or the file is damaged.",
+                remedy="Export the model again from a checkpoint whose weights are finite.",
+            )
+
+
+def check_range(low: float, high: float) -> str:
+    """Why a range of an activation cannot be used; empty where it can."""
+    if not (isfinite(low) and isfinite(high)):
+        return "an end is not finite."
+    if low > high:
+        return f"min {low:.6g} is above max {high:.6g}."
+    if low == high:
+        return f"min and max are both {low:.6g}: nothing lies between them."
+    if low > 0 or high < 0:
+        return (
+            f"0 does not lie in {low:.6g} to {high:.6g}, and padding and Relu need it; "
+            f"take {min(low, 0):.6g} to {max(high, 0):.6g}."
+        )
+    if max(-low, high) > _LARGEST:
+        return f"float32 ends at {_LARGEST:.6g}."
+    if high - low < _NARROWEST:
+        return f"{low:.6g} to {high:.6g} is narrower than float32 can divide."
+    return ""
 
 
 def with_ranges_of_roots(settings: QuantizeSettings, plan: Plan) -> QuantizeSettings:
@@ -43,10 +99,11 @@ def with_ranges_of_roots(settings: QuantizeSettings, plan: Plan) -> QuantizeSett
                 f"A range is set for {printable(name, 120)!r}, which is no quantized tensor.",
                 remedy=did_you_mean(name, known) or "Take the name from the quant table.",
             )
-        if not (isfinite(low) and isfinite(high) and low <= high):
+        if fault := check_range(low, high):
             raise QuantizationError(
-                f"The range {low:g} to {high:g} of {printable(name, 120)!r} is impossible.",
-                cause="A range goes from its smaller to its larger end, and both are finite.",
+                f"The range of {printable(name, 120)!r} cannot be used: {fault}",
+                cause="It was set by hand (quantized_ranges, --range).",
+                remedy="Give its smaller and its larger end, with 0 between them or at one.",
             )
         root = root_of(tensor, plan.sources)
         other = owners.setdefault(root, name)

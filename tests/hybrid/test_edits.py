@@ -12,7 +12,6 @@ from engine.hybrid import (
     Edits,
     Layers,
     check_edits,
-    check_range,
     config_of,
     edits_of,
     parse_config,
@@ -21,6 +20,7 @@ from engine.hybrid import (
 )
 from engine.hybrid.read import Problem
 from engine.quantize import QuantizeSettings, calibrate, quantize
+from engine.quantize.checks import check_range
 from tests.hybrid.nets import chain
 
 GRAPH, FEEDS = chain()
@@ -132,6 +132,8 @@ def test_a_range_that_the_build_shares_is_told() -> None:
         (0.0, 0.0, "nothing lies between"),
         (float("nan"), 1.0, "not finite"),
         (0.0, float("inf"), "not finite"),
+        (0.0, 1e39, "float32 ends"),
+        (0.0, 1e-40, "narrower"),
         (-1.0, 1.0, ""),
         (0.0, 1e-30, ""),
     ],

@@ -149,9 +149,10 @@ def test_a_range_set_by_hand_is_kept_before_a_concat() -> None:
     ("ranges", "what"),
     [
         ({"Relu_2": (0.0, 1.0)}, "no quantized tensor"),
-        ({"Relu_2_0": (1.0, 0.0)}, "impossible"),
-        ({"Relu_2_0": (0.0, float("nan"))}, "impossible"),
-        ({"Relu_2_0": (float("-inf"), 1.0)}, "impossible"),
+        ({"Relu_2_0": (1.0, 0.0)}, "above"),
+        ({"Relu_2_0": (0.0, float("nan"))}, "not finite"),
+        ({"Relu_2_0": (float("-inf"), 1.0)}, "not finite"),
+        ({"Relu_2_0": (1.0, 5.0)}, "0 does not lie"),
         ({"Conv_20_0": (0.0, 1.0), "Reshape_22_0": (0.0, 2.0)}, "two ranges"),
     ],
 )
