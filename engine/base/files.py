@@ -212,6 +212,12 @@ def read_bounded(path: Path, limit: int, what: str) -> bytes:
         size = path.stat().st_size
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "Is a directory")
+        if not path.is_file():  # reading a pipe waits for ever, a device has no end
+            raise SourceModelError(
+                f"{printable(str(path))} is a pipe or a device.",
+                cause=f"{what[:1].upper()}{what[1:]} is read from a file.",
+                remedy="Write it to a file first.",
+            )
         if size > limit:
             raise SourceModelError(
                 f"{path} has {size} bytes; {what} is read up to {limit}.",

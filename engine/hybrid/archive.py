@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,19 @@ _VERSION = 1
 _FACTS = "hybrid.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MEMBERS = 100_000
+_FACT_TYPES = {"recipe": dict, "model": str, "dataset": str, "framework": str, "source": list}
+# Beside what a damaged archive or JSON raises: RuntimeError is zipfile's for encrypted members,
+# its NotImplementedError for versions and flags that it does not know.
+_DAMAGED = (
+    zipfile.BadZipFile,
+    ValueError,
+    KeyError,
+    TypeError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    struct.error,
+)
 _PICKLE = tuple(bytes([0x80, version]) for version in range(2, 6))
 
 
@@ -98,7 +112,7 @@ def read_data(path: Path) -> HybridData:
         )
     try:
         return _parse(content)
-    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, RecursionError, EOFError) as error:
+    except _DAMAGED as error:
         raise RecipeError(
             f"{shown} is no .data file of hybrid quantization: {printable(str(error), 160)}.",
             cause="It was cut, damaged, or written by something else.",
@@ -122,8 +136,15 @@ def _parse(content: bytes) -> HybridData:
         raise ValueError("it does not say what it is")
     if facts.get("version") != _VERSION:
         raise ValueError(f"it has version {facts.get('version')!r}, this program reads {_VERSION}")
-    if facts.get("generation") not in (1, 2) or not isinstance(facts.get("recipe"), dict):
+    if facts.get("generation") not in (1, 2) or facts.get("api", 2) not in (1, 2):
+        raise ValueError("it is of no known generation")
+    if "recipe" not in facts:
         raise ValueError("its facts are incomplete")
+    for name, kind in _FACT_TYPES.items():
+        if not isinstance(facts.get(name, kind()), kind):
+            raise ValueError(f"its {name} is none")
+    if not all(isinstance(file, list) and len(file) == 2 for file in facts.get("source", [])):
+        raise ValueError("its source is no list of files")
     files = {n: data for n, data in members.items() if not n.startswith("samples/")}
     return HybridData(facts, files, tuple(_samples(members, facts)))
 

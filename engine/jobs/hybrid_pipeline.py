@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from engine.base.errors import DatasetError, RecipeError
+from engine.base.errors import DatasetError, QuantizationError, RecipeError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.hybrid import Edits, Honoured, HybridData, unmet, verify
@@ -114,7 +114,14 @@ class HybridPipeline(Pipeline):
         key = stage_key(
             self.recipe, "calibrate", contents=contents, previous=self._key, extra=extra
         )
-        return Calibration.from_files(key, files)
+        try:
+            return Calibration.from_files(key, files)
+        except (QuantizationError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise RecipeError(
+                "What calibration saw cannot be read from the .data file.",
+                cause="The file was damaged, or written by something else.",
+                remedy="Run hybrid step 1 again.",
+            ) from error
 
     @cached_property
     def _has_dataset(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -243,6 +244,12 @@ def build_step2(
             cause="One of them was changed, or they come from two runs of step 1.",
             remedy="Run step 1 again; edit the .quantization.cfg alone.",
         )
+    if "written.cfg" not in held.files or not held.part("calibration"):
+        raise RecipeError(
+            f"{printable(str(data), 300)} lacks what step 1 wrote.",
+            cause="It was damaged, or written by something else.",
+            remedy="Run hybrid step 1 again.",
+        )
     edited = read_config(config)
     graph = read_structure(model, held.part("weights"), operators)
     written, _ = parse_config(held.files["written.cfg"])
@@ -275,6 +282,8 @@ def build_step2(
 def sha256_of_structure(path: Path) -> str:
     """SHA-256 of the structure file; RecipeError where it cannot be read."""
     try:
+        if path.is_fifo() or path.is_char_device():  # reading it would never end
+            raise OSError(errno.EINVAL, "It is a pipe or a device")
         return sha256_of(path)
     except OSError as error:
         raise RecipeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,13 @@ def test_reading_is_bounded(tmp_path: Path) -> None:
         read_bounded(tmp_path / "b.bin", 4, "a test file")
     with pytest.raises(SourceModelError, match="directory"):
         read_bounded(tmp_path, 1 << 20, "a test file")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(SourceModelError, match="pipe or a device"):
+            read_bounded(path, 1 << 30, "a test file")
 
 
 def test_digest(tmp_path: Path) -> None:

@@ -60,6 +60,13 @@ def _object_array() -> bytes:
     return stream.getvalue()
 
 
+def _flagged(offset: int, value: int) -> bytes:
+    """An archive with a byte of its directory's first entry changed."""
+    content = bytearray(write_data(sample()))
+    content[content.index(b"PK\x01\x02") + offset] = value
+    return bytes(content)
+
+
 FACTS = (
     b'{"format": "rknntui-hybrid-data", "version": 1, "generation": 2, "recipe": {}, '
     b'"inputs": [["image"]]}'
@@ -78,8 +85,16 @@ FACTS = (
         _zip(("hybrid.json", FACTS), compress=zipfile.ZIP_DEFLATED),
         _zip(("hybrid.json", FACTS), ("samples/0/0.npy", _object_array())),
         _zip(("hybrid.json", b"[" * 100_000)),
+        _zip(("hybrid.json", FACTS.replace(b'"recipe": {}', b'"recipe": []'))),
+        _zip(("hybrid.json", FACTS.replace(b'"recipe": {}', b'"recipe": {}, "api": "x"'))),
+        _zip(("hybrid.json", FACTS.replace(b'"recipe": {}', b'"recipe": {}, "source": [1]'))),
+        _flagged(8, 1),  # encrypted
+        _flagged(6, 99),  # of a version of zip to come
     ],
-    ids=str.split("empty cut truncated other list version deflated objects deep"),
+    ids=str.split(
+        "empty cut truncated other list version deflated objects deep recipe api source "
+        "encrypted unknown"
+    ),
 )
 def test_damaged_and_foreign_files_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "m.data"

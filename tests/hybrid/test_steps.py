@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,9 @@ from engine.api import RKNN
 from engine.base.errors import OutputExistsError, RecipeError
 from engine.base.events import NullReporter
 from engine.container import read_container
+from engine.hybrid import read_data, write_data
 from engine.jobs import hybrid, hybrid_steps
+from engine.jobs.hybrid_steps import build_step2
 from tests.jobs.nets import picture, small_net
 
 
@@ -134,6 +137,20 @@ def test_a_wrong_name_builds_nothing_and_loses_nothing(place: Path) -> None:
     assert rknn.hybrid_quantization_step2("small.model", "small.data", str(config)) == -1
     assert config.read_text() == text
     assert rknn.export_rknn("x.rknn") == -1
+
+
+def test_a_damaged_data_file_is_no_mistake_of_this_program(place: Path) -> None:
+    assert loaded(2).hybrid_quantization_step1(dataset="dataset.txt") == 0
+    whole = read_data(Path("small.data"))
+    missing = {name: data for name, data in whole.files.items() if name != "written.cfg"}
+    torn = {
+        name: data[: len(data) // 2] if name.startswith("calibration/") else data
+        for name, data in whole.files.items()
+    }
+    for files in (missing, torn):
+        Path("small.data").write_bytes(write_data(replace(whole, files=files)))
+        with pytest.raises(RecipeError, match=r"step 1|calibration saw"):
+            build_step2(Path("small.model"), Path("small.data"), Path("small.quantization.cfg"))
 
 
 def test_arguments_that_cannot_be(place: Path) -> None:
