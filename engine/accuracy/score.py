@@ -288,14 +288,17 @@ def _numbers(given: Any, name: str) -> dict[str, float]:
     """
     named = given if isinstance(given, Mapping) else {"score": given}
     try:
+        if any(isinstance(value, str | bytes) for value in named.values()):
+            raise TypeError("a text is no number, even where it reads like one")
         values = {str(key): float(value) for key, value in named.items()}
-    except (TypeError, ValueError) as error:
+        if not values or not all(math.isfinite(value) for value in values.values()):
+            raise ValueError("not finite")
+    except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(
             f"{printable(name, 120)} gave {printable(repr(given), 80)}.",
-            cause="A score is a number, or a dict of name -> number.",
+            cause="A score is a finite number, or a dict of name -> finite number.",
+            remedy="Correct what the function returns.",
         ) from error
-    if not values or not all(math.isfinite(value) for value in values.values()):
-        raise UsageError(f"{printable(name, 120)} gave no finite number: {values}.")
     return values
 
 

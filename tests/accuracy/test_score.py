@@ -175,8 +175,10 @@ def test_a_class_sees_the_whole_set(tmp_path: Path) -> None:
     ("function", "word"),
     [
         (lambda o, label, s: "good", "gave 'good'"),
-        (lambda o, label, s: float("nan"), "no finite number"),
-        (lambda o, label, s: {}, "no finite number"),
+        (lambda o, label, s: float("nan"), "gave nan"),
+        (lambda o, label, s: {}, "gave {}"),
+        (lambda o, label, s: "0.5", "gave '0.5'"),
+        (lambda o, label, s: 10**400, "gave 1000"),
         (lambda o, label, s: 1 / 0, "ZeroDivisionError"),
         (lambda o, label, s: exit(3), "SystemExit"),
     ],
