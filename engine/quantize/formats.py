@@ -366,5 +366,5 @@ def _nowhere(where: str, dtype: str) -> Finding:
         where=where,
         what=f"No chip has the dtype {dtype}: it only simulates.",
         cause="The vendor's manuals name it and list no chip that supports it.",
-        remedy="For a chip choose a dtype that it has (rknntui chips).",
+        remedy="For a chip choose a dtype that it has: docs/dtypes.md lists them.",
     )

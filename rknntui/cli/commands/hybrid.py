@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def command() -> None:
     """Give layers another dtype: files of the vendor's two steps, proposal, search, effect."""
 
 
-@command.command("step1", epilog=EPILOG)
+@command.command("step1", epilog=EPILOG, short_help="Write the three files of the vendor's step 1.")
 @target
 @click.option(
     "-o",
@@ -72,7 +73,13 @@ def command() -> None:
     help="Folder for the three files. Default: the current one.",
 )
 @click.option("--proposal", is_flag=True, help="Lift the layers that matter most.")
-@click.option("--proposal-dataset-size", type=click.IntRange(1), default=1, show_default=True)
+@click.option(
+    "--proposal-dataset-size",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Samples that --proposal looks at.",
+)
 @click.option(
     "--custom-hybrid",
     "pairs",
@@ -113,7 +120,7 @@ def step1(
     emit(result, [*result["files"].values(), *_ranking(result)], as_json=as_json)
 
 
-@command.command("step2")
+@command.command("step2", short_help="Build from the files of step 1, edited.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("data", type=click.Path(path_type=Path))
 @click.argument("config", type=click.Path(path_type=Path))
@@ -148,11 +155,17 @@ def step2(
         )
 
     result = with_worker(action, Narrator(quiet=quiet))
+    files = [str(path) for path in (model, data, config)]
+    result["summary"]["next_command"] = (
+        shlex.join(["rknntui", "hybrid", "step2", *files, "-o", "model.rknn"])
+        if output is None
+        else shlex.join(["rknntui", "inspect", str(output)])
+    )
     lines = [*_honoured(result["honoured"]), "", *summary_text(result["summary"]).split("\n")]
     emit(result, lines, as_json=as_json)
 
 
-@command.command("propose", epilog=EPILOG)
+@command.command("propose", epilog=EPILOG, short_help="Rank the layers by what lifting them gives.")
 @target
 @click.option("--budget", type=click.IntRange(1), help="How many layers. Default: those that gain.")
 @click.option("--dtype", help="Of the lifted layers. Default: half precision.")
@@ -182,7 +195,9 @@ def propose(
     emit(result, [*_ranking(result), *_wrote(result)], as_json=as_json)
 
 
-@command.command("search", epilog=EPILOG)
+@command.command(
+    "search", epilog=EPILOG, short_help="Find the layers to lift for a floor or a budget."
+)
 @target
 @click.option("--floor", type=float, help="SQNR in dB that every output is to have.")
 @click.option("--budget", type=click.IntRange(1), help="Lifted layers at most.")
@@ -241,7 +256,7 @@ def search(
     emit(result, [*lines, *_wrote(result)], as_json=as_json)
 
 
-@command.command("effect", epilog=EPILOG)
+@command.command("effect", epilog=EPILOG, short_help="Tell what other dtypes and ranges would do.")
 @target
 @click.option(
     "--lift",
@@ -311,7 +326,7 @@ def layers_table(target: Path, as_json: bool, **flags: Any) -> None:
     emit(result, table(columns, rows), as_json=as_json)
 
 
-@command.command("joins", epilog=EPILOG)
+@command.command("joins", epilog=EPILOG, short_help="Find joins of unlike ranges before a build.")
 @target
 @recipe_flags
 @json_flag
