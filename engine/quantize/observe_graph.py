@@ -221,7 +221,7 @@ class _Inside:
 
     def _constant(self, data: Sequence[int] | np.ndarray) -> ir.Value:
         name = self._names.claim(f"{self.name}/constant")
-        tensor = ir.tensor(np.asarray(data), name=name)
+        tensor = ir.Tensor(np.asarray(data), name=name)
         value = ir.Value(
             name=name,
             type=ir.TensorType(tensor.dtype),

@@ -27,7 +27,7 @@ class Builder:
     ) -> ir.Value:
         """A constant; ``dtype`` where numpy has no such type (4 bits)."""
         name = self.names.claim(wish)
-        tensor = ir.tensor(array, dtype=dtype, name=name)
+        tensor = ir.Tensor(array, dtype=dtype, name=name)
         value = ir.Value(
             name=name,
             type=ir.TensorType(tensor.dtype),

@@ -302,7 +302,7 @@ class _Lowering:
 
     def _new(self, wish: str, array: np.ndarray, *, claimed: bool = False) -> ir.Value:
         name = wish if claimed else self._names.claim(wish)
-        tensor = ir.tensor(array, name=name)
+        tensor = ir.Tensor(array, name=name)
         value = ir.Value(
             name=name,
             shape=ir.Shape(array.shape),

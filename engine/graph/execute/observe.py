@@ -203,7 +203,7 @@ class _Exposure:
 
     def _constant(self, wish: str, array: np.ndarray) -> ir.Value:
         name = self._names.claim(wish)
-        tensor = ir.tensor(array, name=name)
+        tensor = ir.Tensor(array, name=name)
         value = ir.Value(
             name=name,
             shape=ir.Shape(array.shape),

@@ -88,7 +88,7 @@ def _duplicate(graph: ir.Graph, value: ir.Value, names: UniqueNames) -> ir.Value
         name=name,
         type=value.type,
         shape=value.shape,
-        const_value=ir.tensor(tensor.numpy(), dtype=tensor.dtype, name=name),
+        const_value=ir.Tensor(tensor.numpy(), dtype=tensor.dtype, name=name),
     )
     graph.register_initializer(own)
     return own

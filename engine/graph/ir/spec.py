@@ -136,7 +136,7 @@ def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:
         if name == "value" and attribute.type == ir.AttributeType.TENSOR:
             return attribute.as_tensor()
         if name in ("value_float", "value_floats"):
-            return ir.tensor(np.array(attribute.value, dtype=np.float32), name=value.name)
+            return ir.Tensor(np.array(attribute.value, dtype=np.float32), name=value.name)
         if name in ("value_int", "value_ints"):
-            return ir.tensor(np.array(attribute.value, dtype=np.int64), name=value.name)
+            return ir.Tensor(np.array(attribute.value, dtype=np.int64), name=value.name)
     return None
