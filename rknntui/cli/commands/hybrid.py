@@ -10,6 +10,7 @@ import click
 
 from engine import Event, Partial, printable, summary_text
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.hybrid_text import decibels, honoured_lines, point_cells, ranking_lines, wrote_line
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit, table
 from rknntui.cli.session import WorkerSession, resolve, with_worker
@@ -117,7 +118,7 @@ def step1(
         )
 
     result = with_worker(action, Narrator(quiet=quiet))
-    emit(result, [*result["files"].values(), *_ranking(result)], as_json=as_json)
+    emit(result, [*result["files"].values(), *ranking_lines(result)], as_json=as_json)
 
 
 @command.command("step2", short_help="Build from the files of step 1, edited.")
@@ -161,7 +162,7 @@ def step2(
         if output is None
         else shlex.join(["rknntui", "inspect", str(output)])
     )
-    lines = [*_honoured(result["honoured"]), "", *summary_text(result["summary"]).split("\n")]
+    lines = [*honoured_lines(result["honoured"]), "", *summary_text(result["summary"]).split("\n")]
     emit(result, lines, as_json=as_json)
 
 
@@ -192,7 +193,7 @@ def propose(
         return found | await _saved(session, save, recipe, found["layers"], force)
 
     result = with_worker(action, Narrator(quiet=quiet))
-    emit(result, [*_ranking(result), *_wrote(result)], as_json=as_json)
+    emit(result, [*ranking_lines(result), *wrote_line(result)], as_json=as_json)
 
 
 @command.command(
@@ -227,7 +228,7 @@ def search(
 
     def tell(event: Event) -> None:
         if isinstance(event, Partial) and event.kind == _CURVE:
-            narrate.say("  ".join(_point(event.data)))
+            narrate.say("  ".join(point_cells(event.data)))
         narrate(event)
 
     async def action(session: WorkerSession) -> dict[str, Any]:
@@ -246,14 +247,14 @@ def search(
     result = with_worker(action, tell)
     lines = table(
         ("step", "layer", "to", "lifted", "outputs, dB (simulated)"),
-        [_point(point) for point in result["curve"]],
+        [point_cells(point) for point in result["curve"]],
     )
     best = result["best"]
     lines.append(
         f"best: step {best['step']}, {len(best['lifted'])} layers; ended: {result['ended']}"
     )
     lines += [f"  {printable(name, 200)}: {dtype}" for name, dtype in best["layers"].items()]
-    emit(result, [*lines, *_wrote(result)], as_json=as_json)
+    emit(result, [*lines, *wrote_line(result)], as_json=as_json)
 
 
 @command.command("effect", epilog=EPILOG, short_help="Tell what other dtypes and ranges would do.")
@@ -290,11 +291,11 @@ def effect(
 
     result = with_worker(action, Narrator(quiet=quiet))
     rows = [
-        (printable(o["name"], 60), _decibel(o["before_db"]), _decibel(o["sqnr_db"]))
+        (printable(o["name"], 60), decibels(o["before_db"]), decibels(o["sqnr_db"]))
         for o in result["outputs"]
     ]
     lines = table(("output", "before dB", "after dB (simulated)"), rows)
-    emit(result, [*lines, *_honoured(result["honoured"])], as_json=as_json)
+    emit(result, [*lines, *honoured_lines(result["honoured"])], as_json=as_json)
 
 
 @command.command("table", epilog=EPILOG)
@@ -318,7 +319,7 @@ def layers_table(target: Path, as_json: bool, **flags: Any) -> None:
             row["dtype"],
             "" if row["minimum"] is None else f"{row['minimum']:.5g}",
             "" if row["maximum"] is None else f"{row['maximum']:.5g}",
-            _decibel(row["sqnr_db"]),
+            decibels(row["sqnr_db"]),
         )
         for row in result["rows"]
     ]
@@ -361,50 +362,3 @@ async def _saved(
     path = str(save.absolute())
     await session.call("recipe.save", recipe=values, path=path, force=force)
     return {"saved": path}
-
-
-def _wrote(result: dict[str, Any]) -> list[str]:
-    return [f"wrote {printable(result['saved'], 300)}"] if "saved" in result else []
-
-
-def _decibel(value: float | None) -> str:
-    return "equal" if value is None else f"{value:.2f}"
-
-
-def _ranking(result: dict[str, Any]) -> list[str]:
-    rows = [
-        (
-            printable(row["tensor"], 60),
-            row["op"],
-            "all" if row["gain_db"] is None else f"{row['gain_db']:+.2f}",
-            f"{100 * row['share']:.1f} %",
-        )
-        for row in result["ranking"]
-    ]
-    return table(("lift", "op", "gain dB (simulated)", "share of the error"), rows)
-
-
-def _point(point: dict[str, Any]) -> tuple[str, ...]:
-    outputs = (f"{printable(n, 40)} {_decibel(v)}" for n, v in point["outputs"].items())
-    return (
-        str(point["step"]),
-        printable(point["tensor"], 60) or "as it is",
-        point["dtype"] or "",
-        str(len(point["lifted"])),
-        "  ".join(outputs),
-    )
-
-
-def _honoured(rows: list[dict[str, Any]]) -> list[str]:
-    cells = [
-        (
-            str(row["line"]) if row["line"] else "",
-            printable(row["tensor"], 60),
-            row["kind"],
-            row["asked"],
-            row["got"],
-            "" if row["ok"] else f"not honoured: {printable(row['why'])}",
-        )
-        for row in rows
-    ]
-    return table(("line", "tensor", "what", "asked", "got", ""), cells)
