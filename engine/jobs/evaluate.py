@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.accuracy.rows import layer_rows
-from engine.base.errors import UsageError
+from engine.base.errors import SimulationError, UsageError
 from engine.base.events import Progress, Reporter
 from engine.base.text import did_you_mean, printable
 from engine.build import LayerError, OutputFidelity
@@ -65,14 +65,21 @@ class _Sums:
 
     @property
     def sqnr(self) -> float | None:
-        """10 log10(signal / noise) in dB; None without noise; very low without signal."""
+        """10 log10(signal / noise) in dB; None without noise; very low without signal, and where
+        values are infinite.
+        """
         if self.noise == 0:
             return None
-        return 10 * math.log10(max(self.signal / self.noise, 1e-30))
+        finite = math.isfinite(self.noise + self.signal)
+        return 10 * math.log10(max(self.signal / self.noise if finite else 0.0, 1e-30))
 
     @property
     def cosine(self) -> float:
-        """Of the angle between all values as vectors; 1 where both are zero, 0 where one is."""
+        """Of the angle between all values as vectors; 1 where both are zero, 0 where one is, and
+        where values are infinite.
+        """
+        if not math.isfinite(self.noise + self.signal + self.power):
+            return 0.0
         norms = math.sqrt(self.signal * self.power)
         if norms == 0:
             return 1.0 if self.noise == 0 else 0.0
@@ -124,7 +131,7 @@ def evaluate(
     Sums are pooled over all samples, so that SQNR is that of all samples' values together.
 
     Raises:
-        SimulationError: a graph does not run.
+        SimulationError: a graph does not run, or an output of the float graph is NaN.
         DatasetError: a sample cannot be read.
     """
     chunks = _chunks(_layers(float_graph, qdq_graph))
@@ -152,6 +159,15 @@ def evaluate(
             # not beside those of the next run: they are most of a build's memory
             del expected, found
         reporter.emit(Progress("evaluate", done, total))
+    for name, sums in exact.items():
+        if math.isnan(sums.signal):
+            raise SimulationError(
+                f"The float model gives values of output {printable(name, 120)!r} that are not a "
+                "number (NaN), so nothing can be compared with it.",
+                cause="The logarithm or root of a negative number, or 0 / 0, on a calibration "
+                "sample: wrong mean and std, or a damaged model.",
+                remedy="Check mean and std, or cut the model before that operator (outputs).",
+            )
     return (
         tuple(OutputFidelity(name, sums.sqnr, sums.cosine) for name, sums in exact.items()),
         tuple(

@@ -119,8 +119,8 @@ def _lines(result: dict[str, Any]) -> list[str]:
             printable(layer["name"], 50),
             layer["op"],
             layer["dtype"],
-            "equal" if layer["sqnr"] is None else f"{layer['sqnr']:.2f}",
-            "equal" if layer["own_sqnr"] is None else f"{layer['own_sqnr']:.2f}",
+            _decibels(layer["sqnr"], layer["entire"]),
+            _decibels(layer["own_sqnr"], layer["single"]),
             _percent(layer["own_share"]),
             _percent(sum(layer["saturation"].values()) if layer["saturation"] else None),
             *_pair(layer["entire"]),
@@ -156,7 +156,17 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{share * 100:.3g}"
 
 
-def _pair(distance: dict[str, float] | None) -> tuple[str, str]:
+def _decibels(sqnr: float | None, distance: dict[str, float | None] | None) -> str:
+    if sqnr is not None:
+        return f"{sqnr:.2f}"
+    return "nan" if distance and distance["cosine"] is None else "equal"
+
+
+def _pair(distance: dict[str, float | None] | None) -> tuple[str, str]:
     if distance is None:
         return ("", "")
-    return (f"{distance['cosine']:.5f}", f"{distance['euclidean']:.4f}")
+    cosine, euclidean = distance["cosine"], distance["euclidean"]  # None: NaN, which JSON has not
+    return (
+        "nan" if cosine is None else f"{cosine:.5f}",
+        "nan" if euclidean is None else f"{euclidean:.4f}",
+    )
