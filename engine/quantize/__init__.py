@@ -7,23 +7,13 @@ from engine.quantize.operators import LAYOUT, WEIGHTED, Role, reason_for, role_o
 from engine.quantize.plan import is_quantized_source
 from engine.quantize.qdq import GUARD, REASON
 from engine.quantize.qdq_build import ADDED
-from engine.quantize.quantize import (
-    ALGORITHMS,
-    DTYPES,
-    GRANULARITIES,
-    Quantized,
-    quantize,
-    to_float16,
-)
+from engine.quantize.quantize import Quantized, quantize, to_float16
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.targets import layers_of_targets
 from engine.quantize.vendor import lower_for_vendor
 
 __all__ = [
     "ADDED",
-    "ALGORITHMS",
-    "DTYPES",
-    "GRANULARITIES",
     "GUARD",
     "LAYOUT",
     "REASON",

@@ -12,11 +12,17 @@ from engine.base.events import LogLine, NullReporter, Reporter
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable
 from engine.graph.ir import Graph, QuantTable
+from engine.options.names import (
+    ALGORITHMS,
+    GRANULARITIES,
+    REFUSED_ALGORITHMS,
+    REFUSED_GRANULARITIES,
+)
 from engine.quantize import accurate, by_ranges, kl_check, mmse_layers, vendor_mode
 from engine.quantize.calibrate import Observations
 from engine.quantize.checks import overflows, with_ranges_of_roots, without_effect
 from engine.quantize.conform import conform
-from engine.quantize.formats import SCHEMES, check_dtype, check_layer_dtype
+from engine.quantize.formats import check_dtype, check_layer_dtype
 from engine.quantize.forms import array_of
 from engine.quantize.honoured import honoured
 from engine.quantize.plan import Plan, is_quantized_source, plan
@@ -25,17 +31,7 @@ from engine.quantize.qdq import insert_qdq
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.sources import table_of
 
-__all__ = ["ALGORITHMS", "DTYPES", "GRANULARITIES", "Quantized", "quantize", "to_float16"]
-
-DTYPES = tuple(SCHEMES)
-ALGORITHMS = ("normal", "kl_divergence", "mmse", "accurate", "vendor")
-GRANULARITIES = ("channel", "layer")
-
-_REFUSED: Mapping[str, str] = dict.fromkeys(
-    ("group32", "group64", "group128", "group256"),
-    "Several scales in one output channel of 4-bit weights are not simulated: the quant table has "
-    "one at most.",
-)
+__all__ = ["Quantized", "quantize", "to_float16"]
 
 Prepare = Callable[[Graph, Plan, Observations, QuantizeSettings, Feeds | None, Reporter], Prepared]
 
@@ -90,16 +86,7 @@ def quantize(
             another graph, or nothing to quantize.
     """
     settings = settings or QuantizeSettings()
-    for option, value, known in (
-        ("algorithm", settings.algorithm, ALGORITHMS),
-        ("granularity", settings.granularity, GRANULARITIES),
-    ):
-        if value not in known:
-            raise QuantizationError(
-                f"Quantization {option} {value!r} is not available.",
-                cause=_REFUSED.get(value, f"This version has {', '.join(known)}."),
-                remedy=did_you_mean(value, known) or f"Choose {known[0]}.",
-            )
+    _check_names(settings)
     reporter = reporter or NullReporter()
     if is_quantized_source(graph):
         return Quantized(graph, QuantTable(table_of(graph)), graph, (_kept(graph),))
@@ -129,6 +116,24 @@ def quantize(
     done = Quantized(quantized, QuantTable(table), ready.graph, found)
     _verify(settings, done)
     return done
+
+
+def _check_names(settings: QuantizeSettings) -> None:
+    """Are algorithm and granularity among those that there are?
+
+    Raises:
+        QuantizationError: one is not.
+    """
+    for option, value, known, refused in (
+        ("algorithm", settings.algorithm, ALGORITHMS, REFUSED_ALGORITHMS),
+        ("granularity", settings.granularity, GRANULARITIES, REFUSED_GRANULARITIES),
+    ):
+        if value not in known:
+            raise QuantizationError(
+                f"Quantization {option} {value!r} is not available.",
+                cause=refused.get(value, f"This version has {', '.join(known)}."),
+                remedy=did_you_mean(value, known) or f"Choose {known[0]}.",
+            )
 
 
 def _verify(settings: QuantizeSettings, done: Quantized) -> None:

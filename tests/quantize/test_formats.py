@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine import options
 from engine.base.errors import QuantizationError
 from engine.chips import chips
 from engine.quantize import Observations, QuantizeSettings, calibrate, quantize, to_float16
@@ -177,6 +178,12 @@ def test_an_algorithm_without_ranges_to_choose_is_told() -> None:
     done = quantize(graph, seen, QuantizeSettings(dtype="w8a16", algorithm="mmse"))
     assert [finding.code for finding in done.findings] == ["algorithm-without-effect"]
     assert quantize(graph, seen, QuantizeSettings(dtype="w8a16")).findings == ()
+
+
+def test_options_and_chips_name_the_same_dtypes() -> None:
+    assert set(SCHEMES) == {*options.DTYPES, "float16"}
+    assert set(LAYER_DTYPES) == set(options.LAYER_DTYPES)
+    assert {dtype for chip in chips() for dtype in chip.dtypes} <= set(SCHEMES)
 
 
 @pytest.mark.parametrize("dtype", sorted(LAYER_DTYPES))
