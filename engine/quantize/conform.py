@@ -1,7 +1,8 @@
 """Formats of the plan for what an algorithm prepared as if every layer computed in 8 bits.
 
 An algorithm that equalizes, chooses ranges and rounds weights may know w8a8 alone. Its graph and
-its ranges serve any dtype; here tensors and weights whose plan has another format get it.
+its ranges serve any dtype; here tensors and weights that are not in the format of their plan get
+it, and all else stays: a bias that was corrected for the weights of its format, above all.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.graph.ir import QuantParams
-from engine.quantize.formats import SCHEMES, Format
+from engine.quantize.formats import Format
 from engine.quantize.prepared import Prepared
 from engine.quantize.scheme import activation_params
 from engine.quantize.weights import quantize_weights
@@ -25,8 +26,8 @@ def in_format(params: QuantParams, form: Format) -> bool:
 def conform(ready: Prepared, granularity: str) -> Prepared:
     """The same with every tensor and weight in the format of its plan.
 
-    Tensors keep their ranges. Weights of any other format than w8a8's are rounded to nearest from
-    the graph, with its bias: one that absorbed what 8 bits lost would be wrong.
+    Tensors keep their ranges. Weights in another format than their plan's are rounded to nearest
+    from the graph, with its bias: one that absorbed what 8 bits lost would be wrong.
     """
     activations: dict[str, QuantParams] = {}
     borders: dict[str, QuantParams] = {}
@@ -37,9 +38,13 @@ def conform(ready: Prepared, granularity: str) -> Prepared:
             other = ready.activations.get(border.name)
             borders[border.name] = _tensor(given if other is None else other, border.form)
     activations |= borders
-    known = SCHEMES["w8a8"].weight
-    others = [name for name in ready.plan.weights if ready.plan.schemes[name].weight != known]
     weights = dict(ready.weights)
+    others = [
+        name
+        for name in ready.plan.weights
+        if name not in weights
+        or not in_format(weights[name].params, ready.plan.schemes[name].weight)
+    ]
     if others:
         rounded = quantize_weights(ready.graph, ready.plan, activations, granularity)
         weights |= {name: rounded[name] for name in others}

@@ -15,7 +15,7 @@ from engine.quantize.operators import Role
 from engine.quantize.plan import Plan, root_of
 from engine.quantize.settings import QuantizeSettings
 
-__all__ = ["Ranges", "choose_ranges", "kept_whole"]
+__all__ = ["Ranges", "choose_ranges", "has_free_scale", "kept_whole"]
 
 Ranges = Mapping[str, tuple[float, float]]
 """Root tensor -> (minimum, maximum) in its unit."""
@@ -56,7 +56,7 @@ def choose_ranges(
         seen, form = observations[name], plan.formats.get(name)
         if name in settings.ranges:
             found[name] = settings.ranges[name]
-        elif search is None or name in inputs or not _is_searched(form):
+        elif search is None or name in inputs or not has_free_scale(form):
             # an input's limits are those of pixels
             found[name] = (seen.minimum, seen.maximum)
         else:
@@ -65,7 +65,7 @@ def choose_ranges(
     return found
 
 
-def _is_searched(form: Format | None) -> bool:
+def has_free_scale(form: Format | None) -> bool:
     """Whether a format has a free scale: dynamic fixed point and half precision have none."""
     return form is None or form.kind in ("affine", "symmetric")
 

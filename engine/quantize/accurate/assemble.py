@@ -14,9 +14,11 @@ from engine.quantize.accurate.headroom import Rules, range_ends
 from engine.quantize.accurate.rounding import corrected_bias, round_with_feedback
 from engine.quantize.accurate.statistics import Statistics, Tails
 from engine.quantize.activations import activation_table
+from engine.quantize.formats import Format
 from engine.quantize.observe import Observation, Observations
 from engine.quantize.plan import Plan, root_of
 from engine.quantize.prepared import Prepared
+from engine.quantize.ranges import has_free_scale
 from engine.quantize.scheme import activation_params
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.weights import LayerWeights, quantize_weights
@@ -36,7 +38,7 @@ class Choice:
         headroom: let ranges reach beyond the samples, by the rule of ``headroom``; else every
             range ends where the samples end.
         feedback: round weights with error feedback.
-        bias: correct biases.
+        bias: correct biases, unless the settings forbid it.
     """
 
     equalize: bool = True
@@ -75,7 +77,7 @@ class Material:
         for name, seen in self.statistics.tensors.items():
             least = np.minimum(seen.low[index].min(axis=0), 0.0)
             most = np.maximum(seen.high[index].max(axis=0), 0.0)
-            if choice.headroom:
+            if choice.headroom and _takes_room(self.plan.formats.get(name)):
                 clamps = self.plan.clamps.get(name, ())
                 top = min((clamp.high for clamp in clamps), default=np.inf)
                 bottom = max((clamp.low for clamp in clamps), default=-np.inf)
@@ -118,6 +120,15 @@ def assemble(material: Material, choice: Choice, rows: Sequence[int]) -> Prepare
         for name, given in weights.items():
             weights[name] = _rounded(material, graph, name, given, factors, choice, activations)
     return Prepared(graph, plan, activations, weights)
+
+
+def _takes_room(form: Format | None) -> bool:
+    """Whether a format is given room beyond the samples here.
+
+    Of 8 bits with a scale that is a power of two it may cost one; affine ones of 16 bits have it
+    from :func:`~engine.quantize.activations.activation_table`.
+    """
+    return form is None or (form.bits > 8) == (form.kind == "dynamic_fixed_point")
 
 
 def _with_own_scale(plan: Plan, spans: Mapping[str, ChannelRange]) -> dict[str, ChannelRange]:
@@ -167,7 +178,7 @@ def _tensor_ranges(
         tensors[name] = Observation(float(low), float(high))
         if name == root:
             ranges[name] = float((span.low / own).min()), float((span.high / own).max())
-            if name in material.statistics.values:
+            if name in material.statistics.values and has_free_scale(plan.formats.get(name)):
                 ranges[name] = _input_range(material.statistics.values[name], *ranges[name])
             if choice.headroom and name in material.logits:
                 ranges[name] = material.logits[name]
@@ -208,22 +219,21 @@ def _rounded(
         return given
     column = _column_factors(material, moments.tensor, moments.groups, moments.length, factors)
     matrix = _as_matrix(graph, name, weight, moments.groups)
-    axis = given.params.axis
-    scale = np.asarray(given.params.scale, dtype=np.float64)
-    steps = np.broadcast_to(
-        scale.reshape(moments.groups, -1) if axis is not None else scale.reshape(1, 1),
-        matrix.shape[:2],
-    )
     mean = moments.mean / column
     second = moments.second
     integers = given.integers
-    if choice.feedback and second is not None:
+    # integers with a zero point, powers of two and half precision stay the nearest ones
+    symmetric = material.plan.schemes[name].weight.kind == "symmetric"
+    if choice.feedback and second is not None and symmetric:
+        scale = np.asarray(given.params.scale, dtype=np.float64)
+        own = scale.reshape((1, 1) if given.params.axis is None else (moments.groups, -1))
+        steps = np.broadcast_to(own, matrix.shape[:2])
         scaled = second / (column[:, :, None] * column[:, None, :])
         whole = round_with_feedback(matrix, steps, scaled)
         integers = _from_matrix(graph, name, whole, integers)
     bias = given.bias
     node = graph.node(name)
-    if choice.bias and node.op_type != "MatMul":
+    if choice.bias and material.settings.bias_correction and node.op_type != "MatMul":
         rounded = _as_matrix(graph, name, given.params.dequantize(integers), moments.groups)
         bias = corrected_bias(matrix, rounded, bias, mean)
     return replace(given, integers=integers, bias=bias)

@@ -3,7 +3,8 @@
 Every step rests on an assumption (independent rounding errors, tails that fall off exponentially,
 copies that look like pictures), and a graph may break any of them. So the whole recipe and the
 plain one are each made from three quarters of the samples, run as the integer graphs that they
-become, and compared on the last quarter.
+become, and compared on the last quarter. So is the recipe without headroom: inputs that are crops
+of few pictures, or small, show their ranges, and room beyond them costs more than it saves.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ __all__ = ["CANDIDATES", "choose"]
 
 CANDIDATES: Mapping[str, Choice] = {
     "equalized, with headroom": Choice(),
+    "equalized, ranges as seen": Choice(headroom=False),
     "ranges as seen": Choice(equalize=False, headroom=False),
 }
 """In the order of preference."""
@@ -38,7 +40,9 @@ _FEWEST = 8
 def choose(material: Material, feeds: Feeds, reporter: Reporter) -> Choice:
     """The candidate with the least noise at the graph's outputs."""
     samples = material.statistics.samples
-    if samples < _FEWEST:
+    # beyond 8 bits nothing but a value that is clipped counts, and few samples clip none
+    wide = all(form.bits > 8 for form in material.plan.formats.values())
+    if samples < _FEWEST or wide:
         return next(iter(CANDIDATES.values()))
     held = list(range(0, samples, max(4, -(-samples // _JUDGES))))
     seen = [row for row in range(samples) if row not in set(held)]

@@ -132,5 +132,5 @@ def test_the_recipe_is_left_where_it_does_harm(monkeypatch: pytest.MonkeyPatch) 
     )
     monkeypatch.undo()
     plain = quantize(graph, calibrate(graph, feeds))
-    assert len(CANDIDATES) == 2
+    assert any(not choice.equalize for choice in CANDIDATES.values())
     assert least_sqnr(graph, found.graph, feeds) > least_sqnr(graph, plain.graph, feeds) - 1
