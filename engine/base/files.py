@@ -9,7 +9,7 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -17,7 +17,14 @@ from typing import BinaryIO
 from engine.base.errors import OutputError, OutputExistsError, SourceModelError
 from engine.base.text import printable
 
-__all__ = ["atomic_write", "output_errors", "read_bounded", "refuse_existing", "sha256_of"]
+__all__ = [
+    "atomic_write",
+    "atomic_write_all",
+    "output_errors",
+    "read_bounded",
+    "refuse_existing",
+    "sha256_of",
+]
 
 _CHUNK = 1 << 20
 _READ_CAUSES = {
@@ -56,6 +63,12 @@ def _output_error(path: Path, error: OSError) -> OutputError:
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return OutputError(
             what, cause="The folder does not exist.", remedy=f"Make {path.parent} first."
+        )
+    if error.errno == errno.EFBIG:
+        return OutputError(
+            what,
+            cause="The file system, or ulimit -f, allows no file of this size.",
+            remedy="Choose another place, or raise the limit.",
         )
     if error.errno == errno.EISDIR:
         return OutputError(what, cause="It is a folder.", remedy="Give the name of a file.")
@@ -114,21 +127,43 @@ def atomic_write(
         OutputExistsError: ``path`` exists and ``overwrite`` is false.
         OutputError: the folder is missing or read-only, or the disk is full.
     """
-    temporary: Path | None = None
-    with output_errors(path):
-        refuse_existing(path, overwrite=overwrite)
-        try:
-            temporary, size = _written_apart(path, content)
-            if overwrite:
-                temporary.replace(path)
-            else:
-                # a hard link fails where another process made the file meanwhile; rename would not
-                _rename_new(temporary, path)
-            temporary = None
-        finally:
-            if temporary is not None:
-                temporary.unlink(missing_ok=True)
+    (size,) = atomic_write_all([(path, content)], overwrite=overwrite)
     return size
+
+
+def atomic_write_all(
+    contents: Sequence[tuple[Path, bytes | Callable[[BinaryIO], None]]], *, overwrite: bool = False
+) -> list[int]:
+    """As :func:`atomic_write`, of files that belong together: none is named before all are written.
+
+    Returns:
+        Their sizes in bytes.
+
+    Raises:
+        OutputExistsError, OutputError: as :func:`atomic_write`; no file was made or replaced,
+            unless naming itself fails.
+    """
+    written: list[tuple[Path, Path]] = []
+    sizes = []
+    try:
+        for path, content in contents:
+            with output_errors(path):
+                refuse_existing(path, overwrite=overwrite)
+                temporary, size = _written_apart(path, content)
+            written.append((path, temporary))
+            sizes.append(size)
+        for path, temporary in written:
+            with output_errors(path):
+                if overwrite:
+                    temporary.replace(path)
+                else:
+                    # a hard link fails where another process made the file meanwhile; rename
+                    # would not
+                    _rename_new(temporary, path)
+    finally:
+        for _, temporary in written:
+            temporary.unlink(missing_ok=True)
+    return sizes
 
 
 def _fill(stream: BinaryIO, content: bytes | Callable[[BinaryIO], None]) -> int:

@@ -22,6 +22,8 @@ _FLOATS = frozenset({"float16", "float32"})
 _INTEGERS = {"u8": "uint8", "i8": "int8", "i16": "int16", "i32": "int32"}
 # Two parameters that are written with all their digits agree to the last bit; a hand rounds.
 _AGREE = 1e-3
+# Problems that are looked for: the nearest names take 0.1 ms each, and a file may have 10**6 lines.
+_ENOUGH = 1000
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ class _Reading:
     def lifted(self) -> None:
         """The entries of custom(ized)_quantize_layers."""
         for name, dtype in self._config.layers.items():
+            if len(self.problems) >= _ENOUGH:
+                return
             self._lift(name, dtype, self._config.lines.get(name, 0))
 
     def _lift(self, name: str, dtype: str, line: int) -> None:
@@ -112,6 +116,8 @@ class _Reading:
     def parameters(self) -> None:
         """The entries of quantize_parameters that differ from what step 1 wrote."""
         for key, entry in self._config.entries.items():
+            if len(self.problems) >= _ENOUGH:
+                return
             before = self._written.entries.get(key)
             if before is None or key not in self._tensors:
                 near = did_you_mean(key, self._tensors)

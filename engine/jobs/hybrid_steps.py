@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from engine.base.errors import RecipeError, UsageError
 from engine.base.events import ArtifactWritten, NullReporter, Reporter
-from engine.base.files import atomic_write, output_errors, refuse_existing, sha256_of
+from engine.base.files import (
+    atomic_write,
+    atomic_write_all,
+    output_errors,
+    refuse_existing,
+    sha256_of,
+)
 from engine.base.text import printable
 from engine.hybrid import (
     Honoured,
@@ -134,8 +140,8 @@ def write_step1(
     structure, weights = structure_json(layers) if generation == 1 else (graph.to_bytes(), {})
     data = _data_of(pipeline, structure, config, weights)
     contents = ((files.model, structure), (files.data, data), (files.config, config.encode()))
-    for path, content in contents:
-        size = atomic_write(path, content, overwrite=overwrite)
+    sizes = atomic_write_all(contents, overwrite=overwrite)
+    for (path, _), size in zip(contents, sizes, strict=True):
         pipeline.reporter.emit(ArtifactWritten(str(path), "hybrid", size))
     return files, told
 

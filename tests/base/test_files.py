@@ -11,7 +11,7 @@ from typing import BinaryIO
 import pytest
 
 from engine.base.errors import OutputError, OutputExistsError, SourceModelError
-from engine.base.files import atomic_write, read_bounded, sha256_of
+from engine.base.files import atomic_write, atomic_write_all, read_bounded, sha256_of
 
 
 def test_writes_and_says_the_size(tmp_path: Path) -> None:
@@ -74,6 +74,21 @@ def test_full_disk(small_disk: Path) -> None:
     assert "full" in caught.value.cause
     assert path.read_bytes() == b"old"
     assert list(small_disk.iterdir()) == [path]
+
+
+def test_files_that_belong_together_are_written_all_or_none(small_disk: Path) -> None:
+    first, second = small_disk / "a.bin", small_disk / "b.bin"
+    with pytest.raises(OutputError, match=r"b\.bin"):
+        atomic_write_all([(first, b"new"), (second, bytes(200_000))])
+    assert list(small_disk.iterdir()) == []
+    first.write_bytes(b"old")
+    with pytest.raises(OutputError, match=r"b\.bin"):
+        atomic_write_all([(first, b"new"), (second, bytes(200_000))], overwrite=True)
+    assert list(small_disk.iterdir()) == [first]
+    assert first.read_bytes() == b"old"
+    sizes = atomic_write_all([(first, b"new"), (second, b"two")], overwrite=True)
+    assert (sizes, first.read_bytes(), second.read_bytes()) == ([3, 3], b"new", b"two")
+    assert sorted(small_disk.iterdir()) == [first, second]
 
 
 def test_read_only_disk(small_disk: Path) -> None:

@@ -175,3 +175,11 @@ def test_weights_of_generation_1_keep_their_parameters() -> None:
     key = f"@{LAYERS.all[0].node}_1:weight"
     _, problems = read(replaced(text_of(1), key, "max_value", "9.0"), 1)
     assert ["follow from its weights" in problem.message for problem in problems] == [True]
+
+
+def test_a_file_of_nothing_but_wrong_names_is_given_up_soon() -> None:
+    lines = "".join(f"    nowhere_{n}: float16\n" for n in range(3000))
+    config, none = parse_config(f"custom_quantize_layers:\n{lines}".encode())
+    _, problems = check_edits(config, config, LAYERS)
+    assert none == []
+    assert len(problems) == 1000
