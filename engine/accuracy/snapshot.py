@@ -8,6 +8,7 @@ so. The three lines of comment are our own words.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -159,13 +160,11 @@ class SnapshotWriter:
             if array is None:
                 continue
             values = np.ascontiguousarray(array, dtype=np.float32)
-            target = self._work / side
+            raw = values.reshape(-1).view(np.uint8).data
+            target = f"{self._work}/{side}"
             with output_errors(self._folder):
-                with (target / f"{name}.txt").open("wb", buffering=0) as stream:
-                    stream.write(value_lines(values))
-                with (target / "npy" / f"{name}.npy").open("wb", buffering=0) as stream:
-                    stream.write(npy_header(array.shape))
-                    stream.write(values.data)
+                _write(f"{target}/{name}.txt", value_lines(values))
+                _write(f"{target}/npy/{name}.npy", npy_header(array.shape), raw)
 
     def finish(self, report: AccuracyReport | None) -> tuple[Path, ...]:
         """Write the tables and move everything to its place.
@@ -197,3 +196,15 @@ class SnapshotWriter:
             old = self._work / f"old-{part}"
             target.rename(old)  # gone with the work folder
         (self._work / part).replace(target)
+
+
+def _write(path: str, *parts: bytes | memoryview) -> None:
+    """Make a file of these bytes, without the objects that take a third of a small file's time."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        for part in parts:
+            rest = memoryview(part)
+            while rest:  # a disk that fills takes a part of it, and refuses the rest
+                rest = rest[os.write(handle, rest) :]
+    finally:
+        os.close(handle)
