@@ -148,7 +148,7 @@ def _lines(result: dict[str, Any]) -> list[str]:
     empty = [i for i in range(len(columns)) if not any(row[i] for row in rows)]
     kept = [i for i in range(len(columns)) if i not in empty]
     shown = [tuple(row[i] for i in kept) for row in rows]
-    lines = table([columns[i] for i in kept], shown)
+    lines = ["Simulated against float", *table([columns[i] for i in kept], shown)]
     return [*lines, *[f"wrote {path}" for path in result.get("files", [])]]
 
 
