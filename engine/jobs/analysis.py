@@ -63,17 +63,7 @@ def analyse_build(
             model to compare it with (000:1319, 002:1501).
         EngineError: an input does not fit, a graph does not run, the folder cannot be written.
     """
-    if not pipeline.quantized_build:
-        raise UsageError(
-            "The build is not quantized: there is no error to analyse.",
-            remedy="Build with quantization.",
-        )
-    if is_quantized_source(pipeline.optimised.graph.graph):
-        raise UsageError(
-            "The model came with its own quantization: there is no float model to compare it with.",
-            cause="Both manuals ask for a model that was not quantized.",
-            remedy="Analyse the float model that it was made from.",
-        )
+    _require_comparable(pipeline)
     float_graph = pipeline.reference
     qdq_graph = pipeline.quantized.graph.graph
     if inputs is None:
@@ -104,3 +94,22 @@ def analyse_build(
         reporter.emit(ArtifactWritten(str(path), "snapshot", size))
     reporter.emit(StageFinished("accuracy", round(time.perf_counter() - begun, 4)))
     return Analysis(report, files)
+
+
+def _require_comparable(pipeline: Pipeline) -> None:
+    """Is there a float model that the build can be compared with?
+
+    Raises:
+        UsageError: there is none.
+    """
+    if not pipeline.quantized_build:
+        raise UsageError(
+            "The build is not quantized: there is no error to analyse.",
+            remedy="Build with quantization.",
+        )
+    if is_quantized_source(pipeline.optimised.graph.graph):
+        raise UsageError(
+            "The model came with its own quantization: there is no float model to compare it with.",
+            cause="Both manuals ask for a model that was not quantized.",
+            remedy="Analyse the float model that it was made from.",
+        )
