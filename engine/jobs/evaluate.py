@@ -192,14 +192,7 @@ def tensor_histograms(pipeline: Pipeline, tensor: str, bins: int) -> dict[str, A
         UsageError: the float graph computes no such tensor.
     """
     float_graph, qdq_graph = pipeline.reference, pipeline.quantized.graph.graph
-    known = {layer.tensor: layer for layer in _layers(float_graph, qdq_graph)}
-    layer = known.get(tensor)
-    if layer is None:
-        raise UsageError(
-            f"No layer of the build computes {printable(tensor)!r}.",
-            cause="It is an input or a constant, or a pass merged its layer into another one.",
-            remedy=did_you_mean(tensor, known) or "Choose a tensor of the layer list.",
-        )
+    layer = _layer_of(tensor, _layers(float_graph, qdq_graph))
     golden = Session(float_graph, outputs=[tensor])
     simulator = Session(qdq_graph, outputs=[tensor])
     sums = _Sums()
@@ -244,6 +237,17 @@ def tensor_histograms(pipeline: Pipeline, tensor: str, bins: int) -> dict[str, A
         "sqnr_db": sums.sqnr,
         "cosine": sums.cosine,
     }
+
+
+def _layer_of(tensor: str, layers: Iterable[_Layer]) -> _Layer:
+    known = {layer.tensor: layer for layer in layers}
+    if tensor not in known:
+        raise UsageError(
+            f"No layer of the build computes {printable(tensor)!r}.",
+            cause="It is an input or a constant, or a pass merged its layer into another one.",
+            remedy=did_you_mean(tensor, known) or "Choose a tensor of the layer list.",
+        )
+    return known[tensor]
 
 
 def _counted(array: np.ndarray, edges: np.ndarray) -> np.ndarray:

@@ -83,11 +83,6 @@ class Pipeline(QuantizeStages):
             operators=operators,
         )
 
-    @property
-    def all_stages(self) -> tuple[str, ...]:
-        """The stages of a whole build of this recipe."""
-        return BUILD_STAGES if self.quantized_build else FLOAT_STAGES
-
     # -- evaluate ------------------------------------------------------------------------------
 
     @cached_property
