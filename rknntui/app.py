@@ -290,7 +290,10 @@ class Workbench(Shell):
             uistate.save({**state, **self.session.to_json()})
 
     def leave(self, code: int = 0) -> None:
-        """End in an orderly way; a running job goes on in its worker."""
+        """End in an orderly way; a running job goes on in its worker. What is typed after this
+        goes nowhere.
+        """
+        self.leaving = True
         self.save_state()
         self.exit(return_code=code)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from textual import events
+
 from rknntui.actions import REGISTRY, Action
 from rknntui.colours import DEFAULT, ThemeError, read_theme, theme_files
 from rknntui.compat import QuietCrashApp
@@ -69,6 +71,7 @@ class Shell(QuietCrashApp):
     """The half of the workbench with the methods of :data:`ACTIONS`."""
 
     theme_problem = ""
+    leaving = False
 
     if TYPE_CHECKING:  # what the other half has
         session: Session
@@ -83,6 +86,11 @@ class Shell(QuietCrashApp):
         def reload_changed(self) -> None: ...
         def show_error(self, error: Exception) -> None: ...
         def leave(self, code: int = 0) -> None: ...
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take what is typed and clicked, until the workbench leaves."""
+        if not (self.leaving and isinstance(event, events.InputEvent)):
+            await super().on_event(event)
 
     # -- the registry ------------------------------------------------------------------------------
 
@@ -206,9 +214,9 @@ class Shell(QuietCrashApp):
         from rknntui.screens.dialogs import ConfirmDialog
 
         if job.cancelling:
-            question = f"The {job.method} is stopping. End its worker at once?"
+            question = f"“{job.title}” is stopping. End its worker at once?"
         else:
-            question = f"Stop the {job.method}? Finished stages stay in the cache."
+            question = f"Stop “{job.title}”? Finished stages stay in the cache."
         answers = [("y", "stop", True), ("n", "go on", False)]
         dialog = ConfirmDialog("Stop the job", f"{question} Esc again stops it.", answers, True)
         self.push_screen(dialog, partial(self._cancel_job, job.id))
@@ -237,11 +245,11 @@ class Shell(QuietCrashApp):
         """Leave; with a running job ask what becomes of it."""
         from rknntui.screens.dialogs import ConfirmDialog
 
-        job = self.session.running
+        job = next((j for j in self.session.jobs.values() if j.running and not j.quiet), None)
         if job is None:
             self.leave()
             return
-        question = f"The {job.method} runs. Left running, it is shown again by the next start."
+        question = f"“{job.title}” runs. Left running, it is shown again by the next start."
         answers = [
             ("l", "leave running", "leave"),
             ("c", "cancel it", "cancel"),

@@ -161,7 +161,7 @@ async def _guide_and_hybrid(camera: Camera) -> None:
     await camera.press("6")
     await camera.sees("by SQNR dB")
     await camera.press("space", "down", "m", "m", "space")
-    await camera.sees("simulated in")
+    await camera.sees("simulated over")
     camera.take("hybrid")
     await camera.press("f", "enter")
     await camera.sees("✓ best")

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from engine import printable
 from rknntui.actions import Action
-from rknntui.commandline import command_for
+from rknntui.commandline import command_for, job_flags
 from rknntui.screens.accuracy_guide import GuidePane
 from rknntui.screens.accuracy_layers import LayerDrill
 from rknntui.screens.accuracy_score import ScorePane
@@ -38,6 +38,9 @@ _OF_VIEW = {
     "Score": ("labels",),
 }
 """Keys that act in one view alone."""
+_VERBS = {"Layers": "accuracy", "Guide": "accuracy --guide", "Score": "evaluate"}
+_METHODS = {"Layers": "accuracy", "Guide": "guide", "Score": "evaluate"}
+"""Of the copied command line: its verbs, and the job whose flags it has."""
 _NO_BUILD = "Not built yet.\n\n4 shows Quantize, b builds there."
 _READY = (
     "Not analysed yet.\n\nr compares every layer with the float graph (simulated): entire, with "
@@ -389,9 +392,7 @@ class Accuracy(LayerDrill):
         return self.record_text()
 
     def command_line(self) -> list[str]:
-        words = command_for("accuracy", self.session)
-        if self.bar.current == "Guide":
-            return [*words, "--guide"] if words else []
-        for path in self._inputs or []:
-            words += ["--input", path]
-        return words
+        view = self.bar.current
+        words = command_for(_VERBS[view], self.session)
+        params = {"inputs": self._inputs, "labels": self.query_one(ScorePane).labels}
+        return [*words, *job_flags(_METHODS[view], params)] if words else []

@@ -130,6 +130,7 @@ class Configure(RecipeFiles):
         self.form.rows.show_options(self._fits)
         self.form.rows.refresh()
         self._draw_side()
+        self.call_after_refresh(self._draw_side)  # on a first visit the pane has no width yet
 
     @on(Rows.Highlighted, "#options")
     def _draw_side(self) -> None:
@@ -137,7 +138,7 @@ class Configure(RecipeFiles):
         if option is None or not self.is_attached:
             return
         pane = self.query_one("#option-help", TextRows)
-        width = max(20, pane.size.width - 3 or self.size.width - 3)
+        width = max(20, (pane.size.width or self.size.width) - 3)
         problem = self.session.all_problems.get(option.name, "")
         if self._typed is not None and self._typed[0] == option.name:
             problem = self._typed[1]

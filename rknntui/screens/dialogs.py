@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from textual import on
@@ -209,12 +210,27 @@ class ConfirmDialog(Dialog):
 
 
 class PromptDialog(Dialog):
-    """Asks for one line of text; dismissed with it, None for Esc."""
+    """Asks for one line of text; dismissed with it, None for Esc.
+
+    Args:
+        title: of the dialog.
+        question: above the line.
+        value: that the line has at first.
+        problem: tells why a text cannot be taken; empty where it can.
+    """
 
     KEYS_TEXT = "Enter accept · Esc cancel"
+    DEFAULT_CSS = "PromptDialog #prompt-problem { color: $error; display: none; }"
 
-    def __init__(self, title: str, question: str = "", value: str = "") -> None:
+    def __init__(
+        self,
+        title: str,
+        question: str = "",
+        value: str = "",
+        problem: Callable[[str], str] = lambda _: "",
+    ) -> None:
         super().__init__()
+        self._problem = problem
         self.TITLE_TEXT = title
         self._question = question
         self._value = value
@@ -223,10 +239,17 @@ class PromptDialog(Dialog):
         parts: list[Any] = [Static(self._question, markup=False)] if self._question else []
         entry = Input(self._value, compact=True)
         entry.cursor_blink = False
-        yield self.box(*parts, entry)
+        yield self.box(*parts, entry, Static("", id="prompt-problem", markup=False))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value)
+        """Take the text, or say what is wrong with it and let it be corrected."""
+        if problem := self._problem(event.value):
+            told = self.query_one("#prompt-problem", Static)
+            told.update(f"✗ {problem}")
+            told.display = True
+            self.app.bell()
+        else:
+            self.dismiss(event.value)
 
 
 class ChoiceDialog(Dialog):

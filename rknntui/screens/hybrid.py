@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ _PANES = {"Layers": "hybrid-layers", "Search": "search"}
 _NO_BUILD = "Not built yet.\n\nb builds; then 6 shows its layers here."
 _FLOAT = "The build is not quantized: every layer is float already."
 _CONTAINER = "A container is built already; open its model to change its layers."
+_ERROR_LINES = 3
 _SEARCHING = ("pause", "keep")
 _EDITS = ("lift", "choose", "range", "propose", "search", "reset", "apply")
 
@@ -74,7 +76,7 @@ class Hybrid(HybridEdits):
     DEFAULT_CSS = """
     Hybrid {
         & #hybrid-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-        & #outputs { height: auto; max-height: 4; padding: 0 1; }
+        & #outputs { height: auto; max-height: 7; padding: 0 1; }
         & #hybrid-panes { height: 1fr; }
         & #hybrid-layers, & #search { height: 1fr; }
         & #search { display: none; }
@@ -149,7 +151,7 @@ class Hybrid(HybridEdits):
         """Let the curve grow."""
         search = self.search
         if self.shown and search is not None and search.id == message.job:
-            self.pane.set_job(search, self._result if not search.running else None)
+            self._show_search(search, self._result if not search.running else None)
             self.screen.refresh_bindings()
 
     def on_job_ended(self, message: JobEnded) -> None:
@@ -161,9 +163,13 @@ class Hybrid(HybridEdits):
             self._analysed(message.job, message.result)
         elif message.method == "hybrid.search":
             self._result = message.result
-            self.pane.set_job(self.session.jobs.get(message.job), message.result)
+            self._show_search(self.session.jobs.get(message.job), message.result)
         if self.shown:
             self.screen.refresh_bindings()
+
+    def _show_search(self, job: JobView | None, result: dict[str, Any] | None) -> None:
+        self.pane.layer_names = {row["tensor"]: row["layer"] for row in self.rows}
+        self.pane.set_job(job, result)
 
     def _analysed(self, job: str, result: dict[str, Any]) -> None:
         """Show the error of each layer alone, which tells better which ones to lift."""
@@ -199,7 +205,7 @@ class Hybrid(HybridEdits):
         self._own = {}
         self.rows, self._outputs = answer["rows"], answer["outputs"]
         self._edited()
-        if self.table.sort_column is None:
+        if self.table.sorted_by in (None, "own"):  # a new build has no errors of layers alone yet
             self.table.sort_field("sqnr_db")
             self.table.cursor = 0
 
@@ -232,6 +238,8 @@ class Hybrid(HybridEdits):
         self._tell()
         width = max(20, self.size.width - 3)
         lines = output_lines(self._outputs, self.effect.outputs, width)
+        told = textwrap.wrap(f"✗ {self.effect.error}", width) if self.effect.error else []
+        lines += [[(row, "bad")] for row in told[:_ERROR_LINES]]
         pane = self.query_one("#outputs", TextRows)
         pane.display = bool(lines)
         pane.styles.height = len(lines)
@@ -247,7 +255,7 @@ class Hybrid(HybridEdits):
             return
         parts = [f"{len(layers)} of {len(self.rows)} layers changed"]
         if ranges:
-            parts.append(f"{len(ranges)} ranges")
+            parts.append("1 range" if len(ranges) == 1 else f"{len(ranges)} ranges")
         if self.marked:
             parts.append(f"{len(self.marked)} marked")
         if self.effect.unmet:
@@ -279,7 +287,7 @@ class Hybrid(HybridEdits):
         self._draw_row()
         if event.name == "Search":
             search = self.search
-            self.pane.set_job(search, self._result if search and not search.running else None)
+            self._show_search(search, self._result if search and not search.running else None)
         (self.pane.table if event.name == "Search" else self.table).focus()
         self.screen.refresh_bindings()
 

@@ -51,9 +51,12 @@ class HybridEdits(TableWorkspace):
         return [row for row in self.rows if row["tensor"] in names]
 
     def ask_for(self, layers: dict[str, str], ranges: dict[str, Any] | None = None) -> None:
-        """Change the recipe; undo takes it back."""
+        """Change the recipe; undo takes it back. What becomes float loses its range."""
         self.marked.clear()
-        self.session.set_values(plan.changes_of(layers, ranges))
+        if ranges is None:
+            ranges = plan.ranges_of(self.session.recipe)
+        kept = plan.with_integers(layers, ranges)
+        self.session.set_values(plan.changes_of(layers, kept))
         self.draw()
 
     def action_lift(self) -> None:
@@ -93,16 +96,15 @@ class HybridEdits(TableWorkspace):
         if record is None or record["minimum"] is None:
             self.notify("This layer has no range: it is not quantized.", severity="warning")
             return
+        asked = plan.layers_of(self.session.recipe).get(record["tensor"], "")
+        if asked.startswith("float"):
+            self.notify(f"{asked} has no range; Space takes it back first.", severity="warning")
+            return
 
         def take(text: str | None) -> None:
             if text is None:
                 return
-            ranges = plan.ranges_of(self.session.recipe)
-            try:
-                pair = plan.parse_range(text)
-            except ValueError as error:
-                self.notify(str(error), severity="warning", markup=False)
-                return
+            ranges, pair = plan.ranges_of(self.session.recipe), plan.parse_range(text)
             ranges.pop(record["tensor"], None)
             if pair is not None:
                 ranges[record["tensor"]] = pair
@@ -110,7 +112,7 @@ class HybridEdits(TableWorkspace):
 
         question = f"{printable(record['layer'], 60)}: minimum and maximum; empty as calibrated"
         now = f"{record['minimum']:.6g} {record['maximum']:.6g}"
-        self.app.push_screen(PromptDialog("Range", question, now), take)
+        self.app.push_screen(PromptDialog("Range", question, now, plan.problem_of_range), take)
 
     def action_reset(self) -> None:
         """Ask for nothing any more."""

@@ -32,6 +32,9 @@ class LiveEffect:
     Args:
         workspace: whose jobs they are.
         changed: called when there is something else to show.
+
+    Attributes:
+        error: why the edits as they are now cannot be simulated; empty where nothing is known.
     """
 
     def __init__(self, workspace: Workspace, changed: Callable[[], None]) -> None:
@@ -42,7 +45,7 @@ class LiveEffect:
         self._wanted = ""
         self._job = ""
         self._job_key = ""
-        self._error = ""
+        self.error = ""
 
     @property
     def outputs(self) -> dict[str, Mapping[str, Any]]:
@@ -77,12 +80,14 @@ class LiveEffect:
         """A few words about how far it is."""
         if not self._wanted:
             return ""
-        if self._error:
-            return f"✗ {self._error}"
+        if self.error:
+            return "✗ cannot be simulated"
         known = self._known.get(self._wanted)
         if known is None:
             return "▶ computing the effect …"
-        return f"simulated in {_duration(known.get('seconds') or 0.0)}"
+        samples = known.get("samples")
+        over = "" if samples is None else f" over {samples} sample{'s' if samples != 1 else ''}"
+        return f"simulated{over} in {_duration(known.get('seconds') or 0.0)}"
 
     def edited(self, recipe: Recipe, built: Recipe | None) -> None:
         """The recipe asks for something else, or there is another build."""
@@ -93,7 +98,7 @@ class LiveEffect:
             wanted = json.dumps([base, layers, ranges], sort_keys=True)
         if wanted == self._wanted:
             return
-        self._wanted, self._error = wanted, ""
+        self._wanted, self.error = wanted, ""
         if self._timer is not None:
             self._timer.stop()
         if wanted and wanted not in self._known:
@@ -127,7 +132,7 @@ class LiveEffect:
         elif self._job_key == self._wanted:
             error = message.error or {}
             said = f"{error.get('what', message.state)} {error.get('remedy', '')}"
-            self._error = printable(said.strip(), 300)
+            self.error = printable(said.strip(), 300)
         self._changed()
 
 

@@ -16,9 +16,11 @@ __all__ = [
     "changes_of",
     "layers_of",
     "parse_range",
+    "problem_of_range",
     "ranges_of",
     "toggled",
     "with_dtype",
+    "with_integers",
 ]
 
 LAYERS = "quantized_layers"
@@ -52,6 +54,13 @@ def changes_of(layers: Layers, ranges: Mapping[str, Any] | None = None) -> dict[
     if ranges is not None:
         changes[RANGES] = dict(ranges) or None
     return changes
+
+
+def with_integers(
+    layers: Mapping[str, str], ranges: Mapping[str, list[float]]
+) -> dict[str, list[float]]:
+    """The ranges without those of tensors that become float: there is nothing to scale."""
+    return {t: pair for t, pair in ranges.items() if not layers.get(t, "").startswith("float")}
 
 
 def base_dtype(row: Row) -> str:
@@ -113,3 +122,12 @@ def parse_range(text: str) -> list[float] | None:
     if not -math.inf < low < high < math.inf:
         raise ValueError("The minimum of a range is below its maximum, and both are finite.")
     return [low, high]
+
+
+def problem_of_range(text: str) -> str:
+    """Why a text is no range; empty where it is one, or none."""
+    try:
+        parse_range(text)
+    except ValueError as error:
+        return str(error)
+    return ""

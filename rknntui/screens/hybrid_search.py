@@ -12,6 +12,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Label, Static
 
+from rknntui.commandline import job_flags
 from rknntui.screens.dialogs import Dialog
 from rknntui.screens.hybrid_text import point_fields, point_record
 from rknntui.widgets.curve_chart import CurveChart, Series
@@ -83,13 +84,7 @@ def search_params(texts: Mapping[str, str]) -> dict[str, Any]:
 
 def search_flags(texts: Mapping[str, str]) -> list[str]:
     """The flags of ``rknntui hybrid search`` for the dialog's texts."""
-    params = search_params({**DEFAULTS, **texts})
-    flags = {"floor_db": "--floor", "budget": "--budget", "dtype": "--dtype"}
-    flags["seconds"] = "--seconds"
-    words = [
-        w for n, flag in flags.items() if params[n] is not None for w in (flag, str(params[n]))
-    ]
-    return [*words, "--lower"] if params["lower"] else words
+    return job_flags("hybrid.search", search_params({**DEFAULTS, **texts}))
 
 
 class SearchDialog(Dialog):
@@ -144,7 +139,11 @@ class SearchDialog(Dialog):
 
 
 class SearchPane(Vertical):
-    """State, curve and points of the search that runs or ran last."""
+    """State, curve and points of the search that runs or ran last.
+
+    Attributes:
+        layer_names: tensor -> name of the layer that writes it, as the table of layers has it.
+    """
 
     DEFAULT_CSS = """
     SearchPane {
@@ -160,6 +159,7 @@ class SearchPane(Vertical):
         self._job: JobView | None = None
         self._result: Mapping[str, Any] | None = None
         self._points: list[Mapping[str, Any]] = []
+        self.layer_names: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         yield Static("", id="search-facts", markup=False)
@@ -188,7 +188,7 @@ class SearchPane(Vertical):
         grew, ended = points != self._points, result is not None and self._result is None
         self._job, self._result, self._points = job, result, points
         if grew:
-            table.set_records([point_record(point) for point in points])
+            table.set_records([point_record(point, self.layer_names) for point in points])
             if at_end:
                 table.cursor = table.row_count - 1
         if ended and result is not None:
@@ -234,7 +234,10 @@ class SearchPane(Vertical):
             asked.append(f"floor {params['floor_db']:g} dB")
         if params.get("budget") is not None:
             asked.append(f"{params['budget']} layers")
-        asked.append(f"to {params.get('dtype', 'float16')}")
+        if params.get("seconds") is not None:
+            asked.append(f"at most {params['seconds']:g} s")
+        verb = "lowered from" if params.get("lower") else "to"
+        asked.append(f"{verb} {params.get('dtype', 'float16')}")
         what = ", ".join(asked)
         if not job.running:
             sign = "✓" if job.state == "done" else "✗"

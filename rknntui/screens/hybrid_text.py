@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from engine import printable
 from rknntui.screens.accuracy_text import decibel_style, decibel_text
 from rknntui.screens.hybrid_plan import base_dtype
-from rknntui.widgets.paint import cells
+from rknntui.widgets.paint import cells, shorten
 from rknntui.widgets.records import Field, number
 from rknntui.widgets.table import Column
 
@@ -172,10 +172,11 @@ def row_lines(record: Mapping[str, Any] | None, width: int) -> list[Line]:
     if record is None:
         return []
     lines: list[Line] = []
-    head = f"{_name(record['op'])} {_name(record['tensor'])}"
-    if record.get("source") and record["source"] != record["layer"]:
-        head += f"  from {_name(record['source'])}"
-    lines.append([(head, "dim")])
+    source = record.get("source")
+    source = f"  from {_name(source)}" if source and source != record["layer"] else ""
+    room = max(20, width - len(source)) if len(source) < width // 2 else width // 2
+    head = shorten(f"{_name(record['op'])} {_name(record['tensor'])}", room)
+    lines.append([(f"{head}{shorten(source, width - len(head))}", "dim")])
     parts = [f"can be {', '.join(record['choices'])}"]
     if record["observed_minimum"] is not None and record["observed_maximum"] is not None:
         seen = f"{record['observed_minimum']:.4g} to {record['observed_maximum']:.4g}"
@@ -194,23 +195,30 @@ def point_fields() -> tuple[Field, ...]:
     """Step, layer, its new dtype, lifted layers so far, the outputs, seconds."""
     return (
         Field("step", Column("step", 4, right=True)),
-        Field("tensor", Column("tensor", 14, grow=2, text=_name)),
+        Field("layer", Column("layer", 14, grow=2, text=_name)),
         Field("dtype", Column("to", 8)),
         Field("lifted", Column("lifted", 6, right=True)),
         Field("lowest", Column("lowest dB", 9, right=True, text=decibel_text)),
         Field("outputs", Column("outputs, dB (simulated)", 20, grow=3, text=_name)),
         Field("seconds", Column("s", 7, right=True, text=lambda v: f"{v:.1f}"), 90),
+        Field("tensor", Column("tensor", 14, grow=1, text=_name), 110),
     )
 
 
-def point_record(point: Mapping[str, Any]) -> dict[str, Any]:
-    """A point of the curve of a search as a record."""
+def point_record(point: Mapping[str, Any], layers: Mapping[str, str]) -> dict[str, Any]:
+    """A point of the curve of a search as a record.
+
+    Args:
+        point: of the result or of a partial one.
+        layers: tensor -> name of the layer that writes it, where it is known.
+    """
     outputs = point.get("outputs") or {}
     known = [value for value in outputs.values() if value is not None]
     lifted = point.get("lifted")
     return {
         "step": point.get("step"),
-        "tensor": point.get("tensor") or "as it is",
+        "layer": layers.get(str(point.get("tensor"))) or point.get("tensor") or "as it is",
+        "tensor": point.get("tensor"),
         "dtype": point.get("dtype") or None,
         "lifted": len(lifted) if isinstance(lifted, list | dict) else lifted,
         "lowest": min(known) if known else None,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.containers import Vertical
 
 from rknntui.actions import Action
-from rknntui.commandline import recipe_flags
+from rknntui.commandline import job_command
 from rknntui.jobview import JobView
 from rknntui.screens.workspace import Workspace
 from rknntui.widgets.job_pane import JobPane
@@ -312,7 +312,4 @@ class JobsWorkspace(Workspace):
         record = self.record
         if record is None:
             return []
-        recipe: dict[str, Any] = record.params.get("recipe") or {}
-        if not isinstance(recipe.get("model"), str):
-            return []
-        return ["rknntui", record.method, recipe["model"], *recipe_flags(recipe)]
+        return job_command(record.method, record.params)

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from engine import printable, summary_text
 from rknntui.actions import Action
-from rknntui.commandline import command_for
+from rknntui.commandline import command_for, job_command
 from rknntui.screens.quantize_build import BuildStarter
 from rknntui.screens.quantize_compare import ComparePane
 from rknntui.screens.quantize_findings import NOT_EXACT, BuildFindings
@@ -365,6 +365,9 @@ class Quantize(BuildStarter, BuildFindings):
         return self.record_text()
 
     def command_line(self) -> list[str]:
+        sweep = self.query_one(ComparePane).job
+        if self.bar.current == "Compare" and sweep is not None:
+            return job_command("sweep", sweep.params)
         return command_for("build", self.session)
 
 

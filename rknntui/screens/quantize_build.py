@@ -84,11 +84,9 @@ class BuildStarter(TableWorkspace):
         def start(text: str | None) -> None:
             if text is None:
                 return
-            if problem := problem_of(text):
-                self.notify(problem, severity="warning", markup=False)
-                return
             self.start_job("sweep", {"recipe": recipe, "axes": axes_of(text)}, "compare builds")
             self.show_view("Compare")
 
         question = "Options and their values: option=value,value option=value,value"
-        self.app.push_screen(PromptDialog("Compare builds", question, default_axes(recipe)), start)
+        asks = PromptDialog("Compare builds", question, default_axes(recipe), problem_of)
+        self.app.push_screen(asks, start)

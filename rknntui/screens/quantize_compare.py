@@ -86,6 +86,9 @@ class ComparePane(Vertical):
     }
     """
 
+    job: JobView | None = None
+    """The sweep that is shown."""
+
     def compose(self) -> ComposeResult:
         fields = (
             Field("state", Column("", 1, style=lambda s: "good" if s == "✓" else "bad")),
@@ -110,6 +113,7 @@ class ComparePane(Vertical):
 
     def set_job(self, job: JobView | None, result: Mapping[str, Any] | None) -> None:
         """Show a sweep, or its latest state."""
+        self.job = job or self.job
         rows: list[Mapping[str, Any]] = list((result or {}).get("rows") or ())
         if job is not None and not rows:
             found = [partial.data for partial in job.partials if partial.kind == ROW]

@@ -14,7 +14,7 @@ from engine import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Line", "Painted", "cells", "fit"]
+__all__ = ["Line", "Painted", "cells", "fit", "shorten"]
 
 LONGEST = 20_000
 """Characters of one text of a line that are painted."""
@@ -43,6 +43,11 @@ def fit(text: str, width: int) -> str:
         return (cut + "…")[:width] + " " * max(0, width - cell_len(cut) - 1)
     head = (width - 1) // 2
     return text[:head] + "…" + text[-(width - 1 - head) :]
+
+
+def shorten(text: str, width: int) -> str:
+    """``text`` in at most ``width`` cells, cut as :func:`fit` does."""
+    return text if cell_len(text) <= width else fit(text, width).rstrip()
 
 
 class Painted(Widget):

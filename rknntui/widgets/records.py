@@ -128,6 +128,11 @@ class RecordTable(Table):
         """The keys of the columns that there is room for."""
         return tuple(field.key for field in self._shown)
 
+    @property
+    def sorted_by(self) -> str | None:
+        """The field that the records are sorted by; None for the given order."""
+        return None if self.sort_column is None else self._shown[self.sort_column].key
+
     def sort_field(self, key: str | None, *, descending: bool = False) -> None:
         """Sort by a field; None restores the given order."""
         keys = [f.key for f in self._shown]
@@ -163,7 +168,7 @@ class RecordTable(Table):
         shown = tuple(f for f in self.fields if width >= f.wanted_from)
         if shown == self._shown:
             return
-        sorted_by = None if self.sort_column is None else self._shown[self.sort_column].key
+        sorted_by = self.sorted_by
         keys = [f.key for f in shown]
         self._shown, self.columns = shown, tuple(f.column for f in shown)
         self.sort_column = keys.index(sorted_by) if sorted_by in keys else None

@@ -9,13 +9,20 @@ from types import SimpleNamespace
 import pytest
 
 from rknntui.app import Workbench
+from rknntui.commandline import job_command
 from rknntui.jobview import JobView
 from rknntui.messages import JobEnded
 from rknntui.screens.hybrid import Hybrid
 from rknntui.screens.hybrid_effect import LiveEffect
-from rknntui.screens.hybrid_plan import changes_of, parse_range, toggled, with_dtype
+from rknntui.screens.hybrid_plan import (
+    changes_of,
+    parse_range,
+    toggled,
+    with_dtype,
+    with_integers,
+)
 from rknntui.screens.hybrid_search import search_flags, search_params
-from rknntui.screens.hybrid_text import layer_record, output_lines
+from rknntui.screens.hybrid_text import layer_record, output_lines, point_record
 from rknntui.widgets.curve_chart import CurveChart, Series
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import press_text, shown, write_recipe
@@ -76,6 +83,41 @@ def test_a_range_is_read_as_it_is_typed(text: str, pair: list[float] | None) -> 
 def test_what_is_no_range_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="range"):
         parse_range(text)
+
+
+def test_what_becomes_float_loses_its_range() -> None:
+    asked = {"a": [0.0, 1.0], "b": [0.0, 2.0], "c": [0.0, 3.0]}
+    assert with_integers({"a": "float16", "b": "int16"}, asked) == {
+        "b": [0.0, 2.0],
+        "c": [0.0, 3.0],
+    }
+
+
+def test_a_step_of_a_search_names_the_layer_and_not_only_its_tensor() -> None:
+    point = {"step": 1, "tensor": "250", "outputs": {"o": 20.0}, "lifted": ["250"]}
+    assert point_record(point, {"250": "Conv_25"})["layer"] == "Conv_25"
+    assert point_record(point, {})["layer"] == "250"
+    assert point_record({**point, "tensor": None}, {})["layer"] == "as it is"
+
+
+def test_the_command_of_a_job_is_what_would_be_typed() -> None:
+    recipe = {"model": "m.onnx", "do_quantization": False}
+    begin = ["m.onnx", "--no-quantize"]
+
+    def of(method: str, **params: object) -> list[str]:
+        return job_command(method, {"recipe": recipe, **params})
+
+    assert of("build") == ["rknntui", "build", *begin]
+    assert of("guide") == ["rknntui", "accuracy", "--guide", *begin]
+    assert of("evaluate", labels="l.txt") == ["rknntui", "evaluate", *begin, "--labels", "l.txt"]
+    axes = {"quantized_algorithm": ["normal", "mmse"], "bias_correction": [True]}
+    assert of("sweep", axes=axes)[-4:] == [
+        "--axis", "quantized_algorithm=normal,mmse", "--axis", "bias_correction=yes",
+    ]  # fmt: skip
+    edits = {"layers": {"a": "int16"}, "ranges": {"b": [0, 6]}}
+    assert of("hybrid.effect", **edits)[1:3] == ["hybrid", "effect"]
+    assert of("hybrid.effect", **edits)[-4:] == ["--lift", "a=int16", "--range", "b=0,6"]
+    assert job_command("build", {}) == []
 
 
 def test_a_search_needs_numbers_and_something_to_stop_at() -> None:
@@ -213,7 +255,7 @@ async def test_a_toggle_shows_its_effect_and_is_taken_back_and_searched_for(
         assert worst["sqnr_db"] == min(r["sqnr_db"] for r in workspace.rows if r["sqnr_db"])
         await pilot.press("space")
         assert app.session.recipe["quantized_layers"] == {worst["tensor"]: "float16"}
-        await until(pilot, lambda: "simulated in" in screen_text(app), "its effect")
+        await until(pilot, lambda: "simulated over" in screen_text(app), "its effect")
         seen = workspace.effect.outputs["logits"]
         assert seen["sqnr_db"] > seen["before_db"]
         assert "~ float16" in screen_text(app)
@@ -221,7 +263,7 @@ async def test_a_toggle_shows_its_effect_and_is_taken_back_and_searched_for(
         assert "quantized_layers" not in app.session.recipe
         await pilot.press("ctrl+r")
         assert app.session.recipe["quantized_layers"] == {worst["tensor"]: "float16"}
-        assert "simulated in" in screen_text(app)
+        assert "simulated over" in screen_text(app)
         await pilot.press("Y")
         assert app.clipboard.startswith("rknntui hybrid table ")
         assert f"--quantized-layers {worst['tensor']}=float16" in app.clipboard.replace("'", "")
@@ -302,6 +344,6 @@ async def test_marked_layers_are_changed_together_and_a_range_is_honoured(
         await press_text(pilot, "-2 2")
         await pilot.press("enter")
         assert app.session.recipe["quantized_ranges"] == {tensor: [-2.0, 2.0]}
-        await until(pilot, lambda: "simulated in" in screen_text(app), "its effect")
+        await until(pilot, lambda: "simulated over" in screen_text(app), "its effect")
         seen = workspace.effect.outputs["logits"]
         assert seen["sqnr_db"] < seen["before_db"], "it cuts the logits off"

@@ -77,7 +77,7 @@ async def test_esc_asks_and_a_second_esc_stops(demo: Path, tmp_path: Path) -> No
         )
         await pilot.press("escape")
         await settle(pilot)
-        assert "Stop the build?" in screen_text(app)
+        assert "Stop “" in screen_text(app)
         await pilot.press("n")
         assert app.session.running is not None
         await pilot.press("escape", "escape")

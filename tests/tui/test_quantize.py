@@ -128,7 +128,7 @@ async def test_escape_asks_and_a_second_escape_stops_the_build(
         await until(pilot, lambda: "s elapsed, Esc stops" in screen_text(app), "its line")
         await until(pilot, lambda: "/4,000" in screen_text(app), "progress of a stage")
         await pilot.press("escape")
-        await until(pilot, lambda: "Stop the build?" in screen_text(app), "a question")
+        await until(pilot, lambda: "Stop “" in screen_text(app), "a question")
         await pilot.press("escape")
         await until(pilot, lambda: app.session.running is None, "it stopped")
         await until(pilot, lambda: "the last build was cancelled" in screen_text(app), "said so")
