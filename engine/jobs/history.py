@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine.base.errors import UsageError, WorkerError
 from engine.base.events import Event, LogLine, StageFinished, StageStarted, event_from_dict
 from engine.base.process import ProcessId, death_of
-from engine.jobs.record import State, is_locked, jobs_folder, read_json
+from engine.jobs.record import PASSING, State, is_locked, jobs_folder, read_json
 
 if TYPE_CHECKING:
     from engine.jobs.job import Job
@@ -115,7 +115,7 @@ def job_record(job_id: str) -> JobRecord:
 
 
 def list_jobs(limit: int = 50) -> list[JobRecord]:
-    """The newest jobs first."""
+    """The newest jobs first, without those of :data:`PASSING`."""
     try:
         folders = sorted(
             (p for p in jobs_folder().iterdir() if not p.name.startswith(".")), reverse=True
@@ -125,7 +125,7 @@ def list_jobs(limit: int = 50) -> list[JobRecord]:
     records: list[JobRecord] = []
     for folder in folders:
         record = record_of(folder)
-        if record is not None:
+        if record is not None and record.method not in PASSING:
             records.append(record)
         if len(records) >= limit:
             break

@@ -8,6 +8,7 @@ One folder per job below ``STATE/jobs``:
     ``cancel``       exists once somebody asked to cancel
     ``pause``        exists while the job is to wait
     ``finish``       exists once somebody asked for the best found so far
+    ``passing``      exists where the job is one of PASSING
     ``result.json``  the whole result
     ``end.json``     state, finished, error, summary: written last
 A job without ``end.json`` whose lock is free was lost with its worker.
@@ -31,11 +32,23 @@ from engine.base.folders import log_crash, state_folder
 from engine.base.process import ProcessId, try_lock
 from engine.jobs.protocol import encode
 
-__all__ = ["JobRecorder", "is_locked", "jobs_folder", "log_traceback", "new_record", "read_json"]
+__all__ = [
+    "PASSING",
+    "JobRecorder",
+    "is_locked",
+    "jobs_folder",
+    "log_traceback",
+    "new_record",
+    "read_json",
+]
 
 State = Literal["running", "done", "failed", "cancelled", "lost"]
 
 _KEEP = 200
+_KEEP_PASSING = 20
+PASSING = frozenset({"hybrid.effect"})
+"""Methods of jobs that answer a key on a screen: many, short, and of no use afterwards."""
+_PASSING_MARK = "passing"
 _PROGRESS_SECONDS = 0.05
 _LOOK_SECONDS = 0.02
 _LONG = 200
@@ -115,6 +128,8 @@ class JobRecorder:
 
     def start(self, method: str, title: str, params: dict[str, Any]) -> None:
         """Write what the job is."""
+        if method in PASSING:
+            (self.folder / _PASSING_MARK).touch()
         _write_json(
             self.folder / "job.json",
             {
@@ -233,13 +248,19 @@ def _record_in(parent: Path, wake: Any) -> JobRecorder:
 
 
 def prune(parent: Path, keep: int = _KEEP) -> int:
-    """Remove the oldest records above ``keep`` whose jobs have ended; returns how many went."""
+    """Remove the oldest records above ``keep`` whose jobs have ended; returns how many went.
+
+    Of :data:`PASSING` jobs only the newest few stay, so that they push no other job out.
+    """
     with try_lock(parent / ".lock") as mine:
         if not mine:
             return 0
         folders = sorted(p for p in parent.iterdir() if p.is_dir() and not p.is_symlink())
+        passing = [p for p in folders if (p / _PASSING_MARK).exists()]
+        old = passing[: max(0, len(passing) - _KEEP_PASSING)]
+        others = [p for p in folders if p not in old]
         gone = 0
-        for folder in folders[: max(0, len(folders) - keep)]:
+        for folder in [*old, *others[: max(0, len(others) - keep)]]:
             if not is_locked(folder / "lock"):
                 shutil.rmtree(folder, ignore_errors=True)
                 gone += 1

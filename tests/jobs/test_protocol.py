@@ -115,6 +115,22 @@ async def test_cancel_is_cooperative_first(toy: Worker) -> None:
     assert [e async for e in job.events()][-1].state == "cancelled"  # type: ignore[union-attr]
 
 
+async def test_a_dropped_job_ends_and_its_worker_stays_whatever_it_does(toy: Worker) -> None:
+    """Unlike a cancelled one: twice the same, and what does not listen is not terminated."""
+    await toy.call("echo", {})
+    pid = toy.pid
+    job = await toy.submit("count", {"to": 10_000, "seconds": 0.01})
+    job.drop()
+    job.drop()
+    with pytest.raises(JobCancelledError):
+        await job.result()
+    deaf = await toy.submit("stubborn", {"seconds": 0.4})
+    deaf.drop()
+    await asyncio.wait([asyncio.ensure_future(deaf.result())])
+    assert (await toy.call("echo", {"n": 1})) == {"n": 1}
+    assert toy.pid == pid
+
+
 async def test_a_search_pauses_goes_on_and_gives_its_best_when_told(toy: Worker) -> None:
     job = await toy.submit("search", {})
     record = job.folder / "events.jsonl"
@@ -305,6 +321,21 @@ async def test_old_records_go_and_running_ones_stay(
     await running.cancel()
     with pytest.raises(JobCancelledError):
         await running.result()
+
+
+async def test_effects_of_keys_push_no_job_out_of_the_history(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from engine.jobs import record
+
+    monkeypatch.setattr(record, "_KEEP_PASSING", 2)
+    for method in ("build", *["hybrid.effect"] * 5):
+        recorder = record.new_record()
+        recorder.start(method, "old", {})
+        recorder.end("done", result={})
+    record.prune(record.jobs_folder(), keep=3)
+    assert len([p for p in record.jobs_folder().iterdir() if p.is_dir()]) == 3
+    assert [r.method for r in history.list_jobs()] == ["build"]
 
 
 async def test_a_state_folder_that_cannot_be_written_does_not_stop_a_job(
