@@ -16,6 +16,8 @@ __all__ = ["QUANTIZED_CHECKS", "quantized_verdict"]
 
 _FEW, _ENOUGH = 5, 20
 _RANKED = 5
+_HIDDEN = ("mixed-range-concat", "kl-divergence-loses")
+"""Findings of a build about losses that a figure over all values of an output can hide."""
 _SHARE_OF_BAD_SET = 0.5  # of the distance to 1 that one sample alone must take away
 
 
@@ -55,7 +57,12 @@ def _b1(probe: Probe) -> Outcome:
         advice += "graph, not the algorithm."
     samples = probe.pipeline.calibration.samples
     did = f"Built as the recipe says and compared it with float over {samples} samples (simulated)."
-    return Outcome(did, _told(evaluation), verdict, advice)
+    hidden = [f for f in probe.pipeline.findings if f.code in _HIDDEN and f.severity == "warning"]
+    if hidden and verdict == "pass":
+        verdict = "warning"
+        advice = f"Near enough to float as a whole, which hides a part. {hidden[0].remedy}"
+    found = (*_told(evaluation), *(Found(f.where, f.what, "warning") for f in hidden))
+    return Outcome(did, found, verdict, advice, dict(hidden[0].changes) if hidden else {})
 
 
 def _b2_dtype(probe: Probe) -> Outcome:
