@@ -46,7 +46,7 @@ def _files(summary: Mapping[str, Any]) -> Section:
 def _layers(summary: Mapping[str, Any]) -> Section:
     layers: Sequence[Mapping[str, Any]] = summary["layers"]
     if not summary["quantized"]:
-        text = "Not quantized: every layer is simulated in float32 (float16 comes later)."
+        text = "Not quantized: every layer is simulated in float."
         return Section("Layers in integers", (), ((text,),))
     floats = [layer for layer in layers if not layer["integer"]]
     rows = [(f"{len(layers) - len(floats)} of {len(layers)} quantized layers run in integers",)]
