@@ -169,7 +169,8 @@ def observe(
                 row = np.nan_to_num(row, posinf=_LARGEST, neginf=-_LARGEST)
             gathered.add(name, row.astype(np.float64))
             if name in inputs:
-                values.add(name, array.reshape(-1)[:: max(array.size // _VALUES, 1)])
+                # a copy: a view would keep the whole sample in memory
+                values.add(name, array.reshape(-1)[:: max(array.size // _VALUES, 1)].copy())
             for reader in readers.get(name, ()):
                 reader.add(found[name], count)
     tables = {name: np.stack(rows) for name, rows in gathered.rows.items()}
