@@ -175,19 +175,26 @@ def _local(stack: contextlib.ExitStack, workers: int) -> Any:
 
     # native libraries would start a thread a core in every process
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return stack.enter_context(
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address=None,
-            worker_dashboard_address=None,
-            memory_limit=0,
-            env={**one, "ORT_DISABLE_TELEMETRY": "1", "PYTHONSAFEPATH": "1"},
-            silence_logs=50,
+    try:
+        return stack.enter_context(
+            LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address=None,
+                worker_dashboard_address=None,
+                memory_limit=0,
+                env={**one, "ORT_DISABLE_TELEMETRY": "1", "PYTHONSAFEPATH": "1"},
+                silence_logs=50,
+            )
         )
-    )
+    except (OSError, RuntimeError, TimeoutError) as error:
+        raise WorkerError(
+            "The processes of the sweep could not be started.",
+            cause=f"One was killed, or memory or a folder is missing: {printable(str(error), 200)}",
+            remedy="Try again, with fewer processes (--workers) where memory is short.",
+        ) from error
 
 
 def _remote(where: ClusterAddress) -> tuple[str, Any]:

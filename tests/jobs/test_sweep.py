@@ -72,6 +72,20 @@ def test_a_cluster_that_others_could_speak_to_is_refused(where: ClusterAddress, 
 
 
 @pytest.mark.long
+def test_processes_that_do_not_start_are_no_mistake_of_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("distributed")
+
+    def fails(**options: Any) -> None:
+        raise RuntimeError("Nanny failed to start.")  # what Dask raises where one was killed
+
+    monkeypatch.setattr("distributed.LocalCluster", fails)
+    with pytest.raises(WorkerError, match="could not be started"), open_cluster(None, 1):
+        pass
+
+
+@pytest.mark.long
 def test_a_cluster_that_is_not_there() -> None:
     pytest.importorskip("distributed")
     began = time.monotonic()
