@@ -140,7 +140,7 @@ def open_cluster(where: ClusterAddress | None, workers: int) -> Iterator[Cluster
     if importlib.util.find_spec("distributed") is None:
         raise UsageError(
             "A sweep needs Dask, which is not installed.",
-            remedy="pip install 'rknntui[sweep]'",
+            remedy="Install this program with its extra sweep (docs/installation.md).",
         )
     if where is not None:
         where.check()
