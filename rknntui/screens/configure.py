@@ -8,6 +8,7 @@ from typing import Any
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.message import Message
 
 from engine import OPTIONS, SECTIONS, Option, did_you_mean, printable
 from rknntui.actions import Action
@@ -23,6 +24,17 @@ __all__ = ["Configure"]
 
 _CHECK_SECONDS = 0.25
 _EDITS = ("edit", "build")
+
+
+class SidePane(TextRows):
+    """Text that is wrapped to the pane's width: it tells when that is another one."""
+
+    class Resized(Message):
+        """The pane has another size."""
+
+    def on_resize(self) -> None:
+        """Let the text be wrapped anew; on a first visit it was before there was a width."""
+        self.post_message(self.Resized())
 
 
 class Configure(RecipeFiles):
@@ -77,7 +89,7 @@ class Configure(RecipeFiles):
             yield OptionForm(rows, self._edit_text, id="form")
             with Vertical(id="configure-side"):
                 for name in ("option-help", "issues", "diff"):
-                    yield TextRows(id=name)
+                    yield SidePane(id=name)
 
     def on_mount(self) -> None:
         for name, title in (
@@ -130,8 +142,8 @@ class Configure(RecipeFiles):
         self.form.rows.show_options(self._fits)
         self.form.rows.refresh()
         self._draw_side()
-        self.call_after_refresh(self._draw_side)  # on a first visit the pane has no width yet
 
+    @on(SidePane.Resized)
     @on(Rows.Highlighted, "#options")
     def _draw_side(self) -> None:
         option = self.form.rows.option
