@@ -20,6 +20,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph, QuantParams
+from engine.graph.ir.graph import no_collection
 from engine.quantize.forms import Clamp, WeightPlan, data_inputs, is_constant, name_of
 from engine.quantize.mixed import keeps_format, operands
 from engine.quantize.operators import Role
@@ -37,6 +38,7 @@ REASON = "float_reason"
 """Key in a node's ``metadata_props``: why the node has no integer kernel."""
 
 
+@no_collection()
 def insert_qdq(
     graph: Graph,
     plan: Plan,

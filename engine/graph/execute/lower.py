@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from engine.base.errors import GraphError
 from engine.base.text import printable
-from engine.graph.ir.graph import Graph
+from engine.graph.ir.graph import Graph, no_collection
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import constant_of
 
@@ -41,6 +41,7 @@ def is_quantized(graph: Graph) -> bool:
     return any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes)
 
 
+@no_collection()
 def lower_for_runtime(graph: Graph) -> Graph:
     """A copy in the form that ONNX Runtime has kernels for.
 
