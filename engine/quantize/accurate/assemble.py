@@ -10,7 +10,7 @@ import numpy as np
 from engine.graph.ir import Graph, QuantParams
 from engine.quantize.accurate.channels import Channels
 from engine.quantize.accurate.equalize import ChannelRange, Reader, factors_of, scaled_graph
-from engine.quantize.accurate.headroom import Rules, range_ends
+from engine.quantize.accurate.headroom import WEIGHINGS, Rules, range_ends
 from engine.quantize.accurate.rounding import corrected_bias, round_with_feedback
 from engine.quantize.accurate.statistics import Statistics, Tails
 from engine.quantize.activations import activation_table
@@ -35,14 +35,14 @@ class Choice:
 
     Attributes:
         equalize: scale channels by their activation ranges.
-        headroom: let ranges reach beyond the samples, by the rule of ``headroom``; else every
-            range ends where the samples end.
+        headroom: let ranges reach beyond the samples, by the rule of ``headroom`` with this
+            weighing; where it is empty every range ends where the samples end.
         feedback: round weights with error feedback.
         bias: correct biases, unless the settings forbid it.
     """
 
     equalize: bool = True
-    headroom: bool = True
+    headroom: str = WEIGHINGS[0]
     feedback: bool = True
     bias: bool = True
 
@@ -67,8 +67,8 @@ class Material:
     gains: np.ndarray
     logits: Mapping[str, tuple[float, float]]
     shares: Mapping[str, float]
-    upper_rules: Mapping[str, Rules]
-    lower_rules: Mapping[str, Rules]
+    upper_rules: Mapping[str, Mapping[str, Rules]]
+    lower_rules: Mapping[str, Mapping[str, Rules]]
 
     def ranges(self, choice: Choice, rows: Sequence[int]) -> dict[str, ChannelRange]:
         """The range of every watched tensor's channels, judged by some of the samples."""
@@ -89,7 +89,8 @@ class Material:
         return found
 
     def _end(self, name: str, tails: Tails, index: np.ndarray, choice: Choice) -> np.ndarray:
-        rules = (self.upper_rules if tails is self.above.get(name) else self.lower_rules)[name]
+        both = (self.upper_rules if tails is self.above.get(name) else self.lower_rules)[name]
+        rules = both[choice.headroom]
         groups = self.channels.groups.get(name)
         one = groups is None or bool(self.channels.frozen[groups].any()) or not choice.equalize
         rule = rules.one if one else rules.each

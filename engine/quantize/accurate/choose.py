@@ -1,15 +1,18 @@
 """Which steps are taken: judged on calibration samples that they have not seen.
 
 Every step rests on an assumption (independent rounding errors, tails that fall off exponentially,
-copies that look like pictures), and a graph may break any of them. So the whole recipe and the
-plain one are each made from three quarters of the samples, run as the integer graphs that they
-become, and compared on the last quarter. So is the recipe without headroom: inputs that are crops
-of few pictures, or small, show their ranges, and room beyond them costs more than it saves.
+copies that look like pictures), and a graph may break any of them. So the recipe with each
+weighing of :mod:`~engine.quantize.accurate.headroom`, without headroom, and without all of its
+steps are each made from three quarters of the samples and compared on the last quarter. Inputs that
+are crops of few pictures, or small, show their ranges: room beyond them costs more than it saves.
+
+What counts are decibels: per output those of all judges together and the mean of those of each, so
+that neither one picture decides alone nor its error is lost among many good ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -17,24 +20,33 @@ from engine.base.events import LogLine, Reporter
 from engine.graph.execute import Session
 from engine.quantize.accurate.assemble import Choice, Material, assemble
 from engine.quantize.accurate.gather import Feeds
+from engine.quantize.accurate.trial import Trial, can_try
+from engine.quantize.prepared import Prepared
 from engine.quantize.qdq import insert_qdq
 
-__all__ = ["CANDIDATES", "choose"]
+__all__ = ["CANDIDATES", "choose", "noise_level"]
 
 CANDIDATES: Mapping[str, Choice] = {
-    "equalized, with headroom": Choice(),
-    "equalized, ranges as seen": Choice(headroom=False),
-    "ranges as seen": Choice(equalize=False, headroom=False),
+    "equalized, room for the furthest sample": Choice(headroom="far"),
+    "equalized, room for most samples": Choice(headroom="most"),
+    "equalized, ranges as seen": Choice(headroom=""),
+    "ranges as seen": Choice(equalize=False, headroom=""),
 }
-"""In the order of preference."""
+"""The first of equals is chosen."""
 
-# The first candidate is left only for one that is better than this (1 dB): few samples are left to
-# judge by, and over all models the first is the best one.
-_MARGIN = 10**0.1
+# A candidate without a step has to be better by this (dB): few samples are left to judge by, and
+# over all models the whole recipe is the best one.
+_MARGIN = 2.0
 
 # Samples to judge by, at most, and how many there have to be at all.
 _JUDGES = 8
 _FEWEST = 8
+
+# Decibels that stand for no error at all.
+_EXACT = 150.0
+
+Outputs = Mapping[str, list[np.ndarray]]
+Run = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
 
 
 def choose(material: Material, feeds: Feeds, reporter: Reporter) -> Choice:
@@ -44,40 +56,70 @@ def choose(material: Material, feeds: Feeds, reporter: Reporter) -> Choice:
     wide = all(form.bits > 8 for form in material.plan.formats.values())
     if samples < _FEWEST or wide:
         return next(iter(CANDIDATES.values()))
-    held = list(range(0, samples, max(4, -(-samples // _JUDGES))))
-    seen = [row for row in range(samples) if row not in set(held)]
-    judges = [feed for row, feed in enumerate(feeds()) if row in set(held)]
-    exact = _outputs(Session(material.graph), judges)
+    held = set(range(0, samples, max(4, -(-samples // _JUDGES))))
+    seen = [row for row in range(samples) if row not in held]
+    judges = [feed for row, feed in enumerate(feeds()) if row in held]
+    exact = _outputs(Session(material.graph).run, judges)
+    run_of = _runner(material)
     best, least = Choice(), np.inf
     for title, choice in CANDIDATES.items():
         reporter.check_cancelled()
         ready = assemble(material, choice.draft(), seen)
-        graph, _ = insert_qdq(ready.graph, ready.plan, ready.activations, ready.weights)
-        noise = _noise(exact, _outputs(Session(graph), judges))
-        reporter.emit(
-            LogLine(f"{title}: {-10 * np.log10(max(noise, 1e-30)):.1f} dB on samples held out")
-        )
-        if noise * _MARGIN < least:
-            best, least = choice, noise
+        level = noise_level(exact, _outputs(run_of(ready), judges))
+        reporter.emit(LogLine(f"{title}: {-level:.1f} dB on samples held out"))
+        level += 0.0 if choice.equalize and choice.headroom else _MARGIN
+        if level < least:
+            best, least = choice, level
     return best
 
 
-def _outputs(
-    session: Session, judges: Iterable[Mapping[str, np.ndarray]]
-) -> dict[str, list[np.ndarray]]:
+def _runner(material: Material) -> Callable[[Prepared], Run]:
+    """What runs a candidate: one session for all where :class:`Trial` can, else one for each."""
+    if can_try(material.graph, material.plan):
+        trial = Trial(material.graph, material.plan)
+
+        def tried(ready: Prepared) -> Run:
+            inputs = trial.inputs(ready.activations, ready.weights)
+            return lambda feed: trial.run(feed, inputs)
+
+        return tried
+
+    def built(ready: Prepared) -> Run:
+        graph, _ = insert_qdq(ready.graph, ready.plan, ready.activations, ready.weights)
+        return Session(graph).run
+
+    return built
+
+
+def _outputs(run: Run, judges: Iterable[Mapping[str, np.ndarray]]) -> Outputs:
     found: dict[str, list[np.ndarray]] = {}
     for feed in judges:
-        for name, array in session.run(feed).items():
+        for name, array in run(feed).items():
             found.setdefault(name, []).append(array.astype(np.float64))
     return found
 
 
-def _noise(exact: Mapping[str, list[np.ndarray]], found: Mapping[str, list[np.ndarray]]) -> float:
-    """Noise power relative to signal power; over the outputs the geometric mean."""
-    shares = []
+def noise_level(exact: Outputs, found: Outputs) -> float:
+    """Noise power over signal power in dB, the mean over the outputs.
+
+    Of each output the mean of two: of all samples together, and the mean over the samples.
+
+    Args:
+        exact, found: output -> its arrays, one a sample.
+    """
+    levels = []
     for name, arrays in exact.items():
-        signal = sum(float(np.square(a).sum()) for a in arrays)
-        noise = sum(float(np.square(a - b).sum()) for a, b in zip(arrays, found[name], strict=True))
-        if signal > 0:
-            shares.append(np.log(max(noise / signal, 1e-15)))
-    return float(np.exp(np.mean(shares))) if shares else 0.0
+        signal = np.array([np.square(a).sum() for a in arrays])
+        errors = zip(arrays, found[name], strict=True)
+        noise = np.array([np.square(a - b).sum() for a, b in errors])
+        told = signal > 0
+        if told.any():
+            single = _decibels(noise[told], signal[told]).mean()
+            together = _decibels(noise[told].sum(), signal[told].sum())
+            levels.append((float(single) + float(together)) / 2)
+    return float(np.mean(levels)) if levels else -_EXACT
+
+
+def _decibels(noise: np.ndarray, signal: np.ndarray) -> np.ndarray:
+    level: np.ndarray = 10 * np.log10(np.maximum(noise / signal, 10 ** (-_EXACT / 10)))
+    return level

@@ -73,7 +73,7 @@ def gather(
     readers = readers_of(graph, channels, power, variance)
     gains, shares = gains_of(channels, readers), shares_of(graph)
 
-    def rules(ends: Mapping[str, Tails]) -> dict[str, Rules]:
+    def rules(ends: Mapping[str, Tails]) -> dict[str, dict[str, Rules]]:
         found = {}
         for name, tails in ends.items():
             gain = np.ones(tails.threshold.size)

@@ -8,6 +8,10 @@ calibration samples: ranges from some of them, judged on the others by what they
 
     rounding: r^2 / (12 255^2)            clipping: mean of max(x - r, 0)^2
 
+How the losses on single samples add up is a choice: their sum protects the one picture that goes
+furthest, which then decides for all and widens every channel; the sum of their logarithms serves
+the others. Neither is the better one on every graph: :mod:`~engine.quantize.accurate.choose` tries.
+
 What a sample has beyond r follows from its tail over a threshold u < r, which is taken as
 exponential, the limit law of light tails (Pickands 1975). With ``m1 = E[max(x - u, 0)]`` and
 ``m2 = E[max(x - u, 0)^2]`` the mean excess is ``b = m2 / (2 m1)``, and what lies beyond r has the
@@ -22,9 +26,12 @@ import numpy as np
 
 from engine.quantize.accurate.statistics import Tails
 
-__all__ = ["Rules", "best_rules", "range_ends", "thresholds"]
+__all__ = ["WEIGHINGS", "Rules", "best_rules", "range_ends", "thresholds"]
 
 _ROUNDING = 1.0 / (12.0 * 255.0**2)
+
+# In the place of a loss of 0: of a tensor that is 0 everywhere.
+_LEAST = 1e-30
 _FOLDS = 4
 
 # A rule: which copies of the samples count beside them (see ``copies``; the last is the milder),
@@ -35,9 +42,12 @@ _COPIES = ((), (2,), (1, 2))
 _FACTORS = (1.0, 1.1, 1.25, 1.5, 2.0)
 _FLOORS = (0.0, 0.5, 1.0)
 
-# Clipping counts more than rounding of the same energy: its errors have one sign and stand side by
-# side, so that layers behind add them up.
-_CLIP = 2.0
+# What clipping counts against rounding of the same energy. Its errors have one sign and stand side
+# by side, so that layers behind add them up; but they are rare, and poolings leave little of them.
+_CLIP = {"far": 2.0, "most": 0.5}
+
+WEIGHINGS = tuple(_CLIP)
+"""``far``: the sum of the losses counts, ``most``: the sum of their logarithms."""
 
 # Where there are too few samples to judge rules by.
 _CAUTIOUS = (2, 3, 2)
@@ -69,8 +79,8 @@ class Rules:
     one: tuple[int, ...]
 
 
-def best_rules(tails: Tails, samples: int, gain: np.ndarray, share: float) -> Rules:
-    """The rules that lose least on samples that they have not seen.
+def best_rules(tails: Tails, samples: int, gain: np.ndarray, share: float) -> dict[str, Rules]:
+    """The rules that lose least on samples that they have not seen, by each weighing.
 
     Args:
         tails: rows of the samples, then of each copy of them.
@@ -79,16 +89,22 @@ def best_rules(tails: Tails, samples: int, gain: np.ndarray, share: float) -> Ru
         share: of the noise of rounding that counts (a value that a Relu cut to 0 is exact).
     """
     if samples < _FOLDS:
-        return Rules(_CAUTIOUS, _CAUTIOUS)
+        return dict.fromkeys(WEIGHINGS, Rules(_CAUTIOUS, _CAUTIOUS))
     rows = np.arange(samples)
-    losses = np.zeros((len(_COPIES), len(_FACTORS), len(_FLOORS)))
+    losses = np.zeros((len(WEIGHINGS), len(_COPIES), len(_FACTORS), len(_FLOORS)))
     for fold in range(_FOLDS):
         seen = np.delete(rows, np.s_[fold::_FOLDS])
         losses += _losses(tails, rows[fold::_FOLDS], _ends(tails, seen, samples), gain, share)
     same = losses.copy()
     same[..., :-1] = np.inf
-    each, one = (np.unravel_index(table.argmin(), table.shape) for table in (losses, same))
-    return Rules(tuple(int(i) for i in each), tuple(int(i) for i in one))
+    return {
+        weighing: Rules(_least(each), _least(one))
+        for weighing, each, one in zip(WEIGHINGS, losses, same, strict=True)
+    }
+
+
+def _least(table: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(table.argmin(), table.shape))
 
 
 def range_ends(tails: Tails, rows: np.ndarray, samples: int, rule: tuple[int, ...]) -> np.ndarray:
@@ -124,13 +140,16 @@ def _ends(tails: Tails, rows: np.ndarray, samples: int) -> np.ndarray:
 def _losses(
     tails: Tails, rows: np.ndarray, ends: np.ndarray, gain: np.ndarray, share: float
 ) -> np.ndarray:
-    """What ranges with these ends (..., channels) lose on some samples, (...)."""
-    losses = (ends**2) @ (gain * share * _ROUNDING)
+    """(weighings, ...): what ranges with these ends (..., channels) lose on some samples."""
+    rounding = (ends**2) @ (gain * share * _ROUNDING)
+    far, most = np.zeros(rounding.shape), np.zeros(rounding.shape)
     for row in rows:
         first, second, peak = tails.first[row], tails.second[row], tails.peak[row]
         beyond = first > 0
         decay = np.where(beyond, second / np.where(beyond, 2 * first, 1.0), 1.0)
         over = np.maximum(ends - tails.threshold, 0.0) / np.maximum(decay, 1e-30)
         clipped = np.where(beyond & (peak > ends), second * np.exp(-np.minimum(over, 700.0)), 0.0)
-        losses += _CLIP * (clipped @ gain) / len(rows)
-    return losses
+        lost = clipped @ gain
+        far += rounding + _CLIP["far"] * lost
+        most += np.log(rounding + _CLIP["most"] * lost + _LEAST)
+    return np.stack([far, most])

@@ -7,7 +7,7 @@ import numpy as np
 from engine.graph.execute import Session
 from engine.graph.ir import TensorSpec
 from engine.quantize.accurate.copies import COPIES, are_pictures, copy_of
-from engine.quantize.accurate.headroom import best_rules, range_ends, thresholds
+from engine.quantize.accurate.headroom import WEIGHINGS, best_rules, range_ends, thresholds
 from engine.quantize.accurate.softmax import find_logits
 from engine.quantize.accurate.statistics import Tails, terms_of_clamped_sums
 from engine.quantize.plan import plan
@@ -23,10 +23,10 @@ def tails_of(values: np.ndarray) -> Tails:
     return Tails(limit, peaks, beyond.mean(axis=2), (beyond**2).mean(axis=2))
 
 
-def ends_of(values: np.ndarray) -> np.ndarray:
+def ends_of(values: np.ndarray, weighing: str = "far") -> np.ndarray:
     tails = tails_of(values)
     samples, channels = tails.peak.shape
-    rules = best_rules(tails, samples, np.ones(channels), 1.0)
+    rules = best_rules(tails, samples, np.ones(channels), 1.0)[weighing]
     return range_ends(tails, np.arange(samples), samples, rules.each)
 
 
@@ -50,6 +50,13 @@ def test_the_rule_loses_less_than_plain_ranges_on_values_never_seen() -> None:
         return float((clipped**2).mean() + (ends**2 / (12 * 255**2)).mean())
 
     assert loss(ends_of(seen)) < 0.5 * loss(seen.max(axis=(0, 2)))
+
+
+def test_one_sample_that_goes_far_decides_only_where_the_furthest_counts() -> None:
+    values = np.random.default_rng(0).uniform(0.9, 1, size=(20, 6, 50))
+    values[1] *= 2.5  # the channels of no other sample
+    far, most = (ends_of(values, weighing).max() for weighing in WEIGHINGS)
+    assert far > 1.3 * most
 
 
 def test_few_samples_get_much_headroom() -> None:
