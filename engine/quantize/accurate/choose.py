@@ -2,9 +2,9 @@
 
 Every step rests on an assumption (independent rounding errors, tails that fall off exponentially,
 copies that look like pictures), and a graph may break any of them. So the recipe with each
-weighing of :mod:`~engine.quantize.accurate.headroom`, without headroom, and without all of its
-steps are each made from three quarters of the samples and compared on the last quarter. Inputs that
-are crops of few pictures, or small, show their ranges: room beyond them costs more than it saves.
+weighing of :mod:`~engine.quantize.accurate.headroom` and the plain form are each made from three
+quarters of the samples and compared on the last quarter. Equalization without headroom is no
+candidate: a few judges may like it, and a channel that goes beyond its samples is lost.
 
 What counts are decibels: per output those of all judges together and the mean of those of each, so
 that neither one picture decides alone nor its error is lost among many good ones.
@@ -29,12 +29,11 @@ __all__ = ["CANDIDATES", "choose", "noise_level"]
 CANDIDATES: Mapping[str, Choice] = {
     "equalized, room for the furthest sample": Choice(headroom="far"),
     "equalized, room for most samples": Choice(headroom="most"),
-    "equalized, ranges as seen": Choice(headroom=""),
     "ranges as seen": Choice(equalize=False, headroom=""),
 }
 """The first of equals is chosen."""
 
-# A candidate without a step has to be better by this (dB): few samples are left to judge by, and
+# The plain form has to be better by this (dB): few samples are left to judge by, and
 # over all models the whole recipe is the best one.
 _MARGIN = 2.0
 
@@ -67,7 +66,7 @@ def choose(material: Material, feeds: Feeds, reporter: Reporter) -> Choice:
         ready = assemble(material, choice.draft(), seen)
         level = noise_level(exact, _outputs(run_of(ready), judges))
         reporter.emit(LogLine(f"{title}: {-level:.1f} dB on samples held out"))
-        level += 0.0 if choice.equalize and choice.headroom else _MARGIN
+        level += 0.0 if choice.equalize else _MARGIN
         if level < least:
             best, least = choice, level
     return best

@@ -1,0 +1,117 @@
+"""Where the error of `accurate` is: all roundings, activations alone, weights alone, outputs alone.
+
+Usage: python -m benchmarks.quantization.ceilings [--models rfb320 digits] [--folds 4]
+
+Every fold quantizes with the other calibration samples and measures on its own: the evaluation
+split is not read. Prints SQNR in dB per output, pooled over the held samples of all folds. Needs
+the shared folder as `python -m benchmarks.quantization` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.quantization.builders import MODELS, find_bench, load_work
+from engine.base.events import NullReporter
+from engine.frontends.onnx import load_onnx
+from engine.graph.execute import Session
+from engine.graph.ir import Graph
+from engine.graph.passes import optimise
+from engine.quantize import QuantizeSettings, calibrate
+from engine.quantize.accurate import prepare
+from engine.quantize.accurate.trial import Trial
+from engine.quantize.plan import plan
+from engine.quantize.prepared import Prepared
+
+Feed = Mapping[str, np.ndarray]
+
+
+class _Exact:
+    """Stands for the parameters of weights that are not rounded."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def dequantize(self, _: np.ndarray) -> np.ndarray:
+        return self._array
+
+
+def _float_weights(ready: Prepared) -> dict[str, Any]:
+    found = {}
+    for name, own in ready.weights.items():
+        wanted = ready.plan.weights[name]
+        weight = ready.graph.constant(wanted.weight)
+        bias = None if wanted.bias is None else ready.graph.constant(wanted.bias)
+        found[name] = replace(own, params=_Exact(weight), bias=bias)
+    return found
+
+
+def _forms(graph: Graph, seen: list[Feed], held: list[Feed]) -> Iterable[tuple[str, list[Feed]]]:
+    """Name of what is rounded, and the outputs on the held samples."""
+    decided = plan(graph)
+    settings = QuantizeSettings(algorithm="accurate")
+    found = calibrate(graph, seen)
+    ready = prepare(graph, decided, found, settings, lambda: seen, NullReporter())
+    plain = _float_weights(ready)
+    outputs = [spec.name for spec in graph.outputs]
+    for title, tensors, weights in (
+        ("all", None, ready.weights),
+        ("activations", None, plain),
+        ("weights", (), ready.weights),
+        ("outputs", outputs, plain),
+    ):
+        trial = Trial(ready.graph, ready.plan, tensors)
+        inputs = trial.inputs(ready.activations, weights)
+        yield title, [trial.run(feed, inputs) for feed in held]
+
+
+def _measure(graph: Graph, feeds: list[Feed], folds: int) -> dict[str, list[float]]:
+    session = Session(graph)
+    powers: dict[str, dict[str, list[float]]] = {}
+    for fold in range(folds):
+        held = feeds[fold::folds]
+        seen = [feed for row, feed in enumerate(feeds) if row % folds != fold]
+        exact = [session.run(feed) for feed in held]
+        for title, found in _forms(graph, seen, held):
+            own = powers.setdefault(title, {})
+            for reference, outputs in zip(exact, found, strict=True):
+                for name, array in reference.items():
+                    total = own.setdefault(name, [0.0, 0.0])
+                    total[0] += float(np.square(array.astype(np.float64)).sum())
+                    total[1] += float(np.square(array.astype(np.float64) - outputs[name]).sum())
+    return {
+        title: [10 * np.log10(signal / max(noise, 1e-30)) for signal, noise in own.values()]
+        for title, own in powers.items()
+    }
+
+
+def main() -> int:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--folds", type=int, default=4)
+    args = parser.parse_args()
+    bench = find_bench()
+    if isinstance(bench, str):
+        print(f"skipped: {bench}", file=sys.stderr)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="rknntui-ceilings-") as folder:
+        for model in args.models:
+            work = load_work(bench, model, Path(folder))
+            graph = optimise(load_onnx(work.path).graph).graph
+            feeds = [{work.input: sample[None]} for sample in work.calibration]
+            for title, levels in _measure(graph, feeds, args.folds).items():
+                print(f"{model:8} {title:12} {';'.join(f'{x:.1f}' for x in levels)}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
