@@ -26,6 +26,10 @@ from engine.quantize.weights import LayerWeights, quantize_weights
 # By what the range of a graph input may be widened.
 _WIDTHS = tuple(1.0 + 0.0025 * i for i in range(17))
 
+# By what the range of a graph output is wider than that of an inner tensor with the same tail. Its
+# own rounding is little of the error that arrives there, and its clipping nothing softens.
+_RESULTS = 1.25
+
 __all__ = ["Choice", "Material", "assemble"]
 
 
@@ -169,6 +173,7 @@ def _tensor_ranges(
     plan, groups = material.plan, material.channels.groups
     tensors: dict[str, Observation] = {}
     ranges: dict[str, tuple[float, float]] = {}
+    results = {root_of(spec.name, plan.sources) for spec in material.graph.outputs}
     for name in plan.tensors:
         root = root_of(name, plan.sources)
         span, seen = spans[root], material.statistics.tensors[root]
@@ -181,6 +186,9 @@ def _tensor_ranges(
             ranges[name] = float((span.low / own).min()), float((span.high / own).max())
             if name in material.statistics.values and has_free_scale(plan.formats.get(name)):
                 ranges[name] = _input_range(material.statistics.values[name], *ranges[name])
+            roomy = choice.headroom and _takes_room(plan.formats.get(name))
+            if roomy and name in results and not plan.clamps.get(name):
+                ranges[name] = ranges[name][0] * _RESULTS, ranges[name][1] * _RESULTS
             if choice.headroom and name in material.logits:
                 ranges[name] = material.logits[name]
             if name in material.settings.ranges:

@@ -134,3 +134,16 @@ def test_the_recipe_is_left_where_it_does_harm(monkeypatch: pytest.MonkeyPatch) 
     plain = quantize(graph, calibrate(graph, feeds))
     assert any(not choice.equalize for choice in CANDIDATES.values())
     assert least_sqnr(graph, found.graph, feeds) > least_sqnr(graph, plain.graph, feeds) - 1
+
+
+def test_results_of_a_graph_have_room_beyond_what_was_seen() -> None:
+    net = Net()
+    x = net.input(1, 3, 12, 12)
+    out = net.conv(net.op("Relu", net.conv(x, 3, 4)), 4, 2)
+    found, feeds = done(net, net.graph(out), 8)
+    seen = np.stack([Session(found.reference).run(feed)[out] for feed in feeds])
+    params = found.table[out]
+    assert params.minimum is not None
+    assert params.maximum is not None
+    assert params.minimum[0] < 1.2 * seen.min()
+    assert params.maximum[0] > 1.2 * seen.max()
