@@ -33,8 +33,8 @@ CANDIDATES: Mapping[str, Choice] = {
 }
 """The first of equals is chosen."""
 
-# The plain form has to be better by this (dB): few samples are left to judge by, and over all models
-# the whole recipe is the best one.
+# The plain form has to be better by this (dB): few samples are left to judge by, and over all
+# models the whole recipe is the best one.
 _MARGIN = 2.0
 
 # Samples to judge by, at most, and how many there have to be at all.
