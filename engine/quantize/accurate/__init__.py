@@ -9,18 +9,28 @@ on samples held out (:mod:`choose`). What comes out is plain w8a8.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+import numpy as np
+
 from engine.base.errors import QuantizationError
-from engine.base.events import Reporter
+from engine.base.events import LogLine, Reporter
 from engine.graph.ir import Graph
 from engine.quantize.accurate.assemble import assemble
 from engine.quantize.accurate.choose import choose
-from engine.quantize.accurate.gather import Feeds, gather
+from engine.quantize.accurate.gather import gather
 from engine.quantize.observe import Observations
 from engine.quantize.plan import Plan
-from engine.quantize.prepared import Prepared
+from engine.quantize.prepared import Feeds, Prepared
 from engine.quantize.settings import QuantizeSettings
 
-__all__ = ["prepare"]
+__all__ = ["SAMPLES", "prepare"]
+
+SAMPLES = 128
+"""Samples that are looked at, at most: statistics are kept per sample and channel, so that memory
+would grow with a dataset.
+"""
 
 
 def prepare(
@@ -37,7 +47,8 @@ def prepare(
         graph: the float graph.
         plan: of this graph.
         observations: of the same graph; only their number of samples is used, as ranges of whole
-            tensors are too little for channels.
+            tensors are too little for channels. Of more than ``SAMPLES``, as many are looked at,
+            spread evenly.
         settings: granularity and ranges set by hand.
         feeds: gives the calibration samples anew; they are read up to five times.
         reporter: gets progress, and may cancel.
@@ -52,6 +63,23 @@ def prepare(
             cause="It was given observations without the samples.",
             remedy="Give the dataset, or choose the algorithm 'normal'.",
         )
-    material = gather(graph, plan, settings, feeds, observations.samples, reporter)
-    choice = choose(material, feeds, reporter)
-    return assemble(material, choice, range(observations.samples))
+    some, count = _spread(feeds, observations.samples)
+    if count < observations.samples:
+        read = f"accurate looks at {count} of {observations.samples} samples"
+        reporter.emit(LogLine(f"{read}, spread evenly"))
+    material = gather(graph, plan, settings, some, count, reporter)
+    choice = choose(material, some, reporter)
+    return assemble(material, choice, range(count))
+
+
+def _spread(feeds: Feeds, samples: int) -> tuple[Feeds, int]:
+    """Of the samples that calibration read at most ``SAMPLES``, spread evenly; and how many."""
+    count = min(samples, SAMPLES)
+    chosen = frozenset(index * samples // count for index in range(count))
+
+    def some() -> Iterator[Mapping[str, np.ndarray]]:
+        for index, feed in enumerate(islice(feeds(), samples)):
+            if index in chosen:
+                yield feed
+
+    return some, count

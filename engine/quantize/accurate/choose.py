@@ -19,9 +19,8 @@ import numpy as np
 from engine.base.events import LogLine, Reporter
 from engine.graph.execute import Session
 from engine.quantize.accurate.assemble import Choice, Material, assemble
-from engine.quantize.accurate.gather import Feeds
 from engine.quantize.accurate.trial import Trial, can_try
-from engine.quantize.prepared import Prepared
+from engine.quantize.prepared import Feeds, Prepared
 from engine.quantize.qdq import insert_qdq
 
 __all__ = ["CANDIDATES", "choose", "noise_level"]

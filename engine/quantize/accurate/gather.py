@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -24,11 +24,10 @@ from engine.quantize.accurate.statistics import (
 )
 from engine.quantize.forms import data_inputs, name_of
 from engine.quantize.plan import Plan
+from engine.quantize.prepared import Feeds
 from engine.quantize.settings import QuantizeSettings
 
-__all__ = ["Feeds", "gather"]
-
-Feeds = Callable[[], Iterable[Mapping[str, np.ndarray]]]
+__all__ = ["gather"]
 
 
 def gather(

@@ -8,7 +8,7 @@ notes how far and how often each channel goes beyond a threshold, from which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -22,6 +22,7 @@ from engine.graph.ir import Graph
 from engine.quantize.accurate.moments import Moments, make_moments
 from engine.quantize.accurate.softmax import Logits
 from engine.quantize.plan import Plan
+from engine.quantize.prepared import Feeds
 
 __all__ = [
     "ChannelStatistics",
@@ -32,8 +33,6 @@ __all__ = [
     "observe_tails",
     "terms_of_clamped_sums",
 ]
-
-Feeds = Callable[[], Iterable[Mapping[str, np.ndarray]]]
 
 # Bytes of inner tensors that one run hands out; more are fetched by several runs.
 _HANDED_OUT_BYTES = 128 << 20

@@ -6,8 +6,9 @@ import tracemalloc
 from collections.abc import Iterator
 
 import numpy as np
+import pytest
 
-from engine.quantize import QuantizeSettings, calibrate, quantize
+from engine.quantize import QuantizeSettings, accurate, calibrate, quantize
 from tests.quantize.models import Net
 
 _SHAPE = (1, 3, 128, 128)
@@ -37,3 +38,18 @@ def test_the_peak_does_not_grow_by_the_samples() -> None:
 
     # 30 more samples, of which some thousand values and the held-out ones may stay
     assert peak(45) - peak(15) < 15 * _BYTES
+
+
+def test_of_many_samples_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net()
+    graph = net.graph(net.op("Relu", net.conv(net.input(1, 3, 8, 8), 3, 4)))
+    samples = list(net.feeds(9))
+    settings = QuantizeSettings(algorithm="accurate")
+
+    def table(chosen: list[dict[str, np.ndarray]]) -> object:
+        seen = calibrate(graph, chosen)
+        return quantize(graph, seen, settings, feeds=lambda: iter(chosen)).table.to_json()
+
+    whole = table(samples)
+    monkeypatch.setattr(accurate, "SAMPLES", 3)
+    assert table(samples) == table(samples[::3]) != whole
