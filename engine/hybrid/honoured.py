@@ -79,7 +79,10 @@ def _range(table: QuantTable, tensor: str, asked: tuple[float, float], line: int
         return Honoured(tensor, "range", text, got, False, why, line)
     low, high = params.minimum[0], params.maximum[0]
     room = (asked[1] - asked[0]) * _ROUNDING
-    ok = abs(low - asked[0]) <= room and abs(high - asked[1]) <= room
+    if params.narrow:  # its scale is a power of two: the next one that holds what was asked
+        ok = low <= asked[0] + room and high >= asked[1] - room
+    else:
+        ok = abs(low - asked[0]) <= room and abs(high - asked[1]) <= room
     why = "" if ok else "It shares its scale with a tensor that it is joined with or copied from."
     return Honoured(tensor, "range", text, f"{low:.6g} to {high:.6g}", ok, why, line)
 

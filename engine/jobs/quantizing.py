@@ -188,11 +188,13 @@ class QuantizeStages(LoadStage):
         """How the recipe wants the model quantized.
 
         Raises:
-            QuantizationError: the target does not have the dtype (names the chips that do).
+            QuantizationError: the target does not have the dtype, or that of a layer (names the
+                chips that do).
         """
         from engine.quantize import (
             QuantizeSettings,
             check_dtype,
+            check_layer_dtype,
             layers_of_targets,
             resolve_dtype,
         )
@@ -200,6 +202,8 @@ class QuantizeStages(LoadStage):
         options, target = self.recipe.quantization, self.recipe.target.target_platform
         check_dtype(options.quantized_dtype, target)
         layers = dict(options.quantized_layers or {})
+        for dtype in dict.fromkeys(layers.values()):
+            check_layer_dtype(dtype, target)
         if options.op_target:
             layers = layers_of_targets(self.optimised.graph.graph, options.op_target) | layers
         return QuantizeSettings(
@@ -220,8 +224,9 @@ class QuantizeStages(LoadStage):
             self.recipe,
             "quantize",
             previous=self.calibration.key,
-            # the dtype that a name means depends on the target
-            extra=extra_of("quantize") | {"dtype": self.quantize_settings().dtype},
+            # the dtypes that names mean depend on the target
+            extra=extra_of("quantize")
+            | {"dtype": self.quantize_settings().dtype, "lift": self._lift_dtype},
         )
         return self.run_stage(
             "quantize",
@@ -271,15 +276,39 @@ class QuantizeStages(LoadStage):
         from engine.hybrid import auto_layers, some_of
 
         options = self.recipe.quantization
-        if not options.auto_hybrid:
+        dtype = self._lift_dtype
+        if not dtype:
             return {}
         return auto_layers(
             done,
             some_of(self.feeds()),
             cosine=options.auto_hybrid_cos_thresh,
             euclidean=options.auto_hybrid_euc_thresh,
+            dtype=dtype,
             reporter=self.reporter,
         )
+
+    @cached_property
+    def _lift_dtype(self) -> str:
+        """What ``auto_hybrid`` lifts layers to, by the name of the target's generation; empty
+        without it.
+
+        Raises:
+            QuantizationError: the target has no half precision for single layers.
+        """
+        from engine.hybrid import lift_dtype
+
+        if not self.recipe.quantization.auto_hybrid:
+            return ""
+        target = self.recipe.target.target_platform
+        dtype = lift_dtype(self.quantize_settings().dtype, target)
+        if not dtype:
+            raise QuantizationError(
+                f"auto_hybrid has nothing to lift layers to on {target}.",
+                cause="Its chips compute in integers only.",
+                remedy="Switch auto_hybrid off, or choose another target, or none to simulate.",
+            )
+        return dtype
 
     @property
     def reference(self) -> Graph:

@@ -1,7 +1,7 @@
 """Calibration and quantization: from a float graph and samples to a QDQ graph and its table."""
 
 from engine.quantize.calibrate import Observation, Observations, calibrate, samples_wanted
-from engine.quantize.formats import check_dtype, resolve_dtype
+from engine.quantize.formats import check_dtype, check_layer_dtype, resolve_dtype
 from engine.quantize.honoured import honoured
 from engine.quantize.operators import LAYOUT, WEIGHTED, Role, reason_for, role_of
 from engine.quantize.plan import is_quantized_source
@@ -25,6 +25,7 @@ __all__ = [
     "Role",
     "calibrate",
     "check_dtype",
+    "check_layer_dtype",
     "honoured",
     "is_quantized_source",
     "layers_of_targets",

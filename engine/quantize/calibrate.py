@@ -90,7 +90,7 @@ def calibrate(
         tally.resume(resume)
     total = len(feeds) if isinstance(feeds, Sized) else 0
     if limit is not None:
-        total = min(total, limit)
+        total = min(total or limit, limit)
     written = time.monotonic()
     for feed in islice(feeds, tally.samples, limit):
         reporter.check_cancelled()

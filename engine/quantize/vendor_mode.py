@@ -82,7 +82,8 @@ def prepare(
                 cause="The vendor's toolkit rewrites this model, and its tensors change with that.",
                 remedy="Quantize with the calibration samples at hand.",
             )
-        observations = calibrate(rewritten, feeds(), reporter=reporter)
+        counted = observations.samples
+        observations = calibrate(rewritten, feeds(), reporter=reporter, limit=counted)
     decided = _as_vendor(rewritten, plan(rewritten, settings.dtype, settings.layers))
     ranges = choose_ranges(rewritten, decided, observations, replace(settings, algorithm="normal"))
     ranges |= _narrowed(rewritten, decided, observations, settings)

@@ -71,13 +71,18 @@ class Simulator:
         self._float_graph = float_graph
         self._quantized = qdq_graph is not None
         self._half = float_dtype == "float16" and not self._quantized
-        if qdq_graph is None:
-            qdq_graph = to_float16(float_graph).graph if self._half else float_graph
-        self._graph = qdq_graph
+        self._qdq_graph = qdq_graph
         self._overflow: Finding | None = None
         self._unchecked = True
         self._threads = threads
         self._inner = tuple(outputs)
+
+    @cached_property
+    def _graph(self) -> Graph:
+        """What runs; made when it is asked for, as a build asks for the notes alone."""
+        if self._qdq_graph is not None:
+            return self._qdq_graph
+        return to_float16(self._float_graph).graph if self._half else self._float_graph
 
     @property
     def quantized(self) -> bool:
@@ -106,7 +111,7 @@ class Simulator:
     @cached_property
     def _limits(self) -> tuple[Finding, ...]:
         if not self._quantized:
-            if is_quantized_source(self._graph):
+            if is_quantized_source(self._float_graph):
                 return (OWN_NOTE,)
             return (HALF_NOTE,) if self._half else (FLOAT_NOTE,)
         found = [] if (saturation := check_saturation()) is None else [saturation]

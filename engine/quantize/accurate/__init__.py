@@ -69,7 +69,7 @@ def prepare(
         reporter.emit(LogLine(f"{read}, spread evenly"))
     material = gather(graph, plan, settings, some, count, reporter)
     choice = choose(material, some, reporter)
-    return assemble(material, choice, range(count))
+    return assemble(material, choice, range(material.statistics.samples))
 
 
 def _spread(feeds: Feeds, samples: int) -> tuple[Feeds, int]:

@@ -52,6 +52,7 @@ def gather(
     watched = dict.fromkeys((*_watched(graph, plan), *partners, *logits.tensors))
     runs = Runs(graph, list(watched))
     statistics = observe(runs, plan, sizes, sums, feeds, samples, reporter)
+    samples = statistics.samples
     inputs = {spec.name for spec in graph.inputs}
     upper, lower = {}, {}
     for name in plan.tensors:

@@ -84,7 +84,7 @@ class Statistics:
         tensors: of all watched tensors.
         values: graph input -> some of its values.
         moments: weighted node -> second moments of its input.
-        samples: how many.
+        samples: how many came; a stream may give fewer than calibration counted.
     """
 
     tensors: Mapping[str, ChannelStatistics]
@@ -139,11 +139,11 @@ def observe(
         channels: tensor -> number of channels on axis 1; the others count as one channel.
         sums: of :func:`terms_of_clamped_sums`.
         feeds: gives the samples anew.
-        samples: how many, for the share of positions of each.
+        samples: how many at most, for the share of positions of each.
         reporter: may cancel.
 
     Raises:
-        QuantizationError: a tensor is not finite.
+        QuantizationError: a tensor is not finite, or no sample comes.
         SimulationError: the graph does not run.
     """
     moments = make_moments(runs.graph, plan, ROWS, samples)
@@ -152,7 +152,9 @@ def observe(
         readers.setdefault(layer.tensor, []).append(layer)
     gathered, positions, values = _Rows(), dict[str, int](), _Rows()
     inputs = {spec.name for spec in runs.graph.inputs}
+    came = 0
     for count, found in runs.over(feeds, samples, "statistics", reporter):
+        came = count + 1
         for name, array in _needed(found, sums).items():
             flat = _by_channel(array, channels.get(name))
             positions[name] = max(flat.shape[1], 1)
@@ -172,6 +174,12 @@ def observe(
                 values.add(name, array.reshape(-1)[:: max(array.size // _VALUES, 1)].copy())
             for reader in readers.get(name, ()):
                 reader.add(found[name], count)
+    if not came:
+        raise QuantizationError(
+            "There are no calibration samples to read again.",
+            cause="The dataset is empty, or is not at hand any more.",
+            remedy="Give the dataset, or choose the algorithm 'normal'.",
+        )
     tables = {name: np.stack(rows) for name, rows in gathered.rows.items()}
     return Statistics(
         tensors={
@@ -180,7 +188,7 @@ def observe(
         },
         values={name: np.concatenate(parts) for name, parts in values.rows.items()},
         moments=moments,
-        samples=samples,
+        samples=came,
     )
 
 
