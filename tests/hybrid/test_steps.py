@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from engine.api import RKNN
-from engine.base.errors import OutputExistsError, RecipeError
+from engine.base.errors import OutputExistsError, QuantizationError, RecipeError
 from engine.base.events import NullReporter
 from engine.container import read_container
 from engine.hybrid import read_data, write_data
@@ -199,3 +199,19 @@ def test_auto_hybrid_lifts_what_passes_its_threshold(place: Path) -> None:
         got[threshold] = {row["tensor"]: row["dtype"] for row in rows if row["kind"] != "float"}
     assert set(got[-1.0].values()) == {"int8"}
     assert set(got[1.0].values()) == {"float16"}
+
+
+@pytest.mark.parametrize(
+    "options", [{"auto_hybrid": True}, {"quantized_layers": {"r1": "float16"}}]
+)
+def test_a_chip_of_integers_alone_refuses_lifted_layers(
+    place: Path, options: dict[str, object]
+) -> None:
+    recipe = {
+        "model": str(place / "small.onnx"),
+        "dataset": str(place / "dataset.txt"),
+        "target_platform": "rv1106",
+        **options,
+    }
+    with pytest.raises(QuantizationError, match="rv1106"):
+        hybrid.table({"recipe": recipe})

@@ -147,3 +147,13 @@ def test_results_of_a_graph_have_room_beyond_what_was_seen() -> None:
     assert params.maximum is not None
     assert params.minimum[0] < 1.2 * seen.min()
     assert params.maximum[0] > 1.2 * seen.max()
+
+
+def test_samples_that_are_gone_are_not_counted() -> None:
+    net, graph = small_cnn()
+    feeds = net.feeds(9)
+    seen = calibrate(graph, feeds)
+    found = quantize(graph, seen, ACCURATE, feeds=lambda: feeds[:4])
+    assert least_sqnr(graph, found.graph, net.feeds(5)) > 25
+    with pytest.raises(QuantizationError, match="no calibration samples"):
+        quantize(graph, seen, ACCURATE, feeds=list)
