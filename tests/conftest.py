@@ -23,7 +23,7 @@ if not os.environ.get("CI"):
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
-REQUIRED = frozenset({"zoo", "netron", "adb", "sshd", "vendor", "torch", "tensorflow"})
+REQUIRED = frozenset({"zoo", "netron", "adb", "sshd", "vendor", "cc", "torch", "tensorflow"})
 """Markers of tests that need something from outside; ``.ci/run`` accepts no skip of theirs."""
 
 EXTRAS = frozenset({"torch", "tensorflow"})

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from engine.base.errors import EngineError, InternalError, UsageError
 from engine.base.folders import log_crash
+from engine.base.resources import resource_error
 from engine.base.text import printable
 
 __all__ = ["answering", "path_text"]
@@ -56,7 +57,7 @@ def answering(
             except EngineError as error:
                 told = error
             except Exception as error:  # noqa: BLE001 - the vendor's methods return -1, never raise
-                told = InternalError(
+                told = resource_error(error) or InternalError(
                     f"This program made a mistake: {type(error).__name__}: "
                     f"{printable(str(error), 200)}",
                     cause="A case that was not thought of.",

@@ -21,7 +21,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from engine.base.errors import EngineError, InternalError, SourceModelError, WorkerError
+from engine.base.errors import EngineError, InternalError, SourceModelError
+from engine.base.resources import resource_error
 from engine.base.text import printable
 
 __all__ = ["main"]
@@ -100,12 +101,8 @@ def _as_error(error: Exception) -> EngineError:
         return error
     traceback.print_exception(error)  # descriptor 2 is the log
     said = f"{type(error).__name__}: {printable(str(error), 300)}"
-    if isinstance(error, MemoryError):
-        return WorkerError(
-            "Memory ran out while the model was converted.",
-            cause="The model or its tensors are larger than what is free.",
-            remedy="End other programs, or take a smaller model or input.",
-        )
+    if (lacking := resource_error(error)) is not None:
+        return lacking
     if isinstance(error, ImportError):
         return SourceModelError(
             f"The converter could not be loaded: {said}.",

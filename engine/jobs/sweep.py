@@ -25,6 +25,7 @@ from engine.base.events import (
     StageFinished,
     StageStarted,
 )
+from engine.base.resources import resource_error
 from engine.base.text import did_you_mean, printable
 from engine.jobs.confirmed import allowed_code, allowing
 from engine.options import OPTIONS
@@ -200,7 +201,7 @@ def run_combination(text: str) -> str:
     except EngineError as error:
         return json.dumps({"state": "failed", "error": error.to_dict()})
     except Exception as error:  # noqa: BLE001 - nobody else would tell the user
-        mistake = InternalError(
+        mistake = resource_error(error) or InternalError(
             f"This program made a mistake: {type(error).__name__}: {printable(str(error), 200)}",
             cause="A case that was not thought of.",
             remedy="Build this combination alone; its log has the details.",

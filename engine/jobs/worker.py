@@ -31,6 +31,7 @@ from engine.base.errors import (
 )
 from engine.base.events import Reporter
 from engine.base.folders import state_folder
+from engine.base.resources import resource_error
 from engine.base.text import did_you_mean, printable
 from engine.jobs.confirmed import allowing
 from engine.jobs.memory import give_back
@@ -97,12 +98,8 @@ def _as_error(error: BaseException, log: Path | None = None) -> EngineError:
     """
     if isinstance(error, EngineError):
         return error
-    if isinstance(error, MemoryError):
-        return WorkerError(
-            "Memory ran out.",
-            cause="The model or its tensors are larger than what is free.",
-            remedy="End other programs, or take a smaller model or input.",
-        )
+    if (lacking := resource_error(error)) is not None:
+        return lacking
     path = log_traceback(error, log)
     where = f"Report it with the log file {path}." if path else "Its log could not be written."
     return InternalError(

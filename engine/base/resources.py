@@ -1,0 +1,90 @@
+"""What the machine lacked: errors that say nothing about a model, a file or this program.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+
+from engine.base.errors import EngineError, OutputError, WorkerError
+from engine.base.text import printable
+
+__all__ = ["resource_error"]
+
+_CHAIN = 20
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+# what the dynamic loader says when mmap fails; ImportError has no number
+_UNMAPPED = ("failed to map segment", "cannot allocate memory", "cannot map zero-fill")
+
+
+def resource_error(error: BaseException) -> EngineError | None:
+    """The error to show where ``error`` came of a lack of memory, disk, processes or open files.
+
+    Looks at what it was raised from and during too: closing a half-written archive after a
+    ``MemoryError`` raises something else.
+
+    Returns:
+        A :class:`WorkerError` or an :class:`OutputError`; None where nothing was lacking.
+    """
+    for one in _chain(error):
+        if isinstance(one, EngineError):
+            return None  # it was understood where it happened
+        found = _lacking(one)
+        if found is not None:
+            return found
+    return None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    one: BaseException | None = error
+    for _ in range(_CHAIN):
+        if one is None:
+            return
+        yield one
+        one = one.__cause__ or one.__context__
+
+
+def _lacking(error: BaseException) -> EngineError | None:
+    number = error.errno if isinstance(error, OSError) else None
+    text = str(error)
+    if isinstance(error, MemoryError) or number == errno.ENOMEM:
+        return _no_memory()
+    if isinstance(error, ImportError) and any(words in text.lower() for words in _UNMAPPED):
+        return _no_memory()
+    if number in _DISK or "No usable temporary directory" in text:
+        return _no_room(error)
+    if number in _FILES:
+        return WorkerError(
+            "Too many files are open.",
+            cause="The limit of open files (ulimit -n) is low, or another program holds many.",
+            remedy="Raise the limit, as with: ulimit -n 1024",
+        )
+    if number == errno.EAGAIN or "can't start new thread" in text:
+        return WorkerError(
+            "No further process or thread could be started.",
+            cause="The limit of processes (ulimit -u, or of a container) is reached.",
+            remedy="End other programs, or raise the limit.",
+        )
+    return None
+
+
+def _no_memory() -> EngineError:
+    return WorkerError(
+        "Memory ran out.",
+        cause="The model or its tensors are larger than what is free, or a limit (ulimit -v) is "
+        "low.",
+        remedy="End other programs, raise the limit, or take a smaller model or input.",
+    )
+
+
+def _no_room(error: BaseException) -> EngineError:
+    name = getattr(error, "filename", None)
+    where = printable(str(name), 300) if name else "A file of this program"
+    return OutputError(
+        f"{where} could not be written: {getattr(error, 'strerror', None) or 'no space left'}.",
+        cause="The disk, the quota or the folder for temporary files is full.",
+        remedy="Free space, or set TMPDIR to a folder with room.",
+    )

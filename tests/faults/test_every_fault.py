@@ -1,0 +1,71 @@
+"""Every write and every larger allocation of an export fails once: an error or the same bytes.
+
+As SQLite's tests do it: the n-th call fails, for n from 1 until a run has fewer. After each fault
+nothing half-written is left, and a second run gives the right bytes: nothing wrong was cached.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.cc]
+
+
+@pytest.fixture(scope="module")
+def injector(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    source = Path(__file__).with_name("injector.c")
+    library = tmp_path_factory.mktemp("faults") / "injector.so"
+    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    return library
+
+
+def attacked(
+    injector: Path, root: Path, folder: Path, kind: str, mode: str, *, first: int = 1, step: int = 1
+) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.faults.attack", kind, str(first), str(step), mode]
+    ran = subprocess.run(
+        [*command, str(folder)],
+        cwd=root,
+        env=os.environ | {"LD_PRELOAD": str(injector), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=1500,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    seen: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return seen
+
+
+def holds(seen: dict[str, Any]) -> None:
+    assert not seen["faults"], json.dumps(seen["wrong"], indent=1)
+    assert seen["told"] + seen["same"] == seen["attempts"]
+    assert seen["total"] > 20  # the faults reach the job
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["once", "stays"])
+@pytest.mark.parametrize("kind", ["write", "allocation"])
+def test_every_fault(
+    injector: Path, repository: Path, tmp_path: Path, kind: str, mode: str
+) -> None:
+    holds(attacked(injector, repository, tmp_path, kind, mode))
+
+
+@pytest.mark.parametrize("kind", ["write", "allocation"])
+def test_some_faults(injector: Path, repository: Path, tmp_path: Path, kind: str) -> None:
+    seen = attacked(injector, repository, tmp_path, kind, "stays", first=17, step=25)
+    holds(seen)
+    assert seen["told"]
