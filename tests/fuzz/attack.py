@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import EngineError
+from tests.fuzz.handlers import HANDLERS
 from tests.fuzz.mutate import mutant
 from tests.fuzz.readers import READERS, Attack
 
@@ -89,7 +90,7 @@ def attack(aim: Attack, count: int, folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     reader, count, folder, zoo = sys.argv[1:5]
-    aim = READERS[reader](Path(zoo))
+    aim = {**READERS, **HANDLERS}[reader](Path(zoo))
     print(json.dumps(attack(aim, int(count), Path(folder))))
 
 

@@ -1,4 +1,6 @@
-"""2,000 damaged files for each reader of our own: a clear error or a valid graph, within bounds."""
+"""2,000 damaged files for each reader of our own, and 400 for each whole job: a clear error or an
+answer, within bounds.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from tests.fuzz.handlers import HANDLERS
 from tests.fuzz.mutate import mutant
 from tests.fuzz.readers import READERS
 
 MUTANTS = int(os.environ.get("RKNNTUI_MUTANTS", "2000"))
+JOBS = MUTANTS // 5
 MEGABYTES = 1000
 
 
@@ -45,6 +49,19 @@ def test_damaged_files(reader: str, tmp_path: Path, zoo: Path, repository: Path)
     seen = attacked(reader, MUTANTS, tmp_path, zoo, repository)
     print(reader, seen)
     holds(seen, MUTANTS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_damaged_files_in_whole_jobs(
+    handler: str, tmp_path: Path, zoo: Path, repository: Path
+) -> None:
+    seen = attacked(handler, JOBS, tmp_path, zoo, repository)
+    print(handler, seen)
+    assert not seen["faults"], json.dumps(seen["faults"], indent=1)
+    assert seen["loaded"] + seen["refused"] == JOBS
+    assert seen["loaded"]
+    assert seen["grown_mb"] < MEGABYTES
 
 
 def test_a_mutant_is_the_same_every_time_and_damaged() -> None:
