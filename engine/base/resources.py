@@ -16,6 +16,7 @@ __all__ = ["resource_error"]
 _CHAIN = 20
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FILES = frozenset({errno.EMFILE, errno.ENFILE})
+_NO_FOLDER = "No usable temporary directory"
 # what the dynamic loader says when mmap fails; ImportError has no number
 _UNMAPPED = ("failed to map segment", "cannot allocate memory", "cannot map zero-fill")
 
@@ -54,7 +55,7 @@ def _lacking(error: BaseException) -> EngineError | None:
         return _no_memory()
     if isinstance(error, ImportError) and any(words in text.lower() for words in _UNMAPPED):
         return _no_memory()
-    if number in _DISK or "No usable temporary directory" in text:
+    if number in _DISK or _NO_FOLDER in text:
         return _no_room(error)
     if number in _FILES:
         return WorkerError(
@@ -82,9 +83,18 @@ def _no_memory() -> EngineError:
 
 def _no_room(error: BaseException) -> EngineError:
     name = getattr(error, "filename", None)
-    where = printable(str(name), 300) if name else "A file of this program"
+    if name:
+        what = f"{printable(str(name), 300)} could not be written: {_reason(error)}."
+    else:
+        what = f"A file for temporary data could not be written: {_reason(error)}."
     return OutputError(
-        f"{where} could not be written: {getattr(error, 'strerror', None) or 'no space left'}.",
+        what,
         cause="The disk, the quota or the folder for temporary files is full.",
         remedy="Free space, or set TMPDIR to a folder with room.",
     )
+
+
+def _reason(error: BaseException) -> str:
+    if _NO_FOLDER in str(error):
+        return "no folder for temporary files has room"
+    return getattr(error, "strerror", None) or "no space left"

@@ -37,7 +37,9 @@ def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)
     with pytest.raises(FileNotFoundError) as raised:
         tempfile.gettempdir()
-    assert isinstance(resource_error(raised.value), OutputError)
+    found = resource_error(raised.value)
+    assert isinstance(found, OutputError)
+    assert "no folder for temporary files has room" in found.what
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,15 @@
  * Writes: everything that gives a regular file a name, a size or content (ENOSPC, as on a full disk).
  * Allocations: blocks of 64 KiB and more (ENOMEM): tensors, files, thread stacks. Smaller ones fail in
  * no process that Linux lets run: it overcommits them.
- * Nothing fails until fault_arm() is called. A failure is one alone, or all from the n-th on.
+ * Nothing fails until fault_arm() is called, or RKNNTUI_FAULT=KIND:NTH:FOR_GOOD is set (numbers), which
+ * arms every process from its start on. A failure is one alone, or all from the n-th on.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,6 +34,14 @@ void fault_arm(int kind, long nth, int for_good) {
 
 /* How many there were since fault_arm. */
 long fault_seen(int kind) { return seen[kind]; }
+
+__attribute__((constructor)) static void armed_by_environment(void) {
+    const char *given = getenv("RKNNTUI_FAULT");
+    int kind, for_good;
+    long nth;
+    if (given && sscanf(given, "%d:%ld:%d", &kind, &nth, &for_good) == 3 && kind >= 0 && kind < KINDS)
+        fault_arm(kind, nth, for_good);
+}
 
 static int fails(int kind) {
     if (!fails_at[kind]) return 0;
