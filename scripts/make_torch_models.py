@@ -146,6 +146,27 @@ class Attention(nn.Module):
         return self.head(self.encode(x).mean(1))
 
 
+class Restored(nn.Module):
+    """A layer that says itself how it is saved and loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.randn(4, 3, 3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """A picture of four channels."""
+        return F.conv2d(x, self.weight)
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[torch.Tensor, bool]:
+        return (self.weight, self.training)
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[torch.Tensor, bool]) -> None:
+        self.weight = state[0]
+        self.training = state[1]
+
+
 def _seeded(module: nn.Module) -> nn.Module:
     """Statistics and biases away from their defaults, so that an error in them shows."""
     for part in module.modules():
@@ -222,6 +243,7 @@ MODELS: dict[str, Callable[[], Made]] = {
     "stateful": lambda: _scripted(
         Stateful(), torch.randn(3, 1, 8), (torch.randn(1, 1, 6), torch.randn(1, 1, 6))
     ),
+    "restored": lambda: _scripted(Restored(), _picture()),
     "attention": lambda: _traced(Attention(), torch.randint(0, 40, (1, 9))),
     "attention_scripted": lambda: _scripted(Attention(), torch.randint(0, 40, (1, 9))),
     "quantized_qnnpack": lambda: _converted("qnnpack"),

@@ -14,7 +14,7 @@ from engine.base.text import printable
 __all__ = ["resource_error"]
 
 _CHAIN = 20
-_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _FILES = frozenset({errno.EMFILE, errno.ENFILE})
 _NO_FOLDER = "No usable temporary directory"
 # what the dynamic loader says when mmap fails; ImportError has no number

@@ -1,9 +1,9 @@
 """Conversions by a framework's own code, in a warm child process: torch and TensorFlow load there.
 
 A child answers one request after another, a JSON object a line in both directions:
-``{"request": {...}, "out": "/.../model.onnx", "seconds": 600}`` is answered by
-``{"answer": {...}}`` or ``{"error": {kind, what, cause, remedy}}``. A child that crashes, hangs or
-eats memory costs one call: the next one starts another. Standard library only.
+``{"request": {...}, "out": "/.../model.onnx", "seconds": 60, "growth": 1073741824, "reads": []}``
+is answered by ``{"answer": {...}}`` or ``{"error": {kind, what, cause, remedy}}``. A child that
+crashes, hangs or eats memory costs one call: the next one starts another. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import json
 import os
 import select
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,10 +37,13 @@ __all__ = ["FRAMEWORKS", "Foreign", "close", "convert", "log_path", "require", "
 _POLL_SECONDS = 0.1
 _GOODBYE_SECONDS = 1.0
 _ANSWER_LIMIT = 64 << 20
-_DEFAULT_GROWTH = 8 << 30
+_DEFAULT_GROWTH = 1 << 30
 # a child that holds more than this beyond its framework is not kept: it gives nothing back
 _KEPT_GROWTH = 1 << 30
 _MODULE = "engine.frontends.foreign_child"
+_PREFIX = "rknntui-convert-"
+_ANSWER = "answer-"
+_FILE = "model.onnx"
 
 
 @dataclass(frozen=True)
@@ -100,15 +104,22 @@ class _EndedError(Exception):
 
 
 class _Child:
-    """One process and its two pipes."""
+    """One process, its two pipes, and the folder that it may write in."""
 
     def __init__(self, kind: Foreign) -> None:
         self.kind = kind
+        self.folder = _new_folder(None)
+        own = {"TMPDIR": str(self.folder), **kind.environment}
         try:
             process = start_child(
-                _MODULE, kind.child, str(log_path(kind)), environment=os.environ | kind.environment
+                _MODULE,
+                kind.child,
+                str(log_path(kind)),
+                str(self.folder),
+                environment=os.environ | own,
             )
         except OSError as error:
+            self.folder.rmdir()
             raise WorkerError(
                 f"The process for {kind.words} could not be started: {error.strerror or error}.",
                 cause="There is no memory or no process left for it.",
@@ -124,16 +135,16 @@ class _Child:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def ask(
-        self, message: Mapping[str, Any], reporter: Reporter, seconds: float, growth: int
-    ) -> dict[str, Any]:
+    def ask(self, message: Mapping[str, Any], reporter: Reporter) -> dict[str, Any]:
         """Send a request and wait for its answer, looking after the child meanwhile.
 
         Raises:
             _EndedError: it ended instead of answering.
-            WorkerError: it took longer than ``seconds`` or ``growth`` bytes more than before.
+            WorkerError: it took longer than the message's ``seconds`` or ``growth`` bytes more
+                than before.
             JobCancelledError: as ``reporter`` says.
         """
+        seconds, growth = float(message["seconds"]), int(message["growth"])
         ceiling = max(resident_bytes(self.process.pid), self.kind.resident) + growth
         deadline = time.monotonic() + seconds
         try:
@@ -191,6 +202,12 @@ class _Child:
             self.process.wait()
         if self.process.stdout is not None:
             self.process.stdout.close()
+        with contextlib.suppress(OSError):  # what it left beside its answers
+            for left in self.folder.iterdir():
+                if not left.name.startswith(_ANSWER):
+                    left.unlink() if not left.is_dir() else shutil.rmtree(left)
+        with contextlib.suppress(OSError):  # an answer may still be read: then its reader does it
+            self.folder.rmdir()
 
 
 _children: dict[str, _Child] = {}
@@ -203,10 +220,14 @@ def convert(
     request: Mapping[str, Any],
     reporter: Reporter,
     *,
-    seconds: float = 600,
+    seconds: float = 60,
     growth: int = _DEFAULT_GROWTH,
+    reads: Sequence[Path] = (),
 ) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Let a framework's own code write an ONNX file, for the time of the block.
+
+    Where the kernel can do it (:mod:`engine.base.confine`), the child writes in its own folder
+    only, connects to nothing, starts nothing, and reads libraries and ``reads``.
 
     The child is started by the first call, stays for two minutes, and is stopped when the user
     cancels.
@@ -217,6 +238,7 @@ def convert(
         reporter: told of the start of a child; asked ten times a second whether to stop.
         seconds: how long the conversion may take.
         growth: bytes of memory that it may take beyond what the child has before.
+        reads: files and folders of the request.
 
     Yields:
         The ONNX file (with its external data beside it), gone after the block, and what the child's
@@ -229,12 +251,23 @@ def convert(
         JobCancelledError: the user cancelled.
     """
     require(framework)
-    with tempfile.TemporaryDirectory(prefix="rknntui-convert-") as folder:
-        out = Path(folder) / "model.onnx"
-        message = {"request": dict(request), "out": str(out), "seconds": seconds}
+    message = {
+        "request": dict(request),
+        "seconds": seconds,
+        "growth": growth,
+        "reads": [str(path.resolve()) for path in reads],
+    }
+    folders: list[Path] = []
+    try:
         with _turn(framework, reporter):
-            answer = _asked(framework, message, reporter, seconds, growth)
-        yield out, answer
+            answer = _asked(framework, message, reporter, folders)
+        yield folders[-1] / _FILE, answer
+    finally:
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # only where the child has gone, and all of it
+                if folder.parent not in [child.folder for child in _children.values()]:
+                    folder.parent.rmdir()
 
 
 def require(framework: str) -> None:
@@ -292,20 +325,21 @@ def _turn(framework: str, reporter: Reporter) -> Iterator[None]:
 
 
 def _asked(
-    framework: str, message: Mapping[str, Any], reporter: Reporter, seconds: float, growth: int
+    framework: str, message: Mapping[str, Any], reporter: Reporter, folders: list[Path]
 ) -> dict[str, Any]:
+    """The answer of the child; ``folders`` gets those that it may have written in."""
     kind = FRAMEWORKS[framework]
     child, warm = _child_of(framework, reporter)
     try:
         try:
-            found = child.ask(message, reporter, seconds, growth)
+            found = child.ask(_with_folder(message, child, folders), reporter)
         except _EndedError as ended:
             if not (warm and ended.idle):
                 raise
             # its two minutes were over while the request was on its way
             close(framework)
             child, _ = _child_of(framework, reporter)
-            found = child.ask(message, reporter, seconds, growth)
+            found = child.ask(_with_folder(message, child, folders), reporter)
     except BaseException as error:
         _children.pop(framework, None)
         child.end(kill=True)
@@ -318,6 +352,25 @@ def _asked(
         raise error_from_dict(found["error"])
     answer: dict[str, Any] = found["answer"]
     return answer
+
+
+def _with_folder(message: Mapping[str, Any], child: _Child, folders: list[Path]) -> dict[str, Any]:
+    folders.append(_new_folder(child.folder))
+    return {**message, "out": str(folders[-1] / _FILE)}
+
+
+def _new_folder(inside: Path | None) -> Path:
+    """A folder that only this user may read: a child's, or inside it that of one answer."""
+    try:
+        name = tempfile.mkdtemp(prefix=_ANSWER if inside else _PREFIX, dir=inside)
+    except OSError as error:
+        raise WorkerError(
+            f"No folder for the conversion could be made: {error.strerror or error}.",
+            cause=f"The temporary folder ({inside or tempfile.gettempdir()}) cannot be written to, "
+            "or is full.",
+            remedy="Make room there, or set TMPDIR to another folder.",
+        ) from error
+    return Path(name)
 
 
 def _child_of(framework: str, reporter: Reporter) -> tuple[_Child, bool]:

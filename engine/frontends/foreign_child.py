@@ -1,9 +1,13 @@
 """The process in which TensorFlow or PyTorch converts models, one request after another.
 
-``python -P -m engine.frontends.foreign_child MODULE LOG``, started by
+``python -P -m engine.frontends.foreign_child MODULE LOG FOLDER``, started by
 :mod:`engine.frontends.foreign`, which has the protocol. Descriptors 1 and 2 of native code go to
 the log. It ends when its input is closed, also in the middle of a request, or when nothing was
 asked for two minutes.
+
+A model's code runs in frameworks that were not made for code of strangers, so the process gives
+away what it does not need before it imports one: it writes in FOLDER only. Each request has a
+thread of its own, which can only read what the request names.
 """
 
 from __future__ import annotations
@@ -17,10 +21,12 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from engine.base.confine import confine_process, confine_thread, limit_memory
 from engine.base.errors import EngineError, InternalError, SourceModelError
 from engine.base.resources import resource_error
 from engine.base.text import printable
@@ -35,7 +41,7 @@ _LINE_LIMIT = 16 << 20
 _GRACE_SECONDS = 60.0
 
 
-def main(module: str, log: str) -> None:
+def main(module: str, log: str, folder: str) -> None:
     """Serve requests for ``module.convert(request, out)`` until the input is closed."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -43,6 +49,7 @@ def main(module: str, log: str) -> None:
     faulthandler.enable(file=2)
     with contextlib.suppress(OSError):  # when memory runs out, this process goes first
         Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
+    confine_process([Path(folder)])
     asked: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(requests, asked), name="reader", daemon=True).start()
     while True:
@@ -50,7 +57,7 @@ def main(module: str, log: str) -> None:
             line = asked.get(timeout=_IDLE_SECONDS)
         except queue.Empty:
             return
-        _write(answers, _answered(module, json.loads(line)))
+        _write(answers, _in_thread(module, json.loads(line)))
 
 
 def _take_pipes(log: Path) -> tuple[int, int]:
@@ -84,16 +91,37 @@ def _write(handle: int, message: dict[str, Any]) -> None:
         rest = rest[os.write(handle, rest) :]
 
 
-def _answered(module: str, message: dict[str, Any]) -> dict[str, Any]:
-    faulthandler.dump_traceback_later(float(message["seconds"]) + _GRACE_SECONDS, exit=True, file=2)
+def _in_thread(module: str, message: dict[str, Any]) -> dict[str, Any]:
+    """The answer, by a thread that may read what the message names and its own folder."""
+    found: list[dict[str, Any]] = []
     try:
         convert = import_module(module).convert
-        return {"answer": convert(message["request"], Path(message["out"]))}
     except Exception as error:  # noqa: BLE001 - nobody else would tell the user
         return {"error": _as_error(error).to_dict()}
+
+    def work() -> None:
+        out = Path(message["out"])
+        confine_thread([*map(Path, message["reads"]), out.parent.parent])
+        found.append(_answered(convert, message["request"], out))
+
+    limit_memory(int(message["growth"]))
+    seconds = float(message["seconds"])
+    faulthandler.dump_traceback_later(seconds + _GRACE_SECONDS, exit=True, file=2)
+    try:
+        thread = threading.Thread(target=work, name="request")
+        thread.start()
+        thread.join()
     finally:
         faulthandler.cancel_dump_traceback_later()
         sys.stdout.flush()
+    return found[0]
+
+
+def _answered(convert: Callable[..., Any], request: Any, out: Path) -> dict[str, Any]:
+    try:
+        return {"answer": convert(request, out)}
+    except Exception as error:  # noqa: BLE001 - nobody else would tell the user
+        return {"error": _as_error(error).to_dict()}
 
 
 def _as_error(error: Exception) -> EngineError:
@@ -117,6 +145,6 @@ def _as_error(error: Exception) -> EngineError:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:4])
     # Threads of libraries are not waited for: everything that counts is on disk.
     os._exit(0)

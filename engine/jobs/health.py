@@ -28,4 +28,24 @@ def doctor(params: dict[str, Any]) -> dict[str, Any]:
         "found": f"answers; onnxruntime {ort.__version__} on {ort.get_device()}",
         "remedy": "",
     }
-    return {"checks": [worker, kernels]}
+    return {"checks": [worker, kernels, _walls()]}
+
+
+def _walls() -> dict[str, str]:
+    """What holds back the process that converts models of PyTorch and TensorFlow."""
+    from engine.base.confine import walls
+
+    found = walls()
+    has = [f"Landlock {found.landlock}"] if found.landlock else []
+    has += ["seccomp"] if found.seccomp else []
+    lacks = [] if found.landlock else ["Landlock"]
+    lacks += [] if found.seccomp else ["seccomp"]
+    return {
+        "name": "sandbox of converters",
+        "state": "note" if lacks else "ok",
+        "found": f"{' and '.join(has) or 'none'}; operators of models are checked against a list",
+        "remedy": f"This kernel has no {' and no '.join(lacks)}: convert models of strangers on "
+        "Linux 5.13 or later."
+        if lacks
+        else "",
+    }

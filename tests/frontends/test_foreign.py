@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from engine.base.confine import walls
 from engine.base.errors import (
     InternalError,
     JobCancelledError,
@@ -97,6 +99,73 @@ def test_a_hang_is_ended_after_its_time() -> None:
 def test_memory_that_grows_is_stopped() -> None:
     with pytest.raises(WorkerError, match="more than 64 MiB"):
         ask("eat", growth=64 << 20, seconds=20)
+
+
+def test_the_child_reaches_nothing_but_its_request_and_its_folder(tmp_path: Path) -> None:
+    """Each wall that the kernel has holds; what they leave open is what a conversion needs."""
+    found = walls()
+    if not found.landlock:
+        pytest.skip("this kernel has no Landlock")
+    target, given = tmp_path / "target", tmp_path / "given"
+    target.write_bytes(b"precious")
+    given.write_bytes(b"model")
+    request = {"do": "reach", "target": str(target), "given": str(given)}
+    with foreign.convert("toy", request, NullReporter(), reads=[given]) as (_, answer):
+        said = answer["said"]
+    assert target.read_bytes() == b"precious"
+    assert given.read_bytes() == b"model"
+    needs_seccomp = {"mode", "connect", "signal"}
+    open_ = {"read what is given", "write its own", "write a temporary file"}
+    for name, how in said.items():
+        if name in open_:
+            assert how == "done", name
+        elif found.seccomp or name not in needs_seccomp:
+            assert how == "PermissionError", name
+
+
+def test_the_next_request_does_not_read_what_the_first_one_named(tmp_path: Path) -> None:
+    if not walls().landlock:
+        pytest.skip("this kernel has no Landlock")
+    first, second = tmp_path / "first", tmp_path / "second"
+    for path in (first, second):
+        path.write_bytes(b"model")
+    pids = []
+    for given, other in ((first, second), (second, first)):
+        request = {"do": "reach", "target": str(other), "given": str(given)}
+        with foreign.convert("toy", request, NullReporter(), reads=[given]) as (_, answer):
+            assert answer["said"]["read what is given"] == "done"
+            assert answer["said"]["read"] == "PermissionError"
+            pids.append(answer["pid"])
+    assert pids[0] == pids[1]
+
+
+def test_a_burst_of_memory_fails_in_the_child() -> None:
+    with (
+        pytest.raises(WorkerError, match="Memory ran out"),
+        foreign.convert(
+            "toy", {"do": "allocate", "bytes": 2 << 30}, NullReporter(), growth=64 << 20
+        ),
+    ):
+        pass
+    assert ask("write")["findings"] == []
+
+
+def test_a_file_that_grows_without_end_is_stopped() -> None:
+    with (
+        pytest.raises(WorkerError, match="File too large"),
+        foreign.convert("toy", {"do": "fill", "bytes": 4 << 30}, NullReporter(), growth=64 << 20),
+    ):
+        pass
+
+
+def test_a_temporary_folder_that_is_not_there_is_an_error_of_ours(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    foreign.close("toy")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(WorkerError, match="No folder for the conversion") as caught:
+        ask("write")
+    assert "TMPDIR" in caught.value.remedy
 
 
 def test_cancelling_kills_the_child_at_once() -> None:

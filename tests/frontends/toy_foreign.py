@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import socket
+import subprocess
+import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from engine.base.confine import walls
 from engine.base.errors import UnsupportedOperatorError
 
 
@@ -55,7 +60,51 @@ def eat(_request: dict[str, Any], _out: Path) -> dict[str, Any]:
         time.sleep(0.01)
 
 
+def reach(request: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Try what a model's code has no business to do; say what the system answered."""
+    given = Path(request["given"])
+    tries: dict[str, Any] = {
+        "write": lambda: Path(request["target"]).write_bytes(b"overwritten"),
+        "write what is read": lambda: given.write_bytes(b"overwritten"),
+        "delete": lambda: Path(request["target"]).unlink(),
+        "mode": lambda: Path(request["target"]).chmod(0o777),
+        "read": lambda: Path(request["target"]).read_bytes(),
+        "read a system file": lambda: Path("/etc/passwd").read_bytes(),
+        "read the parent": lambda: Path(f"/proc/{os.getppid()}/environ").read_bytes(),
+        "connect": lambda: socket.create_connection(("127.0.0.1", 9), 1),
+        "run": lambda: subprocess.run(["/bin/true"], check=True),
+        "signal": lambda: os.kill(os.getppid(), 0),
+        "read what is given": given.read_bytes,
+        "write its own": lambda: (out.parent / "own").write_bytes(b"x"),
+        "write a temporary file": lambda: tempfile.NamedTemporaryFile().close(),
+    }
+    said = {}
+    for name, action in tries.items():
+        try:
+            action()
+            said[name] = "done"
+        except OSError as error:
+            said[name] = type(error).__name__
+    return write(request, out) | {"said": said, "walls": asdict(walls())}
+
+
+def allocate(request: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Take what no poll of the parent would be quick enough to see."""
+    kept = bytearray(request["bytes"])
+    return write(request, out) | {"kept": len(kept)}
+
+
+def fill(request: dict[str, Any], out: Path) -> dict[str, Any]:
+    """Write a file that is larger than the answer may be."""
+    with (out.parent / "large").open("wb") as stream:
+        stream.truncate(request["bytes"])
+    return write(request, out)
+
+
 ACTIONS = {
+    "reach": reach,
+    "allocate": allocate,
+    "fill": fill,
     "write": write,
     "noise": noise,
     "crash": crash,

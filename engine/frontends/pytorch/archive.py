@@ -46,6 +46,7 @@ class Archive:
         if len(entries) > _MAX_RECORDS:
             self._zip.close()
             raise self._damaged(f"it lists {len(entries)} records")
+        self._refuse_twins(entries)
         self._entries = {e.filename.partition("/")[2] or e.filename: e for e in entries}
         self.records = {name: entry.file_size for name, entry in self._entries.items()}
         self._check_sizes(entries)
@@ -60,6 +61,17 @@ class Archive:
         trace: TracebackType | None,
     ) -> None:
         self._zip.close()
+
+    def _refuse_twins(self, entries: list[zipfile.ZipInfo]) -> None:
+        """One folder, and one record of a name: torch's reader would take another than this one.
+
+        It reads the folder that the first record is in, and does not tell capital letters.
+        """
+        folders = {entry.filename.partition("/")[0] for entry in entries}
+        names = {entry.filename.lower() for entry in entries}
+        if len(folders) > 1 or len(names) < len(entries):
+            self._zip.close()
+            raise self._damaged("it has several folders, or two records of one name")
 
     def _check_sizes(self, entries: list[zipfile.ZipInfo]) -> None:
         """Refuse a bomb before anybody unpacks it: torch's writer stores tensors uncompressed."""

@@ -18,6 +18,7 @@ from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.frontends.agreement import FLOAT_TOLERANCE, Agreement, agreement
+from engine.frontends.pytorch.allowed import refusal_of
 from engine.frontends.pytorch.choose import Expected, difference, first_that_agrees, to_array
 from engine.frontends.pytorch.inputs import Plan, call, last_line, plan_inputs, run
 from engine.frontends.pytorch.quantized import (
@@ -27,6 +28,7 @@ from engine.frontends.pytorch.quantized import (
     silence_observers,
 )
 from engine.frontends.pytorch.routes import Subject
+from engine.frontends.pytorch.screen import screen
 from engine.frontends.pytorch.signature import leaves
 
 __all__ = ["REFERENCE", "convert"]
@@ -65,8 +67,10 @@ def convert(request: dict[str, Any], out: Path) -> dict[str, Any]:
     """
     path = Path(request["model"])
     findings: list[Finding] = []
+    _screen(path)
     module, plan = _planned(path, request, findings)
     graph = _inlined(module)
+    _refuse_operators(graph)
     _refuse_training(graph)
     quantized = is_quantized(graph) or is_fake_quantized(graph)
     branches = any(node.kind() in _BRANCHES for node in all_nodes(graph))
@@ -117,6 +121,28 @@ def _inlined(module: Any) -> Any:
     graph = module.forward.graph.copy()
     torch._C._jit_pass_inline(graph)
     return graph
+
+
+def _screen(path: Path) -> None:
+    """Look through the code as PyTorch's own reader of archives finds it, which is what it runs."""
+    try:
+        reader = torch._C.PyTorchFileReader(str(path))
+        records = [(name, reader.get_record_size(name)) for name in reader.get_all_records()]
+        screen(path.name, records, lambda name, _: reader.get_record(name))
+    except (RuntimeError, ValueError, OSError) as error:
+        raise _not_loaded(path, error) from error
+
+
+def _refuse_operators(graph: Any) -> None:
+    """Refuse what the compiled code would run and the list does not have, before it is run."""
+    for node in all_nodes(graph):
+        why = refusal_of(node.kind(), graph=True)
+        if why:
+            raise UnsupportedOperatorError(
+                f"The model uses {printable(node.kind(), 100)}, which is not taken.",
+                cause=f"{why[:1].upper()}{why[1:]}.",
+                remedy="Leave it out of the module that is scripted or traced.",
+            )
 
 
 def _load(path: Path, findings: list[Finding]) -> Any:

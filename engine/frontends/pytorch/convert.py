@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.onnx import load_onnx
 from engine.frontends.pytorch.archive import Archive
 from engine.frontends.pytorch.look import traced_inputs
+from engine.frontends.pytorch.screen import screen
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.graph.execute.session import Session
 from engine.graph.ir.graph import Graph
@@ -29,7 +31,14 @@ from engine.graph.passes.manager import Pipeline, run_pipeline
 
 __all__ = ["convert"]
 
-_SECONDS = 600.0
+_SECONDS = 60.0
+_SECONDS_PER_MIB = 3.0
+_SECONDS_PER_MIB_OF_INPUT = 6.0
+_GROWTH = 1 << 30
+# ViT-B/16, 330 MiB, takes 12 bytes a byte; its feature maps 100 a byte of its input
+_GROWTH_PER_BYTE = 32
+_GROWTH_PER_BYTE_OF_INPUT = 256
+_MAX_ELEMENTS = 1 << 28
 _REFERENCE = "reference.npz"
 _OWN_BUSINESS = ("opset-converted",)  # findings about the file in between, which no user has
 _UNKNOWN = "output-size-unknown"
@@ -44,12 +53,14 @@ def convert(source: SourceModel, reporter: Reporter) -> Loaded:
 
     Raises:
         SourceModelError: damaged, without or with wrong sizes, or its numbers come out different.
-        UnsupportedOperatorError: torch's exporters or the graph do not have an operator of it.
+        UnsupportedOperatorError: it names an operator that is not on the list of those that only
+            compute; or torch's exporters or the graph do not have one of it.
         WorkerError: torch crashed, or took too long or too much memory.
     """
     foreign.require("pytorch")
     with Archive(source.model) as archive:
         archive.check()
+        screen(source.model.name, archive.records.items(), archive.read)
         traced = traced_inputs(archive)
         digest = archive.digest()
     options = source.options
@@ -59,7 +70,10 @@ def convert(source: SourceModel, reporter: Reporter) -> Loaded:
         "traced": traced,
         "route": options.pytorch_route,
     }
-    with foreign.convert("pytorch", request, reporter, seconds=_SECONDS) as (path, answer):
+    seconds, growth = _limits(source.model.stat().st_size, _sizes(options) or [])
+    with foreign.convert(
+        "pytorch", request, reporter, seconds=seconds, growth=growth, reads=[source.model]
+    ) as (path, answer):
         loaded = _graph(path, source, None)
         _compare(loaded.graph, path.with_name(_REFERENCE), answer, source.model.name)
         if (options.inputs, options.outputs, options.input_initial_val) != (None, None, None):
@@ -75,6 +89,17 @@ def convert(source: SourceModel, reporter: Reporter) -> Loaded:
     told = [Finding.from_dict(finding) for finding in answer["findings"]]
     notes = [finding for finding in loaded.findings if finding.code not in _OWN_BUSINESS]
     return Loaded(loaded.graph, (*told, *notes), info)
+
+
+def _limits(size: int, inputs: Sequence[Sequence[int]]) -> tuple[float, int]:
+    """(seconds, bytes of memory) that a file of ``size`` bytes may take.
+
+    Sizes of inputs are the user's, and feature maps grow with them; a small file with small inputs
+    has no reason to take more than the first of each sum.
+    """
+    given = 4 * min(_MAX_ELEMENTS, sum(math.prod(max(0, n) for n in one) for one in inputs))
+    seconds = _SECONDS + (_SECONDS_PER_MIB * size + _SECONDS_PER_MIB_OF_INPUT * given) / (1 << 20)
+    return seconds, _GROWTH + _GROWTH_PER_BYTE * size + _GROWTH_PER_BYTE_OF_INPUT * given
 
 
 def _sizes(options: LoadOptions) -> list[list[int]] | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.base.errors import EngineError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import printable
+from engine.frontends.pytorch.allowed import refusal_of
 from engine.frontends.pytorch.archive import Archive
 from engine.frontends.pytorch.code import Argument, Call, Code, Unparsable
 from engine.frontends.pytorch.pickles import (
@@ -14,6 +16,7 @@ from engine.frontends.pytorch.pickles import (
     all_tensors,
     read_values,
 )
+from engine.frontends.pytorch.screen import screen
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 
@@ -23,18 +26,6 @@ _MAX_PICKLE = 64 << 20
 _MAX_CODE = 6 << 20
 _MAX_VERSION = 64
 _READS = "1 to 10"
-
-# namespace of an operator -> why it is refused; those of torch itself are not listed
-_OWN_SPACES = ("aten", "prim", "quantized", "_quantized", "prims", "profiler", "mkldnn", "onednn")
-_FOREIGN_SPACES = {
-    "torchvision": "it belongs to torchvision, whose operators have no ONNX form here: end the "
-    "traced module before it",
-    "prepacked": "it is made by optimize_for_mobile: save the model before that step",
-    "xnnpack": "it is made by optimize_for_mobile: save the model before that step",
-    "metal_prepack": "it is made for Apple's GPU: save the model before that step",
-    "vulkan_prepack": "it is made for Vulkan: save the model before that step",
-    "tensorrt": "it holds an engine of TensorRT: save the model before that step",
-}
 
 
 def look(source: SourceModel) -> SourceSummary:
@@ -46,6 +37,7 @@ def look(source: SourceModel) -> SourceSummary:
     with Archive(source.model) as archive:
         found = _read(archive)
         digest = archive.digest()
+        unsafe = _unsafe(archive)
     layers = _layers(found.calls)
     tensors = [tensor for _, tensor in all_tensors(found.root)]
     return SourceSummary(
@@ -57,11 +49,30 @@ def look(source: SourceModel) -> SourceSummary:
         inputs=_inputs(found),
         outputs=_outputs(found.result),
         layers=layers,
-        findings=(*_problems(layers), *found.findings),
+        findings=(*(_problems(layers) or unsafe), *([] if unsafe else found.findings)),
         parameters=sum(tensor.elements for tensor in tensors),
         weights_bytes=sum(tensor.bytes for tensor in tensors),
         notes=_notes(found),
     )
+
+
+def _unsafe(archive: Archive) -> list[Finding]:
+    """What :func:`screen` refuses, which also sees what ``forward`` does not call."""
+    try:
+        screen(archive.path.name, archive.records.items(), archive.read)
+    except EngineError as error:
+        refused = isinstance(error, UnsupportedOperatorError)
+        return [
+            Finding(
+                code="operator-refused" if refused else "torchscript-unclear",
+                severity="error",
+                where=printable(archive.path.name),
+                what=error.what,
+                cause=error.cause,
+                remedy=error.remedy,
+            )
+        ]
+    return []
 
 
 def traced_inputs(archive: Archive) -> list[tuple[list[int], str]]:
@@ -156,21 +167,10 @@ def _layers(calls: list[Call]) -> tuple[SourceLayer, ...]:
                 attributes=(("arguments", printable(", ".join(call.arguments), 300)),)
                 if call.arguments
                 else (),
-                refused=_refused(call.op),
+                refused=printable(refusal_of(call.op, graph=True), 200),
             )
         )
     return tuple(layers)
-
-
-def _refused(op: str) -> str:
-    space = op.partition("::")[0]
-    if space in _OWN_SPACES:
-        return ""
-    return _FOREIGN_SPACES.get(
-        space,
-        f"its library {printable(space, 60)!r} is not part of PyTorch: end the traced "
-        "module before it",
-    )
 
 
 def _problems(layers: tuple[SourceLayer, ...]) -> list[Finding]:

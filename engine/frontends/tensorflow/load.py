@@ -88,6 +88,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         reporter,
         seconds=_SECONDS + _SECONDS_PER_MIB * (size >> 20),
         growth=_GROWTH + _GROWTH_PER_BYTE * size,
+        reads=[source.model, *([options.predef_file] if options.predef_file else [])],
     ) as (path, answer):
         loaded = load_onnx(path)
         findings = [Finding.from_dict(f) for f in answer["findings"]]

@@ -12,7 +12,7 @@ import pytest
 
 from engine.frontends import foreign
 
-QUICK = ("traced", "scripted_if", "stateful", "quantized_qnnpack")
+QUICK = ("traced", "scripted_if", "stateful", "restored", "quantized_qnnpack")
 
 
 def made(repository: Path, folder: Path, *names: str) -> Path:

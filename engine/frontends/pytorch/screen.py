@@ -1,0 +1,248 @@
+"""The code of a TorchScript archive, looked through before PyTorch loads or runs any of it.
+
+PyTorch compiles what stands under ``code/`` and runs parts of it while it loads
+(``__setstate__``). Everything that the text can name is resolved here as PyTorch resolves it
+(torch/csrc/jit/serialization/import_source.cpp and frontend/ir_emitter.cpp): operators
+(``torch.NAME``, ``ops.SPACE.NAME``, members of values), the file's own classes and functions, and
+native classes. What is not on the list of :mod:`engine.frontends.pytorch.allowed` is refused, in
+functions that nothing calls too. Standard library only; nothing is executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
+from engine.base.text import human_bytes, printable
+from engine.frontends.pytorch.allowed import BUILTINS, MEMBERS, NATIVE_CLASSES, TAKEN, refusal_of
+from engine.frontends.pytorch.members import OWN, Module, Scope, Unit, dotted, gather
+
+__all__ = ["screen"]
+
+_MAX_CODE = 8 << 20
+_MAX_PICKLE = 256 << 20
+_PLAIN = re.compile(r"[\n\x20-\x7e]*\Z")
+_NATIVE = "torch.classes."
+_LEGACY = "model.json"
+_CODE = "code/"
+_SELF_MADE = ("torch", "ops", "CONSTANTS", OWN)
+_NODES = (
+    ast.Module, ast.ClassDef, ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Assign,
+    ast.AnnAssign, ast.AugAssign, ast.For, ast.While, ast.If, ast.With, ast.withitem, ast.Assert,
+    ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp,
+    ast.Dict, ast.List, ast.Tuple, ast.Compare, ast.Call, ast.keyword, ast.Constant, ast.Attribute,
+    ast.Subscript, ast.Slice, ast.Name, ast.expr_context, ast.boolop, ast.operator, ast.unaryop,
+    ast.cmpop,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where something stands: a record of the archive, a line, and the function around it."""
+
+    record: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        inside = f", in {self.function}" if self.function else ""
+        return f"{self.record}, line {self.line}{inside}"
+
+
+class _Refusal(Exception):  # noqa: N818 - carried out of the walk, then made one of the errors
+    """What is not taken: an operator, or a form of code that PyTorch does not write."""
+
+    def __init__(self, what: str, line: int, why: str = "") -> None:
+        super().__init__(what)
+        self.what, self.line, self.why = what, line, why
+
+
+def screen(
+    name: str, records: Iterable[tuple[str, int]], read: Callable[[str, int], bytes]
+) -> None:
+    """Refuse an archive whose code or objects could do something else than compute.
+
+    Args:
+        name: of the file, for the error.
+        records: (name, size in bytes) of every record, without the outer folder.
+        read: the bytes of a record, of at most a limit.
+
+    Raises:
+        UnsupportedOperatorError: the code names an operator that is not on the list; the error
+            says where.
+        SourceModelError: two records of one name (PyTorch does not tell capital letters), a form
+            that PyTorch no longer writes, code that is too long, or text that is not as PyTorch
+            writes it.
+    """
+    sizes = _distinct(name, records)
+    code = [r for r in sizes if r.lower().startswith(_CODE) and r.lower().endswith(".py")]
+    if sum(sizes[record] for record in code) > _MAX_CODE:
+        raise _odd(name, f"its code has more than {human_bytes(_MAX_CODE)}")
+    for record in sizes:
+        if record.lower().endswith(".pkl") and not record.lower().endswith("debug_pkl"):
+            _screen_pickle(name, record, read(record, _MAX_PICKLE))
+    units = [_unit(name, record, read(record, _MAX_CODE)) for record in code]
+    try:
+        module = gather(units)
+    except ValueError as error:
+        raise _odd(name, str(error)) from error
+    for unit in units:
+        for scope in Scope.all_of(module, unit):
+            try:
+                _screen_scope(scope)
+            except _Refusal as found:
+                raise _refused(name, found, _Place(unit.record, found.line, scope.name)) from None
+            except RecursionError as error:
+                raise _odd(name, f"{unit.record} is nested too deeply") from error
+
+
+def _distinct(name: str, records: Iterable[tuple[str, int]]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    seen: set[str] = set()
+    for record, size in records:
+        folded = record.lower()
+        if folded in seen:
+            raise _odd(name, f"it has two records {record!r}")
+        if folded == _LEGACY:
+            raise _odd(name, "it is of the form before PyTorch 1.4")
+        seen.add(folded)
+        sizes[record] = size
+    return sizes
+
+
+def _screen_pickle(name: str, record: str, data: bytes) -> None:
+    """Native classes that a pickle names: their ``__setstate__`` is C++ and has every right.
+
+    A name is two lines of a pickle, so that a search in the bytes finds each.
+    """
+    text = data.replace(b"\n", b".")
+    start = 0
+    while (place := text.find(_NATIVE.encode(), start)) >= 0:
+        start = place + len(_NATIVE)
+        rest = text[start : start + 200].decode("ascii", "replace")
+        if not any(rest.startswith(f"{known}.") for known in NATIVE_CLASSES):
+            shown = ".".join(rest.split(".")[:2])
+            raise _refused(
+                name,
+                _Refusal(f"the native class {_NATIVE}{printable(shown, 60)}", 0),
+                _Place(record, 0, ""),
+            )
+
+
+def _unit(name: str, record: str, data: bytes) -> Unit:
+    """One file of code, parsed.
+
+    PyTorch has a parser of its own. It writes plain ASCII, each statement on lines of its own;
+    with nothing else in the text, both parsers see the same tokens.
+    """
+    text = data.decode("latin-1")
+    if not _PLAIN.match(text) or "\\\n" in text:
+        raise _odd(name, f"{record} has characters that PyTorch does not write there")
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise _odd(name, f"{record} is no TorchScript: {error}") from error
+    return Unit(record, record[len(_CODE) : -len(".py")].replace("/", "."), tree)
+
+
+def _screen_scope(scope: Scope) -> None:
+    """Refuse what one function, or the head of a class, may not name."""
+    inside: set[int] = set()
+    for node in scope.nodes():
+        if not isinstance(node, _NODES) or scope.is_inner(node):
+            raise _Refusal(f"the construct {type(node).__name__}", getattr(node, "lineno", 0))
+        if isinstance(node, ast.Constant) and isinstance(node.value, bytes):
+            raise _Refusal("bytes", node.lineno)
+        if isinstance(node, ast.FunctionDef) and node.decorator_list:
+            raise _Refusal("a decorator", node.lineno)
+        if isinstance(node, ast.Name):
+            _screen_name(node, scope, inside)
+        elif isinstance(node, ast.Attribute):
+            _screen_attribute(node, scope, inside)
+        elif isinstance(node, ast.Call):
+            _screen_getattr(node, scope, inside)
+
+
+def _screen_name(node: ast.Name, scope: Scope, inside: set[int]) -> None:
+    if id(node) in inside:
+        return
+    if isinstance(node.ctx, ast.Store):
+        if node.id in _SELF_MADE:
+            raise _Refusal(f"the name {node.id} for a value of its own", node.lineno)
+        return
+    if node.id not in BUILTINS and node.id not in scope.stored:
+        raise _Refusal(f"the name {printable(node.id, 60)}", node.lineno)
+
+
+def _screen_attribute(node: ast.Attribute, scope: Scope, inside: set[int]) -> None:
+    """``torch.NAME``, ``ops.SPACE.NAME``, ``CONSTANTS.c0``, ``__torch__...``, or a member."""
+    if id(node) in inside:
+        return
+    path = dotted(node)
+    first = path.partition(".")[0]
+    if first in _SELF_MADE and first not in scope.stored:
+        inside.update(id(part) for part in ast.walk(node))
+        _screen_path(path, node, scope.module)
+        return
+    _screen_member(node.value, node.attr, scope, node.lineno)
+
+
+def _screen_path(path: str, node: ast.Attribute, module: Module) -> None:
+    first, _, rest = path.partition(".")
+    if first == "CONSTANTS" and "." not in rest:
+        return
+    if first == OWN:
+        native = rest.removeprefix(_NATIVE)
+        if module.knows(path) or (native != rest and native in NATIVE_CLASSES):
+            return
+        raise _Refusal(f"{printable(path, 120)}, which is not in the file", node.lineno)
+    space, _, operator = ("aten", "", rest) if first == "torch" else rest.partition(".")
+    if operator in TAKEN.get(space, ()):
+        return
+    op = f"{space}::{operator}" if operator else path
+    raise _Refusal(printable(op, 100), node.lineno, printable(refusal_of(op), 200))
+
+
+def _screen_member(owner: ast.expr, attribute: str, scope: Scope, line: int) -> None:
+    """A member of a value: of the file's own class, or what PyTorch takes as an operator."""
+    members = scope.members(owner)
+    if members is not None and attribute in members:
+        return
+    if members is None and attribute in MEMBERS:
+        return
+    op = f"aten::{printable(attribute, 80)}"
+    raise _Refusal(op, line, refusal_of(op) or "the class of its object has no such member")
+
+
+def _screen_getattr(node: ast.Call, scope: Scope, inside: set[int]) -> None:
+    """``getattr(self, "0")`` is how PyTorch writes names that are no identifiers."""
+    if not (isinstance(node.func, ast.Name) and node.func.id == "getattr"):
+        return
+    inside.add(id(node.func))
+    name = node.args[1] if len(node.args) == 2 and not node.keywords else None
+    if not (isinstance(name, ast.Constant) and isinstance(name.value, str)):
+        raise _Refusal("getattr without a name", node.lineno)
+    _screen_member(node.args[0], name.value, scope, node.lineno)
+
+
+def _refused(name: str, found: _Refusal, place: _Place) -> EngineError:
+    where = f"{place}" if place.line else place.record
+    return UnsupportedOperatorError(
+        f"{printable(name)} uses {found.what}, which is not taken ({printable(where, 300)}).",
+        cause=f"{found.why[:1].upper()}{found.why[1:]}."
+        if found.why
+        else "PyTorch would run it, and it is not on the list of what only computes.",
+        remedy="Leave it out of the module that is scripted or traced. If somebody else made the "
+        "file, ask why it is in there before you run it with PyTorch.",
+    )
+
+
+def _odd(name: str, why: str) -> SourceModelError:
+    return SourceModelError(
+        f"{printable(name)} is no TorchScript file as PyTorch writes it: {printable(why, 300)}.",
+        cause="It is damaged, made by another program, or by a PyTorch before 1.4.",
+        remedy="Save it again with torch.jit.save.",
+    )

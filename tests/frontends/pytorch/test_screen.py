@@ -1,0 +1,179 @@
+"""A model of torch that names what it should not is refused before torch loads it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
+from engine.frontends import foreign
+from engine.frontends.load import load_source
+from engine.frontends.pytorch.archive import Archive
+from engine.frontends.pytorch.look import look
+from engine.frontends.pytorch.screen import screen
+from engine.frontends.source import LoadOptions, find_source
+from tests.frontends.pytorch.archives import net, write
+from tests.frontends.pytorch.hostile import (
+    OTHERS,
+    SAVES,
+    in_forward,
+    in_setstate,
+    read_records,
+    unused,
+    write_pairs,
+)
+
+Place = Callable[[dict[str, bytes], str], dict[str, bytes]]
+PLACES: dict[str, Place] = {
+    "forward": in_forward,
+    "__setstate__": in_setstate,
+    "idle": unused,
+}
+PRECIOUS = b"precious" * 100
+
+
+def screened(records: dict[str, bytes]) -> None:
+    sizes = [(name, len(data)) for name, data in records.items()]
+    screen("net.pt", sizes, lambda name, _: records[name])
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("form", [*SAVES, *OTHERS])
+def test_it_is_refused_with_its_place(quick_models: Path, form: str, place: str) -> None:
+    records = read_records(quick_models / "restored.pt")
+    screened(records)
+    line = {**SAVES, **OTHERS}[form].format("/tmp/precious")
+    with pytest.raises(UnsupportedOperatorError, match="not taken") as caught:
+        screened(PLACES[place](records, line))
+    record = "code/__torch__/idle.py" if place == "idle" else "code/__torch__.py"
+    assert f"({record}, line " in caught.value.what
+    assert f"{place})" in caught.value.what
+    assert caught.value.cause
+    assert caught.value.remedy
+
+
+@pytest.mark.torch
+def test_torch_itself_would_write_with_each_of_these(quick_models: Path, tmp_path: Path) -> None:
+    """Else what the test above refuses would prove nothing."""
+    records = read_records(quick_models / "restored.pt")
+    files = []
+    for number, line in enumerate(SAVES.values()):
+        for place in (in_forward, in_setstate):
+            target = tmp_path / f"{number}-{place.__name__}.target"
+            target.write_bytes(PRECIOUS)
+            path = target.with_suffix(".pt")
+            write(path, place(records, line.format(target)))
+            files.append(str(path))
+    code = (
+        "import json, sys, torch\n"
+        "for path in json.loads(sys.argv[1]):\n"
+        "    torch.jit.load(path)(torch.zeros(1, 3, 8, 8))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(files)], check=False, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    touched = [Path(f).with_suffix(".target").read_bytes() != PRECIOUS for f in files]
+    assert all(touched), [f for f, was in zip(files, touched, strict=True) if not was]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("place", ["forward", "__setstate__"])
+def test_a_load_refuses_it_and_touches_nothing(
+    quick_models: Path, tmp_path: Path, place: str
+) -> None:
+    target = tmp_path / "target"
+    target.write_bytes(PRECIOUS)
+    records = read_records(quick_models / "restored.pt")
+    path = write(tmp_path / "net.pt", PLACES[place](records, SAVES["save"].format(target)))
+    foreign.close("pytorch")
+    options = LoadOptions(input_size_list=((1, 3, 8, 8),))
+    with pytest.raises(UnsupportedOperatorError, match="aten::save"):
+        load_source(find_source(path, options=options))
+    assert "pytorch" not in foreign._children  # torch was not even started
+    assert target.read_bytes() == PRECIOUS
+    found = look(find_source(path))
+    assert [(f.code, f.severity) for f in found.findings] == [("operator-refused", "error")]
+
+
+@pytest.mark.torch
+def test_the_child_looks_through_it_with_torchs_own_reader(
+    quick_models: Path, tmp_path: Path
+) -> None:
+    """Should the two readers of archives ever see different code."""
+    target = tmp_path / "target"
+    target.write_bytes(PRECIOUS)
+    records = read_records(quick_models / "restored.pt")
+    path = write(tmp_path / "net.pt", in_setstate(records, SAVES["save"].format(target)))
+    request = {"model": str(path), "sizes": [[1, 3, 8, 8]], "traced": [], "route": "auto"}
+    from engine.base.events import NullReporter
+
+    with (
+        pytest.raises(UnsupportedOperatorError, match="aten::save"),
+        foreign.convert("pytorch", request, NullReporter(), reads=[path]),
+    ):
+        pass
+    assert target.read_bytes() == PRECIOUS
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [("net/code/__torch__.py", b"evil"), ("net/code/__torch__.py", b"good")],
+        [("net/code/__TORCH__.py", b"evil"), ("net/code/__torch__.py", b"good")],
+        [("net/code/__torch__.py", b"evil"), ("other/code/__torch__.py", b"good")],
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_archive_that_two_readers_would_see_differently_is_refused(
+    tmp_path: Path, pairs: list[tuple[str, bytes]]
+) -> None:
+    path = write_pairs(tmp_path / "net.pt", pairs)
+    with pytest.raises(SourceModelError, match="two records of one name"), Archive(path):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ({"model.json": b"{}"}, "before PyTorch 1.4"),
+        ({"code/x.py": b"x = 1\r", "code/X.py": b""}, "two records"),
+        ({"code/x.py": "é".encode()}, "characters that PyTorch does not write"),
+        ({"code/x.py": b"x = 1 + \\\n2\n"}, "characters that PyTorch does not write"),
+        ({"code/x.py": b"(" * 3000}, "no TorchScript"),
+        ({"code/x.py": b"def f(:"}, "no TorchScript"),
+        ({"code/x.py": b"def f():\n  pass\ndef f():\n  pass\n"}, "defined twice"),
+        ({"code/x.py": b"class A(B):\n  pass\n"}, "another base"),
+        ({"code/a b.py": b"class A(Module):\n  pass\n"}, "no name of a module"),
+        ({"code/x.py": b"x" * (9 << 20)}, "more than 8.00 MiB"),
+        ({"data.pkl": b"\x80\x02c__torch__.torch.classes.c10d\nFileStore\n."}, "c10d.FileStore"),
+        ({"data.pkl": b"\x80\x02c__torch__.torch\nclasses.c10d.FileStore\n."}, "c10d.FileStore"),
+    ],
+)
+def test_what_torch_does_not_write_is_refused(records: dict[str, bytes], said: str) -> None:
+    with pytest.raises(EngineError, match=said):
+        screened(records)
+
+
+def test_members_of_classes_are_known_by_their_class() -> None:
+    """An attribute may be called as an operator is; one of a tensor may not."""
+    records = net()
+    text = records["code/__torch__.py"].decode()
+    own = text.replace("conv", "save")
+    screened(records | {"code/__torch__.py": own.encode()})
+    stranger = text.replace("torch.size(y, 2)", "y.save")
+    with pytest.raises(UnsupportedOperatorError, match=r"aten::save, .*line 11, in Net\.forward"):
+        screened(records | {"code/__torch__.py": stranger.encode()})
+    # a name that is sometimes an object of the class and sometimes not has no class
+    both = own.replace("    y = _0(", "    save = x\n    y = _0(")
+    with pytest.raises(UnsupportedOperatorError, match="aten::forward"):
+        screened(records | {"code/__torch__.py": both.encode()})
+    # what the text says of "self" does not count
+    lies = text.replace("self: __torch__.Net", "self: __torch__.layers.Conv")
+    screened(records | {"code/__torch__.py": lies.encode()})
