@@ -5,12 +5,22 @@ platformdirs is imported on use: the interface process asks after its first pain
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import traceback
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["cache_folder", "config_folder", "folders", "log_crash", "state_folder"]
+__all__ = [
+    "cache_folder",
+    "config_folder",
+    "folders",
+    "log_crash",
+    "private_file",
+    "private_folder",
+    "state_folder",
+]
 
 _NAME = "rknntui"
 
@@ -41,6 +51,41 @@ def folders() -> dict[str, Path]:
     return {"state": state_folder(), "cache": cache_folder(), "config": config_folder()}
 
 
+def private_folder(path: Path) -> Path:
+    """Make a folder, and those above it that are missing, for this user alone: 0700 whatever the
+    umask. Of the state and the cache folder also what is there already becomes 0700.
+
+    Raises:
+        OSError: one could not be made.
+    """
+    roots = (state_folder(), cache_folder())
+    for part in (*reversed(path.parents), path):
+        try:
+            part.mkdir(0o700)
+        except OSError:
+            if not part.is_dir():
+                raise
+            mine = any(part == root or root in part.parents for root in roots)
+            if not mine or not part.stat().st_mode & 0o077:
+                continue
+        with contextlib.suppress(OSError):  # somebody else's, or a disk without modes
+            part.chmod(0o700)
+    return path
+
+
+def private_file(path: Path, *, append: bool = False) -> BinaryIO:
+    """Open a file for writing that only this user may read: 0600 whatever the umask.
+
+    Raises:
+        OSError: it could not be opened.
+    """
+    how = os.O_APPEND if append else os.O_TRUNC
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o600)
+    with contextlib.suppress(OSError):
+        os.fchmod(handle, 0o600)
+    return os.fdopen(handle, "wb")
+
+
 def log_crash(error: BaseException) -> Path | None:
     """Write the traceback of a mistake of this program to a new log file.
 
@@ -50,10 +95,9 @@ def log_crash(error: BaseException) -> Path | None:
     text = "".join(traceback.format_exception(error))
     stamp = time.strftime("%Y%m%d-%H%M%S")
     try:
-        place = state_folder() / "logs"
-        place.mkdir(parents=True, exist_ok=True)
-        path = place / f"crash-{stamp}-{os.getpid()}.log"
-        path.write_text(text, encoding="utf-8")
+        path = private_folder(state_folder() / "logs") / f"crash-{stamp}-{os.getpid()}.log"
+        with private_file(path) as stream:
+            stream.write(text.encode("utf-8", "backslashreplace"))
     except OSError:
         return None
     return path

@@ -1,8 +1,10 @@
 """A Dask cluster that runs tasks of JSON text: local by default, another one by its address.
 
-Dask's own wire format pickles. What it carries here is the name of one function of this program and
-JSON text in both directions; a local cluster listens on loopback only, a remote one is reached over
-TLS, so that nobody else can speak to it.
+Dask's own wire format pickles: whoever can speak to a scheduler, a worker or a client can run code
+as its owner. What it carries here is the name of one function of this program and JSON text in both
+directions, always over TLS where both sides show a certificate. Loopback alone keeps nobody out: a
+machine's other users reach it too. A local cluster's certificate and key are made for that one
+sweep and known to its processes only; nothing of it speaks HTTP.
 """
 
 from __future__ import annotations
@@ -10,6 +12,9 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import queue
+import resource
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +22,21 @@ from typing import Any
 
 from engine.base.errors import UsageError, WorkerError
 from engine.base.events import Reporter
+from engine.base.files import read_bounded
+from engine.base.leftovers import owned_folder
 from engine.base.text import printable
 
 __all__ = ["Cluster", "ClusterAddress", "open_cluster"]
 
 _LOOK_SECONDS = 0.1
 _CONNECT_SECONDS = 15
-_LOOPBACK = ("127.", "localhost", "[::1]")
+_PEM_LIMIT = 1 << 20
+_START_SECONDS = 60.0
+_START_SECONDS_EACH = 5.0
+_END_SECONDS = 30.0
+# open files of this process, as counted: the scheduler's and the client's, and each worker's
+_FILES = 24
+_FILES_EACH = 12
 _CONFIG = {
     # a task whose process dies is told as failed; it would die again
     "distributed.scheduler.allowed-failures": 0,
@@ -52,7 +65,8 @@ class ClusterAddress:
         """Refuse a way that others could read or speak on.
 
         Raises:
-            UsageError: the address is not TLS and not of this machine, or a file is missing.
+            UsageError: the address is not TLS (also where it is of this machine), a file is
+                missing, or the key has a password.
         """
         scheme, _, host = self.address.partition("://")
         if scheme not in ("tls", "tcp") or not host:
@@ -60,19 +74,26 @@ class ClusterAddress:
                 f"{printable(self.address, 80)!r} is no address of a Dask scheduler.",
                 remedy="Give it as tls://HOST:8786.",
             )
-        if scheme == "tcp" and not host.startswith(_LOOPBACK):
+        if scheme == "tcp":
             raise UsageError(
                 f"{printable(self.address, 80)} is not encrypted.",
                 cause="Dask's messages are Python objects: whoever can speak to a client or a "
-                "scheduler can run programs there.",
+                "scheduler can run programs there. On loopback every user of the machine can.",
                 remedy="Start the cluster with TLS and give its address as tls://..., with the "
-                "files of authority, certificate and key.",
+                "files of authority, certificate and key; or leave the address out.",
             )
         files = (self.authority, self.certificate, self.key)
-        if scheme == "tls" and not all(path is not None and path.is_file() for path in files):
+        if not all(path is not None and path.is_file() for path in files):
             raise UsageError(
                 "A TLS cluster needs three files: authority, certificate and key.",
                 remedy="Give all three as PEM files that exist.",
+            )
+        # OpenSSL would ask for the password at the terminal, where nobody waits for it
+        if self.key is not None and b"ENCRYPTED" in read_bounded(self.key, _PEM_LIMIT, "a key"):
+            raise UsageError(
+                f"The key {printable(str(self.key))} has a password.",
+                cause="Nobody can type it while the sweep connects.",
+                remedy="Give a key file without a password that only you may read.",
             )
 
 
@@ -129,17 +150,19 @@ def open_cluster(where: ClusterAddress | None, workers: int) -> Iterator[Cluster
     """A cluster for as long as the context lasts.
 
     Args:
-        where: of a cluster that runs; None starts one of processes on this machine, on loopback
-            and without a dashboard.
+        where: of a cluster that runs; None starts one of processes on this machine, on loopback,
+            over TLS with a certificate of its own, and without HTTP.
         workers: processes of the local one, of one thread each.
 
     Raises:
         UsageError: Dask is not installed, or the address does not do.
         WorkerError: the cluster does not answer.
     """
-    if importlib.util.find_spec("distributed") is None:
+    needs = {"distributed": "Dask"} | ({} if where else {"cryptography": "cryptography"})
+    missing = [words for name, words in needs.items() if importlib.util.find_spec(name) is None]
+    if missing:
         raise UsageError(
-            "A sweep needs Dask, which is not installed.",
+            f"A sweep needs {' and '.join(missing)}, which is not installed.",
             remedy="Install this program with its extra sweep (docs/installation.md).",
         )
     if where is not None:
@@ -149,7 +172,7 @@ def open_cluster(where: ClusterAddress | None, workers: int) -> Iterator[Cluster
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set(_CONFIG))
-        target, security = (_local(stack, workers), None) if where is None else _remote(where)
+        target, security = _local(stack, workers) if where is None else _remote(where)
         try:
             client = stack.enter_context(
                 Client(
@@ -170,24 +193,37 @@ def open_cluster(where: ClusterAddress | None, workers: int) -> Iterator[Cluster
         yield Cluster(client)
 
 
-def _local(stack: contextlib.ExitStack, workers: int) -> Any:
-    from distributed import LocalCluster
+def _local(stack: contextlib.ExitStack, workers: int) -> tuple[Any, Any]:
+    from distributed import Nanny, Security, SpecCluster
 
+    from engine.jobs.cluster_nodes import QuietScheduler, QuietWorker
+
+    _room_for_files(_FILES + workers * _FILES_EACH)
     # native libraries would start a thread a core in every process
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     try:
-        return stack.enter_context(
-            LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                dashboard_address=None,
-                worker_dashboard_address=None,
-                memory_limit=0,
-                env={**one, "ORT_DISABLE_TELEMETRY": "1", "PYTHONSAFEPATH": "1"},
+        security = Security.temporary()
+        place = {"host": "127.0.0.1", "protocol": "tls://", "security": security}
+        worker = {
+            "nthreads": 1,
+            "memory_limit": 0,
+            "worker_class": QuietWorker,
+            # not the folder in /tmp whose name every user knows
+            "local_directory": str(stack.enter_context(owned_folder("sweep"))),
+            "env": {**one, "ORT_DISABLE_TELEMETRY": "1", "PYTHONSAFEPATH": "1"},
+            "silence_logs": 50,
+            **place,
+        }
+        cluster = _within(
+            _START_SECONDS + workers * _START_SECONDS_EACH,
+            lambda: SpecCluster(
+                scheduler={"cls": QuietScheduler, "options": {"port": 0, **place}},
+                workers={
+                    number: {"cls": Nanny, "options": dict(worker)} for number in range(workers)
+                },
+                security=security,
                 silence_logs=50,
-            )
+            ),
         )
     except (OSError, RuntimeError, TimeoutError) as error:
         raise WorkerError(
@@ -195,13 +231,66 @@ def _local(stack: contextlib.ExitStack, workers: int) -> Any:
             cause=f"One was killed, or memory or a folder is missing: {printable(str(error), 200)}",
             remedy="Try again, with fewer processes (--workers) where memory is short.",
         ) from error
+    stack.callback(_end, cluster)
+    return cluster, security
+
+
+def _end(cluster: Any) -> None:
+    # what does not end in time ends with this process, as its workers notice
+    with contextlib.suppress(OSError, RuntimeError, TimeoutError):
+        _within(_END_SECONDS, lambda: cluster.__exit__(None, None, None))
+
+
+def _within(seconds: float, function: Callable[[], Any]) -> Any:
+    """What ``function`` returns, called on a thread of its own: Dask waits for ever where its event
+    loop lost an answer, as it does without free file descriptors.
+
+    Raises:
+        TimeoutError: it took longer than ``seconds``.
+    """
+    answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def call() -> None:
+        try:
+            answers.put((function(), None))
+        except BaseException as error:  # noqa: BLE001 - raised again by who waits for it
+            answers.put((None, error))
+
+    threading.Thread(target=call, name="cluster", daemon=True).start()
+    try:
+        answer, error = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no answer in {seconds:.0f} s") from None
+    if error is not None:
+        raise error
+    return answer
+
+
+def _room_for_files(count: int) -> None:
+    """Allow this process and its children ``count`` more open files.
+
+    Raises:
+        WorkerError: the hard limit does not.
+    """
+    try:
+        needed = sum(1 for _ in Path("/proc/self/fd").iterdir()) + count
+    except OSError:  # no /proc: what a process has from its start
+        needed = 16 + count
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise WorkerError(
+            f"The sweep needs {needed} open files at a time, and {hard} are allowed.",
+            cause="The limit of open files (ulimit -n) is too low for so many processes.",
+            remedy="Raise it, or take fewer processes (--workers).",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def _remote(where: ClusterAddress) -> tuple[str, Any]:
     from distributed import Security
 
-    if where.address.startswith("tcp://"):
-        return where.address, None
     return where.address, Security(
         tls_ca_file=os.fspath(where.authority or ""),
         tls_client_cert=os.fspath(where.certificate or ""),
