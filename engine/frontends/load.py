@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
+from engine.base.errors import GraphError, SourceModelError
 from engine.base.events import NullReporter, Reporter
 from engine.frontends.source import SourceModel
 
@@ -28,7 +29,20 @@ def load_source(source: SourceModel, reporter: Reporter | None = None) -> Loaded
         WorkerError: the framework's process died (TensorFlow, PyTorch).
     """
     module = import_module(f"engine.frontends.{source.framework}")
-    return cast("Loaded", module.load(source, reporter or NullReporter()))
+    loaded = cast("Loaded", module.load(source, reporter or NullReporter()))
+    _check_amounts(loaded, source)
+    return loaded
+
+
+def _check_amounts(loaded: Loaded, source: SourceModel) -> None:
+    from engine.graph.ir.amounts import check_amounts
+
+    try:
+        check_amounts(loaded.graph)
+    except GraphError as error:
+        raise SourceModelError(
+            f"{source.model.name}: {error.what}", cause=error.cause, remedy=error.remedy
+        ) from error
 
 
 def look_source(source: SourceModel) -> SourceSummary:

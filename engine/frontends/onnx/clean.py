@@ -11,6 +11,7 @@ from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import printable
 from engine.frontends.onnx.contrib import is_written_out
 from engine.frontends.onnx.control import is_structural
+from engine.frontends.onnx.functions import check_functions
 from engine.frontends.onnx.nested import inner_graphs, walk
 from engine.frontends.onnx.newer import too_new
 from engine.graph.ir.constants import OPSET, STANDARD_DOMAINS
@@ -29,9 +30,10 @@ def clean(proto: onnx.ModelProto) -> None:
     the model there, and a container must be the same wherever it is built.
 
     Raises:
-        SourceModelError: functions that cannot be inlined.
+        SourceModelError: functions that cannot be inlined, or would become too large.
     """
     if proto.functions:
+        check_functions(proto)
         _inline(proto)
     graph = proto.graph
     for field in ("doc_string", "domain"):

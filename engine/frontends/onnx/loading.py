@@ -26,6 +26,7 @@ from engine.frontends.onnx.read import SourceFile, read_onnx
 from engine.frontends.onnx.settle import complete, settle
 from engine.frontends.onnx.sparse import make_dense
 from engine.frontends.source import SourceModel
+from engine.graph.ir.amounts import check_amounts
 from engine.graph.ir.constants import IR_VERSION, OPSET
 from engine.graph.ir.custom import CustomOperators, adopt
 from engine.graph.ir.graph import Graph
@@ -85,6 +86,7 @@ def load_onnx(
         resolved = expand(proto.graph, file.opset, name)
         write_out(proto.graph, file.opset)
         graph = _finish(file, operators)
+        check_amounts(graph)
     except GraphError as error:
         raise SourceModelError(
             f"{name}: {error.what}", cause=error.cause, remedy=error.remedy

@@ -28,6 +28,9 @@ __all__ = ["ConstantNodes", "ConstantSubgraphs", "StaticShapes"]
 # A result above this size is only kept where it is no larger than what it was computed from.
 LARGEST_RESULT = 1 << 22
 
+# All results together that are larger than what they were computed from.
+LARGEST_GROWTH = 1 << 28
+
 # Constants up to this size go into the folded model (Reshape and Slice want theirs there), larger
 # ones are fed and so are not copied.
 _INLINE = 1024
@@ -107,6 +110,10 @@ class ConstantSubgraphs(Pass):
     level = 1
     summary = "What depends on no input is computed once, in ONNX Runtime."
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._grown = 0
+
     def apply(self, edit: Editor) -> None:
         """One round: find, compute in one session, replace.
 
@@ -142,16 +149,9 @@ class ConstantSubgraphs(Pass):
     ) -> bool:
         if node.domain not in STANDARD_DOMAINS or not node.inputs:
             return False
-        read = 0
-        for value in node.inputs:
-            if value is None:
-                continue
-            if is_constant(value) and value.const_value is not None:
-                read += value.const_value.nbytes
-            elif value in sizes:
-                read += sizes[value]
-            else:
-                return False
+        read = _read(node, sizes)
+        if read is None:
+            return False
         if node.op_type in _NEVER:
             return False
         if any(value.is_graph_output() for value in node.outputs):
@@ -167,10 +167,45 @@ class ConstantSubgraphs(Pass):
                     return self.near(node, "the size of its result is not known")
                 continue
             size = int(prod(dims) * value.dtype.itemsize)
-            if size > max(LARGEST_RESULT, read):
+            if size > LARGEST_RESULT and size > _stored(node):
                 return self.near(node, f"its result of {size} bytes is too large to keep")
+            if size > read and self._grown + size > LARGEST_GROWTH:
+                return self.near(node, "the graph's results are too large together to keep")
+            self._grown += size if size > read else 0
             sizes[value] = size
         return True
+
+
+def _read(node: ir.Node, sizes: dict[ir.Value, int]) -> int | None:
+    """Bytes of a node's inputs, each counted once; None where one of them is no constant."""
+    read = 0
+    for value in dict.fromkeys(node.inputs):
+        if value is None:
+            continue
+        if is_constant(value) and value.const_value is not None:
+            read += value.const_value.nbytes
+        elif value in sizes:
+            read += sizes[value]
+        else:
+            return None
+    return read
+
+
+def _stored(node: ir.Node) -> int:
+    """Bytes of the initializers that a node's results are computed from, each counted once."""
+    roots: set[ir.Value] = set()
+    seen: set[ir.Value] = set()
+    stack = [value for value in node.inputs if value is not None]
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value.const_value is not None:
+            roots.add(value)
+        elif (producer := value.producer()) is not None:
+            stack.extend(v for v in producer.inputs if v is not None)
+    return sum(value.const_value.nbytes for value in roots if value.const_value is not None)
 
 
 def _survives(node: ir.Node) -> bool:

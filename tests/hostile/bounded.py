@@ -1,0 +1,58 @@
+"""Do something to files within limits of memory and time: ``python -m tests.hostile.bounded``.
+
+Arguments: ACTION FILE... Prints a line of JSON a file: ``[name, error class or "", what it said]``.
+The kernel holds the limits, so nothing that is done here can pass them.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.base.errors import EngineError
+
+ADDRESSES = 3 << 30
+SECONDS = 60
+
+
+def look(path: Path) -> None:
+    from engine.frontends.onnx import look_at
+
+    look_at(path)
+
+
+def load(path: Path) -> None:
+    from engine.frontends.onnx import load_onnx
+
+    load_onnx(path)
+
+
+def build(path: Path) -> None:
+    from engine.jobs.pipeline import Pipeline
+    from engine.jobs.pipeline import build as run
+    from engine.recipe import Recipe
+
+    run(Pipeline(Recipe.from_values({"model": str(path), "do_quantization": False})))
+
+
+ACTIONS: dict[str, Callable[[Path], None]] = {do.__name__: do for do in (look, load, build)}
+
+
+def main() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    action = ACTIONS[sys.argv[1]]
+    for name in sys.argv[2:]:
+        kind, said = "", ""
+        try:
+            action(Path(name))
+        except EngineError as error:
+            kind, said = type(error).__name__, error.what
+        print(json.dumps([Path(name).stem, kind, said]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
