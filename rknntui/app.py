@@ -154,10 +154,12 @@ class Workbench(Shell):
         """Run something that asks the engine beside the interface; its errors become a dialog."""
 
         async def guarded() -> None:
-            from engine import EngineError
+            from engine import EngineError, JobCancelledError
 
             try:
                 await work
+            except JobCancelledError:
+                pass  # the user's own doing, told where they did it
             except EngineError as error:
                 self.show_error(error)
 

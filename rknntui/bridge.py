@@ -29,6 +29,9 @@ TELL_SECONDS = 0.12
 GOODBYE_SECONDS = 0.3
 """Leaving waits so long for an idle worker to end; it ends anyway, as its pipe is closed."""
 
+PATIENCE_SECONDS = 1.0
+"""A question younger than this is about to be answered: Esc does not end it."""
+
 
 class Bridge:
     """Queries and jobs for the screens.
@@ -104,6 +107,10 @@ class Bridge:
             raise
         self._set_state("ready")
         return answer
+
+    def stop_queries(self) -> bool:
+        """End the questions under way, whatever the engine does with them; False for none."""
+        return self._worker is not None and self._worker.stop_queries(after=PATIENCE_SECONDS)
 
     # -- jobs --------------------------------------------------------------------------------------
 

@@ -209,6 +209,11 @@ class Shell(QuietCrashApp):
         else:
             self.ask_cancel(job)
 
+    def key_escape(self) -> None:
+        """Esc that nothing else takes: stop looking at a file that takes too long."""
+        if self.bridge.stop_queries():
+            self.notify("Stopped waiting for an answer.")
+
     def ask_cancel(self, job: JobView) -> None:
         """Ask whether a job shall stop. Where it is stopping already, a yes ends its worker."""
         from rknntui.screens.dialogs import ConfirmDialog

@@ -11,11 +11,13 @@ import itertools
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.base.errors import WorkerError, error_from_dict
+from engine.base.errors import JobCancelledError, WorkerError, error_from_dict
 from engine.base.events import Event
 from engine.base.process import ProcessId, death_of, start_child
 from engine.jobs.job import Job
@@ -25,13 +27,28 @@ __all__ = ["Worker", "run_job"]
 
 _GOODBYE_SECONDS = 1.0
 
+QUERY_SECONDS = 120.0
+"""How long a query may take that is not in :data:`LONG_QUERIES`."""
+
+LONG_QUERIES = {
+    **dict.fromkeys(("dataset.check", "dataset.make", "dataset.list"), 3600.0),
+    # these may have to calibrate first
+    **dict.fromkeys(("layer", "ranges", "joins", "hybrid.table", "recipe.save"), 1800.0),
+}
+"""Query -> seconds, of those whose time grows with the user's own files."""
+
 
 class _Connection:
     """One worker process and the reader of its pipe."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        late: Callable[[_Connection, WorkerError], None],
+    ) -> None:
         if process.stdin is None or process.stdout is None:
             raise WorkerError("The worker was started without pipes.")
+        self.late = partial(late, self)
         self.process = process
         self.input = process.stdin
         self._output = process.stdout
@@ -40,8 +57,11 @@ class _Connection:
         self.accepting: dict[int, asyncio.Future[Message]] = {}
         self.jobs: dict[int, Job] = {}
         self.early: dict[int, Message] = {}
+        self.asked: dict[int, str] = {}
         self.reader: asyncio.Task[None] | None = None
         self.open = True
+        self.since = 0.0
+        self._clock: asyncio.TimerHandle | None = None
 
     async def listen(self) -> None:
         """Start reading the worker's answers."""
@@ -60,6 +80,8 @@ class _Connection:
             self.id.send(signal.SIGTERM)  # not our protocol: nothing of it can be trusted
         finally:
             self.open = False
+            self.asked.clear()
+            self._time()
             transport.close()
         await self._bury()
 
@@ -71,8 +93,10 @@ class _Connection:
                     job.woken()
         elif "job" in message:
             _settle(self.accepting.pop(number, None), message)
-        elif number in self.calls:
-            _settle(self.calls.pop(number), message)
+        elif number in self.asked:
+            del self.asked[number]
+            self._time()
+            _settle(self.calls.pop(number, None), message)
         elif number in self.accepting:
             _settle(self.accepting.pop(number), message)
         elif number in self.jobs:
@@ -101,6 +125,43 @@ class _Connection:
             await asyncio.sleep(0.01)
         return self.process.returncode
 
+    def ask(self, number: int, method: str, params: Mapping[str, Any]) -> None:
+        """Send a query; the worker answers them in this order, and the first one's time runs."""
+        self.asked[number] = method
+        if len(self.asked) == 1:
+            self._time()
+        self.send({"id": number, "method": method, "params": dict(params)})
+
+    def _time(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+        self.since = time.monotonic()
+        first = next(iter(self.asked.values()), None)
+        if first is not None and self.open:
+            seconds = LONG_QUERIES.get(first, QUERY_SECONDS)
+            loop = asyncio.get_running_loop()
+            self._clock = loop.call_later(seconds, self.late, _too_long(first, seconds))
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether a job of it runs, waits, or was just handed over."""
+        return bool(self.jobs or self.accepting)
+
+    def end(self, error: WorkerError | JobCancelledError) -> None:
+        """Ask no more: every query under way ends in ``error``, whatever the process does.
+
+        Without a job the process is killed; with one it goes on, and ends when that is done.
+        """
+        for future in self.calls.values():
+            _settle(future, {"error": error.to_dict()})
+        self.asked.clear()
+        self._time()
+        if not self.has_jobs:
+            self.process.kill()
+        with contextlib.suppress(OSError):
+            self.input.close()
+
     def send(self, message: Message) -> None:
         """Write a request; the worker always reads, so this does not wait."""
         rest = memoryview(encode(message))
@@ -124,6 +185,7 @@ class Worker:
         self._module = module
         self._numbers = itertools.count(1)
         self._connection: _Connection | None = None
+        self._left: list[_Connection] = []
         self._starting = asyncio.Lock()
 
     @classmethod
@@ -163,7 +225,7 @@ class Worker:
                     cause="There is no memory or no process left for it.",
                     remedy="End other programs and try again.",
                 ) from error
-            connection = _Connection(process)
+            connection = _Connection(process, self._leave)
             await connection.listen()
             self._connection = connection
             return connection
@@ -177,7 +239,10 @@ class Worker:
         getattr(connection, waiting)[number] = future
         # where it ends right now, its reader settles the future
         with contextlib.suppress(BrokenPipeError):
-            connection.send({"id": number, "method": method, "params": dict(params)})
+            if waiting == "calls":
+                connection.ask(number, method, params)
+            else:
+                connection.send({"id": number, "method": method, "params": dict(params)})
         try:
             message = await future
         finally:
@@ -196,6 +261,29 @@ class Worker:
         result: dict[str, Any] = message["result"]
         return result
 
+    def stop_queries(self, after: float = 0) -> bool:
+        """End the queries under way, in :class:`JobCancelledError`; False where there are none.
+
+        Native code cannot be interrupted, so their process is killed; where it has a job it keeps
+        that alone, and the next request starts another process.
+
+        Args:
+            after: leave them alone where the first one has not worked for so many seconds.
+        """
+        connection = self._connection
+        if connection is None or not connection.asked:
+            return False
+        if time.monotonic() - connection.since < after:
+            return False
+        self._leave(connection, JobCancelledError("Stopped before the answer was there."))
+        return True
+
+    def _leave(self, connection: _Connection, error: WorkerError | JobCancelledError) -> None:
+        connection.end(error)
+        if connection is self._connection:
+            self._connection = None
+            self._left.append(connection)
+
     async def submit(self, method: str, params: Mapping[str, Any] | None = None) -> Job:
         """Start a job (or queue it behind the running one); returns once the worker has its record.
 
@@ -213,23 +301,48 @@ class Worker:
         return job
 
     async def close(self) -> None:
-        """Let the worker go: idle, it ends at once; with a job, once that is done."""
-        connection, self._connection = self._connection, None
-        if connection is None:
-            return
+        """Let the worker go: idle, it ends at once, also where a query does not; with a job, once
+        that is done.
+        """
+        connections = [*self._left, *([self._connection] if self._connection else [])]
+        self._connection, self._left = None, []
+        for connection in connections:
+            await _close(connection)
+
+
+async def _close(connection: _Connection) -> None:
+    with contextlib.suppress(OSError):
         connection.input.close()
-        if connection.reader is not None and not connection.jobs:
+    try:
+        if connection.reader is not None and not connection.has_jobs:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(connection.reader), _GOODBYE_SECONDS)
-        if connection.reader is not None and not connection.reader.done():
-            connection.reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await connection.reader
-        for job in connection.jobs.values():
-            job.let_go()
-        if connection.process.returncode is None:
-            # it works on without us; Popen must not warn that nobody waited for it
-            connection.process.returncode = 0
+    finally:
+        # in native code it may never see that its input was closed
+        if not connection.has_jobs and connection.process.poll() is None:
+            connection.process.kill()
+            if connection.reader is not None:
+                await asyncio.wait([connection.reader], timeout=_GOODBYE_SECONDS)
+    if connection.reader is not None and not connection.reader.done():
+        connection.reader.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await connection.reader
+    closed = WorkerError("The worker was let go before it answered.")
+    for future in (*connection.calls.values(), *connection.accepting.values()):
+        _settle(future, {"error": closed.to_dict()})
+    for job in connection.jobs.values():
+        job.let_go()
+    if connection.process.returncode is None:
+        # it works on without us; Popen must not warn that nobody waited for it
+        connection.process.returncode = 0
+
+
+def _too_long(method: str, seconds: float) -> WorkerError:
+    return WorkerError(
+        f"The question {method!r} was stopped: it had taken more than {seconds:.0f} s.",
+        cause="The file is very large, or made so that looking at it takes without end.",
+        remedy="Check the file; where it is a model of yours, report this.",
+    )
 
 
 def run_job(

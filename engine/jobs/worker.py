@@ -33,6 +33,7 @@ from engine.base.events import Reporter
 from engine.base.folders import state_folder
 from engine.base.resources import resource_error
 from engine.base.text import did_you_mean, printable
+from engine.jobs.bounds import Bounds
 from engine.jobs.confirmed import allowing
 from engine.jobs.memory import give_back
 from engine.jobs.protocol import LINE_LIMIT, Message, decode, encode
@@ -85,6 +86,8 @@ TASKS: dict[str, str] = {
 
 _LOG_LIMIT = 1 << 20
 _GRACE_SECONDS = 2.0
+# a query that still runs so long after the client has gone is not waited for
+_LAST_QUERY_SECONDS = 3.0
 
 
 def _resolve(home: str) -> Any:
@@ -188,7 +191,8 @@ class _Server:
         self._asked: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._jobs: queue.SimpleQueue[tuple[JobRecorder, Message] | None] = queue.SimpleQueue()
         self._running: JobRecorder | None = None
-        self._told_to_end = False
+        self._bounds = Bounds()
+        self._closed = False
 
     def run(self) -> None:
         """Answer until the input is closed, then finish the jobs."""
@@ -210,7 +214,16 @@ class _Server:
                     self._take(decode(line))
                 except EngineError as error:
                     self._pipe.send({"id": None, "error": error.to_dict(), "job": ""})
+        self._closed = True
         self._asked.put(None)
+        self._end_if_idle()
+
+    def _end_if_idle(self) -> None:
+        """End, whatever the main thread does, once there is neither a client nor a job."""
+        if self._closed and self._bounds.jobs == 0:
+            last = threading.Timer(_LAST_QUERY_SECONDS, os._exit, (0,))
+            last.daemon = True
+            last.start()
 
     def _take(self, message: Message) -> None:
         if message.get("method") in self._tasks:
@@ -230,14 +243,16 @@ class _Server:
                 )
             function: Query = _resolve(home)
             params = dict(message.get("params") or {})
-            with allowing(params.get("allow_code")):
-                self._pipe.send({"id": number, "result": function(params)})
+            with allowing(params.get("allow_code")), self._bounds.query(params):
+                result = function(params)
+            self._pipe.send({"id": number, "result": result})
         except Exception as error:  # noqa: BLE001 - nobody else would tell the user
             self._pipe.send({"id": number, "error": _as_error(error).to_dict()})
 
     def _accept(self, message: Message) -> None:
         number, method = message.get("id"), str(message["method"])
         params = dict(message.get("params") or {})
+        self._bounds.job_came()
         try:
             recorder = new_record(self._pipe.wake)
             recorder.start(method, _title(method, params), params)
@@ -248,6 +263,7 @@ class _Server:
                 remedy=f"Free space, or set XDG_STATE_HOME to another place than {state_folder()}.",
             )
             self._pipe.send({"id": number, "error": refused.to_dict()})
+            self._bounds.job_went()
             return
         self._pipe.send({"id": number, "job": recorder.id, "folder": str(recorder.folder)})
         self._jobs.put((recorder, message))
@@ -263,6 +279,8 @@ class _Server:
             self._pipe.send({"id": message.get("id"), **answer})
             del recorder, message, item, answer
             give_back()
+            self._bounds.job_went()
+            self._end_if_idle()
 
     def _run(self, recorder: JobRecorder, message: Message) -> Message:
         try:

@@ -180,12 +180,12 @@ class Workspace(Container):
         then: Callable[[dict[str, Any]], None],
         failed: Callable[[Exception], None] | None,
     ) -> None:
-        from engine import EngineError
+        from engine import EngineError, JobCancelledError
 
         try:
             answer = await self.bridge.call(method, params)
         except EngineError as error:
-            if not self._alive:
+            if not self._alive or (failed is None and isinstance(error, JobCancelledError)):
                 return
             if failed is not None:
                 failed(error)

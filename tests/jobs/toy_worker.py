@@ -38,6 +38,19 @@ def die(_params: dict[str, Any]) -> dict[str, Any]:
     os.abort()
 
 
+def hang(params: dict[str, Any]) -> dict[str, Any]:
+    """Sleeps in native code; with ``locked`` it holds the interpreter's lock meanwhile."""
+    Path(params["pid"]).write_text(str(os.getpid()))
+    library = ctypes.PyDLL if params.get("locked", True) else ctypes.CDLL
+    library(None).sleep(60)
+    return {}
+
+
+def grow(params: dict[str, Any]) -> dict[str, Any]:
+    """Asks for memory; what is not written to costs none."""
+    return {"bytes": len(bytearray(int(params["bytes"])))}
+
+
 def numbers(_params: dict[str, Any]) -> dict[str, Any]:
     return {"nan": float("nan"), "inf": [float("inf"), 1.5], "long": "x" * 3_000_000}
 
@@ -89,9 +102,11 @@ def broken(_params: dict[str, Any], _reporter: Reporter) -> dict[str, Any]:
     raise KeyError("nobody thought of this")
 
 
+QUERIES = ("echo", "where", "fail", "crash", "die", "hang", "grow", "numbers")
+
 if __name__ == "__main__":
     serve(
-        {n: HOME + n for n in ("echo", "where", "fail", "crash", "die", "numbers")},
+        {n: HOME + n for n in QUERIES},
         {n: HOME + n for n in ("count", "search", "stubborn", "native", "broken")},
     )
     os._exit(0)

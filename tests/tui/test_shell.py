@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
+from engine.base.process import ProcessId
 from rknntui.actions import REGISTRY
 from rknntui.app import Workbench
+from rknntui.bridge import PATIENCE_SECONDS
 from rknntui.keymap import conflicts, indistinct
 from rknntui.workspaces import WORKSPACES, load, load_all
 from tests.tui.conftest import residual_model, screen_text, settle, until
@@ -242,6 +246,21 @@ async def test_a_killed_worker_is_replaced(model: Path, opened) -> None:
         await pilot.press("slash", *"conv", "enter")
         await until(pilot, lambda: "operator" in screen_text(app), "a new worker answers")
         assert app.bridge._worker.pid != pid
+
+
+async def test_esc_ends_a_question_that_is_never_answered(model: Path, opened) -> None:
+    app = Workbench(str(model))
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        await opened(pilot)
+        worker = ProcessId.of(app.bridge._worker.pid)
+        os.kill(worker.pid, signal.SIGSTOP)  # as native code that does not return
+        app.open_path(str(model))
+        await asyncio.sleep(PATIENCE_SECONDS + 0.2)
+        await pilot.press("escape")
+        await until(pilot, lambda: not worker.alive, "the worker is gone")
+        await until(pilot, lambda: "Stopped waiting" in screen_text(app), "it is told")
+        app.open_path(str(model))
+        await until(pilot, lambda: app.bridge.state == "ready" and app.bridge._worker.pid, "again")
 
 
 @pytest.mark.usefixtures("no_engine")

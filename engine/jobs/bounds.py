@@ -1,0 +1,136 @@
+"""What bounds a worker even while native code holds the interpreter's lock: the kernel.
+
+* Without a job the worker dies with the program that started it (``PR_SET_PDEATHSIG``). While a job
+  runs or waits it does not: a job outlives its terminal.
+* Its memory has a limit (``RLIMIT_DATA``), lower while only a query runs. Beyond it an allocation
+  fails, which is an error that is told, and the worker stays.
+
+How long a query may take is up to the client, which can end the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import queue
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Bounds", "machine_bytes"]
+
+_PR_SET_PDEATHSIG = 1
+_NOTHING = 0
+
+QUERY_BYTES = 4 << 30
+"""A query may take so much beside what the worker has, and this many times its model's file:"""
+_FILE_TIMES = 4
+
+
+class Bounds:
+    """The bounds of this process; made once, by the worker's main thread.
+
+    The signal for the parent's death belongs to the thread that asks for it, and the kernel looks
+    at every thread of a process: so one thread sets and clears it, and does nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._parent = os.getppid()
+        self._asked: queue.SimpleQueue[tuple[int, threading.Event]] = queue.SimpleQueue()
+        self.jobs = 0
+        threading.Thread(target=self._obey, name="bounds", daemon=True).start()
+        _limit(machine_bytes())
+        self._tie(signal.SIGKILL)
+
+    def job_came(self) -> None:
+        """A job was accepted: from now on this process outlives its parent."""
+        with self._lock:
+            self.jobs += 1
+            if self.jobs == 1:
+                self._tie(_NOTHING)
+                _limit(machine_bytes())
+
+    def job_went(self) -> None:
+        """A job is over, and its record is written; ends a process that nobody waits for."""
+        with self._lock:
+            self.jobs -= 1
+            if self.jobs == 0:
+                self._tie(signal.SIGKILL)
+                if os.getppid() != self._parent:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def query(self, params: Mapping[str, Any]) -> Iterator[None]:
+        """The time of one query; beside a job the job's limit holds."""
+        with self._lock:
+            if self.jobs == 0:
+                _limit(_data_bytes() + QUERY_BYTES + _FILE_TIMES * _file_bytes(params))
+        try:
+            yield
+        finally:
+            with self._lock:
+                if self.jobs == 0:
+                    _limit(machine_bytes())
+
+    def _tie(self, number: int) -> None:
+        done = threading.Event()
+        self._asked.put((number, done))
+        done.wait()
+
+    def _obey(self) -> None:
+        while True:
+            number, done = self._asked.get()
+            if sys.platform == "linux":
+                with contextlib.suppress(OSError, AttributeError):
+                    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+            done.set()
+
+
+def machine_bytes() -> int:
+    """Memory that this process can get at all: the machine's with its swap, or its container's."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text("ascii").splitlines():
+            if line.startswith("SwapTotal:"):
+                total += int(line.split()[1]) << 10
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            total = min(total, int(Path("/sys/fs/cgroup", name).read_text("ascii")))
+    return total
+
+
+def _limit(size: int) -> None:
+    """Let private memory grow to ``size`` bytes; never beyond what the user allowed."""
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    if hard != resource.RLIM_INFINITY:
+        size = min(size, hard)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (size, hard))
+
+
+def _data_bytes() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[5])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _file_bytes(params: Mapping[str, Any]) -> int:
+    """Bytes of the model that a query is about."""
+    recipe = params.get("recipe")
+    found = [params.get("path")]
+    if isinstance(recipe, Mapping):
+        found += [recipe.get("model"), recipe.get("weights")]
+    total = 0
+    for path in found:
+        if isinstance(path, str):
+            with contextlib.suppress(OSError, ValueError):
+                total += Path(path).stat().st_size
+    return total
