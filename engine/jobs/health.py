@@ -10,7 +10,7 @@ __all__ = ["doctor"]
 
 def doctor(params: dict[str, Any]) -> dict[str, Any]:
     """Load the heavy libraries and try the integer kernels against the numpy reference."""
-    from engine.graph.execute.runtime import ort
+    from engine.graph.execute import kernels_saturate, ort
     from engine.simulate.selfcheck import check_saturation
 
     begun = time.perf_counter()
@@ -19,7 +19,7 @@ def doctor(params: dict[str, Any]) -> dict[str, Any]:
     kernels = {
         "name": "integer kernels",
         "state": "ok" if worst is None else "bad",
-        "found": f"as the reference ({took})" if worst is None else worst.what,
+        "found": f"{_sums(kernels_saturate())} ({took})" if worst is None else worst.what,
         "remedy": "" if worst is None else worst.remedy,
     }
     worker = {
@@ -49,3 +49,12 @@ def _walls() -> dict[str, str]:
         if lacks
         else "",
     }
+
+
+def _sums(saturating: bool) -> str:
+    if saturating:
+        return (
+            "as the reference, in ONNX Runtime's precision mode: this processor's own 8-bit sums "
+            "saturate"
+        )
+    return "as the reference; this processor's own 8-bit sums are exact, no precision mode is set"

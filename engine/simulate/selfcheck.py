@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from engine.base.findings import Finding
-from engine.graph.execute import Session
+from engine.graph.execute import Session, opposing_signs
 from engine.graph.ir import IR_VERSION, OPSET, Graph
 from engine.simulate.layers import quantized_layers
 from engine.simulate.reference import reference_layer
@@ -23,8 +23,9 @@ _CHANNELS = 256
 def check_saturation() -> Finding | None:
     """Compare a saturating convolution with the numpy reference; once a process.
 
-    x86 processors without VNNI add pairs of 8-bit products in 16 bits that saturate. ONNX Runtime
-    avoids this with ``session.x64quantprecision``; this looks whether it did.
+    x86 processors without VNNI add pairs of 8-bit products in 16 bits that saturate. There every
+    session sets ``session.x64quantprecision`` (:func:`engine.graph.execute.keep_sums_exact`); this
+    looks whether that was enough.
 
     Returns:
         A finding where a result differs by more than 1 LSB; None where all is well.
@@ -57,11 +58,7 @@ def saturating_convolution() -> tuple[Graph, dict[str, np.ndarray]]:
     (8, 256, 1, 1) are 127, the others -127 in runs of 2 to 16, so that pairs overflow 16 bits
     while the whole sum stays small.
     """
-    signs = np.ones((8, _CHANNELS), dtype=np.int8)
-    for row in range(8):
-        run = 2 << (row % 4)
-        signs[row] = np.where(np.arange(_CHANNELS) // run % 2, -127, 127)
-        signs[row, : 2 * row] = 127
+    signs = opposing_signs()
     scale = np.array(1.0, dtype=np.float32)
     arrays: dict[str, np.ndarray] = {
         "scale": scale,

@@ -16,6 +16,7 @@ from engine.base.text import printable
 from engine.frontends.agreement import FLOAT_TOLERANCE, Agreement, agreement
 from engine.frontends.pytorch.inputs import run
 from engine.frontends.pytorch.routes import ROUTES, Route, Subject
+from engine.graph.execute.precision import keep_sums_exact
 from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort
 
 __all__ = ["Expected", "difference", "first_that_agrees", "to_array"]
@@ -136,7 +137,7 @@ def _run_file(out: Path, subject: Subject, expected: Expected) -> Agreement:
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    options.add_session_config_entry("session.x64quantprecision", "1")
+    keep_sums_exact(options)
     session = ort.InferenceSession(
         str(out),
         options,

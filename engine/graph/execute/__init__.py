@@ -3,6 +3,7 @@
 from engine.graph.execute.form import runtime_form
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
 from engine.graph.execute.metrics import cosine, dot, euclidean, sqnr
+from engine.graph.execute.precision import keep_sums_exact, kernels_saturate, opposing_signs
 from engine.graph.execute.runtime import ort
 from engine.graph.execute.session import Session, open_model, simulation_errors
 
@@ -12,8 +13,11 @@ __all__ = [
     "dot",
     "euclidean",
     "is_quantized",
+    "keep_sums_exact",
+    "kernels_saturate",
     "lower_for_runtime",
     "open_model",
+    "opposing_signs",
     "ort",
     "runtime_form",
     "simulation_errors",

@@ -18,6 +18,7 @@ from engine.graph.execute.custom import has_custom, require_compute
 from engine.graph.execute.feeds import check_feeds
 from engine.graph.execute.form import RuntimeForm, runtime_form
 from engine.graph.execute.observe import Fetch, expose
+from engine.graph.execute.precision import keep_sums_exact
 from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort
 from engine.graph.execute.segments import Runs, SegmentedRun
 from engine.graph.execute.separate import separate_weights
@@ -219,8 +220,7 @@ def open_model(
     options.graph_optimization_level = LEVELS[level]
     options.log_severity_level = 4
     options.enable_mem_pattern = plan_memory
-    # Exact sums where U8S8 kernels would saturate in 16 bits (AVX2, AVX512 without VNNI)
-    options.add_session_config_entry("session.x64quantprecision", "1")
+    keep_sums_exact(options)
     if optimised_model is not None:
         options.optimized_model_filepath = str(optimised_model)
     with simulation_errors():

@@ -1,0 +1,100 @@
+"""Exact integer sums: does this processor need ONNX Runtime's precision mode for them?"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import onnx
+
+from engine.graph.execute.runtime import ort
+
+__all__ = ["keep_sums_exact", "kernels_saturate", "opposing_signs"]
+
+_MODE = "session.x64quantprecision"
+_OPSET, _IR = 17, 8
+_ROWS, _CHANNELS = 8, 256
+_STEP, _MIDDLE = 8192, 128
+"""Scale and zero point of the convolution's result."""
+
+
+def keep_sums_exact(options: ort.SessionOptions) -> None:
+    """Switch the precision mode on where integer sums would be wrong without it.
+
+    The mode turns int8 weights into uint8, whose kernels sum in 32 bits and take up to twice the
+    time. With VNNI it changes no number.
+    """
+    if kernels_saturate():
+        options.add_session_config_entry(_MODE, "1")
+
+
+@lru_cache(maxsize=1)
+def kernels_saturate() -> bool:
+    """Whether U8S8 kernels are wrong here, as they run by default; tried once a process.
+
+    x86 processors without VNNI add pairs of 8-bit products in 16 bits that saturate. A convolution
+    and a product of matrices whose pairs are as large as they get are compared with sums in int64.
+    """
+    signs = opposing_signs()
+    pixels = np.full((1, _CHANNELS, 4, 4), 255, np.uint8)
+    rows = np.full((5, _CHANNELS), 255, np.uint8)
+    conv, product = _probe().run(None, {"pixels": pixels, "rows": rows})
+    sums = 255 * np.sign(signs).astype(np.int64).sum(axis=1)
+    rounded = np.rint(sums * 127 / _STEP) + _MIDDLE  # far from halves, and from 0 and 255
+    return not (
+        np.array_equal(conv[0].reshape(_ROWS, -1).T, np.broadcast_to(rounded, (16, _ROWS)))
+        and np.array_equal(product, np.broadcast_to(127 * sums, (5, _ROWS)))
+    )
+
+
+def opposing_signs() -> np.ndarray:
+    """Weights (8, 256) int8 of 127 and -127 in runs of 2 to 16.
+
+    Neighbours of one sign overflow 16 bits while the whole sum stays small.
+    """
+    signs = np.ones((_ROWS, _CHANNELS), dtype=np.int8)
+    for row in range(_ROWS):
+        run = 2 << (row % 4)
+        signs[row] = np.where(np.arange(_CHANNELS) // run % 2, -127, 127)
+        signs[row, : 2 * row] = 127
+    return signs
+
+
+def _probe() -> ort.InferenceSession:
+    """A convolution and a product of uint8 with constant int8; without the precision mode."""
+    helper, kinds = onnx.helper, onnx.TensorProto
+    signs = opposing_signs()
+    arrays: dict[str, np.ndarray] = {
+        "kernel": signs.reshape(_ROWS, _CHANNELS, 1, 1),
+        "matrix": np.ascontiguousarray(signs.T),
+        "one": np.array(1.0, np.float32),
+        "pixel zero": np.array(0, np.uint8),
+        "kernel zero": np.array(0, np.int8),
+        "step": np.array(_STEP, np.float32),
+        "middle": np.array(_MIDDLE, np.uint8),
+    }
+    weights = [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    read = ["pixels", "one", "pixel zero", "kernel", "one", "kernel zero", "step", "middle"]
+    nodes = [
+        helper.make_node("QLinearConv", read, ["conv"]),
+        helper.make_node("MatMulInteger", ["rows", "matrix"], ["product"]),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("pixels", kinds.UINT8, [1, _CHANNELS, 4, 4]),
+        helper.make_tensor_value_info("rows", kinds.UINT8, [5, _CHANNELS]),
+    ]
+    outputs = [
+        helper.make_tensor_value_info("conv", kinds.UINT8, [1, _ROWS, 4, 4]),
+        helper.make_tensor_value_info("product", kinds.INT32, [5, _ROWS]),
+    ]
+    model = helper.make_model(
+        helper.make_graph(nodes, "saturation", inputs, outputs, weights),
+        opset_imports=[helper.make_opsetid("", _OPSET)],
+        ir_version=_IR,
+    )
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
