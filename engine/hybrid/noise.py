@@ -8,6 +8,7 @@ add up: the sum over the roundings that are left predicts a hybrid build without
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,9 +17,10 @@ import onnx_ir as ir
 
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
-from engine.graph.execute import dot, open_model, simulation_errors
+from engine.graph.execute import dot
 from engine.graph.ir import OPSET, Graph, QuantParams, UniqueNames, constant_of, is_custom
 from engine.hybrid.layers import Layers
+from engine.hybrid.parts import Parts
 from engine.quantize.forms import data_inputs
 from engine.simulate.layers import params_of
 
@@ -27,6 +29,11 @@ __all__ = ["NoiseTerm", "Switch", "Switches", "noise_samples", "noise_terms"]
 # Every rounding costs a run: samples times tensors' elements times roundings, one or two seconds.
 _WORK = 1_000_000_000
 _MOST_SAMPLES = 16
+
+# Graphs with so many elements in all run in parts, with about so many roundings each: below it the
+# sessions of the parts cost more than what they save.
+_LARGE = 1_000_000
+_SWITCHES = 12
 
 
 @dataclass(frozen=True)
@@ -93,23 +100,44 @@ class Switches:
         for node in reversed(list(self._inner)):
             if not any(v.uses() or v.is_graph_output() for v in node.outputs):
                 self._inner.remove(node, safe=True)
+        self._inner.sort()
+        sizes: dict[str, int] = {}
         for node in self._inner:
             for value in node.outputs:
+                sizes[value.name or ""] = _size(value)
                 if not value.is_graph_output():
                     value.type = value.shape = None  # ONNX Runtime infers them faster than it reads
         self._fetched = [self._inner.outputs[names.index(name)].name or "" for name in self.outputs]
         self._off = {switch.gate: np.array(False) for switch in self.switches}
         # the graph is in the form that runs: floats, and int8 where nothing fuses
-        self._session = open_model(Graph(work.model).to_bytes(), threads=threads)
+        large = sum(sizes.values()) >= _LARGE
+        count = len(self.switches) // _SWITCHES if large else 1
+        self._parts = Parts(Graph(work.model).to_proto(), sizes, count, threads)
 
     def run(
         self, feeds: Mapping[str, np.ndarray], on: Sequence[Switch] = ()
     ) -> dict[str, np.ndarray]:
         """The float outputs with some roundings on, all others off."""
-        gates = {**self._off, **{switch.gate: np.array(True) for switch in on}}
-        with simulation_errors():
-            found = self._session.run(self._fetched, {**feeds, **gates})
-        return dict(zip(self.outputs, found, strict=True))
+        return self._named(self.values(feeds, on))
+
+    def values(
+        self, feeds: Mapping[str, np.ndarray], on: Sequence[Switch] = ()
+    ) -> dict[str, np.ndarray]:
+        """What :meth:`again` starts from."""
+        return self._parts.run({**feeds, **self._off, **_gates(on)})
+
+    def again(
+        self, before: Mapping[str, np.ndarray], on: Sequence[Switch]
+    ) -> dict[str, np.ndarray]:
+        """The float outputs with some more roundings on than when ``before`` was computed.
+
+        Only what depends on them is computed.
+        """
+        return self._named(self._parts.again(before, _gates(on)))
+
+    def _named(self, found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        pairs = zip(self.outputs, self._fetched, strict=True)
+        return {name: found[fetched] for name, fetched in pairs}
 
     def _activation(self, dequantize: ir.Node) -> None:
         """A switch for each kind of reader of a quantized tensor."""
@@ -272,6 +300,16 @@ class Switches:
         return value
 
 
+def _gates(on: Sequence[Switch]) -> dict[str, np.ndarray]:
+    return {switch.gate: np.array(True) for switch in on}
+
+
+def _size(value: ir.Value) -> int:
+    """Elements of a tensor; 1 where they are not known."""
+    shape = () if value.shape is None else value.shape
+    return math.prod(size for size in shape if isinstance(size, int))
+
+
 def _pair(quantize: ir.Node, dequantize: ir.Node) -> list[ir.Node]:
     """Copies of a QuantizeLinear and its DequantizeLinear, one behind the other."""
     first = ir.Node("", "QuantizeLinear", quantize.inputs, list(quantize.attributes.values()))
@@ -332,12 +370,16 @@ def noise_terms(
     signal = np.zeros(len(switches.outputs))
     noise = np.zeros((len(switches.switches), len(switches.outputs)))
     for number, feed in enumerate(feeds):
-        golden = switches.run(feed)
+        before = switches.values(feed)
+        golden = switches.again(before, [])
         signal += [_power(array) for array in golden.values()]
         for index, switch in enumerate(switches.switches):
             reporter.check_cancelled()
-            found = switches.run(feed, [switch])
-            noise[index] += [_power(found[name] - golden[name]) for name in golden]
+            found = switches.again(before, [switch])
+            noise[index] += [
+                0.0 if found[name] is golden[name] else _power(found[name] - golden[name])
+                for name in golden
+            ]
             if number == 0:
                 reporter.emit(Progress("noise", index + 1, len(switches.switches)))
     relative = noise / np.maximum(signal, np.finfo(np.float64).tiny)

@@ -205,11 +205,12 @@ def open_model(
     optimised_model: Path | None = None,
     without: Sequence[str] = (),
     plan_memory: bool = True,
+    arena: bool = True,
 ) -> Runs:
     """A serialised model as it is, in ONNX Runtime, with the settings of every session here.
 
     ``without``: rewrites of ONNX Runtime, by name, that are not worth their time; ``plan_memory``:
-    as of :class:`Session`.
+    as of :class:`Session`; ``arena``: whether the session keeps the memory of a run for the next.
 
     Raises:
         SimulationError: ONNX Runtime does not take it; names the node.
@@ -220,6 +221,7 @@ def open_model(
     options.graph_optimization_level = LEVELS[level]
     options.log_severity_level = 4
     options.enable_mem_pattern = plan_memory
+    options.enable_cpu_mem_arena = arena
     keep_sums_exact(options)
     if optimised_model is not None:
         options.optimized_model_filepath = str(optimised_model)

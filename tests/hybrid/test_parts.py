@@ -1,0 +1,84 @@
+"""Parts: the numbers of the whole, and only what a change reaches is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.graph.execute import Session
+from engine.hybrid import Layers, noise, noise_terms, parts
+from engine.hybrid.noise import Switches
+from engine.quantize import calibrate, quantize
+from tests.hybrid.nets import chain
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The nodes of every part that ran, in order; small graphs are cut too."""
+    ran: list[int] = []
+    plain = parts.Parts._run
+
+    def run(self: parts.Parts, part: Any, values: Any) -> Any:
+        ran.append(len(part.nodes))
+        return plain(self, part, values)
+
+    monkeypatch.setattr(parts.Parts, "_run", run)
+    monkeypatch.setattr(noise, "_LARGE", 0)
+    monkeypatch.setattr(noise, "_SWITCHES", 2)
+    return ran
+
+
+def test_all_off_in_parts_is_the_float_graph(counted: list[int]) -> None:
+    graph, feeds = chain()
+    switches = Switches(Layers(graph), quantize(graph, calibrate(graph, feeds)).graph)
+    (name,) = switches.outputs
+    found = switches.run(feeds[0])[name]
+    assert len(counted) > 3
+    np.testing.assert_allclose(found, Session(graph).run(feeds[0])[name], rtol=1e-4, atol=1e-4)
+
+
+def test_terms_are_those_of_the_whole_graph(
+    counted: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, feeds = chain()
+    built, layers = quantize(graph, calibrate(graph, feeds)).graph, Layers(graph)
+    cut = noise_terms(layers, built, feeds[:2])
+    monkeypatch.setattr(noise, "_LARGE", 1 << 60)
+    whole = noise_terms(layers, built, feeds[:2])
+    assert [(t.tensor, t.weights, t.needs) for t in cut] == [
+        (t.tensor, t.weights, t.needs) for t in whole
+    ]
+    for one, other in zip(cut, whole, strict=True):
+        # a value on a tie may fall to the other side where kernels differ in the last bit
+        np.testing.assert_allclose(one.noise, other.noise, rtol=0.02, atol=1e-12)
+
+
+def test_a_late_rounding_runs_nothing_before_it(counted: list[int]) -> None:
+    graph, feeds = chain()
+    switches = Switches(Layers(graph), quantize(graph, calibrate(graph, feeds)).graph)
+    before = switches.values(feeds[0])
+    every, counted[:] = list(counted), []
+    (name,) = switches.outputs
+    found = switches.again(before, _of(switches, name))[name]
+    assert counted == every[-1:]
+    counted.clear()
+    switches.again(before, _of(switches, "image"))
+    assert counted == every
+    np.testing.assert_array_equal(found, switches.run(feeds[0], _of(switches, name))[name])
+
+
+def test_what_changes_nothing_ends_there(counted: list[int]) -> None:
+    graph, feeds = chain()
+    switches = Switches(Layers(graph), quantize(graph, calibrate(graph, feeds)).graph)
+    zeros = {name: np.zeros_like(array) for name, array in feeds[0].items()}
+    before = switches.values(zeros)
+    every, counted[:] = list(counted), []
+    switches.again(before, _of(switches, "image"))  # 0 is exact
+    assert len(counted) < len(every)
+
+
+def _of(switches: Switches, tensor: str) -> Sequence[noise.Switch]:
+    return [s for s in switches.switches if s.tensor == tensor and not s.weights]
