@@ -12,6 +12,7 @@ from rknntui import uistate
 from rknntui.actions import REGISTRY, bindings
 from rknntui.bridge import Bridge
 from rknntui.colours import DEFAULT
+from rknntui.drafts import Drafts, drafts_folder, told
 from rknntui.shell import ACTIONS, Shell
 from rknntui.state import Session
 from rknntui.terminal import Guard
@@ -76,7 +77,7 @@ class Workbench(Shell):
         self._switching = asyncio.Lock()
         self._changed: set[str] = set()
         self._watch: Watch | None = None
-        self.session = Session(self.publish)
+        self.session = Session(self.publish, Drafts(drafts_folder() if state_kept else None))
         self.bridge = Bridge(self.session, self.publish, self.show_error)
         self.current = "model"
         self.visited: dict[str, Workspace] = {}
@@ -226,13 +227,20 @@ class Workbench(Shell):
         from rknntui.opening import open_path
 
         absolute = str(Path(path).expanduser().absolute())
-        await ask_about_code(self, await recipe_at(self, absolute))
-        await open_path(self.session, self.bridge, path)
+        kept = self.session.drafts.of(absolute)
+        await ask_about_code(self, kept.recipe if kept else await recipe_at(self, absolute))
+        before = self.session.recipe
+        draft = await open_path(self.session, self.bridge, path)
+        if self.session.recipe is not before:
+            for text in told(self.session.left, draft):
+                self.notify(text, title="Unsaved changes", timeout=8, markup=False)
 
     async def _open_first(self) -> None:
         from rknntui import opening
         from rknntui.consent import ask_about_code
 
+        if self._recipe is not None or self._argument:
+            self.session.drafts.keep_last(self._state)
         if self._recipe is not None:
             await opening.open_recipe(self.session, self.bridge, self._recipe)
         elif self._argument:

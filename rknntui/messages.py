@@ -20,6 +20,7 @@ __all__ = [
     "ModelOpened",
     "ProblemsChanged",
     "RecipeChanged",
+    "ResultFound",
     "SourceChanged",
     "WorkerChanged",
 ]
@@ -53,6 +54,13 @@ class ProblemsChanged(Message, bubble=False):
 @dataclass(eq=False)
 class DatasetChecked(Message, bubble=False):
     """``session.dataset`` has new facts (None: they are outdated)."""
+
+
+@dataclass(eq=False)
+class ResultFound(Message, bubble=False):
+    """``session.last`` has the result of a job of the history: of ``method``."""
+
+    method: str
 
 
 @dataclass(eq=False)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rknntui.state import BUILT
+from engine import EngineError
+from rknntui.drafts import draft_of
+from rknntui.jobview import JobView
+from rknntui.state import BUILT, RESULTS
 
 if TYPE_CHECKING:
     from rknntui.bridge import Bridge
+    from rknntui.drafts import Draft
     from rknntui.state import Session
 
 __all__ = [
-    "find_build",
+    "find_results",
     "open_path",
     "open_recipe",
     "reload_changed",
@@ -26,16 +31,29 @@ HISTORY = 50
 """So many jobs are looked through for the last build."""
 
 
-async def open_path(session: Session, bridge: Bridge, path: str) -> None:
+async def open_path(session: Session, bridge: Bridge, path: str) -> Draft | None:
     """Open what ``path`` is; the session tells about it.
+
+    Returns:
+        The unsaved recipe of an earlier time that came back; None where there was none.
 
     Raises:
         EngineError: it cannot be read, or is nothing that can be opened.
     """
     absolute = str(Path(path).expanduser().absolute())
-    keep = session.recipe if session.recipe.get("model") == absolute else {}
-    view = await bridge.call("open", {"path": absolute, **source_options(keep)})
-    session.model_opened(view, absolute)
+    kept = session.recipe
+    if kept.get("model") != absolute and (draft := session.drafts.of(absolute)) is not None:
+        kept = draft.recipe
+    said = source_options(kept) if kept.get("model") == absolute else {}
+    view = await bridge.call("open", {"path": absolute, **said})
+    draft = session.model_opened(view, absolute)
+    if draft is not None:
+        asked = source_options(view["recipe"]) if view.get("recipe") else said
+        now, model = source_options(session.recipe), session.recipe["model"]
+        if (now, model) != (asked, view.get("path")):
+            session.model_seen(await bridge.call("open", {"path": model, **now}))
+    await find_results(session, draft.built if draft is not None else None)
+    return draft
 
 
 def source_options(recipe: dict[str, Any]) -> dict[str, Any]:
@@ -55,19 +73,14 @@ async def restore(session: Session, bridge: Bridge, state: dict[str, Any]) -> No
     path = state.get("path")
     if not isinstance(path, str) or not Path(path).is_file():
         return
-    recipe, saved = state.get("recipe"), state.get("saved")
-    recipe_path = state.get("recipe_path")
-    view = await bridge.call("open", {"path": path, **source_options(recipe or {})})
-    if isinstance(recipe, dict) and view.get("kind") not in BUILT and recipe.get("model"):
+    kept = draft_of(state)
+    view = await bridge.call("open", {"path": path, **source_options(kept.recipe if kept else {})})
+    if kept is not None and view.get("kind") not in BUILT:
         session.path, session.model = path, view
-        session.restore_recipe(
-            recipe,
-            recipe_path if isinstance(recipe_path, str) else None,
-            saved if isinstance(saved, dict) else {},
-        )
+        session.restore_recipe(kept)
         view = {**view, "recipe": None}
     session.model_opened(view, path)
-    await find_build(session)
+    await find_results(session, kept.built if kept is not None else None)
 
 
 async def open_recipe(session: Session, bridge: Bridge, recipe: dict[str, Any]) -> None:
@@ -79,20 +92,41 @@ async def open_recipe(session: Session, bridge: Bridge, recipe: dict[str, Any]) 
     session.set_recipe(recipe, None)
     view = await bridge.call("open", {"path": recipe["model"], **source_options(recipe)})
     session.model_opened({**view, "recipe": None}, str(recipe["model"]))
-    await find_build(session)
+    await find_results(session)
 
 
-async def find_build(session: Session) -> None:
-    """Show the result of the newest build of the session's recipe, where the history has one."""
-    from engine import list_jobs, read_result
+async def find_results(session: Session, built: dict[str, Any] | None = None) -> None:
+    """Show what the newest jobs of the history say of the open recipe: its build, and its scores,
+    ranking and comparison.
 
-    for record in await asyncio.to_thread(list_jobs, HISTORY):
-        done = record.method == "build" and record.state == "done"
-        if done and record.params.get("recipe") == session.recipe:
+    Args:
+        session: takes the results.
+        built: the recipe of the last build, where that is another one than is open.
+    """
+    from engine import list_jobs, read_events, read_result
+
+    if session.container is not None or not session.recipe.get("model"):
+        return
+    records = await asyncio.to_thread(list_jobs, HISTORY)
+    for method in RESULTS:
+        wanted = session.built or built or session.recipe
+        fitting = (r for r in records if r.method == method and r.state == "done")
+        record = next((r for r in fitting if _is_of(r.params, wanted)), None)
+        if record is None:
+            continue
+        with contextlib.suppress(EngineError):  # removed from the history meanwhile
+            events = await asyncio.to_thread(read_events, record.id)
             result = await asyncio.to_thread(read_result, record.id)
             if result is not None:
-                session.build_found(result, session.recipe)
-            return
+                session.result_found(JobView.of_record(record, events), result)
+
+
+def _is_of(params: dict[str, Any], recipe: dict[str, Any]) -> bool:
+    """Whether a job was about a recipe; what a comparison varied does not count."""
+    given, varied = params.get("recipe"), params.get("axes") or {}
+    if not isinstance(given, dict):
+        return False
+    return all(given.get(n) == recipe.get(n) for n in {*given, *recipe} if n not in varied)
 
 
 async def reload_changed(session: Session, bridge: Bridge, roles: set[str]) -> None:

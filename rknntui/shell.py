@@ -47,7 +47,12 @@ ACTIONS: tuple[Action, ...] = (
         priority=True,
     ),
     Action("app.reload", "Reload", "Read what changed on disk again, and rebuild.", ("f5",)),
-    Action("app.undo", "Undo", "Take back the last change of the recipe.", ("u",)),
+    Action(
+        "app.undo",
+        "Undo",
+        "Take back the last change of the recipe.",
+        ("u",),
+    ),
     Action("app.redo", "Redo", "Make the change again that was taken back.", ("ctrl+r",)),
     Action("app.theme", "Theme…", "Choose the colours."),
     Action("app.quit", "Quit", "Leave; a running job is asked about.", ("ctrl+q", "q")),
@@ -99,7 +104,8 @@ class Shell(QuietCrashApp):
         if action.noun in WORKSPACES:
             workspace = self.visited.get(action.noun)
             return workspace.why_not(action.method) if workspace is not None else ""
-        if action.id == "app.undo" and not self.session.can_undo:
+        undone = self.session.can_undo or self.session.left is not None
+        if action.id == "app.undo" and not undone:
             return "nothing was changed."
         if action.id == "app.redo" and not self.session.can_redo:
             return "nothing was taken back."
@@ -235,7 +241,13 @@ class Shell(QuietCrashApp):
         self.reload_changed()
 
     def action_undo(self) -> None:
-        """Take back the last change of the recipe, and say which."""
+        """Take back the last change of the recipe, and say which.
+
+        Where nothing was changed since another file was opened, go back to the unsaved one.
+        """
+        if not self.session.can_undo and self.session.left is not None:
+            self.open_path(self.session.left)
+            return
         self._told("Taken back", self.session.undo())
 
     def action_redo(self) -> None:

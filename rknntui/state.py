@@ -12,6 +12,7 @@ from typing import Any
 
 from textual.message import Message
 
+from rknntui.drafts import STEPS, Draft, Drafts
 from rknntui.jobview import JobView
 from rknntui.messages import (
     BuildFinished,
@@ -21,9 +22,10 @@ from rknntui.messages import (
     ModelOpened,
     ProblemsChanged,
     RecipeChanged,
+    ResultFound,
 )
 
-__all__ = ["BUILT", "VENDOR", "Session"]
+__all__ = ["BUILT", "RESULTS", "VENDOR", "Session"]
 
 Values = dict[str, Any]
 
@@ -34,6 +36,9 @@ DATASET_DEPENDS = frozenset(
     ("dataset", "dataset_count", "dataset_seed", "model", "mean_values", "std_values")
 )
 """Options whose change outdates what is known of the dataset."""
+
+RESULTS = ("build", "accuracy", "evaluate", "sweep")
+"""Jobs whose last result stays on the screen, also of an earlier run."""
 
 VENDOR = ("rknn_vendor", "rknnop")
 BUILT = ("rknn", *VENDOR)
@@ -54,11 +59,18 @@ class Session:
         dataset: answer of the last ``dataset.check`` of this recipe's dataset; None when outdated.
         summary: summary of the last build; None before one.
         built: the recipe that ``summary`` belongs to.
+        last: of the methods in ``RESULTS`` the newest job of the open model that is done, with its
+            result.
         jobs: this run's jobs by id, oldest first, and those that were reattached.
+        drafts: unsaved recipes of other files.
+        left: the file whose unsaved recipe was left for the one that is open; None where nothing
+            was.
     """
 
-    def __init__(self, publish: Callable[[Message], None]) -> None:
+    def __init__(self, publish: Callable[[Message], None], drafts: Drafts | None = None) -> None:
         self._publish = publish
+        self.drafts = drafts or Drafts()
+        self.left: str | None = None
         self.path: str | None = None
         self.model: dict[str, Any] | None = None
         self.recipe: Values = {}
@@ -70,6 +82,7 @@ class Session:
         self.summary: dict[str, Any] | None = None
         self.built: Values | None = None
         self.jobs: dict[str, JobView] = {}
+        self.last: dict[str, tuple[JobView, dict[str, Any]]] = {}
         self._saved: Values = {}
         self._typed: dict[str, str] = {}
         self._undo: list[Values] = []
@@ -105,20 +118,80 @@ class Session:
         """Whether the recipe changed since the last build."""
         return self.built is not None and self.built != self.recipe
 
-    def model_opened(self, view: dict[str, Any], path: str) -> None:
-        """Take the view of a model, container or recipe that the worker opened."""
+    def model_opened(self, view: dict[str, Any], path: str) -> Draft | None:
+        """Take the view of a model, container or recipe that the worker opened.
+
+        An unsaved recipe of another file is kept as a draft, and the draft of this one comes back.
+
+        Returns:
+            The draft that came back; None where there is none.
+        """
+        recipe: Values | None = view.get("recipe")
+        model = str(view.get("path", path))
+        draft = None
+        if view.get("kind") in BUILT:
+            self._other_recipe(dict(recipe or {}), None, None)
+        elif recipe is not None:
+            draft = self._other_recipe(dict(recipe), path, path)
+        elif self.recipe.get("model") != model:
+            draft = self._other_recipe({"model": model}, None, model)
         self.path, self.model = path, view
         self.summary = view.get("summary")
         self.built = None
-        recipe: Values | None = view.get("recipe")
-        model = str(view.get("path", path))
-        if view.get("kind") in BUILT:
-            self._replace_recipe(dict(recipe or {}), None)
-        elif recipe is not None:
-            self._replace_recipe(dict(recipe), path)
-        elif self.recipe.get("model") != model:
-            self._replace_recipe({"model": model}, None)
+        self.last = {}
         self._publish(ModelOpened())
+        return draft
+
+    def _other_recipe(self, values: Values, path: str | None, file: str | None) -> Draft | None:
+        """Take the recipe of ``file`` (None: a container's); its draft, where that comes back."""
+        if file is not None and file == self._file:
+            self._read_again(values, path)
+            return None
+        self._leave()
+        self._replace_recipe(values, path)
+        draft = self.drafts.of(file)
+        if draft is None or draft.recipe == values:
+            return None
+        self._return_to(draft)
+        return draft
+
+    def _read_again(self, values: Values, path: str | None) -> None:
+        """Take the recipe as its file has it now; undo brings back what was changed."""
+        before = [*self._undo, self.recipe] if self.recipe != values else self._undo
+        self._replace_recipe(values, path)
+        self._undo, self.left = before, None
+
+    @property
+    def _file(self) -> str | None:
+        """The file that the recipe belongs to: its own, else the model; None for a container."""
+        return None if self.container else self.recipe_path or self.recipe.get("model")
+
+    @property
+    def draft(self) -> Draft | None:
+        """The recipe as it is now, where it differs from its file."""
+        file = self._file
+        if file is None or not self.recipe.get("model") or not self.dirty:
+            return None
+        steps = (tuple(self._undo), tuple(self._redo))
+        return Draft(file, self.recipe, self._saved, self.recipe_path, self.built, *steps)
+
+    def _leave(self) -> None:
+        """Keep an unsaved recipe before another one takes its place."""
+        draft, file = self.draft, self._file
+        self.left = draft.path if draft is not None else None
+        if draft is not None:
+            self.drafts.keep(draft)
+        elif file is not None:
+            self.drafts.forget(file)
+
+    def _return_to(self, draft: Draft) -> None:
+        """Take an unsaved recipe again; undo goes back to the file, then through its own steps."""
+        file, self.recipe = self.recipe, dict(draft.recipe)
+        steps = list(draft.undo)
+        if file != draft.saved or not steps:
+            steps.append(file)
+        self._undo, self._redo = steps, list(draft.redo)
+        self._publish(RecipeChanged(frozenset((*file, *draft.recipe)), whole=True))
 
     def model_seen(self, view: dict[str, Any]) -> None:
         """Take the view of the recipe's model as it is with other options, or once converted.
@@ -130,14 +203,18 @@ class Session:
         self.model = view
         self._publish(ModelOpened())
 
-    def restore_recipe(self, values: Values, path: str | None, saved: Values) -> None:
-        """Take the recipe of the last run, before its model is open."""
-        self._replace_recipe(values, path)
-        self._saved = saved
+    def restore_recipe(self, kept: Draft) -> None:
+        """Take the recipe of the last run and the steps back from it, before its model is open."""
+        self._replace_recipe(dict(kept.recipe), kept.recipe_path)
+        self._saved, self._undo = dict(kept.saved), list(kept.undo)
 
     def set_recipe(self, values: Values, path: str | None) -> None:
         """Take another recipe, read from ``path`` (None: made here)."""
-        self._replace_recipe(dict(values), path)
+        if path is not None and path == self.recipe_path:
+            self._read_again(dict(values), path)
+        else:
+            self._leave()
+            self._replace_recipe(dict(values), path)
 
     def _replace_recipe(self, values: Values, path: str | None) -> None:
         names = frozenset(set(self.recipe) | set(values))
@@ -230,6 +307,8 @@ class Session:
 
     def recipe_saved(self, path: str) -> None:
         """The recipe was written to ``path``."""
+        for file in {self._file, path} - {None}:
+            self.drafts.forget(str(file))
         self.recipe_path, self._saved = path, dict(self.recipe)
         self._publish(RecipeChanged(frozenset()))
 
@@ -264,19 +343,33 @@ class Session:
         self._publish(JobChanged(job.id))
 
     def job_ended(self, job: JobView, result: dict[str, Any] | None) -> None:
-        """The job is over; ``result`` only when it is done. The summary of a build is kept."""
+        """The job is over; ``result`` only when it is done, and kept where screens show it."""
         self._publish(JobChanged(job.id))
         self._publish(JobEnded(job.id, job.method, job.state, result, job.error))
-        if job.method == "build" and job.state == "done" and result is not None:
-            recipe = job.params.get("recipe")
-            if isinstance(recipe, dict) and recipe.get("model") == self.recipe.get("model"):
-                self.summary, self.built = result, dict(recipe)
-                self._publish(BuildFinished())
+        if job.state == "done" and result is not None:
+            self._take_result(job, result)
 
-    def build_found(self, summary: dict[str, Any], recipe: Values) -> None:
-        """Take the result of an earlier build of this recipe."""
-        self.summary, self.built = summary, dict(recipe)
-        self._publish(BuildFinished())
+    def result_found(self, job: JobView, result: dict[str, Any]) -> None:
+        """Take the result of a job of the history, which fits the open recipe."""
+        if self._take_result(job, result):
+            self._publish(ResultFound(job.method))
+
+    def _take_result(self, job: JobView, result: dict[str, Any]) -> bool:
+        """Keep a result that is of the open model; a build's is the last build."""
+        recipe = job.params.get("recipe")
+        ours = isinstance(recipe, dict) and recipe.get("model") == self.recipe.get("model")
+        if not ours or job.method not in RESULTS:
+            return False
+        self.last[job.method] = (job, result)
+        if job.method == "build":
+            self.summary, self.built = result, dict(recipe or {})
+            self._publish(BuildFinished())
+        return True
+
+    @property
+    def building(self) -> bool:
+        """Whether a build runs."""
+        return any(job.running and job.method == "build" for job in self.jobs.values())
 
     # -- what the next start shows -----------------------------------------------------------------
 
@@ -287,5 +380,7 @@ class Session:
             "recipe": self.recipe,
             "saved": self._saved,
             "recipe_path": self.recipe_path,
+            "built": self.built,
+            "undo": self._undo[-STEPS:],
             "when": round(time.time()),
         }

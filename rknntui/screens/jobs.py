@@ -187,15 +187,11 @@ class JobsWorkspace(Workspace):
     async def _read_events(self, record: JobRecord) -> None:
         from engine import EngineError, read_events
 
-        view = JobView(record.id, record.method, record.title, record.started, record.params)
         try:
             events = await asyncio.to_thread(read_events, record.id)
         except EngineError:  # removed from the history meanwhile
             events = []
-        for _, event in events:
-            view.apply(event)
-        view.state = record.state
-        view.error = record.error
+        view = JobView.of_record(record, events)
         if record.state != "running":
             self._views[record.id] = view
         if record.id == self._wanted:

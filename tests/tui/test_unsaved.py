@@ -1,0 +1,186 @@
+"""Unsaved work survives another file, another run and F5; keys alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from rknntui.app import Workbench
+from rknntui.drafts import KEPT, Draft, Drafts, drafts_folder
+from tests.tui.conftest import residual_model, settle, until
+
+SIZE = (100, 30)
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> tuple[Path, Path]:
+    return residual_model(2, tmp_path / "first.onnx"), residual_model(3, tmp_path / "second.onnx")
+
+
+async def _change(pilot: Pilot[None], app: Workbench) -> None:
+    """Two changes of the recipe, as screens make them."""
+    app.session.set_value("mean_values", [[127.0] * 4])
+    app.session.set_values({"quantized_layers": {"/stage0/block0/add_out": "float16"}})
+    await settle(pilot)
+
+
+async def _open(pilot: Pilot[None], path: Path) -> None:
+    """Press o and type a path."""
+    app = pilot.app
+    assert isinstance(app, Workbench)
+    await pilot.press("o")
+    app.screen.query_one(Input).value = str(path)
+    await pilot.press("enter")
+    await until(pilot, lambda: app.session.path == str(path), f"{path.name} is open")
+    await settle(pilot)
+
+
+def _told(app: Workbench) -> list[str]:
+    """The notices on the screen, not wrapped."""
+    return [notice.message for notice in app._notifications]
+
+
+async def _opened(pilot: Pilot[None], path: Path) -> Workbench:
+    app = pilot.app
+    assert isinstance(app, Workbench)
+    await until(pilot, lambda: app.session.path == str(path), f"{path.name} is open")
+    await settle(pilot)
+    return app
+
+
+async def test_opening_another_model_keeps_the_unsaved_recipe(models: tuple[Path, Path]) -> None:
+    first, second = models
+    app = Workbench(str(first))
+    async with app.run_test(size=SIZE) as pilot:
+        await _opened(pilot, first)
+        await _change(pilot, app)
+        changed = dict(app.session.recipe)
+        await _open(pilot, second)
+        assert app.session.recipe == {"model": str(second)}
+        assert any("first.onnx are kept" in told for told in _told(app))
+        await _open(pilot, first)
+        assert app.session.recipe == changed
+        assert app.session.dirty
+        assert any("changes of 2 options are here again" in told for told in _told(app))
+        await pilot.press("u")
+        assert "quantized_layers" not in app.session.recipe
+        await pilot.press("u")
+        assert app.session.recipe == {"model": str(first)}
+        await pilot.press("ctrl+r", "ctrl+r")
+        assert app.session.recipe == changed
+
+
+async def test_undo_goes_back_to_the_model_that_was_left(models: tuple[Path, Path]) -> None:
+    first, second = models
+    app = Workbench(str(first))
+    async with app.run_test(size=SIZE) as pilot:
+        await _opened(pilot, first)
+        await _change(pilot, app)
+        changed = dict(app.session.recipe)
+        await _open(pilot, second)
+        await pilot.press("u")
+        await _opened(pilot, first)
+        assert app.session.recipe == changed
+
+
+async def test_a_later_run_brings_the_unsaved_recipe_back(models: tuple[Path, Path]) -> None:
+    first, second = models
+    app = Workbench(str(first))
+    async with app.run_test(size=SIZE) as pilot:
+        await _opened(pilot, first)
+        await _change(pilot, app)
+        changed = dict(app.session.recipe)
+        await pilot.press("q")
+    app = Workbench(str(second))  # which overwrites what the last run had open
+    async with app.run_test(size=SIZE) as pilot:
+        await _opened(pilot, second)
+        await pilot.press("q")
+    app = Workbench(str(first))
+    async with app.run_test(size=SIZE) as pilot:
+        await _opened(pilot, first)
+        assert app.session.recipe == changed
+        await pilot.press("u", "u")
+        assert app.session.recipe == {"model": str(first)}
+
+
+async def test_a_restart_keeps_the_steps_of_undo(models: tuple[Path, Path]) -> None:
+    first, _ = models
+    app = Workbench(str(first))
+    async with app.run_test(size=SIZE) as pilot:
+        await _opened(pilot, first)
+        await _change(pilot, app)
+        await pilot.press("q")
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await _opened(pilot, first)
+        await pilot.press("u")
+        assert app.session.recipe == {"model": str(first), "mean_values": [[127.0] * 4]}
+
+
+async def test_a_recipe_file_has_its_own_draft(models: tuple[Path, Path], tmp_path: Path) -> None:
+    _, second = models
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        "version: 1\nsource: {model: first.onnx}\n"
+        "preprocess: {std_values: [[128, 128, 128, 128]]}\n"
+    )
+    app = Workbench(str(recipe))
+    async with app.run_test(size=SIZE) as pilot:
+        await _opened(pilot, recipe)
+        in_file = dict(app.session.recipe)
+        # of the source options, so that the graph that is shown depends on it too
+        app.session.set_value("outputs", ["/stage0/block0/add_out"])
+        await settle(pilot)
+        await _open(pilot, second)
+        assert "outputs" not in app.session.recipe
+        await _open(pilot, recipe)
+        assert app.session.recipe == {**in_file, "outputs": ["/stage0/block0/add_out"]}
+        assert app.session.saved == in_file
+        assert app.session.recipe_path == str(recipe)
+        shown = app.session.model
+        assert shown is not None
+        assert [output["name"] for output in shown["outputs"]] == ["/stage0/block0/add_out"]
+        # opening the very file that is open reads it again; that is a step of undo too
+        await _open(pilot, recipe)
+        assert app.session.recipe == in_file
+        await pilot.press("u")
+        assert app.session.recipe == {**in_file, "outputs": ["/stage0/block0/add_out"]}
+
+
+async def test_what_was_saved_leaves_no_draft(models: tuple[Path, Path], tmp_path: Path) -> None:
+    first, second = models
+    app = Workbench(str(first))
+    async with app.run_test(size=SIZE) as pilot:
+        await _opened(pilot, first)
+        await _change(pilot, app)
+        await _open(pilot, second)
+        await _open(pilot, first)
+        app.session.recipe_saved(str(tmp_path / "saved.yaml"))
+        await _open(pilot, second)
+        await _open(pilot, first)
+        assert app.session.recipe == {"model": str(first)}
+
+
+async def test_drafts_on_disk_are_private_few_and_checked() -> None:
+    folder = drafts_folder()
+    drafts = Drafts(folder)
+    for number in range(KEPT + 5):
+        path = f"/models/{number}.onnx"
+        drafts.keep(Draft(path, {"model": path, "dataset_count": number}, {"model": path}))
+    files = list(folder.iterdir())
+    assert len(files) == KEPT
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+    path = f"/models/{KEPT + 4}.onnx"
+    found = Drafts(folder).of(path)
+    assert found is not None
+    assert found.recipe["dataset_count"] == KEPT + 4
+    for damaged in ("{", "[]", json.dumps({"version": 1, "path": path, "recipe": 3})):
+        for file in folder.iterdir():
+            file.write_text(damaged)
+        assert Drafts(folder).of(path) is None
