@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,7 @@ from engine import (
     ArtifactWritten,
     Event,
     Finished,
+    JobRecord,
     LogLine,
     Partial,
     Progress,
@@ -28,7 +30,11 @@ LOG_LINES = 20_000
 
 @dataclass
 class StageView:
-    """One stage; ``seconds`` is None while it runs, ``total`` 0 while unknown."""
+    """One stage; ``seconds`` is None until it ends, ``total`` 0 while unknown.
+
+    ``steps`` are the parts of its work that count for themselves, as the samples of a folder that
+    calibration looks through first.
+    """
 
     name: str
     title: str
@@ -37,6 +43,7 @@ class StageView:
     note: str = ""
     seconds: float | None = None
     cached: bool = False
+    steps: dict[str, StageView] = field(default_factory=dict)
 
     @property
     def fraction(self) -> float:
@@ -53,6 +60,7 @@ class JobView:
     Attributes:
         state: ``running``, ``done``, ``failed`` or ``cancelled``.
         started: seconds since the epoch.
+        steps: what counts before the next stage begins.
         count: number of stages it announced.
         error: as ``EngineError.to_dict`` gives it.
         partials: pieces of the result that came before its end, in their order.
@@ -68,6 +76,7 @@ class JobView:
     params: dict[str, Any] = field(default_factory=dict)
     state: str = "running"
     stages: dict[str, StageView] = field(default_factory=dict)
+    steps: dict[str, StageView] = field(default_factory=dict)
     count: int = 0
     log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
     logged: int = 0
@@ -80,6 +89,15 @@ class JobView:
     quiet: bool = False
     ours: bool = True
 
+    @classmethod
+    def of_record(cls, record: JobRecord, events: Iterable[tuple[float, Event]]) -> JobView:
+        """A job of the history, by its record and its events."""
+        view = cls(record.id, record.method, record.title, record.started, record.params)
+        for _, event in events:
+            view.apply(event)
+        view.state, view.error = record.state, record.error
+        return view
+
     @property
     def running(self) -> bool:
         """Whether it still runs."""
@@ -87,8 +105,11 @@ class JobView:
 
     @property
     def stage(self) -> StageView | None:
-        """The stage that runs, or the last one."""
-        return next(reversed(self.stages.values()), None)
+        """The stage that runs (of one inside another the inner one), or the last one."""
+        stages = list(self.stages.values())
+        return next((stage for stage in reversed(stages) if stage.seconds is None), None) or (
+            stages[-1] if stages else None
+        )
 
     @property
     def fraction(self) -> float:
@@ -102,13 +123,14 @@ class JobView:
         """Take one event."""
         match event:
             case StageStarted():
-                self.stages[event.stage] = StageView(event.stage, event.title)
-                self.count = event.count
+                steps, self.steps = self.steps, {}
+                self.stages[event.stage] = StageView(event.stage, event.title, steps=steps)
+                self.count = event.count or self.count
             case StageFinished():
                 stage = self._stage(event.stage)
                 stage.seconds, stage.cached = event.seconds, event.cached
             case Progress():
-                stage = self._stage(event.stage)
+                stage = self._counted(event.stage)
                 stage.done, stage.total, stage.note = event.done, event.total, event.note
             case LogLine():
                 self.log.append(event)
@@ -118,7 +140,17 @@ class JobView:
             case ArtifactWritten():
                 self.artifacts.append(event)
             case Finished():
+                if event.state == "done":
+                    self.steps = {}
                 self.state, self.seconds, self.error = event.state, event.seconds, event.error
+
+    def _counted(self, name: str) -> StageView:
+        """What a progress is of: a stage, or a step of the one that runs or comes next."""
+        if name in self.stages:
+            return self.stages[name]
+        stage = self.stage
+        steps = self.steps if stage is None or stage.seconds is not None else stage.steps
+        return steps.setdefault(name, StageView(name, name))
 
     def _stage(self, name: str) -> StageView:
         return self.stages.setdefault(name, StageView(name, name))

@@ -25,7 +25,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class StageStarted:
-    """A stage begins; ``index`` counts from 0 of ``count`` stages of this job."""
+    """A stage begins; ``index`` counts from 0 of ``count`` stages of this job.
+
+    ``count`` 0: it has no number, as how many there are is not known.
+    """
 
     stage: str
     title: str

@@ -52,12 +52,12 @@ def guide(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
             "The accuracy guide needs samples, and no dataset is set.",
             remedy="Set dataset to a dataset.txt or a folder of pictures.",
         )
-    probe = Probe(pipeline_of(recipe, reporter), _reference(params.get("reference")))
+    probe = Probe(pipeline_of(recipe, reporter, stages=()), _reference(params.get("reference")))
     holds = _facts(recipe, probe)
     step = _asked(params.get("step"), known) or following(done, holds)
     if step is None:
         return {"step": None, "next": None, "total": len(STEPS)}
-    reporter.emit(StageStarted("guide", step.title, 0, 1))
+    reporter.emit(StageStarted("guide", step.title, 0, 0))
     begun = time.perf_counter()
     outcome = _CHECKS[step.id](probe)
     reporter.emit(StageFinished("guide", round(time.perf_counter() - begun, 4)))

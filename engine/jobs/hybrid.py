@@ -50,14 +50,19 @@ def table(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _quantizing(
-    params: Mapping[str, Any], reporter: Reporter | None = None, last: str = ""
+    params: Mapping[str, Any], reporter: Reporter | None = None, *further: str
 ) -> Pipeline:
     """The pipeline of a request.
+
+    Args:
+        params: of the request.
+        reporter: told of the stages.
+        further: the stages behind calibration, to number them.
 
     Raises:
         UsageError: it does not quantize.
     """
-    stages = (*_BASE, *((last,) if last else ())) if reporter else None
+    stages = (*_BASE, *further) if reporter else None
     pipeline = pipeline_of(recipe_of(params), reporter, stages=stages)
     if not pipeline.quantized_build:
         raise UsageError(
@@ -191,7 +196,7 @@ def propose(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
     from engine.hybrid import Layers, noise_samples, some_of
     from engine.hybrid import propose as propose_layers
 
-    pipeline = _quantizing(params, reporter, "propose")
+    pipeline = _quantizing(params, reporter, "quantize", "propose")
     budget = None if params.get("budget") is None else whole_of(params, "budget", 1, 1, 100_000)
     quantized = quantized_of(pipeline)
     with _Stage(pipeline, "propose", "Weigh every rounding"):

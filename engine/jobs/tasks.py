@@ -75,7 +75,10 @@ def _stages(pipeline_recipe: Any) -> tuple[str, ...]:
     return _CALIBRATED if quantized else _CALIBRATED[:2]
 
 
-def _runnable(params: Mapping[str, Any], reporter: Reporter) -> tuple[Runnable, Preprocess]:
+def _runnable(
+    params: Mapping[str, Any], reporter: Reporter
+) -> tuple[Runnable, Preprocess, tuple[str, ...]]:
+    """What a request runs, how its inputs are prepared, and the stages that it took."""
     from engine.dataset import Preprocess
     from engine.frontends.sniff import sniff
     from engine.jobs.runner import Runnable
@@ -94,15 +97,16 @@ def _runnable(params: Mapping[str, Any], reporter: Reporter) -> tuple[Runnable, 
                 KEPT.put(key, kept)
             values = portable_values(kept.recipe)
             values.pop("model", None)
-            return kept, Preprocess.from_recipe(Recipe.from_values(values))
+            return kept, Preprocess.from_recipe(Recipe.from_values(values)), ()
     recipe = recipe_of(params)
-    pipeline = pipeline_of(recipe, reporter, stages=(*_stages(recipe), "simulate"))
+    stages = _stages(recipe)
+    pipeline = pipeline_of(recipe, reporter, stages=(*stages, "simulate"))
     done = pipeline.quantized if pipeline.quantized_build else pipeline.optimised
     # options of the last stage decide what runs
     key = f"run {stage_key(recipe, 'container', previous=done.key)}"
     kept = KEPT.get(key) or Runnable.of_build(pipeline)
     KEPT.put(key, kept)
-    return kept, Preprocess.from_recipe(recipe)
+    return kept, Preprocess.from_recipe(recipe), stages
 
 
 def _operators_beside(params: Mapping[str, Any]) -> CustomOperators:
@@ -126,11 +130,10 @@ def simulate(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
 
     top = whole_of(params, "top", 5, 0, 10_000)
     given = _paths(params, "inputs")
-    runnable, preprocess = _runnable(params, reporter)
+    runnable, preprocess, stages = _runnable(params, reporter)
     save = None if params.get("save") is None else Path(text_of(params, "save"))
     files = _output_files(runnable, save, force=bool(params.get("force")))
-    count = 5 if len(files) else 3
-    reporter.emit(StageStarted("simulate", "Simulate", count - 1, count))
+    reporter.emit(StageStarted("simulate", "Simulate", len(stages), len(stages) + 1))
     dataset = dataset_from_paths(given, len(runnable.inputs))
     if len(dataset) != 1:
         raise UsageError(

@@ -20,6 +20,7 @@ class Narrator:
         self._quiet = quiet or self._stream is None
         self._live = not self._quiet and self._stream is not None and self._stream.isatty()
         self._titles: dict[str, str] = {}
+        self._running = ""
         self._open = False
         self._painted = 0.0
 
@@ -28,7 +29,9 @@ class Narrator:
         if self._quiet:
             return
         if isinstance(event, StageStarted):
-            self._titles[event.stage] = f"[{event.index + 1}/{event.count}] {event.title}"
+            number = f"[{event.index + 1}/{event.count}] " if event.count else ""
+            self._running = f"{number}{event.title}"
+            self._titles[event.stage] = self._running
             if self._live:
                 self._paint(self._titles[event.stage] + " …")
         elif isinstance(event, Progress):
@@ -36,9 +39,9 @@ class Narrator:
             if self._live and now - self._painted > 0.1:
                 self._painted = now
                 part = f" {event.done}/{event.total}" if event.total else ""
-                self._paint(
-                    f"{self._titles.get(event.stage, event.stage)} …{part} {event.note}".rstrip()
-                )
+                step = "" if event.stage in self._titles else f" {event.stage}"
+                title = self._titles.get(event.stage, self._running)
+                self._paint(f"{title} …{step}{part} {event.note}".rstrip())
         elif isinstance(event, StageFinished):
             title = self._titles.get(event.stage, event.stage)
             took = "from the cache" if event.cached else f"{event.seconds:.2f} s"

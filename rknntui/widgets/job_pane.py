@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rknntui.jobview import JobView, StageView
     from rknntui.widgets.paint import Line
 
-__all__ = ["JobPane", "bar"]
+__all__ = ["JobPane", "bar", "stage_line", "stages_shown"]
 
 LEVELS = {"warning": ("! ", "warn"), "error": ("✗ ", "bad"), "debug": ("  ", "dim")}
 STAGES_SHOWN = 8
@@ -45,8 +45,7 @@ class JobPane(Rows):
         """Show a job, or its latest state."""
         other = job is not self.job
         self.job = job
-        stages = min(STAGES_SHOWN, len(job.stages)) if job is not None else 0
-        head = 2 + stages if job is not None else 0
+        head = 2 + len(stages_shown(job)) if job is not None else 0
         logged = job.logged if job is not None else 0
         if other:
             self.following = True
@@ -69,10 +68,10 @@ class JobPane(Rows):
             return []
         if y == 0:
             return self._title(job)
-        stages = list(job.stages.values())[-STAGES_SHOWN:]
-        if y - 1 < len(stages):
-            running = job.running and stages[y - 1] is job.stage
-            return _stage_line(stages[y - 1], running, width)
+        shown = stages_shown(job)
+        if y - 1 < len(shown):
+            stage, indent = shown[y - 1]
+            return stage_line(stage, job.state, indent, width)
         return [("─" * width, "dim")]
 
     def _title(self, job: JobView) -> Line:
@@ -112,13 +111,36 @@ class JobPane(Rows):
         return "\n".join(entry.text for entry in self.job.log) if self.job is not None else ""
 
 
-def _stage_line(stage: StageView, running: bool, width: int) -> Line:
+def stages_shown(job: JobView) -> list[tuple[StageView, str]]:
+    """(stage, what stands before its title) of the stages; below one that is not over its steps."""
+    lines: list[tuple[StageView, str]] = []
+    for stage in job.stages.values():
+        lines.append((stage, ""))
+        if stage.seconds is None:
+            lines += [(step, "  ") for step in stage.steps.values()]
+    lines += [(step, "") for step in job.steps.values()]
+    return lines[-STAGES_SHOWN:]
+
+
+def stage_line(stage: StageView, state: str, indent: str, width: int) -> Line:
+    """A stage or step: done, running, or where a job that is over came to its end."""
+    title = f"{indent + stage.title:<24} "
     if stage.seconds is not None:
         how = "from the cache" if stage.cached else f"{stage.seconds:.2f} s"
-        return [("✓ ", "good"), (f"{stage.title:<24} ", ""), (how, "dim")]
-    sign: Line = [("▶ ", "accent") if running else ("✗ ", "bad"), (f"{stage.title:<24} ", "")]
+        return [("✓ ", "good"), (title, ""), (how, "dim")]
+    over = stage.done >= stage.total > 0  # a step, whose end nobody tells
+    if over or state == "done":
+        signs = ("✓ ", "good")
+    else:
+        signs = ("▶ ", "accent") if state == "running" else ("✗ ", "bad")
     if not stage.total:
-        return [*sign, (stage.note, "dim")]
+        return [signs, (title, ""), (stage.note, "dim")]
     room = max(8, min(24, width - 52))
     count = f" {stage.done:,}/{stage.total:,} "
-    return [*sign, (bar(stage.fraction, room), "accent"), (count, ""), (stage.note, "dim")]
+    return [
+        signs,
+        (title, ""),
+        (bar(stage.fraction, room), "accent"),
+        (count, ""),
+        (stage.note, "dim"),
+    ]
