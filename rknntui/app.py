@@ -184,11 +184,10 @@ class Workbench(Shell):
         self._state_line()
         job = self.session.jobs.get(message.job)
         if job is not None and message.state != "failed" and not job.quiet:
-            took = f" in {job.seconds:.1f} s" if job.seconds is not None else ""
             level: Literal["information", "warning"] = "warning"
             if message.state == "done":
                 level = "information"
-            self.notify(f"{job.title}: {message.state}{took}", severity=level, markup=False)
+            self.notify(f"{job.title}: {message.state}{job.took}", severity=level, markup=False)
 
     def on_model_opened(self) -> None:
         self._changed.clear()

@@ -104,6 +104,13 @@ class JobView:
         return self.state == "running"
 
     @property
+    def took(self) -> str:
+        """How long it ran, as it follows its state; empty while that is not known."""
+        if self.seconds is None:
+            return ""
+        return f" {'in' if self.state == 'done' else 'after'} {self.seconds:.1f} s"
+
+    @property
     def stage(self) -> StageView | None:
         """The stage that runs (of one inside another the inner one), or the last one."""
         stages = list(self.stages.values())

@@ -356,15 +356,18 @@ class Session:
 
     def _take_result(self, job: JobView, result: dict[str, Any]) -> bool:
         """Keep a result that is of the open model; a build's is the last build."""
-        recipe = job.params.get("recipe")
-        ours = isinstance(recipe, dict) and recipe.get("model") == self.recipe.get("model")
-        if not ours or job.method not in RESULTS:
+        if not self.is_ours(job) or job.method not in RESULTS:
             return False
         self.last[job.method] = (job, result)
         if job.method == "build":
-            self.summary, self.built = result, dict(recipe or {})
+            self.summary, self.built = result, dict(job.params["recipe"])
             self._publish(BuildFinished())
         return True
+
+    def is_ours(self, job: JobView) -> bool:
+        """Whether a job is about the open model."""
+        recipe = job.params.get("recipe")
+        return isinstance(recipe, dict) and recipe.get("model") == self.recipe.get("model")
 
     @property
     def building(self) -> bool:

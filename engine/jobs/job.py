@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -52,9 +53,12 @@ class Job:
     async def events(self) -> AsyncIterator[Event]:
         """All events from the first one; the last one is always ``Finished``."""
         tail = EventTail(self.folder)
+        alive, told = False, 0.0
         while True:
             ended = self._ended()
-            for _, event in tail.read():
+            alive = alive or not ended
+            for when, event in tail.read():
+                told = when
                 yield event
                 if isinstance(event, Finished):
                     return
@@ -63,7 +67,16 @@ class Job:
             await self._woken()
         message = await self._message()
         error = message.get("error")
-        yield Finished("done" if error is None else self._state_of(error), 0.0, error)
+        seconds = self._seconds_until(time.time() if alive else told)
+        yield Finished("done" if error is None else self._state_of(error), seconds, error)
+
+    def _seconds_until(self, end: float) -> float:
+        """How long the job ran that told no end itself; 0 where that is not known."""
+        try:
+            started = float((read_json(self.folder / "job.json") or {}).get("started", end))
+        except (TypeError, ValueError):
+            return 0.0
+        return max(0.0, round(end - started, 3))
 
     async def result(self) -> dict[str, Any]:
         """Wait for the end and return the result.

@@ -24,7 +24,8 @@ from rknntui.widgets.rows import TextRows
 from rknntui.widgets.view_bar import ViewBar
 
 if TYPE_CHECKING:
-    from rknntui.messages import BuildFinished, JobChanged, JobEnded
+    from rknntui.jobview import JobView
+    from rknntui.messages import BuildFinished, JobChanged, JobEnded, ResultFound
 
 __all__ = ["Accuracy"]
 
@@ -42,6 +43,7 @@ _VERBS = {"Layers": "accuracy", "Guide": "accuracy --guide", "Score": "evaluate"
 _METHODS = {"Layers": "accuracy", "Guide": "guide", "Score": "evaluate"}
 """Of the copied command line: its verbs, and the job whose flags it has."""
 _NO_BUILD = "Not built yet.\n\n4 shows Quantize, b builds there."
+_BUILDING = "The build runs. Then r compares its layers."
 _READY = (
     "Not analysed yet.\n\nr compares every layer with the float graph (simulated): entire, with "
     "the errors of all layers before it, and single, the layer alone."
@@ -131,7 +133,23 @@ class Accuracy(LayerDrill):
     # -- the session -----------------------------------------------------------------------------
 
     def activated(self) -> None:
+        self._take_found()
         self._tell()
+
+    def on_result_found(self, message: ResultFound) -> None:
+        """A ranking or scores of an earlier run fit the recipe."""
+        self._take_found()
+        if self.shown:
+            self._tell()
+
+    def _take_found(self) -> None:
+        """Show what is known already and not shown: of an earlier run, or of the command line."""
+        last, pane = self.session.last, self.query_one(ScorePane)
+        if (ranking := last.get("accuracy")) is not None and self._result is None:
+            self._rank_layers(*ranking)
+        if (scores := last.get("evaluate")) is not None and not pane.known:
+            pane.labels = str(scores[0].params.get("labels") or "")
+            pane.take(scores[1])
 
     def on_recipe_changed(self) -> None:
         """The ranking may belong to another recipe now."""
@@ -160,7 +178,7 @@ class Accuracy(LayerDrill):
     def on_job_changed(self, message: JobChanged) -> None:
         """Tell how far the analysis is."""
         job = self.session.jobs.get(message.job)
-        if self.shown and job is not None and job.method == "accuracy":
+        if self.shown and job is not None and job.method in ("accuracy", "build"):
             self._tell()
         elif job is not None and job.method == "guide":
             self.guide.running(job)
@@ -179,18 +197,13 @@ class Accuracy(LayerDrill):
             if message.result is not None:
                 pane.take(message.result)
             pane.running(None)
+        if message.method == "build" and self.shown:
+            self._tell()
         if message.method != "accuracy":
             return
         job = self.session.jobs.get(message.job)
         if message.result is not None and job is not None:
-            self._result = message.result
-            self._recipe = job.params.get("recipe")
-            self._analysed = job.params.get("inputs") or []
-            records = [rank_record(i, layer) for i, layer in enumerate(message.result["layers"])]
-            self.table.set_records(records, keep="tensor")
-            if self.table.sort_column is None:
-                self.table.sort_field("sqnr")
-                self.table.cursor = 0
+            self._rank_layers(job, message.result)
             files = message.result.get("files") or []
             if files:
                 folder = job.params.get("output_dir", "")
@@ -198,11 +211,22 @@ class Accuracy(LayerDrill):
         self._tell()
         self.screen.refresh_bindings()
 
+    def _rank_layers(self, job: JobView, result: dict[str, Any]) -> None:
+        """Show the ranking of a job."""
+        self._result = result
+        self._recipe = job.params.get("recipe")
+        self._analysed = job.params.get("inputs") or []
+        records = [rank_record(i, layer) for i, layer in enumerate(result["layers"])]
+        self.table.set_records(records, keep="tensor")
+        if self.table.sort_column is None:
+            self.table.sort_field("sqnr")
+            self.table.cursor = 0
+
     def _tell(self) -> None:
         session, facts = self.session, self.query_one("#accuracy-facts", Static)
         job = session.running
         if session.summary is None:
-            self.table.set_empty(_NO_BUILD)
+            self.table.set_empty(_BUILDING if session.building else _NO_BUILD)
         elif not session.summary["quantized"]:
             self.table.set_empty("The build is not quantized: there is no error to analyse.")
         elif session.container is not None:
@@ -214,7 +238,8 @@ class Accuracy(LayerDrill):
             where = f"{stage.title}, " if stage is not None else ""
             facts.update(f"▶ analysing: {where}{job.fraction:.0%}, ctrl+x stops")
         elif self._result is None:
-            facts.update("✓ built, not analysed" if session.summary else "not built yet")
+            without = "the build runs" if session.building else "not built yet"
+            facts.update("✓ built, not analysed" if session.summary else without)
         else:
             samples = self._result.get("samples", 1)
             of = (

@@ -88,6 +88,11 @@ class ScorePane(Vertical):
         note.display = False
 
     @property
+    def known(self) -> bool:
+        """Whether there are figures."""
+        return self._result is not None
+
+    @property
     def table(self) -> RecordTable:
         """The figures."""
         return self.query_one("#scores", RecordTable)

@@ -32,6 +32,7 @@ __all__ = ["Hybrid"]
 VIEWS = ("Layers", "Search")
 _PANES = {"Layers": "hybrid-layers", "Search": "search"}
 _NO_BUILD = "Not built yet.\n\nb builds; then 6 shows its layers here."
+_BUILDING = "The build runs. Then its layers are here."
 _FLOAT = "The build is not quantized: every layer is float already."
 _CONTAINER = "A container is built already; open its model to change its layers."
 _ERROR_LINES = 3
@@ -148,7 +149,9 @@ class Hybrid(HybridEdits):
             self._read()
 
     def on_job_changed(self, message: JobChanged) -> None:
-        """Let the curve grow."""
+        """Let the curve grow; say that a first build runs."""
+        if self.shown and not self.rows:
+            self._read()
         search = self.search
         if self.shown and search is not None and search.id == message.job:
             self._show_search(search, self._result if not search.running else None)
@@ -165,6 +168,8 @@ class Hybrid(HybridEdits):
             self._result = message.result
             self._show_search(self.session.jobs.get(message.job), message.result)
         if self.shown:
+            if not self.rows:
+                self._read()
             self.screen.refresh_bindings()
 
     def _show_search(self, job: JobView | None, result: dict[str, Any] | None) -> None:
@@ -185,7 +190,7 @@ class Hybrid(HybridEdits):
         """Ask for the layers of the last build, where there is one that is not shown yet."""
         session = self.session
         built = session.built
-        said = _NO_BUILD
+        said = _BUILDING if session.building else _NO_BUILD
         if session.container is not None:
             said, built = _CONTAINER, None
         elif session.summary is not None and not session.summary["quantized"]:

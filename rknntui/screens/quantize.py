@@ -10,9 +10,10 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from engine import printable, summary_text
+from engine import summary_text
 from rknntui.actions import Action
 from rknntui.commandline import command_for, job_command
+from rknntui.screens import quantize_text as text
 from rknntui.screens.quantize_build import BuildStarter
 from rknntui.screens.quantize_compare import ComparePane
 from rknntui.screens.quantize_findings import NOT_EXACT, BuildFindings
@@ -27,8 +28,7 @@ from rknntui.widgets.view_bar import ViewBar
 
 if TYPE_CHECKING:
     from rknntui.jobview import JobView
-    from rknntui.messages import BuildFinished, JobChanged, JobEnded, RecipeChanged
-    from rknntui.widgets.paint import Line
+    from rknntui.messages import BuildFinished, JobChanged, JobEnded, RecipeChanged, ResultFound
 
 __all__ = ["Quantize"]
 
@@ -90,11 +90,11 @@ class Quantize(BuildStarter, BuildFindings):
         yield ViewBar(VIEWS, id="view-bar")
         with Vertical(id="views"):
             yield SummaryRows(id="summary")
-            layers = RecordTable(layer_fields(), id="layers", what="layers", empty=_no_build())
+            layers = RecordTable(layer_fields(), id="layers", what="layers", empty=text.NO_BUILD)
             yield RecordView(
                 "Quantized layers, how they run here (simulated)", layers, id="layers-view"
             )
-            ranges = RecordTable(range_fields(), id="ranges", what="ranges", empty=_no_build())
+            ranges = RecordTable(range_fields(), id="ranges", what="ranges", empty=text.NO_BUILD)
             yield RecordView("Ranges of tensors", ranges, id="ranges-view")
             yield FindingRows(id="build-findings")
             yield ComparePane(id="compare")
@@ -110,13 +110,19 @@ class Quantize(BuildStarter, BuildFindings):
 
     @property
     def job(self) -> JobView | None:
-        """The build that runs or ran last."""
+        """The build that runs, else the last one of the open model, also of an earlier run."""
         builds = [job for job in self.session.jobs.values() if job.method == "build"]
-        return next((job for job in builds if job.running), builds[-1] if builds else None)
+        running = next((job for job in builds if job.running), None)
+        if running is not None:
+            return running
+        ours = [job for job in builds if self.session.is_ours(job)]
+        found = self.session.last.get("build")
+        return ours[-1] if ours else found[0] if found is not None else None
 
     # -- the session -----------------------------------------------------------------------------
 
     def activated(self) -> None:
+        self._show_comparison()
         self._draw()
 
     def on_recipe_changed(self, message: RecipeChanged) -> None:
@@ -132,11 +138,13 @@ class Quantize(BuildStarter, BuildFindings):
     def on_model_opened(self) -> None:
         """Another model has another summary, or none."""
         if self.shown:
+            self._show_comparison()
             self._draw()
 
     def on_job_changed(self, message: JobChanged) -> None:
         """Draw the running build."""
         if self.shown:
+            self._say_empty()
             self._tell()
             if self.job is not None and self.job.id == message.job:
                 self.query_one(JobPane).set_job(self.job)
@@ -150,6 +158,20 @@ class Quantize(BuildStarter, BuildFindings):
         elif message.method == "sweep":
             job = self.session.jobs.get(message.job)
             self.query_one(ComparePane).set_job(job, message.result)
+
+    def on_result_found(self, message: ResultFound) -> None:
+        """A comparison of an earlier run fits the recipe."""
+        if message.method == "sweep":
+            self._show_comparison()
+
+    def _show_comparison(self) -> None:
+        """Show the last comparison of the open model, where no other one is shown."""
+        pane = self.query_one(ComparePane)
+        if pane.job is not None and not self.session.is_ours(pane.job):
+            pane.clear()
+        found = self.session.last.get("sweep")
+        if found is not None and pane.job is None:
+            pane.set_job(*found)
 
     def on_build_finished(self, message: BuildFinished) -> None:
         """Show its summary."""
@@ -166,33 +188,29 @@ class Quantize(BuildStarter, BuildFindings):
             self._ranges_of = None
             self.query_one(SummaryRows).show(summary)
             table = self.query_one("#layers", RecordTable)
-            table.set_empty(_FLOAT if summary and not summary["quantized"] else _no_build())
             table.set_records(layer_records(summary) if summary else [])
         self.look_for_findings()
         if summary is None:
             self.query_one(SummaryRows).show(None)
-        self.query_one(SummaryRows).empty = self._empty()
-        self.query_one(SummaryRows).refresh()
+        self._say_empty()
         self.query_one(JobPane).set_job(self.job)
-        self.query_one(JobPane).empty = self._empty()
         self._tell()
         if self.bar.current == "Ranges":
             self._ask_ranges()
 
-    def _empty(self) -> list[Line]:
-        session = self.session
-        if not session.recipe.get("model"):
-            return [[], [("  No model is open.", "head")], [("  o", "key"), ("  opens one", "")]]
-        lines: list[Line] = [[], [("  Not built yet.", "head")]]
-        if not session.recipe.get("dataset") and session.recipe.get("do_quantization", True):
-            lines += [
-                [("  3", "key"), ("  chooses calibration samples, which quantization needs", "")]
-            ]
-        lines += [
-            [("  2", "key"), ("  sets mean and std, and everything else", "")],
-            [("  b", "key"), ("  builds", "")],
-        ]
-        return lines
+    def _say_empty(self) -> None:
+        """What stands where there is nothing to show."""
+        summary = self.session.summary
+        floating = summary is not None and not summary["quantized"]
+        table = self.query_one("#layers", RecordTable)
+        table.set_empty(_FLOAT if floating else text.no_build(self.session))
+        log = text.no_log_lines(self.session, self.job)
+        said = {"summary": text.empty_lines(self.session), "log": log}
+        for name, lines in said.items():
+            pane = self.query_one(f"#{name}", Rows)
+            if pane.empty != lines:
+                pane.empty = lines
+                pane.refresh()
 
     def _tick(self) -> None:
         if self.shown and self.job is not None and self.job.running:
@@ -215,7 +233,7 @@ class Quantize(BuildStarter, BuildFindings):
         elif problems:
             facts.update(f"✗ {problems} problems in the recipe: b shows the first")
         elif job is not None and job.state in ("failed", "cancelled"):
-            facts.update(f"✗ the last build was {job.state}: {_why(job)}")
+            facts.update(f"✗ Build {job.state}{text.why(job)}")
         elif session.stale:
             facts.update("! the recipe changed since this build: b builds again")
         elif session.summary is not None:
@@ -257,7 +275,7 @@ class Quantize(BuildStarter, BuildFindings):
         if summary is None or not summary["quantized"] or built is None:
             table.set_records([])
             said = _CONTAINER if summary and summary["quantized"] else _FLOAT
-            table.set_empty(said if summary is not None else _no_build())
+            table.set_empty(said if summary is not None else text.no_build(self.session))
             return
         if built is self._ranges_of:
             return
@@ -369,12 +387,3 @@ class Quantize(BuildStarter, BuildFindings):
         if self.bar.current == "Compare" and sweep is not None:
             return job_command("sweep", sweep.params)
         return command_for("build", self.session)
-
-
-def _no_build() -> str:
-    return "Not built yet: b builds."
-
-
-def _why(job: JobView) -> str:
-    error = job.error or {}
-    return printable(str(error.get("what", "")), 200)

@@ -111,6 +111,12 @@ class ComparePane(Vertical):
         """The builds."""
         return self.query_one("#compared", RecordTable)
 
+    def clear(self) -> None:
+        """Forget the builds: they are of another model."""
+        self.job = None
+        self.table.set_records([])
+        self.query_one("#compare-facts", Static).update("")
+
     def set_job(self, job: JobView | None, result: Mapping[str, Any] | None) -> None:
         """Show a sweep, or its latest state."""
         self.job = job or self.job

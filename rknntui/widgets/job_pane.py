@@ -82,8 +82,8 @@ class JobPane(Rows):
         line: Line = [(f"{job.title}  ", "head"), (state, style)]
         if job.running:
             line.append((f" {job.fraction:.0%}", ""))
-        elif job.seconds is not None:
-            line.append((f" in {job.seconds:.1f} s", "dim"))
+        else:
+            line.append((job.took, "dim"))
         if not job.ours and job.running:
             line.append(("  found again", "dim"))
         return line

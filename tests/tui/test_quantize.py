@@ -131,5 +131,5 @@ async def test_escape_asks_and_a_second_escape_stops_the_build(
         await until(pilot, lambda: "Stop “" in screen_text(app), "a question")
         await pilot.press("escape")
         await until(pilot, lambda: app.session.running is None, "it stopped")
-        await until(pilot, lambda: "the last build was cancelled" in screen_text(app), "said so")
+        await until(pilot, lambda: "✗ Build cancelled" in screen_text(app), "said so")
         assert app.session.summary is None

@@ -38,8 +38,9 @@ def command(headless: bool, output: Path | None, force: bool, as_json: bool, qui
 
     async def action(session: WorkerSession) -> dict[str, Any]:
         summary = await session.run("build", recipe=recipe)
-        samples = demo_test_samples()
-        summary["score"] = await session.run_after("score", recipe=recipe, samples=str(samples))
+        labels = str(demo_test_samples())
+        scored = await session.run_after("evaluate", recipe=recipe, labels=labels)
+        summary["score"] = _score(scored)
         if output is not None:
             summary["exported"] = await session.run_after(
                 "export", recipe=recipe, path=str(output.absolute()), format="rknn", force=force
@@ -53,6 +54,17 @@ def command(headless: bool, output: Path | None, force: bool, as_json: bool, qui
     from rknntui.__main__ import open_workbench
 
     raise click.exceptions.Exit(open_workbench(recipe=recipe))
+
+
+def _score(scored: dict[str, Any]) -> dict[str, Any]:
+    """Top-1 of an evaluation, in short."""
+    first = scored["scores"][0]
+    return {
+        "samples": scored["samples"],
+        "float_top1": first["float"],
+        "simulated_top1": first["simulated"],
+        "agreement": scored["agreement"],
+    }
 
 
 def _score_lines(summary: dict[str, Any]) -> list[str]:

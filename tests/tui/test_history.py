@@ -1,0 +1,149 @@
+"""What earlier jobs found is on the screen again after a restart; what they were called."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from engine import Worker, job_record
+from rknntui.app import Workbench
+from rknntui.bridge import Bridge
+from rknntui.demo import demo_recipe, demo_test_samples
+from rknntui.jobview import JobView
+from tests.tui.conftest import residual_model, screen_text, settle, until
+
+SIZE = (110, 34)
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def worker(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Worker]:
+    """A worker of this test, whose history no other test fills."""
+    worker = await Worker.start()
+
+    async def get_worker(bridge: Bridge) -> Worker:
+        return worker
+
+    async def close(bridge: Bridge) -> None:
+        for task in tuple(bridge._tasks):
+            task.cancel()
+
+    monkeypatch.setattr(Bridge, "_get_worker", get_worker)
+    monkeypatch.setattr(Bridge, "close", close)
+    yield worker
+    await worker.close()
+
+
+@pytest.fixture
+def recipe() -> dict[str, Any]:
+    return {**demo_recipe(), "dataset_count": 8}
+
+
+async def ran(worker: Worker, method: str, params: dict[str, Any]) -> None:
+    """Run a job as the command line does."""
+    job = await worker.submit(method, params)
+    await job.result()
+
+
+async def test_a_restart_shows_the_log_the_scores_and_the_comparison(
+    recipe: dict[str, Any], worker: Worker
+) -> None:
+    axes = {"quantized_algorithm": ["normal", "kl_divergence"]}
+    await ran(worker, "build", {"recipe": recipe})
+    await ran(worker, "evaluate", {"recipe": recipe, "labels": str(demo_test_samples())})
+    await ran(worker, "accuracy", {"recipe": recipe})
+    await ran(worker, "sweep", {"recipe": recipe, "axes": axes, "workers": 1})
+    app = Workbench(recipe=recipe)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: "sweep" in app.session.last, "the history was read")
+        await pilot.press("4")
+        await until(pilot, lambda: "✓ built in" in screen_text(app), "the build")
+        await pilot.press("V")
+        await settle(pilot)
+        shown = screen_text(app)
+        assert "Compare simulated with float" in shown  # a stage, in the log
+        assert "Not built yet" not in shown
+        await pilot.press("V")
+        await until(pilot, lambda: "kl_divergence" in screen_text(app), "the comparison")
+        await pilot.press("5")
+        await until(pilot, lambda: "layers over 1 sample" in screen_text(app), "the ranking")
+        await pilot.press("v", "v")
+        await until(pilot, lambda: "top-1" in screen_text(app), "the scores")
+        assert "500 samples of test.npz" in screen_text(app)
+
+
+async def test_what_is_found_is_of_the_open_recipe_alone(
+    recipe: dict[str, Any], worker: Worker, tmp_path: Path
+) -> None:
+    other = residual_model(2, tmp_path / "other.onnx")
+    await ran(worker, "build", {"recipe": recipe})
+    await ran(worker, "evaluate", {"recipe": recipe, "labels": str(demo_test_samples())})
+    app = Workbench(recipe={**recipe, "quantized_algorithm": "kl_divergence"})
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "a model is open")
+        await settle(pilot)
+        assert app.session.last == {}
+    app = Workbench(recipe=recipe)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: {"build", "evaluate"} == set(app.session.last), "both")
+        app.open_path(str(other))
+        await until(pilot, lambda: app.session.path == str(other), "another model")
+        await settle(pilot)
+        assert app.session.last == {}
+
+
+@pytest.mark.usefixtures("worker")
+async def test_nothing_is_not_built_while_it_is_built(recipe: dict[str, Any]) -> None:
+    app = Workbench(recipe=recipe)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.session.model is not None, "a model is open")
+        build = JobView("one", "build", "build digits", 0.0, {"recipe": recipe})
+        app.session.job_started(build)
+        for key in ("4", "5", "6"):
+            await pilot.press(key)
+            await settle(pilot)
+            for _ in range(6 if key == "4" else 1):
+                shown = screen_text(app)
+                assert "Not built yet" not in shown
+                assert "not built yet" not in shown
+                if key == "4":
+                    await pilot.press("v")
+                    await settle(pilot)
+        build.state = "failed"
+        build.error = {"what": "It did not do."}
+        app.session.job_ended(build, None)
+        await pilot.press("4")
+        await until(pilot, lambda: "✗ Build failed: It did not do." in screen_text(app), "why")
+        build.state = "cancelled"
+        build.error = {"what": "The job was cancelled."}
+        app.session.job_changed(build)
+        await until(pilot, lambda: "✗ Build cancelled" in screen_text(app), "cancelled")
+        assert "The job was cancelled" not in screen_text(app)
+
+
+async def test_a_job_whose_worker_is_killed_tells_how_long_it_ran(recipe: dict[str, Any]) -> None:
+    worker = await Worker.start()
+    await worker.call("ping", {})  # it is up
+    asked = {**recipe, "quantized_algorithm": "mmse"}
+    job = await worker.submit("build", {"recipe": asked, "refresh": True})
+    view = JobView(job.id, "build", "build", 0.0)
+    async for event in job.events():
+        if not view.stages:
+            await asyncio.sleep(0.2)
+            assert job._process.pid is not None
+            os.kill(job._process.pid, signal.SIGKILL)
+        view.apply(event)
+    await worker.close()
+    assert view.state == "failed"
+    assert view.seconds is not None
+    assert view.seconds >= 0.2
+    assert view.took.startswith(" after ")
+    assert job_record(job.id).state == "lost"
