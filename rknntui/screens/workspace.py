@@ -191,9 +191,11 @@ class Workspace(Container):
                 failed(error)
             else:
                 self.workbench.show_error(error)
-            return
-        if self._alive:
+        else:
+            if not self._alive:
+                return
             then(answer)
+        self.screen.refresh_bindings()  # an answer decides which keys work
 
     @property
     def _alive(self) -> bool:

@@ -53,6 +53,12 @@ class FindingRows(TextRows):
         """Show findings, then lines that are none."""
         self._findings, self._more = tuple(findings), tuple(more)
         self._lay_out()
+        self.screen.refresh_bindings()
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        """Another finding may have a remedy, or none."""
+        super().watch_cursor(old, new)
+        self.screen.refresh_bindings()
 
     @property
     def finding(self) -> Mapping[str, Any] | None:

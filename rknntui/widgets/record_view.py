@@ -81,9 +81,10 @@ class RecordView(Vertical):
             self._tell()
 
     def on_record_table_arranged(self, event: RecordTable.Arranged) -> None:
-        """Say what is shown, in which order."""
+        """Say what is shown, in which order; which keys work depends on there being rows."""
         event.stop()
         self._tell()
+        self.screen.refresh_bindings()
 
     def _tell(self) -> None:
         table = self.table

@@ -9,9 +9,10 @@ from PIL import Image
 from textual.pilot import Pilot
 
 from rknntui.app import Workbench
+from rknntui.widgets.bars import KeyBar
 from tests.tui.conftest import until
 
-__all__ = ["choose_path", "pictures", "press_text", "shown", "write_recipe"]
+__all__ = ["choose_path", "grey_keys", "pictures", "press_text", "shown", "write_recipe"]
 
 NAMES = {
     " ": "space",
@@ -73,3 +74,9 @@ def shown(pilot: Pilot[None]) -> Workbench:
     app = pilot.app
     assert isinstance(app, Workbench)
     return app
+
+
+def grey_keys(app: Workbench) -> set[str]:
+    """The labels that the footer shows as keys that do nothing now."""
+    line = app.screen_stack[0].query_one(KeyBar)._line
+    return {text.split(None, 1)[1].strip() for text, style in line if style == "dim"}

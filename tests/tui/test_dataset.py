@@ -11,7 +11,7 @@ from rknntui.app import Workbench
 from rknntui.screens.dataset import DatasetWorkspace
 from rknntui.widgets.thumbnail import Thumbnail
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import choose_path, pictures, press_text, shown, write_recipe
+from tests.tui.flow import choose_path, grey_keys, pictures, press_text, shown, write_recipe
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
@@ -94,6 +94,22 @@ async def test_problems_name_line_and_file_and_are_reached_by_a_key(
         record = workspace.table.record
         assert record is not None
         assert "wrong.npy" in record["name"]
+
+
+async def test_a_remedy_that_can_be_applied_is_not_a_grey_key(demo: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, demo)
+    recipe.write_text(
+        "version: 1\n"
+        f"source: {{model: {demo / 'digits_demo.onnx'}}}\n"
+        "preprocess: {mean_values: [[0.5]], std_values: [[0.5]]}\n"
+        "dataset: {dataset: dataset.txt}\n"
+    )
+    app = Workbench(str(recipe), state_kept=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        workspace = await visited(pilot)
+        await until(pilot, lambda: not workspace.why_not("apply_remedy"), "a remedy")
+        await until(pilot, lambda: "Apply remedy" not in grey_keys(app), "its key works")
+        assert "Apply remedy" in screen_text(app).splitlines()[-1]
 
 
 async def test_the_table_sorts_filters_and_is_written_to_a_file(

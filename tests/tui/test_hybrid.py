@@ -25,7 +25,7 @@ from rknntui.screens.hybrid_search import search_flags, search_params
 from rknntui.screens.hybrid_text import layer_record, output_lines, point_record
 from rknntui.widgets.curve_chart import CurveChart, Series
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import press_text, shown, write_recipe
+from tests.tui.flow import grey_keys, press_text, shown, write_recipe
 
 SIZE = (80, 24)
 
@@ -241,6 +241,18 @@ async def in_hybrid(pilot) -> Hybrid:
     assert isinstance(app.workspace, Hybrid)
     await until(pilot, lambda: app.workspace.table.total > 0, "its layers")
     return app.workspace
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_keys_that_work_are_not_grey_once_the_layers_are_there(
+    demo: Path, tmp_path: Path
+) -> None:
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await in_hybrid(pilot)
+        assert not workspace.why_not("lift")
+        await until(pilot, lambda: not grey_keys(app), "no key is grey")
 
 
 @pytest.mark.asyncio(loop_scope="session")

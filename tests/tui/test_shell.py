@@ -112,6 +112,22 @@ async def test_jump_reaches_a_pane_and_survives_a_resize() -> None:
 
 
 @pytest.mark.usefixtures("no_engine")
+@pytest.mark.parametrize("key", ["question_mark", "ctrl+o", "o", "theme"])
+@pytest.mark.parametrize("theme", ["dark", "ansi"])
+async def test_a_dialog_leaves_the_screen_behind_it_to_be_seen(key: str, theme: str) -> None:
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        app.use_theme(theme)
+        await settle(pilot)
+        await (pilot.press(key) if key != "theme" else app.run_action("theme"))
+        await until(pilot, lambda: len(app.screen_stack) == 2, "a dialog")
+        await settle(pilot)
+        lines = screen_text(app).splitlines()
+        assert lines[1].startswith(" 1 Model"), "the workspaces stand behind it"
+        assert lines[-1].endswith("Palette "), "and the keys"
+
+
+@pytest.mark.usefixtures("no_engine")
 async def test_any_size_from_60x18_to_200x60_and_a_polite_word_below() -> None:
     app = Workbench()
     async with app.run_test(size=(50, 15)) as pilot:
