@@ -90,12 +90,18 @@ class Accuracy(LayerDrill):
         & #layer-facts { height: auto; max-height: 10; }
         &.-stacked #accuracy-body { layout: vertical; }
         &.-stacked #accuracy-body RecordView { width: 1fr; height: 1fr; }
-        &.-stacked #layer { width: 1fr; height: 16; }
-        &.-stacked.-low #layer { height: 4; }
-        &.-stacked.-low HistogramChart { display: none; }
+        &.-stacked #layer { width: 1fr; height: 7; }
+        &.-stacked HistogramChart { display: none; }
+        &.-stacked.-charted #layer { height: 16; }
+        &.-stacked.-charted HistogramChart { display: block; }
+        &.-stacked.-low #layer, &.-stacked.-low.-charted #layer { height: 4; }
+        &.-stacked.-low HistogramChart, &.-stacked.-low.-charted HistogramChart { display: none; }
         &.-drilled #accuracy-body RecordView { display: none; }
-        &.-drilled #layer, &.-stacked.-drilled #layer { width: 1fr; height: 1fr; }
-        &.-drilled HistogramChart, &.-stacked.-low.-drilled HistogramChart { display: block; }
+        &.-drilled #layer, &.-stacked.-drilled #layer, &.-stacked.-drilled.-charted #layer {
+            width: 1fr; height: 1fr;
+        }
+        &.-drilled HistogramChart, &.-stacked.-drilled HistogramChart,
+        &.-stacked.-low.-drilled.-charted HistogramChart { display: block; }
     }
     """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import Field, RecordTable
 from rknntui.widgets.rows import Rows, TextRows
 from rknntui.widgets.table import Column
+from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from rknntui.jobview import JobView
@@ -58,7 +58,7 @@ def step_lines(step: Mapping[str, Any], width: int) -> list[Line]:
     """Everything about one step: what was done, found, what it means, what to do."""
 
     def text(value: Any, style: str = "", indent: str = "") -> list[Line]:
-        rows = textwrap.wrap(printable(str(value)), max(16, width - len(indent)))
+        rows = wrap(printable(str(value)), max(16, width - len(indent)))
         return [[(indent + row, style)] for row in rows]
 
     sign, style = verdict_sign(step["verdict"])
@@ -70,7 +70,7 @@ def step_lines(step: Mapping[str, Any], width: int) -> list[Line]:
     for found in step["found"]:
         mark, how = verdict_sign(found.get("verdict") or "")
         label = printable(str(found["label"]), 200)
-        rows = textwrap.wrap(printable(str(found["value"])), max(12, width - room - 4)) or [""]
+        rows = wrap(printable(str(found["value"])), max(12, width - room - 4)) or [""]
         first = label if len(label) <= room else f"{label[: room - 1]}…"
         lines.append([(f"{mark} ", how), (f"{first:<{room}}  ", ""), (rows[0], how or "")])
         lines += [[(" " * (room + 4) + row, "")] for row in rows[1:]]

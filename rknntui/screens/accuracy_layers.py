@@ -113,7 +113,9 @@ class LayerDrill(TableWorkspace):
         record = next((r for r in self.table.records if r["tensor"] == self.wanted), None)
         drilled = self.has_class("-drilled")
         pane.set_lines(layer_lines(self.wanted, record, known, width, drilled))
-        if known is None or "failed" in known:
+        charted = known is not None and "failed" not in known
+        self.set_class(charted, "-charted")
+        if known is None or not charted:
             said = "reading the calibration samples …" if drilled and known is None else ""
             chart.show((), said=said if drilled else "d or Enter shows the histograms")
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import Field, RecordTable
 from rknntui.widgets.rows import TextRows
 from rknntui.widgets.table import Column
+from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from rknntui.jobview import JobView
@@ -125,7 +125,7 @@ class ScorePane(Vertical):
         self._result = result
         self.table.set_records([_record(score) for score in result["scores"]])
         note = self.query_one("#score-note", TextRows)
-        rows = textwrap.wrap(printable(str(result.get("note") or "")), max(20, self.size.width - 4))
+        rows = wrap(printable(str(result.get("note") or "")), max(20, self.size.width - 4))
         note.display = bool(rows)
         note.set_lines([[(row, "dim")] for row in rows])
         self.running(None)

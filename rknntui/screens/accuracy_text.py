@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine import printable
 from rknntui.widgets.records import Field
 from rknntui.widgets.table import Column
+from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from rknntui.widgets.paint import Line
@@ -77,7 +77,7 @@ def rank_fields() -> tuple[Field, ...]:
         Field("entire", cosine("entire cos")),
         Field("single", cosine("single cos"), 88),
         Field("damage", Column("of output %", 11, right=True, text=_percent), 100),
-        Field("source", Column("source layer", 12, grow=2, text=_name), 112),
+        Field("source", Column("source layer", 12, grow=2, text=_name), 150, "name"),
         Field("dtype", Column("type", 8, text=_name), 124),
         Field("entire_distance", Column("entire euc", 10, right=True, text=distance), 136),
         Field("single_distance", Column("single euc", 10, right=True, text=distance), 136),
@@ -150,18 +150,18 @@ def layer_lines(
     op = record["op"] if record else (layer or {}).get("op", "")
     lines: list[Line] = [[(printable(str(name), width - 12), "accent"), (f"  {op}", "dim")]]
     if record:
-        lines += [[(row, "")] for row in textwrap.wrap(_ranked(record), width)]
+        lines += [[(row, "")] for row in wrap(_ranked(record), width)]
         if record["source"] and record["source"] != name:
             source = f"source layer {printable(record['source'], 300)}"
-            lines += [[(row, "dim")] for row in textwrap.wrap(source, width)[:2]]
+            lines += [[(row, "dim")] for row in wrap(source, width)[:2]]
     if tensor != name:
         lines.append([(f"tensor {printable(tensor, width - 8)}", "dim")])
     if layer is None:
         return lines
     if "failed" in layer:
         text = f"✗ {printable(str(layer['failed']))}"
-        return [*lines, *[[(row, "bad")] for row in textwrap.wrap(text, width)]]
-    lines += [[(row, "")] for row in textwrap.wrap(_measured(layer), width)]
+        return [*lines, *[[(row, "bad")] for row in wrap(text, width)]]
+    lines += [[(row, "")] for row in wrap(_measured(layer), width)]
     if drilled:
         lines.append([("m shows it in the graph, Esc goes back", "dim")])
     return lines

@@ -8,7 +8,6 @@ from typing import Any
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.message import Message
 
 from engine import OPTIONS, SECTIONS, Option, did_you_mean, printable
 from rknntui.actions import Action
@@ -19,22 +18,12 @@ from rknntui.screens.configure_text import diff_lines, help_lines, issue_lines
 from rknntui.screens.remedies import remedies
 from rknntui.widgets.form import PER_LAYER, FormRows, OptionForm, RowState, value_text
 from rknntui.widgets.rows import Rows, TextRows
+from rknntui.widgets.side_pane import SidePane
 
 __all__ = ["Configure"]
 
 _CHECK_SECONDS = 0.25
 _EDITS = ("edit", "build")
-
-
-class SidePane(TextRows):
-    """Text that is wrapped to the pane's width: it tells when that is another one."""
-
-    class Resized(Message):
-        """The pane has another size."""
-
-    def on_resize(self) -> None:
-        """Let the text be wrapped anew; on a first visit it was before there was a width."""
-        self.post_message(self.Resized())
 
 
 class Configure(RecipeFiles):
@@ -82,6 +71,7 @@ class Configure(RecipeFiles):
         super().__init__()
         self._typed: tuple[str, str] | None = None
         self._disk: dict[str, Any] | None = None
+        self._issue_options: list[str] = []
 
     def compose(self) -> ComposeResult:
         rows = FormRows(SECTIONS, OPTIONS, self._row_state, id="options")
@@ -162,7 +152,8 @@ class Configure(RecipeFiles):
         pane.set_lines(help_lines(option, problem, elsewhere, width))
         problems, findings = self.session.all_problems, self.session.findings
         issues = self.query_one("#issues", TextRows)
-        issues.set_lines(issue_lines(problems, findings, width), keep_cursor=True)
+        told, self._issue_options = issue_lines(problems, findings, width)
+        issues.set_lines(told, keep_cursor=True)
         where = self.session.recipe_path
         before = self._disk if self._disk is not None else self.session.saved
         lines = diff_lines(OPTIONS, before, self.session.recipe, where, width)
@@ -374,9 +365,8 @@ class Configure(RecipeFiles):
 
     @on(Rows.Chosen, "#issues")
     def _issue_chosen(self, event: Rows.Chosen) -> None:
-        order = list(self.session.all_problems)
-        if event.index < len(order):
-            self.focus_option(order[event.index])
+        if event.index < len(self._issue_options):
+            self.focus_option(self._issue_options[event.index])
 
     def action_build(self) -> None:
         """Go to Quantize and build there."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import printable
 from rknntui.widgets.findings import finding_lines, wrapped
+from rknntui.widgets.wrap import wrap_line
 
 if TYPE_CHECKING:
     from engine import Option
@@ -82,14 +83,21 @@ def _whose(option: Option) -> str:
 
 def issue_lines(
     problems: Mapping[str, str], findings: Sequence[Mapping[str, Any]], width: int
-) -> list[Line]:
-    """A line a problem, in the order of the mapping, then the findings."""
-    lines: list[Line] = [
-        [("✗ ", "bad"), (f"{name}: ", "head"), (printable(message), "bad")]
-        for name, message in problems.items()
-    ]
+) -> tuple[list[Line], list[str]]:
+    """The problems in the order of the mapping, then the findings; all wrapped.
+
+    Returns:
+        The lines, and for each line of a problem its option.
+    """
+    lines: list[Line] = []
+    options: list[str] = []
+    for name, message in problems.items():
+        told: Line = [("✗ ", "bad"), (f"{name}: ", "head"), (printable(message), "bad")]
+        own = wrap_line(told, width)
+        lines += own
+        options += [name] * len(own)
     lines += finding_lines(findings, width)
-    return lines or [[("✓ no problems, no findings", "good")]]
+    return lines or [[("✓ no problems, no findings", "good")]], options
 
 
 def diff_lines(
@@ -110,7 +118,7 @@ def diff_lines(
         for sign, value, style in (("-", old, "bad"), ("+", new, "good")):
             unset = f"{option.render(option.default)} (default)".strip()
             text = unset if value is None else option.render(value)
-            lines.append([(f"  {sign} ", style), (printable(text, max(10, width - 4)), "")])
+            lines += wrap_line([(f"  {sign} ", style), (printable(text, 2000), "")], width)
     if lines:
         return [[(f"Changes against {name}", "accent")], *lines]
     return [[(f"No changes against {name}.", "dim")]]

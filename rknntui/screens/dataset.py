@@ -23,6 +23,7 @@ from rknntui.widgets.records import Field, Record, RecordTable
 from rknntui.widgets.rows import Rows, TextRows
 from rknntui.widgets.table import Column
 from rknntui.widgets.thumbnail import Thumbnail
+from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from rknntui.widgets.paint import Line
@@ -254,10 +255,8 @@ class DatasetWorkspace(DatasetFiles):
         self.query_one(Thumbnail).show(())
         lines: list[Line] = []
         if said:
-            import textwrap
-
             width = max(20, self.query_one("#preview").size.width - 4)
-            lines = [[(row, "bad")] for row in textwrap.wrap(f"✗ {printable(said)}", width)]
+            lines = [[(row, "bad")] for row in wrap(f"✗ {printable(said)}", width)]
         self.query_one("#channels", TextRows).set_lines(lines)
 
     def _preview(self, seen: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +11,9 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from rknntui.widgets.paint import shorten
 from rknntui.widgets.rows import TextRows
+from rknntui.widgets.wrap import wrap, wrap_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,8 +62,8 @@ class Dialog(ModalScreen[Any]):
 
     @property
     def text_width(self) -> int:
-        """Cells for text inside the box."""
-        return min(72, max(20, self.app.size.width * 96 // 100 - 5))
+        """Cells for text inside the box, beside a list's scroll bar."""
+        return min(71, max(20, self.app.size.width * 96 // 100 - 5))
 
     def box(self, *children: Any) -> Vertical:
         """The frame around the children, with title and keys."""
@@ -85,8 +86,7 @@ def paragraphs(parts: list[tuple[str, str, str]], width: int) -> list[Line]:
         for paragraph in text.splitlines():
             indent = len(paragraph) - len(paragraph.lstrip())
             hang = " " * (indent + 2) if indent else ""  # a line of code goes on deeper
-            rows = textwrap.wrap(paragraph, width, subsequent_indent=hang) or [""]
-            lines += [[(row, style)] for row in rows]
+            lines += [[(row, style)] for row in wrap(paragraph, width, hang) or [""]]
     return lines
 
 
@@ -99,7 +99,8 @@ class TextDialog(Dialog):
     ]
     KEYS_TEXT = "y copy · Esc close"
 
-    def __init__(self, title: str, lines: list[Line]) -> None:
+    def __init__(self, title: str, lines: Sequence[Line] | Callable[[int], list[Line]]) -> None:
+        """Show lines, or what makes them for a width in cells; longer ones are wrapped."""
         super().__init__()
         self.TITLE_TEXT = title
         self._lines = lines
@@ -110,9 +111,18 @@ class TextDialog(Dialog):
         yield self.box(rows)
 
     def on_mount(self) -> None:
-        rows = self.query_one(TextRows)
-        rows.styles.height = min(len(self._lines), self.app.size.height - 6)
-        rows.set_lines(self._lines)
+        self._lay_out()
+
+    def on_resize(self) -> None:
+        """Wrap anew; the place in the text stays."""
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        width, rows = self.text_width, self.query_one(TextRows)
+        made = self._lines(width) if callable(self._lines) else self._lines
+        lines = [row for line in made for row in wrap_line(line, width)]
+        rows.styles.height = max(1, min(len(lines), self.app.size.height - 6))
+        rows.set_lines(lines, keep_cursor=True)
 
     def action_copy(self) -> None:
         """Copy the text."""
@@ -129,7 +139,7 @@ class ErrorDialog(TextDialog):
     def __init__(self, error: Exception) -> None:
         from engine import named_option
 
-        super().__init__(_kind(error), [])
+        super().__init__(_kind(error), self._report)
         self.add_class("-bad")
         self.error = error
         told = f"{getattr(error, 'what', '')} {getattr(error, 'remedy', '')}"
@@ -137,7 +147,7 @@ class ErrorDialog(TextDialog):
         if self.option:
             self.KEYS_TEXT = f"c go to {self.option} · {self.KEYS_TEXT}"
 
-    def on_mount(self) -> None:
+    def _report(self, width: int) -> list[Line]:
         from engine import printable
 
         what, cause, remedy = (
@@ -149,8 +159,7 @@ class ErrorDialog(TextDialog):
             )
         )
         parts = [("", what, ""), ("Likely cause", cause, ""), ("Remedy", remedy, "good")]
-        self._lines = paragraphs(parts, self.text_width)
-        super().on_mount()
+        return paragraphs(parts, width)
 
     def action_copy(self) -> None:
         """Copy the report as it was told: lines of code stay lines."""
@@ -194,8 +203,11 @@ class ConfirmDialog(Dialog):
         self.KEYS_TEXT = " · ".join(f"{key} {label}" for key, label, _ in answers)
 
     def compose(self) -> ComposeResult:
-        text = Static("\n".join(textwrap.wrap(self._question, self.text_width)), markup=False)
-        yield self.box(text)
+        yield self.box(Static("", markup=False))
+
+    def on_resize(self) -> None:
+        """Wrap the question."""
+        self.query_one(Static).update("\n".join(wrap(self._question, self.text_width)))
 
     def on_key(self, event: events.Key) -> None:
         for index, (key, _, value) in enumerate(self._answers):
@@ -270,7 +282,9 @@ class ChoiceDialog(Dialog):
         rows = self.query_one(TextRows)
         rows.styles.height = min(len(self._choices), self.app.size.height - 6)
         now = {True: "  (now)", False: ""}
-        rows.set_lines([[(f" {c}{now[c == self._now]} ", "")] for c in self._choices])
+        room = self.text_width - 10
+        lines = [[(f" {shorten(c, room)}{now[c == self._now]} ", "")] for c in self._choices]
+        rows.set_lines(lines)
         if self._now in self._choices:
             rows.cursor = self._choices.index(self._now)
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rknntui.compat import bindings_in_reach
 from rknntui.screens.dialogs import TextDialog, paragraphs
+from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.binding import Binding
 
     from rknntui.shell import Shell
     from rknntui.widgets.paint import Line
 
 __all__ = ["HelpDialog"]
+
+_KEYS = 19
+"""Cells of the column of keys."""
 
 
 class HelpDialog(TextDialog):
@@ -22,15 +29,14 @@ class HelpDialog(TextDialog):
     def __init__(self, app: Shell) -> None:
         workspace = app.workspace
         title = workspace.TITLE if workspace else "RKNN TUI"
-        super().__init__(f"Help: {title}", _lines(app))
+        super().__init__(f"Help: {title}", partial(_lines, app, bindings_in_reach(app.screen)))
 
 
-def _lines(app: Shell) -> list[Line]:
-    width = min(70, app.size.width - 10)
+def _lines(app: Shell, reach: Sequence[tuple[str, list[Binding]]], width: int) -> list[Line]:
     workspace = app.workspace
     lines = paragraphs([("", workspace.HELP, "")], width) if workspace else []
-    for name, bindings in bindings_in_reach(app.screen):
-        rows = _rows(app, bindings)
+    for name, bindings in reach:
+        rows = _rows(app, bindings, width)
         if not rows:
             continue
         heading = "In this list" if "workspace" not in name else "In this workspace"
@@ -41,7 +47,7 @@ def _lines(app: Shell) -> list[Line]:
     return lines
 
 
-def _rows(app: Shell, bindings: list[Binding]) -> list[Line]:
+def _rows(app: Shell, bindings: list[Binding], width: int) -> list[Line]:
     keys: dict[str, list[str]] = {}
     texts: dict[str, str] = {}
     for binding in bindings:
@@ -50,6 +56,9 @@ def _rows(app: Shell, bindings: list[Binding]) -> list[Line]:
             continue
         keys.setdefault(binding.action, []).append(app.get_key_display(binding))
         texts[binding.action] = text
-    return [
-        [(f"  {' '.join(keys[action]):<16} ", "key"), (text, "")] for action, text in texts.items()
-    ]
+    lines: list[Line] = []
+    for action, text in texts.items():
+        shown = f"  {' '.join(keys[action]):<{_KEYS - 3}} "
+        for number, row in enumerate(wrap(text, width - _KEYS)):
+            lines.append([(shown if number == 0 else " " * _KEYS, "key"), (row, "")])
+    return lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from rknntui.widgets.record_view import RecordView, table_actions
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.rows import Rows, TextRows
 from rknntui.widgets.view_bar import ViewBar
+from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from rknntui.jobview import JobView
@@ -243,7 +243,7 @@ class Hybrid(HybridEdits):
         self._tell()
         width = max(20, self.size.width - 3)
         lines = output_lines(self._outputs, self.effect.outputs, width)
-        told = textwrap.wrap(f"✗ {self.effect.error}", width) if self.effect.error else []
+        told = wrap(f"✗ {self.effect.error}", width) if self.effect.error else []
         lines += [[(row, "bad")] for row in told[:_ERROR_LINES]]
         pane = self.query_one("#outputs", TextRows)
         pane.display = bool(lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from rknntui.screens.hybrid_plan import base_dtype
 from rknntui.widgets.paint import cells, shorten
 from rknntui.widgets.records import Field, number
 from rknntui.widgets.table import Column
+from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from rknntui.widgets.paint import Line
@@ -58,7 +58,7 @@ def layer_fields() -> tuple[Field, ...]:
         Field("maximum", Column("maximum", 8, right=True, text=short)),
         Field("observed_minimum", Column("seen min", 9, right=True, text=short), 120),
         Field("observed_maximum", Column("seen max", 9, right=True, text=short), 120),
-        Field("source", Column("source layer", 12, grow=2, text=_name), 110),
+        Field("source", Column("source layer", 12, grow=2, text=_name), 130, "layer"),
         Field("tensor", Column("tensor", 12, grow=1, text=_name), 170),
     )
 
@@ -188,7 +188,7 @@ def row_lines(record: Mapping[str, Any] | None, width: int) -> list[Line]:
         parts.append(f"alone {decibel_text(record['own'])} dB")
     if record["unmet"]:
         lines.append([(f"✗ not honoured: {_name(record['unmet'])}", "bad")])
-    return lines + [[(row, "")] for row in textwrap.wrap(" · ".join(parts), max(20, width))]
+    return lines + [[(row, "")] for row in wrap(" · ".join(parts), max(20, width))]
 
 
 def point_fields() -> tuple[Field, ...]:

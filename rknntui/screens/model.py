@@ -5,7 +5,9 @@ The graph as a tree or a table, and everything about the node under the cursor.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from textual import on
@@ -18,12 +20,15 @@ from rknntui.screens.model_source import SourceWorkspace
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.rows import Rows, TextRows
 from rknntui.widgets.search import SearchLine
+from rknntui.widgets.side_pane import SidePane
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.app import ComposeResult
     from textual.timer import Timer
 
-    from rknntui.widgets.paint import Line
+    from rknntui.screens.model_detail import Described
     from rknntui.widgets.table import Table
 
 __all__ = ["ModelWorkspace"]
@@ -64,7 +69,8 @@ class ModelWorkspace(SourceWorkspace):
         self._timer: Timer | None = None
         self._asked = ""
         self._constants: dict[int, str] = {}
-        self._node_lines: list[Line] = []
+        self._node: dict[str, Any] = {}
+        self._told: Callable[[int], Described] = lambda _: (list(EMPTY), {})
         self._wanted = ""
 
     def compose(self) -> ComposeResult:
@@ -72,10 +78,7 @@ class ModelWorkspace(SourceWorkspace):
             with Vertical(id="graph"):
                 yield GraphTree(id="tree")
                 yield SearchLine("search: words of name, operator, tensor, shape")
-            yield TextRows(id="detail")
-
-    def on_mount(self) -> None:
-        self.query_one("#detail", TextRows).set_lines(EMPTY)
+            yield SidePane(id="detail")
 
     @property
     def graph(self) -> GraphTree:
@@ -178,10 +181,22 @@ class ModelWorkspace(SourceWorkspace):
         if self.which != "source":
             nodes = self.graph.view["nodes"]
             model = {**model, "nodes": len(nodes), "operators": Counter(n[1] for n in nodes)}
-        self._constants = {}
-        self.detail.set_lines(model_lines(model, self.which, self._width))
+        self._tell(lambda width: (model_lines(model, self.which, width), {}))
 
     # -- details -----------------------------------------------------------------------------------
+
+    def _tell(self, told: Callable[[int], Described], *, keep_cursor: bool = False) -> None:
+        """Show a text in the detail pane, and wrap it anew whenever the width is another one."""
+        self._told = told
+        self._wrap(keep_cursor=keep_cursor)
+
+    @on(SidePane.Resized)
+    def _rewrap(self) -> None:
+        self._wrap(keep_cursor=True)
+
+    def _wrap(self, *, keep_cursor: bool) -> None:
+        lines, self._constants = self._told(self._width)
+        self.detail.set_lines(lines, keep_cursor=keep_cursor)
 
     @on(Rows.Highlighted, "#tree")
     def _moved(self, event: Rows.Highlighted) -> None:
@@ -198,22 +213,21 @@ class ModelWorkspace(SourceWorkspace):
         elif entry.kind == "root":
             self._show_model()
         elif entry.kind in ("input", "output"):
-            value = self.graph.view[f"{entry.kind}s"][entry.at]
-            self._constants = {}
-            self.detail.set_lines(value_lines(entry.kind, value, self._width))
+            kind, value = entry.kind, self.graph.view[f"{entry.kind}s"][entry.at]
+            self._tell(lambda width: (value_lines(kind, value, width), {}))
 
     def _ask_node(self, name: str) -> None:
         self._asked = name
         self.ask("node", {**self._target(), "name": name}, self._show_node, group="node")
 
     def _show_node(self, detail: dict[str, Any]) -> None:
-        self._node_lines, self._constants = node_lines(detail, self._width)
+        self._node = detail
         sizes = {
-            value["name"]: _size(value["shape"])
+            value["name"]: math.prod(max(1, size) for size in value["shape"])
             for value in detail["inputs"]
             if value.get("kind") == "constant"
         }
-        self.detail.set_lines(self._node_lines)
+        self._tell(partial(node_lines, detail))
         largest = max(sizes, key=lambda name: sizes[name], default="")
         if largest and sizes[largest] > 1:
             self._ask_tensor(largest)
@@ -223,8 +237,13 @@ class ModelWorkspace(SourceWorkspace):
         self.ask("tensor", params, self._show_tensor, group="tensor")
 
     def _show_tensor(self, data: dict[str, Any]) -> None:
-        lines = [*self._node_lines, *tensor_lines(data, self._width)]
-        self.detail.set_lines(lines, keep_cursor=True)
+        node = self._node
+
+        def told(width: int) -> Described:
+            lines, constants = node_lines(node, width)
+            return [*lines, *tensor_lines(data, width)], constants
+
+        self._tell(told, keep_cursor=True)
 
     @on(Rows.Chosen, "#detail")
     def _chosen_detail(self, event: Rows.Chosen) -> None:
@@ -390,10 +409,3 @@ class ModelWorkspace(SourceWorkspace):
         if self.session.path:
             self.workbench.memory = {str(self.session.path): self.graph.opened[:200]}
         super().hide()
-
-
-def _size(shape: list[int]) -> int:
-    size = 1
-    for dimension in shape:
-        size *= max(1, dimension)
-    return size

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import textwrap
 from typing import Any
+
+from rich.cells import cell_len
 
 from engine import human_bytes, printable, shape_text
 from rknntui.facts import fact_rows, port_text, quant_text
 from rknntui.screens.model_source import needed_option
 from rknntui.widgets.paint import Line, fit
+from rknntui.widgets.wrap import wrap
 
-__all__ = ["histogram", "model_lines", "node_lines", "tensor_lines", "value_lines"]
+__all__ = ["Described", "histogram", "model_lines", "node_lines", "tensor_lines", "value_lines"]
+
+Described = tuple[list[Line], dict[int, str]]
+"""Lines, and which of them stands for which constant tensor."""
 
 CANDIDATES = 8
 """So many names are shown of those that suit as inputs or outputs."""
@@ -130,7 +135,7 @@ def _tensor(value: dict[str, Any], width: int, sign: str = "") -> list[Line]:
     name = printable(str(value["name"]), 200)
     shape = "?" if value["shape"] == [-1] else shape_text(value["shape"])
     sizes = f"{shape} {value['dtype']}"
-    if len(sign) + len(name) + len(sizes) + 2 <= width:
+    if cell_len(f"{sign}{name}{sizes}") + 2 <= width:
         return [[(sign, "accent"), (f"{name}  ", ""), (sizes, "dim")]]
     return [*_wrapped(sign, "accent", name, "", width), [(" " * len(sign) + "  " + sizes, "dim")]]
 
@@ -150,7 +155,7 @@ def _findings(findings: list[dict[str, Any]], width: int) -> list[Line]:
 
 def _wrapped(sign: str, sign_style: str, text: str, style: str, width: int) -> list[Line]:
     """A paragraph behind a sign."""
-    rows = textwrap.wrap(printable(text, 600), max(20, width - len(sign))) or [""]
+    rows = wrap(printable(text, 600), max(20, width - cell_len(sign))) or [""]
     return [
         [(sign if n == 0 else " " * len(sign), sign_style), (row, style)]
         for n, row in enumerate(rows)
@@ -167,8 +172,8 @@ def value_lines(kind: str, value: dict[str, Any], width: int) -> list[Line]:
     ]
 
 
-def node_lines(detail: dict[str, Any], width: int) -> tuple[list[Line], dict[int, str]]:
-    """A node, and which of the lines stands for which constant tensor."""
+def node_lines(detail: dict[str, Any], width: int) -> Described:
+    """A node."""
     lines: list[Line] = [
         *_wrapped("", "", str(detail["name"]), "head", width),
         *_pair("operator", str(detail["op"]), width, "accent"),

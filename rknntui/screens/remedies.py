@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from textual.widgets import Static
 from engine import option, printable
 from rknntui.screens.dialogs import Dialog
 from rknntui.widgets.rows import Rows, TextRows
+from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -56,10 +56,19 @@ class RemedyDialog(Dialog):
     def on_mount(self) -> None:
         rows = self.query_one(TextRows)
         rows.styles.height = min(len(self._findings), max(3, self.app.size.height - 14))
-        rows.set_lines(
-            [[(printable(f"{f['where']}: {f['what']}", 400), "")] for f in self._findings]
-        )
         self._tell(0)
+
+    def on_resize(self) -> None:
+        """A row for a finding, its beginning; the whole text stands below."""
+        rows = [
+            wrap(printable(f"{f['where']}: {f['what']}"), self.text_width - 2)
+            for f in self._findings
+        ]
+        self.query_one(TextRows).set_lines(
+            [[(row[0], ""), (" …" if len(row) > 1 else "", "dim")] for row in rows],
+            keep_cursor=True,
+        )
+        self._tell(self.query_one(TextRows).cursor)
 
     @on(Rows.Highlighted)
     def _moved(self, event: Rows.Highlighted) -> None:
@@ -69,7 +78,7 @@ class RemedyDialog(Dialog):
         finding = self._findings[index]
         texts = [str(finding["what"]), f"Remedy: {finding['remedy']}"]
         texts.append(f"Sets {changed_names(finding['changes'])}")
-        lines = [row for text in texts for row in textwrap.wrap(printable(text), self.text_width)]
+        lines = [row for text in texts for row in wrap(printable(text), self.text_width)]
         self.query_one("#remedy", Static).update("\n".join(lines))
 
     @on(Rows.Chosen)

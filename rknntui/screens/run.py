@@ -19,6 +19,7 @@ from rknntui.screens.tables import TableWorkspace
 from rknntui.widgets.record_view import RecordView, table_actions
 from rknntui.widgets.records import Record, RecordTable
 from rknntui.widgets.rows import Rows
+from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from rknntui.messages import JobChanged, JobEnded
@@ -284,8 +285,6 @@ class Run(TableWorkspace):
         self.start_job("export", params, f"export {printable(Path(path).name, 80)}")
 
     def _exported(self, result: dict[str, Any]) -> None:
-        import textwrap
-
         from rknntui.screens.dialogs import TextDialog
 
         lines: list[Line] = [
@@ -293,7 +292,7 @@ class Run(TableWorkspace):
             [(f"{human_bytes(result['bytes'])}, SHA-256", "")],
             [(result["sha256"], "dim")],
             [],
-            *[[(row, "")] for row in textwrap.wrap(result["note"], 70)],
+            *[[(row, "")] for row in wrap(result["note"], 70)],
             [],
             [("o opens it here again.", "dim")] if result["format"] == "rknn" else [],
         ]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from engine import printable
 from rknntui.widgets.paint import Line
 from rknntui.widgets.rows import TextRows
+from rknntui.widgets.wrap import wrap
 
 __all__ = ["FindingRows", "finding_lines", "wrapped"]
 
 
 def wrapped(text: str, width: int, style: str, indent: str = "") -> list[Line]:
     """A text as lines of one style."""
-    return [[(indent + row, style)] for row in textwrap.wrap(text, max(10, width - len(indent)))]
+    return [[(indent + row, style)] for row in wrap(text, max(10, width - len(indent)))]
 
 
 def finding_lines(findings: Iterable[Mapping[str, Any]], width: int) -> list[Line]:
@@ -26,7 +26,7 @@ def finding_lines(findings: Iterable[Mapping[str, Any]], width: int) -> list[Lin
         sign, style = signs.get(str(finding["severity"]), ("i", "dim"))
         where = printable(str(finding["where"]), 60)
         what = f"{where}: {printable(str(finding['what']))}" if where else str(finding["what"])
-        rows = textwrap.wrap(what, max(10, width - 2))
+        rows = wrap(what, max(10, width - 2))
         lines += [
             [(f"{sign} " if i == 0 else "  ", style), (row, "")] for i, row in enumerate(rows)
         ]

@@ -31,18 +31,27 @@ def cells(line: Line) -> int:
 def fit(text: str, width: int) -> str:
     """``text`` in exactly ``width`` cells.
 
-    Padded, or cut in the middle where names differ least.
+    Padded, or cut in the middle where names differ least: a beginning and an end stay.
     """
     length = cell_len(text)
     if length <= width:
         return text + " " * (width - length)
-    if width < 8 or length != len(text):
-        cut = text
-        while cell_len(cut) > max(0, width - 1):
-            cut = cut[:-1]
-        return (cut + "…")[:width] + " " * max(0, width - cell_len(cut) - 1)
-    head = (width - 1) // 2
-    return text[:head] + "…" + text[-(width - 1 - head) :]
+    if width < 8:
+        cut = f"{_cut(text, width - 1)}…" if width > 0 else ""
+    else:
+        head = _cut(text, (width - 1) // 2)
+        cut = f"{head}…{_cut(text[::-1], width - 1 - cell_len(head))[::-1]}"
+    return cut + " " * (width - cell_len(cut))
+
+
+def _cut(text: str, width: int) -> str:
+    """The first characters that ``width`` cells hold."""
+    size = 0
+    for at, character in enumerate(text):
+        size += cell_len(character)
+        if size > width:
+            return text[:at]
+    return text
 
 
 def shorten(text: str, width: int) -> str:

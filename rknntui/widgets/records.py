@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,6 +10,7 @@ from textual.message import Message
 
 from rknntui.widgets.paint import Line
 from rknntui.widgets.table import Column, Table
+from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from textual.strip import Strip
@@ -22,11 +22,20 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Field:
-    """A key of the records and the column that shows it; hidden while the table is narrower."""
+    """A key of the records and the column that shows it.
+
+    Attributes:
+        key: of the records.
+        column: that shows its values.
+        wanted_from: width of the table in cells below which it is hidden; with one it is hidden
+            too while no record has a value for it.
+        unlike: another key; the column is hidden while it says the same in every record.
+    """
 
     key: str
     column: Column
     wanted_from: int = 0
+    unlike: str = ""
 
 
 class RecordTable(Table):
@@ -99,6 +108,7 @@ class RecordTable(Table):
         kept = self.record.get(keep) if keep and self.record is not None else None
         self._records = list(records)
         self._order = []
+        self._choose_fields()
         self._fill()
         if kept is not None:
             self.select_record(keep, kept)
@@ -164,15 +174,31 @@ class RecordTable(Table):
 
     def on_resize(self) -> None:
         """Show the fields that there is room for."""
+        if self._choose_fields():
+            self._fill()
+
+    def _choose_fields(self) -> bool:
+        """Take the fields that are worth a column now; True where they are others."""
         width = self.scrollable_content_region.width
-        shown = tuple(f for f in self.fields if width >= f.wanted_from)
+        shown = tuple(f for f in self.fields if width >= f.wanted_from and self._tells(f))
         if shown == self._shown:
-            return
+            return False
         sorted_by = self.sorted_by
         keys = [f.key for f in shown]
         self._shown, self.columns = shown, tuple(f.column for f in shown)
         self.sort_column = keys.index(sorted_by) if sorted_by in keys else None
-        self._fill()
+        return True
+
+    def _tells(self, field: Field) -> bool:
+        """Whether a field says something in a record, and not what another one says already."""
+        if not field.wanted_from or not self._records:
+            return True
+        same = field.unlike or field.key
+        return any(
+            value is not None and (same == field.key or value != record.get(same))
+            for record in self._records
+            for value in (record.get(field.key),)
+        )
 
     def head_line(self, y: int, width: int) -> Line:
         return [("  ", ""), *super().head_line(y, width - 2)]
@@ -192,11 +218,7 @@ class RecordTable(Table):
         text = self._empty
         if self._records:
             text = f"Nothing here has “{self.filter_text}”; / and Esc show all."
-        return [
-            line
-            for paragraph in text.splitlines()
-            for line in textwrap.wrap(paragraph, room) or [""]
-        ]
+        return [line for paragraph in text.splitlines() for line in wrap(paragraph, room) or [""]]
 
 
 def number(digits: int, *, signed: bool = False) -> Callable[[Any], str]:

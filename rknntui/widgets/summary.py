@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine import OPTIONS, summary_sections
 from rknntui.widgets.paint import Line
 from rknntui.widgets.rows import TextRows
+from rknntui.widgets.wrap import wrap
 
 __all__ = ["SummaryRows", "Target"]
 
@@ -88,7 +88,7 @@ def _section_lines(section: Any, width: int) -> list[tuple[Line, int]]:
             out.append((_cells(row, widths, ""), index))
         else:
             style = "accent" if section.title == "Next" else ""
-            out += [([(f"   {t}", style)], index) for t in textwrap.wrap(row[0], width) or [""]]
+            out += [([(f"   {t}", style)], index) for t in wrap(row[0], width) or [""]]
     return out
 
 

@@ -7,6 +7,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from textual.binding import Binding
 
 from engine import printable
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Column", "Table"]
 
 
+LONGEST_NAME = 200
+"""Cells that a column asks for at most, whatever is in it."""
 SHOWN = 400
 """Characters of a cell that can be seen; what is copied and written is whole."""
 
@@ -29,9 +32,9 @@ class Column:
 
     Attributes:
         title: in the head.
-        width: least width in cells; the space that is left goes to the columns with ``grow``.
-        right: whether values stand right, as numbers do.
-        grow: share of the space that is left.
+        width: least width in cells; a column of texts is narrower where all of them are.
+        right: whether values stand right, as numbers do; its width is fixed.
+        grow: share of the space that is left once every text is shown whole.
         text: from value to text; ``str`` when None.
         style: from value to the name of a style of ``Painted``.
     """
@@ -73,6 +76,7 @@ class Table(Rows):
         self.sort_column: int | None = None
         self.descending = False
         self._order: list[int] = []
+        self._needs: list[int] = []
 
     @property
     def row_count(self) -> int:
@@ -95,6 +99,7 @@ class Table(Rows):
         """
         kept = self.row
         self.rows = list(rows)
+        self._needs = [self._need(index) for index in range(len(self.columns))]
         self._arrange(kept)
 
     def set_filter(self, text: str) -> None:
@@ -129,10 +134,35 @@ class Table(Rows):
     def _texts(self, row: tuple[Any, ...]) -> list[str]:
         return [c.show(value) for c, value in zip(self.columns, row, strict=True)]
 
+    def _need(self, index: int) -> int:
+        """Cells that show every value of a column, and its title, whole."""
+        column = self.columns[index]
+        if column.right:
+            return column.width
+        texts = {column.show(row[index])[:LONGEST_NAME] for row in self.rows}
+        longest = max((cell_len(text) for text in texts), default=column.width)
+        title = cell_len(column.title)
+        return min(LONGEST_NAME, max(longest, title + bool(title)))  # beside the mark of the order
+
     def _widths(self, width: int) -> list[int]:
-        spare = width - sum(c.width + 1 for c in self.columns)
+        """Cells of the columns: what they need at first, what is left to those that grow."""
+        needs = self._needs or [column.width for column in self.columns]
+        cells_of = [min(c.width, need) for c, need in zip(self.columns, needs, strict=True)]
+        spare = max(0, width - sum(cells_of) - len(cells_of))
+        weights = [1 + 2 * c.grow for c in self.columns]
+        short = [index for index, need in enumerate(needs) if need > cells_of[index]]
+        short.sort(key=lambda index: (needs[index] - cells_of[index]) / weights[index])
+        waiting = sum(weights[index] for index in short)
+        for index in short:
+            given = min(needs[index] - cells_of[index], spare * weights[index] // waiting)
+            cells_of[index] += given
+            spare -= given
+            waiting -= weights[index]
         shares = sum(c.grow for c in self.columns)
-        return [c.width + (max(0, spare) * c.grow // shares if shares else 0) for c in self.columns]
+        return [
+            own + (spare * c.grow // shares if shares else 0)
+            for c, own in zip(self.columns, cells_of, strict=True)
+        ]
 
     def head_line(self, y: int, width: int) -> Line:
         line: Line = []
