@@ -12,7 +12,10 @@ from onnx import numpy_helper
 from engine.graph.execute import Session, open_model, simulation_errors
 from engine.graph.ir import Graph
 
-__all__ = ["Part", "PartModel", "Walk"]
+__all__ = ["OWN", "Part", "PartModel", "Walk", "renamed"]
+
+OWN = "own/"
+"""Before the name of a tensor that a part computes where its readers get another one."""
 
 
 # They look for what to share between nodes, where almost nothing can be: a third of the set-up
@@ -151,7 +154,8 @@ class PartModel:
     def part(self, outputs: Sequence[str], stops: Collection[str], threads: int) -> Part:
         """What gives ``outputs``, fed with those of ``stops`` that it needs."""
         walk = self.walk(outputs, stops)
-        nodes = [self.nodes[index] for index in walk.nodes]
+        # a node of several outputs may be needed for one and write another that is fed
+        nodes = [renamed(self.nodes[index], stops) for index in walk.nodes]
         inputs = [self.type_of(n) for n in walk.ends if n in stops or n in self._inputs]
         wanted = [self.type_of(name) for name in dict.fromkeys(outputs)]
         return self.assemble(nodes, inputs, wanted, walk.ends, threads)
@@ -179,6 +183,18 @@ class PartModel:
             names = dict.fromkeys(n for node in nodes for n in node.output if n not in known)
             inner.value_info.extend(self._types[n] for n in names if n in self._types)
         return Part(self, model, threads)
+
+
+def renamed(node: onnx.NodeProto, stops: Collection[str]) -> onnx.NodeProto:
+    """The node; what it writes of ``stops`` under another name, as their readers are fed."""
+    if not any(name in stops for name in node.output):
+        return node
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    for index, name in enumerate(node.output):
+        if name in stops:
+            copy.output[index] = OWN + name
+    return copy
 
 
 def _read(node: onnx.NodeProto) -> Iterator[str]:

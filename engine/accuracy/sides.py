@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from engine.accuracy.model import Part, PartModel
+from engine.accuracy.model import OWN, Part, PartModel, renamed
 from engine.accuracy.rows import INPUT, Row
 from engine.graph.execute import runtime_form
 from engine.graph.ir import Graph
@@ -23,7 +23,6 @@ from engine.graph.ir.graph import parse_proto
 __all__ = ["AloneSide", "Carrier", "GoldenSide", "SimulatedSide"]
 
 Tensors = dict[str, np.ndarray]
-_OWN = "own/"
 _GOLDEN = "golden/"
 _BOUNDS = ("Max", "Min", "Clip")
 
@@ -190,7 +189,7 @@ class AloneSide:
         values: Tensors = {}
         for row in self._rows[index]:
             carrier = self._side.carriers.get(row.simulated or "")
-            array = None if carrier is None else found.get(_OWN + carrier.written)
+            array = None if carrier is None else found.get(OWN + carrier.written)
             if array is None or carrier is None:
                 continue
             integers = carrier.written == carrier.tensor
@@ -218,8 +217,8 @@ class AloneSide:
                 inputs[given.name] = (given, tensor)
                 nodes += made
                 constants.update(n for node in made for n in node.input)
-        nodes += [_renamed(model.nodes[index], self._by_name) for index in walk.nodes]
-        outputs = [model.type_of(name, _OWN + name) for name in wanted]
+        nodes += [renamed(model.nodes[index], self._by_name) for index in walk.nodes]
+        outputs = [model.type_of(name, OWN + name) for name in wanted]
         part = model.assemble(
             nodes, [value for value, _ in inputs.values()], outputs, sorted(constants), threads
         )
@@ -265,18 +264,6 @@ class AloneSide:
             copy.output[0] = name if one.output[0] == name else _GOLDEN + one.output[0]
             copies.append(copy)
         return copies
-
-
-def _renamed(node: onnx.NodeProto, stops: Mapping[str, object]) -> onnx.NodeProto:
-    """The node; tensors of rows that it writes under another name, as readers get golden ones."""
-    if not any(name in stops for name in node.output):
-        return node
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    for index, name in enumerate(node.output):
-        if name in stops:
-            copy.output[index] = _OWN + name
-    return copy
 
 
 def _later(needs: Sequence[set[str]]) -> list[set[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -247,9 +248,18 @@ def export(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
 
 
 def vendor_onnx(pipeline: Pipeline) -> bytes:
-    """The build as ONNX of opset 19, IR 8, which rknn-toolkit2 loads with do_quantization=False."""
-    from engine.quantize import lower_for_vendor
+    """The build as ONNX of opset 19, IR 8, which rknn-toolkit2 loads with do_quantization=False.
 
-    graph = pipeline.quantized.graph if pipeline.quantized_build else pipeline.optimised.graph
-    data: bytes = lower_for_vendor(graph.graph).SerializeToString(deterministic=True)
+    Raises:
+        QuantizationError: opset 19 lacks an operator, or ONNX Runtime does not run the result.
+    """
+    from engine.graph.execute.custom import has_custom
+    from engine.quantize import lower_for_vendor, require_plain_run
+
+    quantized = pipeline.quantized_build
+    graph = (pipeline.quantized.graph if quantized else pipeline.optimised.graph).graph
+    data: bytes = lower_for_vendor(graph).SerializeToString(deterministic=True)
+    if not has_custom(graph):  # nothing but its own class runs a custom operator
+        sample = islice(pipeline.feeds(pipeline.dataset.first(1)), 1) if quantized else ()
+        require_plain_run(data, next(iter(sample), None))
     return data

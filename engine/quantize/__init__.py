@@ -4,6 +4,7 @@ from engine.quantize.calibrate import Observation, Observations, calibrate, samp
 from engine.quantize.formats import check_dtype, check_layer_dtype, resolve_dtype
 from engine.quantize.honoured import honoured
 from engine.quantize.operators import LAYOUT, WEIGHTED, Role, reason_for, role_of
+from engine.quantize.plain import require_plain_run
 from engine.quantize.plan import is_quantized_source
 from engine.quantize.qdq import GUARD, REASON
 from engine.quantize.qdq_build import ADDED
@@ -32,6 +33,7 @@ __all__ = [
     "lower_for_vendor",
     "quantize",
     "reason_for",
+    "require_plain_run",
     "resolve_dtype",
     "role_of",
     "samples_wanted",

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from engine.base.errors import QuantizationError
 from engine.base.text import printable
+from engine.graph.execute.separate import separate_weights
 from engine.graph.ir import Graph, is_custom
 from engine.graph.passes import Editor
 
@@ -57,10 +58,13 @@ def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
     exact: the toolkit makes one of every mean, and in a file with parameters of its own it rounds
     the weights to something else (up to 3 steps off in the result, seen with 2.3.2).
 
+    Every operator has int8 weights and zero points of its own, as ONNX Runtime's setting for exact
+    sums needs them.
+
     Raises:
         QuantizationError: an operator has no form in opset 19 (named).
     """
-    model = _means_as_convolutions(graph).to_proto()
+    model = separate_weights(_means_as_convolutions(graph)).to_proto()
     kept = sorted({node.domain for node in model.graph.node if is_custom(node)})
     versions = {entry.domain: entry.version for entry in model.opset_import}
     for node in model.graph.node:

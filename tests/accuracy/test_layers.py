@@ -18,6 +18,7 @@ from engine.graph.ir import Graph, infer_shapes
 from engine.graph.passes import optimise
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from tests.accuracy.build import FLOAT, built, feeds, float_graph
+from tests.quantize.models import Net
 
 
 def test_saturation_counts_what_the_integers_cannot_hold() -> None:
@@ -110,6 +111,29 @@ def test_small_parts_give_what_one_part_gives(monkeypatch: pytest.MonkeyPatch) -
             assert (one is None) == (other is None)
             if one is not None and other is not None:
                 assert one.euclidean == pytest.approx(other.euclidean, rel=1e-5, abs=1e-7)
+
+
+def test_a_part_may_end_between_two_outputs_of_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reads both halves lies in a part that is fed with the first and computes the second."""
+    net = Net()
+    stem = net.conv(net.input(1, 3, 8, 8), 3, 8)
+    half = net.constant(np.array([4, 4]))
+    left, right = net.op("Split", stem, half, outputs=2, axis=1)
+    graph = net.graph(net.op("Concat", left, right, net.conv(right, 4, 4), axis=1))
+    samples = net.feeds(2)
+    quantized = quantize(graph, calibrate(graph, samples)).graph
+    whole = analyse(graph, quantized, samples)
+    for rows in range(1, len(whole.layers)):
+        monkeypatch.setattr(importlib.import_module("engine.accuracy.analyse"), "LAYERS", rows)
+        parts = analyse(graph, quantized, samples)
+        assert [(row.tensor, row.saturation) for row in parts.layers] == [
+            (row.tensor, row.saturation) for row in whole.layers
+        ]
+        for a, b in zip(whole.layers, parts.layers, strict=True):
+            for one, other in ((a.entire, b.entire), (a.single, b.single)):
+                assert one is not None
+                assert other is not None
+                assert one.euclidean == pytest.approx(other.euclidean, rel=1e-4, abs=1e-6)
 
 
 MIXED: list[tuple[QuantizeSettings, dict[str, str]]] = [

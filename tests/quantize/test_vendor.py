@@ -7,9 +7,9 @@ import onnx
 import pytest
 
 from engine.base.errors import QuantizationError
-from engine.graph.execute import Session
+from engine.graph.execute import Session, ort
 from engine.graph.ir import Graph
-from engine.quantize import calibrate, lower_for_vendor, quantize
+from engine.quantize import calibrate, lower_for_vendor, quantize, require_plain_run
 from tests.quantize.models import Net, small_cnn
 
 
@@ -43,3 +43,44 @@ def test_an_operator_that_opset_19_lacks_is_named() -> None:
     quantized = quantize(graph, calibrate(graph, net.feeds(1))).graph
     with pytest.raises(QuantizationError, match="Gelu"):
         lower_for_vendor(quantized)
+
+
+def test_layers_with_one_weight_run_in_every_session_of_the_runtime() -> None:
+    """With exact sums ONNX Runtime refuses a weight or zero point that two operators share."""
+    net = Net()
+    x, weight = net.input(1, 4, 6, 6), net.constant(net.normal(4, 4, 1, 1))
+    gain = net.constant(net.normal(4, 1, 1))
+    left = net.op("Mul", net.op("Conv", x, weight), gain)
+    out = net.op("Mul", net.op("Conv", left, weight), gain)
+    graph = net.graph(out)
+    feed = net.feeds(1)[0]
+    done = quantize(graph, calibrate(graph, [feed])).graph
+    model = done.to_proto()
+    convs = [node for node in model.graph.node if node.op_type == "Conv"]
+    convs[1].input[1] = convs[0].input[1]
+    shared = Graph.from_proto(model)
+    data = lower_for_vendor(shared).SerializeToString()
+    require_plain_run(data, feed)
+    options = ort.SessionOptions()
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    found = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"]).run(None, feed)
+    np.testing.assert_array_equal(found[0], Session(shared).run(feed)[out])
+
+
+def test_an_export_that_does_not_run_is_an_error() -> None:
+    net, graph = small_cnn()
+    feed = net.feeds(1)[0]
+    model = lower_for_vendor(quantize(graph, calibrate(graph, [feed])).graph)
+    require_plain_run(model.SerializeToString(), feed)
+    twice = onnx.ModelProto()
+    twice.CopyFrom(model)
+    twice.graph.node[-1].output[0] = twice.graph.node[-2].output[0]
+    with pytest.raises(QuantizationError, match="does not run in ONNX Runtime") as error:
+        require_plain_run(twice.SerializeToString(), feed)
+    assert "mistake of this program" in error.value.cause
+    reshape = next(node for node in model.graph.node if node.op_type == "Reshape")
+    for tensor in model.graph.initializer:
+        if tensor.name == reshape.input[1]:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.array([7, -1]), tensor.name))
+    with pytest.raises(QuantizationError, match="Reshape"):  # it opens, and fails when it runs
+        require_plain_run(model.SerializeToString(), feed)

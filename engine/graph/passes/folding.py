@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from math import prod
 
 import numpy as np
@@ -161,7 +162,7 @@ class ConstantSubgraphs(Pass):
         if node.op_type in DIVISIONS and not _survives(node):
             return self.near(node, "it divides whole numbers by what is 0, or not known yet")
         for value in node.outputs:
-            dims = shape(value)
+            dims = _known_shape(value, node)
             if dims is None or value.dtype is None:
                 if value.name and value.uses():
                     return self.near(node, "the size of its result is not known")
@@ -216,6 +217,19 @@ def _survives(node: ir.Node) -> bool:
     if len(known) != 2 or known[1] is None:
         return False
     return survives(None if known[0] is None else known[0].numpy(), known[1].numpy())
+
+
+def _known_shape(value: ir.Value, node: ir.Node) -> tuple[int, ...] | None:
+    """The shape of a result; also of a Range of known numbers, which inference may leave open."""
+    dims = shape(value)
+    if dims is not None or node.op_type != "Range":
+        return dims
+    tensors = [v.const_value for v in node.inputs if v is not None and v.const_value is not None]
+    if len(tensors) != 3 or any(tensor.size != 1 for tensor in tensors):
+        return None
+    start, limit, step = (float(tensor.numpy().reshape(())) for tensor in tensors)
+    count = (limit - start) / step if step else math.inf
+    return (max(math.ceil(count), 0),) if math.isfinite(count) else None
 
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE, ir.DataType.BFLOAT16)

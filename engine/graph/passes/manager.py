@@ -8,6 +8,7 @@ everything switched off.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -139,6 +140,7 @@ def run_pipeline(graph: Graph, pipeline: Pipeline, reporter: Reporter | None = N
         changes = [_run_one(one, edit, ran, told) for one in repeated]
         if not any(changes):
             break
+        _close_shapes(model)
     for one in last:
         _run_one(one, edit, ran, told)
     edit.write_origins()
@@ -176,6 +178,14 @@ def _run_one(one: Pass, edit: Editor, ran: list[str], reporter: Reporter) -> boo
         ) from error
     ran.append(one.name)
     return modified
+
+
+def _close_shapes(model: ir.Model) -> None:
+    """Infer sizes that were open, now that what they are computed from may be a constant."""
+    values = (value for node in model.graph for value in node.outputs if value.name)
+    if any(value.shape is not None and value.shape.is_dynamic() for value in values):
+        with suppress(GraphError):  # sizes that do not fit are told when the graph runs
+            infer_model(model)
 
 
 def infer_missing(model: ir.Model) -> None:

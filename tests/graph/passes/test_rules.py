@@ -70,6 +70,32 @@ CASES = {
         constants={"a": f32(1, 1), "d": i64(1200, 1200)},
         tolerance=0,
     ),
+    "a Range whose end is computed is a constant, and what has its length": Case(
+        [
+            node("Shape", "x", "d", start=2, end=3),
+            node("Squeeze", "d", "n"),
+            node("Cast", "n", "end", to=1),
+            node("Range", "start end step", "r"),
+            node("Add", "r half", "middle"),
+            node("Shape", "middle", "count"),
+            node("Expand", "middle count", "row"),
+            node("Add", "x row", "y"),
+        ],
+        "Add",
+        "constant-folding",
+        constants={"start": np.float32(0), "step": np.float32(1), "half": np.float32(0.5)},
+        tolerance=0,
+    ),
+    "a Range that is too long is not kept": Case(
+        [
+            node("Range", "start end step", "r"),
+            node("ReduceSum", "r", "s"),
+            node("Add", "x s", "y"),
+        ],
+        "Range ReduceSum Add",
+        constants={"start": np.float32(0), "end": np.float32(2e6), "step": np.float32(1)},
+        tolerance=0,
+    ),
     "shapes are computed": Case(
         [
             node("Shape", "x", "d"),
