@@ -22,6 +22,7 @@ __all__ = [
     "PassError",
     "QuantizationError",
     "RecipeError",
+    "ShortOfMemoryError",
     "SimulationError",
     "SourceModelError",
     "UnsupportedOperatorError",
@@ -141,6 +142,12 @@ class SimulationError(EngineError):
 
     kind = "simulation"
     exit_code = 8
+
+
+class ShortOfMemoryError(SimulationError):
+    """Memory ran out while a graph ran: nothing is known of the graph itself."""
+
+    kind = "short of memory"
 
 
 class ContainerError(EngineError):

@@ -20,7 +20,7 @@ from engine.base.events import LogLine, Reporter
 from engine.base.findings import Finding
 from engine.build import Provenance
 from engine.jobs.cache import Memory, StageCache
-from engine.jobs.quantizing import QuantizeStages
+from engine.jobs.quantizing import QuantizeStages, is_covered
 from engine.jobs.results import (
     Evaluation,
 )
@@ -164,6 +164,8 @@ class Pipeline(QuantizeStages):
         """The ``.rknn`` file."""
         from engine.jobs.pack import PackedContainer, pack
 
+        if self.quantized_build and not is_covered(self.quantized):
+            return pack(self)  # not kept: another time it may be known how its layers run
         packed = self.run_stage(
             "container",
             self.build_key,

@@ -8,7 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.base.errors import QuantizationError, RecipeError, SimulationError, UsageError
+from engine.base.errors import (
+    QuantizationError,
+    RecipeError,
+    ShortOfMemoryError,
+    SimulationError,
+    UsageError,
+)
 from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.jobs.digests import digest_of_dataset
@@ -22,9 +28,10 @@ if TYPE_CHECKING:
     from engine.graph.ir import Graph
     from engine.quantize import Observations, Quantized, QuantizeSettings
 
-__all__ = ["QuantizeStages"]
+__all__ = ["QuantizeStages", "is_covered"]
 
 _UNFINISHED = "calibrating"
+_UNCOVERED = "coverage-unknown"
 """What the cache calls observations of a calibration that is not done."""
 
 
@@ -233,6 +240,7 @@ class QuantizeStages(LoadStage):
             key,
             self._quantize,
             lambda key, files: QuantizedGraph.from_files(key, files, self.operators),
+            valid=is_covered,
         )
 
     def _quantize(self, key: str) -> QuantizedGraph:
@@ -256,9 +264,10 @@ class QuantizeStages(LoadStage):
         found = [*done.findings, *_lifted_note(lifted)]
         try:
             coverage = integer_coverage(done.graph)
+        except ShortOfMemoryError:
+            raise  # it says nothing of the build, and must not be kept as if it did
         except SimulationError as error:
-            # a graph that does not run fails in the next stage; without room for ONNX Runtime's
-            # temporary file the build is as good as ever
+            # a graph that does not run fails in the next stage, where there is one
             coverage = ()
             found.append(_uncovered(error))
         own = done.reference is not self.optimised.graph.graph
@@ -336,12 +345,17 @@ def _lifted_note(lifted: Mapping[str, str]) -> list[Finding]:
     ]
 
 
+def is_covered(result: QuantizedGraph) -> bool:
+    """Whether a kept result says how its layers run: else that is found out anew."""
+    return all(finding.code != _UNCOVERED for finding in result.findings)
+
+
 def _uncovered(error: SimulationError) -> Finding:
     return Finding(
-        "coverage-unknown",
+        _UNCOVERED,
         "warning",
         "simulator",
         f"Which layers run in integers could not be read: {error.what}",
-        cause="The folder for temporary files is full or read-only.",
-        remedy="Free space, or set TMPDIR, and build again with --refresh.",
+        cause="ONNX Runtime does not run the quantized graph.",
+        remedy="Leave the layer that it names in float (quantized_layers), or report it.",
     )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
+from google.protobuf.message import DecodeError
 
+from engine.base.errors import OutputError, ShortOfMemoryError, SimulationError
 from engine.build import LayerCoverage
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
@@ -31,13 +35,51 @@ def integer_coverage(graph: Graph) -> tuple[LayerCoverage, ...]:
 
     Raises:
         SimulationError: the graph does not run.
+        OutputError: it runs, but ONNX Runtime could not write it down.
     """
-    with tempfile.TemporaryDirectory(prefix="rknntui-") as folder:
-        path = Path(folder) / "optimised.onnx"
-        Session(graph, optimised_model=path)
-        optimised = onnx.load(path)
-    kernels = _kernels(optimised)
+    kernels = _kernels(_optimised(graph))
     return tuple(_covered(node, kernels) for node in _layers(graph))
+
+
+def _optimised(graph: Graph) -> onnx.ModelProto:
+    """The graph that really runs. ONNX Runtime only gives it as a file."""
+    try:
+        with _place() as path:
+            Session(graph, optimised_model=path)
+            return onnx.load(path)
+    except (OSError, DecodeError) as error:
+        raise _unwritten(getattr(error, "strerror", None) or "it was cut short") from error
+    except ShortOfMemoryError:
+        raise
+    except SimulationError as error:
+        try:
+            Session(graph)
+        except SimulationError:
+            raise error from None  # the graph is at fault
+        raise _unwritten(error.what) from error
+
+
+@contextlib.contextmanager
+def _place() -> Iterator[Path]:
+    """A file that is gone after the block: in memory, as a full disk must change no result."""
+    if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
+        handle = os.memfd_create("optimised")
+        try:
+            yield Path(f"/proc/self/fd/{handle}")
+        finally:
+            os.close(handle)
+    else:
+        with tempfile.TemporaryDirectory(prefix="rknntui-") as folder:
+            yield Path(folder) / "optimised.onnx"
+
+
+def _unwritten(why: str) -> OutputError:
+    return OutputError(
+        f"Which layers run in integers could not be found out: {why}",
+        cause="Memory, the folder for temporary files or the size that a file may have (ulimit -f) "
+        "is used up.",
+        remedy="Free memory or space, or raise the limit, and try again.",
+    )
 
 
 def _layers(graph: Graph) -> Iterable[ir.Node]:

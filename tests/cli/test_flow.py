@@ -64,7 +64,10 @@ def test_dataset_recipe_build_accuracy_simulate_export(
     onnx = rknntui("export", "recipe.yaml", "-o", "m.onnx", "--json")
     assert onnx.code == 0, onnx.err
     assert rknntui("export", "recipe.yaml", "-o", "m.rknn").code == 11
-    assert rknntui("export", "recipe.yaml", "-o", "m.rknn", "--force").code == 0
+    again = rknntui("export", "recipe.yaml", "-o", "m.rknn", "--force")
+    assert (again.code, "from the cache" in again.err) == (0, True)
+    anew = rknntui("export", "recipe.yaml", "-o", "m.rknn", "--force", "--refresh")
+    assert (anew.code, "from the cache" in anew.err) == (0, False)
     assert (tmp_path / "m.rknn").read_bytes() == first
 
 

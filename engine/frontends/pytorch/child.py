@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.frontends.agreement import FLOAT_TOLERANCE, Agreement, agreement
 from engine.frontends.pytorch.allowed import refusal_of
 from engine.frontends.pytorch.choose import Expected, difference, first_that_agrees, to_array
-from engine.frontends.pytorch.inputs import Plan, call, last_line, plan_inputs, run
+from engine.frontends.pytorch.inputs import Plan, call, last_line, out_of_memory, plan_inputs, run
 from engine.frontends.pytorch.quantized import (
     all_nodes,
     is_fake_quantized,
@@ -193,7 +193,9 @@ def _names(dtypes: set[torch.dtype]) -> str:
     return " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))
 
 
-def _not_loaded(path: Path, error: Exception) -> SourceModelError:
+def _not_loaded(path: Path, error: Exception) -> EngineError:
+    if (short := out_of_memory(error)) is not None:
+        return short
     text = str(error)
     for mark in ("Unknown builtin op: ", "Unknown type name "):
         if mark in text:

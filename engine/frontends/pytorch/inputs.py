@@ -14,11 +14,20 @@ from typing import Any
 
 import torch
 
-from engine.base.errors import SourceModelError
+from engine.base.errors import EngineError, SourceModelError, WorkerError
 from engine.base.text import printable
 from engine.frontends.pytorch.signature import Signature, leaves
 
-__all__ = ["Feed", "Plan", "call", "last_line", "plan_inputs", "run", "unoptimised"]
+__all__ = [
+    "Feed",
+    "Plan",
+    "call",
+    "last_line",
+    "out_of_memory",
+    "plan_inputs",
+    "run",
+    "unoptimised",
+]
 
 _MAX_ELEMENTS = 1 << 28
 _MAX_TRIES = 64
@@ -248,11 +257,13 @@ def _unfit(
     given: list[tuple[int, ...]],
     traced: Any,
     problems: list[tuple[tuple[tuple[int, ...], ...], Exception]],
-) -> SourceModelError:
+) -> EngineError:
     for _, error in problems:
         if isinstance(error, SourceModelError):
             return error
     shapes, error = problems[0]
+    if (short := out_of_memory(error)) is not None:
+        return short
     shown = ", ".join(
         f"{printable(name, 60)} {list(shape)}" for name, shape in zip(names, shapes, strict=True)
     )
@@ -262,6 +273,20 @@ def _unfit(
         cause="A size has the wrong number of dimensions, or does not fit the layers." + hint,
         remedy="Give the sizes that the network was made for in 'input_size_list', with the batch.",
     )
+
+
+def out_of_memory(error: BaseException) -> WorkerError | None:
+    """An error that says so, where that is what torch says."""
+    if not any(mark in str(error) for mark in _NO_MEMORY):
+        return None
+    return WorkerError(
+        f"The model asks for more memory than a model of its size may take: {last_line(error)}",
+        cause="It is damaged or made to fill the memory, or its inputs are very large.",
+        remedy="Check who made the file, or give smaller sizes.",
+    )
+
+
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "std::bad_alloc", "MemoryError")
 
 
 def last_line(error: BaseException) -> str:

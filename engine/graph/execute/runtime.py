@@ -38,4 +38,20 @@ RUNTIME_ERRORS: tuple[type[Exception], ...] = (
 # dequantized: also those that are float on purpose, between tensors of 16 bits.
 WRONG_FUSIONS = ["Pad_Fusion", "WeightBiasQuantization"]
 
-__all__ = ["RUNTIME_ERRORS", "WRONG_FUSIONS", "ort"]
+_SHORTAGES = ("bad_alloc", "Failed to allocate memory", "Cannot allocate memory", "bad allocation")
+
+
+def refuse_shortage(error: BaseException) -> None:
+    """Raise what means that memory ran out as such: it says nothing of the graph.
+
+    Where a graph that does not run is left as it is, a shortage would otherwise give another
+    result, which a cache then keeps.
+
+    Raises:
+        MemoryError: ``error`` is one, or ONNX Runtime's way to say so.
+    """
+    if isinstance(error, MemoryError) or any(mark in str(error) for mark in _SHORTAGES):
+        raise MemoryError(str(error)[:200]) from error
+
+
+__all__ = ["RUNTIME_ERRORS", "WRONG_FUSIONS", "ort", "refuse_shortage"]

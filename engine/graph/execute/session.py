@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from engine.base.errors import SimulationError, UsageError
+from engine.base.errors import ShortOfMemoryError, SimulationError, UsageError
 from engine.base.text import did_you_mean, printable
 from engine.graph.execute.custom import has_custom, require_compute
 from engine.graph.execute.feeds import check_feeds
 from engine.graph.execute.form import RuntimeForm, runtime_form
 from engine.graph.execute.observe import Fetch, expose
 from engine.graph.execute.precision import keep_sums_exact
-from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort
+from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort, refuse_shortage
 from engine.graph.execute.segments import Runs, SegmentedRun
 from engine.graph.execute.separate import separate_weights
 from engine.graph.ir.graph import Graph
@@ -254,7 +254,16 @@ _NODE = (
 def simulation_errors() -> Iterator[None]:
     """Turn what ONNX Runtime raises into a :class:`SimulationError` that names the node."""
     try:
-        yield
+        try:
+            yield
+        except RUNTIME_ERRORS as error:
+            refuse_shortage(error)
+            raise
+    except MemoryError as error:
+        raise ShortOfMemoryError(
+            "There was not enough memory to run the graph.",
+            remedy="Close other programs or use a smaller input size.",
+        ) from error
     except RUNTIME_ERRORS as error:
         text = str(error)
         where = "The graph"
@@ -268,9 +277,4 @@ def simulation_errors() -> Iterator[None]:
             f"{where} did not run in ONNX Runtime: {printable(reason, 300)}",
             cause="The runtime has no kernel for these types, or the shapes do not fit.",
             remedy="Cut the graph there with 'outputs', or export the model with another opset.",
-        ) from error
-    except MemoryError as error:
-        raise SimulationError(
-            "There was not enough memory to run the graph.",
-            remedy="Close other programs or use a smaller input size.",
         ) from error

@@ -18,7 +18,7 @@ import onnx_ir as ir
 from onnx_ir import serde
 
 from engine.graph.execute.divisions import DIVISIONS, survives
-from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
+from engine.graph.execute.runtime import RUNTIME_ERRORS, ort, refuse_shortage
 from engine.graph.ir import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.passes.base import NodePass, Pass
 from engine.graph.passes.editor import Editor
@@ -240,7 +240,8 @@ def _compute(nodes: list[ir.Node], wanted: list[ir.Value]) -> dict[str, np.ndarr
     """The values of ``wanted``; all in one session, or where that fails node by node."""
     try:
         return _run(nodes, wanted)
-    except RUNTIME_ERRORS:
+    except RUNTIME_ERRORS as error:
+        refuse_shortage(error)
         if len(nodes) == 1:
             return {}
     results: dict[str, np.ndarray] = {}
@@ -248,7 +249,8 @@ def _compute(nodes: list[ir.Node], wanted: list[ir.Value]) -> dict[str, np.ndarr
         needed = _ancestors(value)
         try:
             results.update(_run([node for node in nodes if node in needed], [value]))
-        except RUNTIME_ERRORS:
+        except RUNTIME_ERRORS as error:
+            refuse_shortage(error)
             continue
     return results
 

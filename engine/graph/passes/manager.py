@@ -167,7 +167,7 @@ def _run_one(one: Pass, edit: Editor, ran: list[str], reporter: Reporter) -> boo
     reporter.check_cancelled()
     try:
         modified = one.run(edit)
-    except JobCancelledError:
+    except (JobCancelledError, MemoryError):
         raise
     except Exception as error:
         before = ", ".join(dict.fromkeys(ran)) or "none"

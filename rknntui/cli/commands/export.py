@@ -30,6 +30,9 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
     help="rknn: our container; onnx: QDQ ONNX (opset 19) for rknn-toolkit2. Default: the suffix.",
 )
 @recipe_flags
+@click.option(
+    "--refresh", is_flag=True, help="Compute every stage again, whatever the cache holds."
+)
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @json_flag
 @quiet_flag
@@ -37,6 +40,7 @@ def command(
     target: Path,
     output: Path,
     form: str | None,
+    refresh: bool,
     force: bool,
     as_json: bool,
     quiet: bool,
@@ -48,7 +52,9 @@ def command(
     async def action(session: WorkerSession) -> dict[str, Any]:
         recipe = await resolve(session, target, values_of(flags))
         path = str(output.absolute())
-        return await session.run("export", recipe=recipe, path=path, format=chosen, force=force)
+        return await session.run(
+            "export", recipe=recipe, path=path, format=chosen, refresh=refresh, force=force
+        )
 
     result = with_worker(action, Narrator(quiet=quiet))
     text = (

@@ -10,9 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
+from engine.base.errors import (
+    EngineError,
+    SourceModelError,
+    UnsupportedOperatorError,
+    WorkerError,
+)
 from engine.frontends import foreign
 from engine.frontends.load import load_source
+from engine.frontends.pytorch import convert
 from engine.frontends.pytorch.archive import Archive
 from engine.frontends.pytorch.look import look
 from engine.frontends.pytorch.screen import screen
@@ -177,3 +183,76 @@ def test_members_of_classes_are_known_by_their_class() -> None:
     # what the text says of "self" does not count
     lies = text.replace("self: __torch__.Net", "self: __torch__.layers.Conv")
     screened(records | {"code/__torch__.py": lies.encode()})
+
+
+class _Peak:
+    """Looks ten times a second how much memory the child has."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def emit(self, event: object) -> None:
+        """Nothing."""
+
+    def check_cancelled(self) -> None:
+        """Look."""
+        for child in foreign._children.values():
+            self.bytes = max(self.bytes, foreign.resident_bytes(child.process.pid))
+
+    def finish_asked(self) -> bool:
+        """Never."""
+        return False
+
+
+EATERS = {
+    "at once": "y = torch.ones([1000000000])\n    print(torch.sum(y))",
+    "bit by bit": (
+        "y = annotate(List[Tensor], [])\n    for i in range(1000000):\n"
+        "      _0 = torch.append(y, torch.ones([4000000]))\n    print(len(y))"
+    ),
+    "by doubling": (
+        "y = torch.ones([1000])\n    for i in range(100):\n"
+        "      y = torch.cat([y, y])\n    print(torch.sum(y))"
+    ),
+}
+
+
+@pytest.mark.torch
+@pytest.mark.long
+@pytest.mark.parametrize("place", ["forward", "__setstate__"])
+@pytest.mark.parametrize("how", EATERS)
+def test_a_small_model_does_not_take_the_memory(
+    quick_models: Path, tmp_path: Path, how: str, place: str
+) -> None:
+    records = read_records(quick_models / "restored.pt")
+    path = write(tmp_path / "net.pt", PLACES[place](records, EATERS[how]))
+    options = LoadOptions(input_size_list=((1, 3, 8, 8),))
+    peak = _Peak()
+    with pytest.raises(WorkerError, match="memory"):
+        load_source(find_source(path, options=options), peak)
+    assert peak.bytes < 2.3 * (1 << 30)
+
+
+@pytest.mark.torch
+@pytest.mark.long
+def test_a_model_that_never_ends_is_ended(
+    quick_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(convert, "_SECONDS", 3.0)
+    records = read_records(quick_models / "restored.pt")
+    line = "while True:\n      x = torch.add(x, 1)"
+    path = write(tmp_path / "net.pt", in_setstate(records, line))
+    options = LoadOptions(input_size_list=((1, 3, 8, 8),))
+    with pytest.raises(WorkerError, match="more than 3 s"):
+        load_source(find_source(path, options=options))
+
+
+@pytest.mark.torch
+def test_limits_grow_with_the_file_and_the_inputs() -> None:
+    seconds, growth = convert._limits(2048, [[1, 3, 16, 16]])
+    assert 60 <= seconds < 61
+    assert 1 << 30 <= growth < 1.01 * (1 << 30)
+    assert convert._limits(300 << 20, [[1, 3, 224, 224]])[1] > 8 << 30
+    assert convert._limits(4 << 20, [[1, 3, 1024, 1024]])[1] > 4 << 30
+    # sizes that no model has do not lift them
+    assert convert._limits(2048, [[1 << 60, 1 << 60]])[1] < 300 << 30

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from engine.graph.execute.divisions import DIVISIONS, survives
-from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
+from engine.graph.execute.runtime import RUNTIME_ERRORS, ort, refuse_shortage
 from engine.graph.ir.constants import IR_VERSION, OPSET
 
 __all__ = ["Evaluator"]
@@ -51,7 +51,8 @@ class Evaluator:
         feeds = {f"i{n}": array for n, array in enumerate(arrays) if array is not None}
         try:
             return [np.asarray(array) for array in session.run(None, feeds)]
-        except RUNTIME_ERRORS:
+        except RUNTIME_ERRORS as error:
+            refuse_shortage(error)
             return None
 
     def _session(
@@ -89,5 +90,6 @@ class Evaluator:
             return ort.InferenceSession(
                 proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
-        except RUNTIME_ERRORS:
+        except RUNTIME_ERRORS as error:
+            refuse_shortage(error)
             return None
