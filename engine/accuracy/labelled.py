@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from engine.base.events import Reporter
 from engine.base.text import printable, shape_text
 from engine.dataset import Dataset, Preprocess, read_dataset, samples
 from engine.graph.ir import TensorSpec
+from engine.graph.ir.arrays import read_npz
 
 __all__ = ["Label", "Labelled", "read_labelled"]
 
@@ -145,15 +145,12 @@ def _of_folder(folder: Path) -> Labelled:
 def _of_arrays(path: Path) -> Labelled:
     shown = printable(str(path))
     try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > _LIMIT:
-                raise DatasetError(f"{shown} holds more than 1 GiB.", remedy="Give fewer samples.")
-        with np.load(path, allow_pickle=False) as arrays:
-            pair = next((pair for pair in _NAMES if pair[0] in arrays), _NAMES[0])
-            pixels, labels = arrays[pair[0]], arrays[pair[1]]
+        arrays = read_npz(path, [name for pair in _NAMES for name in pair], _LIMIT)
+        pair = next((pair for pair in _NAMES if pair[0] in arrays), _NAMES[0])
+        pixels, labels = arrays[pair[0]], arrays[pair[1]]
     except KeyError as error:
         raise DatasetError(f"{shown} has no array {error}.", remedy=_REMEDY) from error
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+    except (OSError, ValueError) as error:
         raise DatasetError(
             f"{shown} is not a readable npz file: {printable(str(error), 200)}.", remedy=_REMEDY
         ) from error

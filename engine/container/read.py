@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.base.content import reading
 from engine.base.errors import ContainerError, QuantizationError, SourceModelError
 from engine.base.files import read_bounded
 from engine.base.text import printable
 from engine.build import Provenance
-from engine.container.blob import HEAD_SIZE, corrupt, unpack
+from engine.container.blob import HEAD_SIZE, Frame, corrupt, unpack
 from engine.container.content import Container
 from engine.container.foreign import refuse_foreign
 from engine.container.graphs import join_graph
@@ -41,6 +42,11 @@ def read_container(source: Path | bytes) -> Container:
     for section in _NEEDED:
         if section not in frame.sections:
             raise corrupt(name, f"it has no section {section}, and so it")
+    with reading(lambda why: corrupt(name, f"what its sections say ({why})")):
+        return _container(frame, name, data)
+
+
+def _container(frame: Frame, name: str, data: bytes) -> Container:
     parts = _Parts(frame.sections, name)
     about = parts.mapping("about")
     table = parts.table()

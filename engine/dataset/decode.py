@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import stat
 import struct
-import tokenize
 import zlib
 from pathlib import Path
 from typing import Literal
@@ -18,6 +17,7 @@ from PIL import Image, UnidentifiedImageError
 
 from engine.base.errors import DatasetError
 from engine.base.text import printable
+from engine.graph.ir.arrays import read_npy
 
 __all__ = [
     "file_kind",
@@ -51,8 +51,6 @@ _CORRUPT = (
     Image.DecompressionBombError,
     Image.DecompressionBombWarning,
 )
-# what numpy raises on the head of a damaged npy, a Python expression in text
-_BAD_HEADS = (*_CORRUPT, AttributeError, RecursionError, tokenize.TokenError)
 _ORIENTATION = 0x0112
 
 Kind = Literal["picture", "npy"]
@@ -209,9 +207,9 @@ def open_array(path: Path) -> np.ndarray:
             loaded; not numbers.
     """
     try:
-        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except _BAD_HEADS as error:
-        if "object" in str(error).lower():
+        array = read_npy(path, mapped=True)
+    except (OSError, ValueError) as error:
+        if "Python objects" in str(error):
             raise DatasetError(
                 f"{named(path)} holds Python objects, not numbers.",
                 cause="numpy.save stored it by pickle, which can run code when loaded.",
@@ -222,9 +220,4 @@ def open_array(path: Path) -> np.ndarray:
             cause="It is truncated or damaged.",
             remedy="Save it again with numpy.save.",
         ) from error
-    if array.dtype.kind not in "fiub":
-        raise DatasetError(
-            f"{named(path)} has the dtype {printable(str(array.dtype), 80)}; numbers are needed.",
-            remedy="Save an array of float32 or uint8.",
-        )
     return array

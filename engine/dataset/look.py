@@ -29,6 +29,7 @@ MOST = 64
 SECONDS = 4.0
 _SIDE = 96
 """Pixels of the longer side of what a picture is judged by."""
+_WIDE = 1e100
 _PART = 1 << 21
 """Elements of an array that are read at once."""
 _ELEMENTS = 1 << 23
@@ -175,7 +176,9 @@ def _array(path: Path) -> ArrayLook:
     flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel(order="K")
     parts = -(-flat.size // _PART)
     every = max(1, -(-flat.size // _ELEMENTS))
-    low, high, total, squares, count, bad = np.inf, -np.inf, 0.0, 0.0, 0, 0
+    low, high, count, bad = np.inf, -np.inf, 0, 0
+    # the square of a large float64 is beyond float64
+    total, squares = np.longdouble(0), np.longdouble(0)
     for part in range(0, parts, every):
         numbers = flat[part * _PART : (part + 1) * _PART].astype(np.float64)
         finite = numbers[np.isfinite(numbers)]
@@ -183,14 +186,16 @@ def _array(path: Path) -> ArrayLook:
         if not finite.size:
             continue
         low, high = min(low, float(finite.min())), max(high, float(finite.max()))
-        total += float(finite.sum())
-        squares += float(np.square(finite).sum())
+        wide = finite if max(-low, high) < _WIDE else finite.astype(np.longdouble)
+        total += wide.sum()
+        squares += np.square(wide).sum()
         count += finite.size
     mean = total / count if count else 0.0
-    spread = max(0.0, squares / count - mean**2) ** 0.5 if count else 0.0
+    variance = squares / count - mean * mean if count else np.longdouble(0)
+    spread = float(max(variance, np.longdouble(0)) ** 0.5)
     if not count:
         low = high = 0.0
-    return ArrayLook(path, str(array.dtype), float(low), float(high), mean, spread, bad)
+    return ArrayLook(path, str(array.dtype), float(low), float(high), float(mean), spread, bad)
 
 
 def same_files(dataset: Dataset) -> list[tuple[Path, Path]]:

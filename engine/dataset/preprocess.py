@@ -252,16 +252,28 @@ class InputPlan:
             array = np.take(array, self.reorder, axis)
         own = self.quant is None or str(array.dtype) == self.dtype
         if self.mean is None and self.std is None and own:
-            return self._cast(np.ascontiguousarray(array))
+            return self._finite(self._cast(np.ascontiguousarray(array)))
         shape = [1] * array.ndim
         if array.ndim:
             shape[axis] = -1
-        scaled = array.astype(np.float32, order="C")
-        if self.mean is not None:
-            scaled -= np.asarray(self.mean, dtype=np.float32).reshape(shape)
-        if self.std is not None:
-            scaled /= np.asarray(self.std, dtype=np.float32).reshape(shape)
-        return self._cast(self._quantized(scaled))
+        with np.errstate(over="ignore"):
+            scaled = array.astype(np.float32, order="C")
+            if self.mean is not None:
+                scaled -= np.asarray(self.mean, dtype=np.float32).reshape(shape)
+            if self.std is not None:
+                scaled /= np.asarray(self.std, dtype=np.float32).reshape(shape)
+        return self._finite(self._cast(self._quantized(self._finite(scaled))))
+
+    def _finite(self, array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise DatasetError(
+                f"has values that input {printable(self.name, 80)} of type {self.dtype} cannot "
+                "hold",
+                cause=f"They are finite, but beyond {array.dtype}: as they are, or after "
+                "mean_values and std_values.",
+                remedy="Write values of the range that the model was trained with.",
+            )
+        return array
 
     def _quantized(self, values: np.ndarray) -> np.ndarray:
         """Real values as the integers of a quantized input, rounded half to even, saturated."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from engine.base.errors import SourceModelError
 from engine.base.text import printable
+from engine.graph.ir.arrays import read_npy
 
 __all__ = ["initial_array", "initial_values", "refuse_no_input", "require_entries"]
 
@@ -61,10 +62,10 @@ def initial_array(name: str, item: Any) -> np.ndarray:
     """
     try:
         path = isinstance(item, str | Path)
-        array = np.asarray(np.load(item, allow_pickle=False) if path else item)
+        array = read_npy(Path(item)) if path else np.asarray(item)
         if array.dtype.kind not in "biuf":
             raise ValueError(f"it holds {array.dtype}, no numbers")
-    except (OSError, ValueError, TypeError, EOFError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise SourceModelError(
             f"The initial value of input {printable(name)!r} cannot be used: "
             f"{printable(str(error), 200)}.",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from engine.base.content import reading
 from engine.base.errors import SourceModelError
 from engine.frontends.wire import (
     looks_like_caffe,
@@ -63,7 +64,7 @@ def sniff(path: str | os.PathLike[str]) -> Recognised:
                 cause="Files are read more than once, which these cannot.",
                 remedy="Give a file.",
             )
-        with place.open("rb") as stream:
+        with reading(), place.open("rb") as stream:
             return _recognise(stream, place.stat().st_size)
     except FileNotFoundError as error:
         raise SourceModelError(
@@ -178,9 +179,9 @@ def _magic(head: bytes) -> Recognised | None:
 def _zip(stream: BinaryIO, head: bytes) -> Recognised:
     """What a zip archive is, by the names in it; its data are not touched."""
     try:
-        with zipfile.ZipFile(stream) as archive:
+        with reading(), zipfile.ZipFile(stream) as archive:
             names = {name.partition("/")[2] or name for name in archive.namelist()[:_MAX_NAMES]}
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, EOFError):
+    except (OSError, ValueError):
         kind = "pytorch" if b"/data.pkl" in head or b"/constants.pkl" in head else "unknown"
         words = "damaged zip archive" if kind == "unknown" else "damaged TorchScript archive"
         return Recognised("unknown", words, "begins with PK, but its list of files is broken")
@@ -261,7 +262,7 @@ def _json_text(text: str) -> Recognised | None:
         return Recognised("mxnet", "MXNet symbol (JSON)", 'JSON with "nodes" and "op"')
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         complete = False
     else:
         complete = True

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import json
-import struct
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,9 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from engine.base.content import reading
 from engine.base.errors import RecipeError, SourceModelError
 from engine.base.files import read_bounded
 from engine.base.text import printable
+from engine.graph.ir.arrays import read_npy
 
 __all__ = ["SIZE_LIMIT", "HybridData", "read_data", "write_data"]
 
@@ -32,18 +33,6 @@ _FACTS = "hybrid.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MEMBERS = 100_000
 _FACT_TYPES = {"recipe": dict, "model": str, "dataset": str, "framework": str, "source": list}
-# Beside what a damaged archive or JSON raises: RuntimeError is zipfile's for encrypted members,
-# its NotImplementedError for versions and flags that it does not know.
-_DAMAGED = (
-    zipfile.BadZipFile,
-    ValueError,
-    KeyError,
-    TypeError,
-    EOFError,
-    OSError,
-    RuntimeError,
-    struct.error,
-)
 _PICKLE = tuple(bytes([0x80, version]) for version in range(2, 6))
 
 
@@ -110,14 +99,14 @@ def read_data(path: Path) -> HybridData:
             cause="It is a Python pickle: reading it would run whatever code it holds.",
             remedy="Run hybrid step 1 here; it writes a .data file that holds plain numbers.",
         )
-    try:
-        return _parse(content)
-    except _DAMAGED as error:
-        raise RecipeError(
-            f"{shown} is no .data file of hybrid quantization: {printable(str(error), 160)}.",
+    with reading(
+        lambda why: RecipeError(
+            f"{shown} is no .data file of hybrid quantization: {why}.",
             cause="It was cut, damaged, or written by something else.",
             remedy="Run hybrid step 1 again.",
-        ) from error
+        )
+    ):
+        return _parse(content)
 
 
 def _parse(content: bytes) -> HybridData:
@@ -155,9 +144,7 @@ def _samples(members: Mapping[str, bytes], facts: Mapping[str, Any]) -> list[dic
     while inputs and f"samples/{len(found)}/0.npy" in members:
         found.append(
             {
-                str(name): np.load(
-                    io.BytesIO(members[f"samples/{len(found)}/{index}.npy"]), allow_pickle=False
-                )
+                str(name): read_npy(members[f"samples/{len(found)}/{index}.npy"])
                 for index, name in enumerate(inputs)
             }
         )

@@ -15,12 +15,12 @@ from typing import Any
 
 import onnx
 from google.protobuf import json_format  # type: ignore[import-untyped, unused-ignore]
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
+from engine.base.content import reading
 from engine.base.errors import EngineError, RecipeError, SourceModelError
 from engine.base.files import read_bounded
 from engine.base.text import printable
-from engine.graph.ir import CustomOperators, Graph
+from engine.graph.ir import CustomOperators, Graph, verify
 from engine.graph.ir.skeleton import strip_weights
 from engine.hybrid.layers import Layers
 
@@ -30,7 +30,6 @@ _FORMAT = "rknntui-hybrid-structure"
 _VERSION = 1
 _LIMIT = 4 << 30
 _WEIGHTS = "weights"
-_FAULTS = (ValueError, KeyError, TypeError, RecursionError, DecodeError, json_format.ParseError)
 
 
 def structure_json(layers: Layers) -> tuple[bytes, dict[str, bytes]]:
@@ -81,20 +80,21 @@ def read_structure(
     """
     try:
         content = read_bounded(path, _LIMIT, "a structure file")
-        if content[:1] == b"{":
-            return _from_json(content, weights, operators)
-        graph = Graph.from_bytes(content, operators=operators)
-        if not len(graph):
-            raise ValueError("it has no layers")
-        return graph
+        with reading(lambda why: _damaged(path, why)):
+            if content[:1] == b"{":
+                graph = _from_json(content, weights, operators)
+            else:
+                graph = Graph.from_bytes(content, operators=operators)
+            if not len(graph):
+                raise ValueError("it has no layers")
+            verify(graph)
+            return graph
     except RecipeError:
         raise
     except SourceModelError as error:
         raise RecipeError(error.what, cause=error.cause, remedy=error.remedy) from error
     except EngineError as error:
         raise _damaged(path, error.what) from error
-    except _FAULTS as error:
-        raise _damaged(path, printable(str(error), 160)) from error
 
 
 def _from_json(

@@ -13,6 +13,7 @@ from engine.accuracy.guide import STEPS, Fact, Step, following
 from engine.base.errors import UsageError
 from engine.base.events import Reporter, StageFinished, StageStarted
 from engine.base.text import did_you_mean, printable
+from engine.graph.ir.arrays import read_npy
 from engine.jobs.guide_float import FLOAT_CHECKS, float_verdict
 from engine.jobs.guide_probe import Check, Probe
 from engine.jobs.guide_quantized import QUANTIZED_CHECKS, quantized_verdict
@@ -111,8 +112,8 @@ def _reference(paths: Any) -> list[np.ndarray] | None:
     arrays = []
     for path in paths:
         try:
-            arrays.append(np.load(Path(path), allow_pickle=False))
-        except (OSError, ValueError, EOFError) as error:
+            arrays.append(read_npy(Path(path)))
+        except (OSError, ValueError) as error:
             raise UsageError(
                 f"The reference {printable(path)} could not be read: {printable(str(error), 200)}",
                 remedy="Save every output of the original framework with numpy.save.",

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.base.content import reading
+from engine.base.errors import ContainerError
+from engine.base.text import printable
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, QuantParams, TensorSpec
 from engine.jobs.pack import opened
 
 if TYPE_CHECKING:
+    from engine.container import Container
     from engine.graph.ir import CustomOperators
     from engine.jobs.pipeline import Pipeline
 
-__all__ = ["Runnable"]
+__all__ = ["Runnable", "does_not_run"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,11 @@ class Runnable:
             SimulationError: it has a custom operator that is not among ``operators``.
         """
         found = opened(path)
+        with reading(lambda why: does_not_run(path, why)):
+            return cls._of_content(found, operators)
+
+    @classmethod
+    def _of_content(cls, found: Container, operators: CustomOperators | None) -> Runnable:
         graph = found.graph.with_operators(operators) if operators else found.graph
         return cls(
             found.sha256,
@@ -98,3 +107,12 @@ class Runnable:
             found.table or {},
             found.recipe,
         )
+
+
+def does_not_run(path: Path, why: str) -> ContainerError:
+    """The error for a container whose checksums hold and whose content does not."""
+    return ContainerError(
+        f"{printable(str(path), 300)} does not run: {why}.",
+        cause="It was written by another program, or changed and its checksums made anew.",
+        remedy="Export it again from its model.",
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from engine.base.content import reading
 from engine.base.errors import OutputExistsError, UsageError
 from engine.base.events import ArtifactWritten, Reporter, StageFinished, StageStarted
 from engine.base.files import atomic_write, output_errors, refuse_existing
@@ -82,7 +83,7 @@ def _runnable(
     """What a request runs, how its inputs are prepared, and the stages that it took."""
     from engine.dataset import Preprocess
     from engine.frontends.sniff import sniff
-    from engine.jobs.runner import Runnable
+    from engine.jobs.runner import Runnable, does_not_run
     from engine.recipe import Recipe, portable_values, stage_key
 
     if params.get("path") is not None and params.get("recipe") is None:
@@ -96,9 +97,10 @@ def _runnable(
             kept = kept or Runnable.of_container(path, operators)
             if not operators:
                 KEPT.put(key, kept)
-            values = portable_values(kept.recipe)
-            values.pop("model", None)
-            return kept, Preprocess.from_recipe(Recipe.from_values(values)), ()
+            with reading(lambda why: does_not_run(path, why)):
+                values = portable_values(kept.recipe)
+                values.pop("model", None)
+                return kept, Preprocess.from_recipe(Recipe.from_values(values)), ()
     recipe = recipe_of(params)
     stages = _stages(recipe)
     pipeline = pipeline_of(recipe, reporter, stages=(*stages, "simulate"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.base.content import reading
 from engine.base.errors import QuantizationError
 from engine.base.text import did_you_mean, printable
 from engine.quantize.histograms import Histogram
@@ -134,39 +134,29 @@ class Observations:
         return {_FACTS: json.dumps(facts).encode(), _ARRAYS: archive.getvalue()}
 
     @classmethod
+    @reading(lambda why: _malformed(ValueError(why)))
     def from_files(cls, files: Mapping[str, bytes]) -> Observations:
         """Rebuild :meth:`to_files`; other files in the mapping do not matter.
 
         Raises:
             QuantizationError: a file is missing or malformed.
         """
-        try:
-            facts = json.loads(files[_FACTS])
-            ranges = cls.from_json(facts)
-            with np.load(io.BytesIO(files[_ARRAYS]), allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in ("codes", "counts", "peaks", "totals")}
-            shapes = {str(name): (shape, at) for name, (shape, at) in facts["inputs"].items()}
-            counts = _cut(arrays["counts"], facts["histograms"])
-            histograms = {
-                name: Histogram(codes, counts[name])
-                for name, codes in _cut(arrays["codes"], facts["histograms"]).items()
-            }
-            peaks = _cut(arrays["peaks"], facts["peaks"])
-            sizes = {name: math.prod(shape) for name, (shape, _) in shapes.items()}
-            inputs = {
-                name: MeanInput(part.reshape(shapes[name][0]), float(shapes[name][1]))
-                for name, part in _cut(arrays["totals"], sizes).items()
-            }
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            OSError,
-            EOFError,
-            zipfile.BadZipFile,
-        ) as error:
-            raise _malformed(error) from error
+        facts = json.loads(files[_FACTS])
+        ranges = cls.from_json(facts)
+        with np.load(io.BytesIO(files[_ARRAYS]), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in ("codes", "counts", "peaks", "totals")}
+        shapes = {str(name): (shape, at) for name, (shape, at) in facts["inputs"].items()}
+        counts = _cut(arrays["counts"], facts["histograms"])
+        histograms = {
+            name: Histogram(codes, counts[name])
+            for name, codes in _cut(arrays["codes"], facts["histograms"]).items()
+        }
+        peaks = _cut(arrays["peaks"], facts["peaks"])
+        sizes = {name: math.prod(shape) for name, (shape, _) in shapes.items()}
+        inputs = {
+            name: MeanInput(part.reshape(shapes[name][0]), float(shapes[name][1]))
+            for name, part in _cut(arrays["totals"], sizes).items()
+        }
         tensors = {
             name: Observation(
                 seen.minimum,

@@ -201,7 +201,9 @@ def _values(data: Any, node: Any) -> tuple[dict[str, Value], tuple[Problem, ...]
 def _entries(node: Any, problems: list[Problem]) -> Iterator[tuple[str, int, Any]]:
     """(key, line, value node) of a mapping; keys that are no text or come twice are problems."""
     seen: set[str] = set()
-    for key, value in node.value:
+    # as a mapping is made of them: of those given twice the last counts
+    last = {key.value: value for key, value in node.value if key.tag == "tag:yaml.org,2002:str"}
+    for key, _ in node.value:
         line = key.start_mark.line + 1
         if key.tag != "tag:yaml.org,2002:str":
             shown = printable(str(key.value), 40)
@@ -210,7 +212,7 @@ def _entries(node: Any, problems: list[Problem]) -> Iterator[tuple[str, int, Any
             problems.append(Problem(key.value, line, f"{printable(key.value, 80)} is given twice."))
         else:
             seen.add(key.value)
-            yield key.value, line, value
+            yield key.value, line, last[key.value]
 
 
 def _twice(option_name: str, node: Any) -> Iterator[Problem]:

@@ -1,0 +1,104 @@
+"""Arrays of numbers from npy and npz files: heads are checked before room is made, no pickle."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import stat
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from engine.base.content import reading
+
+__all__ = ["read_npy", "read_npz"]
+
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+_NUMBERS = "fiub"
+
+
+def read_npy(source: Path | bytes, *, mapped: bool = False) -> np.ndarray:
+    """The array of an npy file.
+
+    Args:
+        source: its path, or its bytes.
+        mapped: a read-only map of the file, of which nothing but the head is read.
+
+    Raises:
+        OSError: it could not be read.
+        ValueError: it is no npy file, is cut, or holds something else than numbers.
+    """
+    if isinstance(source, bytes):
+        return _array(io.BytesIO(source), len(source))
+    # without O_NONBLOCK opening a pipe waits for its other end
+    handle = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as stream:
+        found = os.fstat(stream.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("it is no file but a folder, a pipe or a device")
+        if not mapped:
+            return _array(stream, found.st_size)
+        _check(stream, found.st_size)
+    with reading():
+        array: np.ndarray = np.load(source, mmap_mode="r", allow_pickle=False)
+        return array
+
+
+def read_npz(path: Path, names: Iterable[str] | None, limit: int) -> dict[str, np.ndarray]:
+    """Arrays of an npz archive by name.
+
+    Args:
+        path: of the archive.
+        names: those that are wanted, where they are there; None for all.
+        limit: bytes that all members of the archive may have unpacked.
+
+    Raises:
+        OSError: it could not be read.
+        ValueError: it is no npz, a member is damaged or holds something else than numbers, or it
+            holds more than ``limit`` bytes.
+    """
+    wanted = None if names is None else set(names)
+    with reading(), zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > limit:
+            raise ValueError(f"it holds more than {limit >> 20} MiB")
+        found = {}
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            if wanted is None or name in wanted:
+                with archive.open(member) as stream:
+                    content = stream.read(member.file_size + 1)
+                found[name] = read_npy(content)
+        return found
+
+
+def _array(stream: BinaryIO, size: int) -> np.ndarray:
+    _check(stream, size)
+    stream.seek(0)
+    with reading():
+        array: np.ndarray = np.lib.format.read_array(stream, allow_pickle=False)
+        return array
+
+
+def _check(stream: BinaryIO, size: int) -> None:
+    """Refuse what is no array of numbers, or is shorter than its head says."""
+    with reading():
+        version = np.lib.format.read_magic(stream)
+        if version not in _HEADERS:
+            raise ValueError(f"its version {version} is not known")
+        shape, _, dtype = _HEADERS[version](stream)
+        if dtype.hasobject:
+            raise ValueError("it holds Python objects")
+        if dtype.kind not in _NUMBERS or not dtype.itemsize or dtype.subdtype is not None:
+            raise ValueError(f"its dtype {dtype} is none of whole or floating point numbers")
+        if any(type(dim) is not int or dim < 0 for dim in shape):
+            raise ValueError(f"its shape is {shape}")
+        if math.prod(shape) * dtype.itemsize > size - stream.tell():
+            raise ValueError("it is cut")
