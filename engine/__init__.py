@@ -68,6 +68,7 @@ _HOME = {
     "job_record": "engine.jobs.history",
     "list_jobs": "engine.jobs.history",
     "log_crash": "engine.base.folders",
+    "resource_error": "engine.base.resources",
     "named_option": "engine.options",
     "option": "engine.options",
     "printable": "engine.base.text",
@@ -149,6 +150,7 @@ __all__ = [
     "read_log",
     "read_result",
     "refuse_existing",
+    "resource_error",
     "run_job",
     "sha256_of",
     "shape_text",
@@ -196,6 +198,7 @@ if TYPE_CHECKING:
     from engine.base.files import atomic_write, read_bounded, refuse_existing, sha256_of
     from engine.base.findings import Finding
     from engine.base.folders import cache_folder, config_folder, folders, log_crash, state_folder
+    from engine.base.resources import resource_error
     from engine.base.text import did_you_mean, human_bytes, printable, shape_text
     from engine.chips import chips
     from engine.jobs.client import Worker, run_job

@@ -6,6 +6,7 @@ Standard library only.
 from __future__ import annotations
 
 import errno
+import resource
 from collections.abc import Iterator
 
 from engine.base.errors import EngineError, OutputError, WorkerError
@@ -17,8 +18,16 @@ _CHAIN = 20
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _FILES = frozenset({errno.EMFILE, errno.ENFILE})
 _NO_FOLDER = "No usable temporary directory"
-# what the dynamic loader says when mmap fails; ImportError has no number
-_UNMAPPED = ("failed to map segment", "cannot allocate memory", "cannot map zero-fill")
+# How libraries say that there was no room: ImportError and RuntimeError have no number.
+_NO_MEMORY = (
+    "failed to map segment",  # the loader, of a library's code
+    "cannot map zero-fill",
+    "cannot allocate memory",
+    "failed to allocate memory",
+    "bad_alloc",
+    "out of memory",
+)
+_NO_THREAD = ("can't start new thread", "resource temporarily unavailable", "pthread_create failed")
 
 
 def resource_error(error: BaseException) -> EngineError | None:
@@ -53,8 +62,6 @@ def _lacking(error: BaseException) -> EngineError | None:
     text = str(error)
     if isinstance(error, MemoryError) or number == errno.ENOMEM:
         return _no_memory()
-    if isinstance(error, ImportError) and any(words in text.lower() for words in _UNMAPPED):
-        return _no_memory()
     if number in _DISK or _NO_FOLDER in text:
         return _no_room(error)
     if number in _FILES:
@@ -63,13 +70,22 @@ def _lacking(error: BaseException) -> EngineError | None:
             cause="The limit of open files (ulimit -n) is low, or another program holds many.",
             remedy="Raise the limit, as with: ulimit -n 1024",
         )
-    if number == errno.EAGAIN or "can't start new thread" in text:
+    if number == errno.EAGAIN or _says(error, _NO_THREAD):
         return WorkerError(
             "No further process or thread could be started.",
             cause="The limit of processes (ulimit -u, or of a container) is reached.",
             remedy="End other programs, or raise the limit.",
         )
+    # A library whose code found no room says so once, and something else the next time.
+    limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    if _says(error, _NO_MEMORY) or (type(error) is ImportError and limited):
+        return _no_memory()
     return None
+
+
+def _says(error: BaseException, words: tuple[str, ...]) -> bool:
+    foreign = isinstance(error, ImportError | OSError | RuntimeError | SystemError)
+    return foreign and any(one in str(error).lower() for one in words)
 
 
 def _no_memory() -> EngineError:

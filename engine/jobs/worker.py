@@ -102,6 +102,7 @@ def _as_error(error: BaseException, log: Path | None = None) -> EngineError:
     if isinstance(error, EngineError):
         return error
     if (lacking := resource_error(error)) is not None:
+        log_traceback(error, log)
         return lacking
     path = log_traceback(error, log)
     where = f"Report it with the log file {path}." if path else "Its log could not be written."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import sys
 
 import click
@@ -50,10 +49,10 @@ def _as_data(error: BaseException) -> dict[str, str | int]:
         return _data("usage", error.format_message(), "", remedy, 2)
     if isinstance(error, click.ClickException):
         return _data("usage", error.format_message(), "", "", error.exit_code)
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        what = f"Something could not be written: {error.strerror}."
-        return _data("output", what, "The disk or the quota is full.", "Free space.", 10)
-    from engine import log_crash
+    from engine import log_crash, resource_error
+
+    if (known := resource_error(error)) is not None:
+        return known.to_dict()
 
     path = log_crash(error)
     return _data(

@@ -195,7 +195,7 @@ def test_a_stranger_is_refused_at_every_port_of_a_local_cluster(
         address = cluster._client.scheduler.address
         with pytest.raises(OSError, match="TLS certificate"):
             Client(address, security=Security.temporary(), timeout=5, set_as_default=False)
-        with pytest.raises(OSError, match="reset|closed|connect"):
+        with pytest.raises(OSError, match=r"reset|closed|connect"):
             Client(address.replace("tls", "tcp"), timeout=5, set_as_default=False)
         children = psutil.Process().children(recursive=True)
         assert not any("PRIVATE KEY" in word for p in children for word in p.cmdline())
