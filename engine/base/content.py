@@ -24,7 +24,7 @@ class ContentError(ValueError):
 
 
 @contextmanager
-def reading(refuse: Callable[[str], EngineError] | None = None) -> Iterator[None]:
+def reading(refuse: Callable[[str], EngineError | ContentError] | None = None) -> Iterator[None]:
     """Around reading a file's content: whatever goes wrong is the content's fault.
 
     Errors of the engine pass, as does ``MemoryError``: what is bounded by the file's size cannot

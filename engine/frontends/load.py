@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from engine.base.errors import GraphError, SourceModelError
 from engine.base.events import NullReporter, Reporter
 from engine.frontends.source import SourceModel
 
@@ -14,6 +13,9 @@ if TYPE_CHECKING:
     from engine.frontends.summary import SourceSummary
 
 __all__ = ["load_source", "look_source"]
+
+_BY_ONNX = frozenset({"onnx", "tensorflow", "pytorch"})
+"""Frameworks whose models are loaded by way of ONNX, which checks them."""
 
 
 def load_source(source: SourceModel, reporter: Reporter | None = None) -> Loaded:
@@ -28,21 +30,13 @@ def load_source(source: SourceModel, reporter: Reporter | None = None) -> Loaded
         UnsupportedOperatorError: names the operator and the layer.
         WorkerError: the framework's process died (TensorFlow, PyTorch).
     """
+    from engine.frontends.checked import check_loaded  # not for a look
+
     module = import_module(f"engine.frontends.{source.framework}")
     loaded = cast("Loaded", module.load(source, reporter or NullReporter()))
-    _check_amounts(loaded, source)
+    if source.framework not in _BY_ONNX:
+        check_loaded(loaded.graph, source.model.name)
     return loaded
-
-
-def _check_amounts(loaded: Loaded, source: SourceModel) -> None:
-    from engine.graph.ir.amounts import check_amounts
-
-    try:
-        check_amounts(loaded.graph)
-    except GraphError as error:
-        raise SourceModelError(
-            f"{source.model.name}: {error.what}", cause=error.cause, remedy=error.remedy
-        ) from error
 
 
 def look_source(source: SourceModel) -> SourceSummary:

@@ -38,7 +38,20 @@ def build(path: Path) -> None:
     run(Pipeline(Recipe.from_values({"model": str(path), "do_quantization": False})))
 
 
-ACTIONS: dict[str, Callable[[Path], None]] = {do.__name__: do for do in (look, load, build)}
+def run(path: Path) -> None:
+    """Load a model and run its float graph once, on numbers between -1 and 1."""
+    import numpy as np
+
+    from engine.frontends.onnx import load_onnx
+    from engine.graph.execute import Session
+
+    graph = load_onnx(path).graph
+    rng = np.random.default_rng(0)
+    feeds = {x.name: rng.uniform(-1, 1, x.shape).astype(x.dtype) for x in graph.inputs}
+    Session(graph).run(feeds)
+
+
+ACTIONS: dict[str, Callable[[Path], None]] = {do.__name__: do for do in (look, load, build, run)}
 
 
 def main() -> None:

@@ -9,6 +9,10 @@ from pathlib import Path
 import onnx
 import pytest
 
+from tests.cli.conftest import rknntui
+
+__all__ = ["Bounded", "bounded", "rknntui"]
+
 Bounded = Callable[[str, Mapping[str, onnx.ModelProto]], dict[str, tuple[str, str]]]
 
 

@@ -14,6 +14,7 @@ from engine.base.errors import GraphError, SourceModelError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import printable
+from engine.frontends.checked import check_loaded
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.onnx.axes import fix_inputs
 from engine.frontends.onnx.clean import clean, refuse_unsupported
@@ -26,7 +27,6 @@ from engine.frontends.onnx.read import SourceFile, read_onnx
 from engine.frontends.onnx.settle import complete, settle
 from engine.frontends.onnx.sparse import make_dense
 from engine.frontends.source import SourceModel
-from engine.graph.ir.amounts import check_amounts
 from engine.graph.ir.constants import IR_VERSION, OPSET
 from engine.graph.ir.custom import CustomOperators, adopt
 from engine.graph.ir.graph import Graph
@@ -86,11 +86,11 @@ def load_onnx(
         resolved = expand(proto.graph, file.opset, name)
         write_out(proto.graph, file.opset)
         graph = _finish(file, operators)
-        check_amounts(graph)
     except GraphError as error:
         raise SourceModelError(
             f"{name}: {error.what}", cause=error.cause, remedy=error.remedy
         ) from error
+    check_loaded(graph, name)
     if resolved:
         findings.append(_resolved(file.path.name))
     return Loaded(graph, (*findings, *_notes(file, graph, unused)), info)

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from engine.base.content import reading
+from engine.base.content import ContentError, reading
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -93,12 +93,15 @@ def _check(stream: BinaryIO, size: int) -> None:
         version = np.lib.format.read_magic(stream)
         if version not in _HEADERS:
             raise ValueError(f"its version {version} is not known")
+    with reading(lambda _: ContentError("its head is damaged")):
         shape, _, dtype = _HEADERS[version](stream)
+    with reading():
         if dtype.hasobject:
             raise ValueError("it holds Python objects")
         if dtype.kind not in _NUMBERS or not dtype.itemsize or dtype.subdtype is not None:
             raise ValueError(f"its dtype {dtype} is none of whole or floating point numbers")
         if any(type(dim) is not int or dim < 0 for dim in shape):
             raise ValueError(f"its shape is {shape}")
-        if math.prod(shape) * dtype.itemsize > size - stream.tell():
-            raise ValueError("it is cut")
+        said, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
+        if said > there:
+            raise ValueError(f"it is cut: its head tells of {said} bytes, {there} are there")
