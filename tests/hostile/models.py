@@ -8,7 +8,14 @@ import onnx
 from onnx import TensorProto, helper
 from onnx.helper import make_node as node
 
-__all__ = ["LARGE", "divided", "doubled_constants", "doubled_functions", "doubled_sizes"]
+__all__ = [
+    "LARGE",
+    "divided",
+    "doubled_constants",
+    "doubled_functions",
+    "doubled_sizes",
+    "many_outputs",
+]
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 DOMAIN = "functions"
@@ -93,6 +100,24 @@ def divided(op: str, kind: int, dividend: int, divisor: int) -> onnx.ModelProto:
     return model(nodes, constants)
 
 
+def pooled(op: str) -> onnx.ModelProto:
+    """A window of which nearly all lies in the padding."""
+    sizes = {"kernel_shape": [1 << 30, 1], "pads": [1 << 29, 0, (1 << 29) - 1, 0]}
+    return model([node(op, ["x"], ["y"], name="pool", **sizes)], shape=(1, 1, 8, 8))
+
+
+def many_outputs(count: int) -> onnx.ModelProto:
+    """So many sums that are all outputs."""
+    proto = model(
+        [node("Add", ["x", "one"], [f"y{n}"]) for n in range(count)],
+        [helper.make_tensor("one", FLOAT, [1], [1.0])],
+    )
+    del proto.graph.output[:]
+    for n in range(count):
+        proto.graph.output.add().CopyFrom(helper.make_tensor_value_info(f"y{n}", FLOAT, [1, 3]))
+    return proto
+
+
 LARGE: dict[str, tuple[onnx.ModelProto, str]] = {
     "functions": (doubled_functions(25), "33,554,432 operators"),
     "circle": (
@@ -121,5 +146,7 @@ LARGE: dict[str, tuple[onnx.ModelProto, str]] = {
         ),
         "of tensors at once",
     ),
+    "maximum": (pooled("MaxPool"), "1,073,741,824 elements for each of"),
+    "average": (pooled("AveragePool"), "1,073,741,824 elements for each of"),
 }
 """Name -> (model, words of its refusal)."""

@@ -14,6 +14,7 @@ from tests.hostile.models import (
     doubled_functions,
     doubled_sizes,
     function,
+    many_outputs,
     model,
 )
 
@@ -47,3 +48,10 @@ def test_numbers_of_thousands_of_digits_are_not_written_out() -> None:
     call = onnx.helper.make_node("f0", ["x"], ["y"], domain=functions[0].domain)
     with pytest.raises(SourceModelError, match="1,000,000,000,000,000 operators"):
         check_functions(model([call], functions=functions))
+
+
+def test_thousands_of_outputs(bounded: Bounded) -> None:
+    told = bounded("load", {"many": many_outputs(5000), "few": many_outputs(1000)})
+    assert told["few"] == ("", "")
+    assert told["many"][0] == "SourceModelError"
+    assert "5,000 outputs" in told["many"][1]

@@ -1,6 +1,8 @@
-"""How much memory a graph needs when it runs, told from its shapes before anything does."""
+"""How much a graph asks for when it runs, told from its shapes before anything does."""
 
 from __future__ import annotations
+
+from math import prod
 
 import onnx_ir as ir
 
@@ -9,7 +11,14 @@ from engine.base.text import human_bytes, printable, shape_text
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.spec import constant_of, shape_of
 
-__all__ = ["MAX_AT_ONCE", "MAX_FROM_NOTHING", "MAX_TENSOR", "check_amounts"]
+__all__ = [
+    "MAX_AT_ONCE",
+    "MAX_ENDS",
+    "MAX_FROM_NOTHING",
+    "MAX_STEPS",
+    "MAX_TENSOR",
+    "check_amounts",
+]
 
 MAX_TENSOR = 2 << 30
 """Bytes of one tensor. NPUs of these chips address 4 GiB, in which a float16 copy takes half."""
@@ -23,17 +32,34 @@ MAX_FROM_NOTHING = 256 << 20
 _MAX_GROWTH = 8
 """So many times the bytes of the weights may be made of them: 4 bits unpacked to float32."""
 
+MAX_ENDS = 1000
+"""Outputs of a graph, and inputs: opening a session takes ONNX Runtime the square of their number,
+and networks have some dozens."""
+
+MAX_STEPS = 1 << 34
+"""Elements that a pooling operator looks at in a run, padding included: about ten seconds; a large
+one of a real network has a hundredth of it."""
+
+_POOLING = frozenset({"AveragePool", "LpPool", "MaxPool"})
+
 _MEASURES = frozenset({"Shape", "Size"})
 
 
 def check_amounts(graph: Graph) -> None:
-    """Refuse a graph that would take more memory than any network for these chips does.
+    """Refuse a graph that would take more memory or steps than any network for these chips does.
 
     Sizes that are not known count as nothing.
 
     Raises:
-        GraphError: a tensor, or all that a run holds at once, is too large; names it with its size.
+        GraphError: a tensor, all that a run holds at once, a pooling window or the number of
+            outputs is too large; names it with its size.
     """
+    for what, ends in (
+        ("inputs", graph.model.graph.inputs),
+        ("outputs", graph.model.graph.outputs),
+    ):
+        if len(ends) > MAX_ENDS:
+            raise _too_many(what, len(ends))
     weights = sum(
         value.const_value.nbytes
         for value in graph.model.graph.initializers.values()
@@ -49,6 +75,7 @@ def check_amounts(graph: Graph) -> None:
     now = sum(sizes.values())
     for node in graph.model.graph:
         constant = _is_constant(node, fixed)
+        _check_window(node)
         for value in node.outputs:
             now += _note(value, sizes, readers, from_nothing if constant else MAX_TENSOR)
             if constant:
@@ -59,6 +86,31 @@ def check_amounts(graph: Graph) -> None:
             if read in readers:
                 readers[read] -= sum(other is read for other in node.inputs)
                 now -= sizes[read] if readers[read] == 0 else 0
+
+
+def _check_window(node: ir.Node) -> None:
+    """Compare what a pooling operator looks at with :data:`MAX_STEPS`."""
+    if node.op_type not in _POOLING or node.outputs[0].shape is None:
+        return
+    kernel = prod(max(size, 1) for size in node.attributes.get_ints("kernel_shape", ()))
+    outputs = prod(max(dim, 1) for dim in shape_of(node.outputs[0].shape))
+    if kernel * outputs > MAX_STEPS:
+        raise GraphError(
+            f"{node.op_type} at node {printable(node.name or '', 120)!r} looks at {kernel:,} "
+            f"elements for each of {outputs:,} results; up to {MAX_STEPS:,} together are taken.",
+            cause="Its kernel_shape is wrong: most of the window lies in the padding.",
+            remedy="Correct kernel_shape and pads, or cut it off with 'outputs'.",
+        )
+
+
+def _too_many(what: str, count: int) -> GraphError:
+    return GraphError(
+        f"The model has {count:,} {what}; up to {MAX_ENDS:,} are taken.",
+        cause="Inner tensors were exported as outputs, or the file is damaged."
+        if what == "outputs"
+        else "The file is damaged, or weights were exported as inputs.",
+        remedy=f"Name those that you need in '{what}'.",
+    )
 
 
 def _is_constant(node: ir.Node, fixed: set[ir.Value]) -> bool:
