@@ -39,22 +39,27 @@ class LayerCoverage:
 
 @dataclass(frozen=True)
 class OutputFidelity:
-    """Simulated against float, over the calibration samples, for one output."""
+    """Simulated against float, for one output.
+
+    ``samples``: how many calibration samples it is over; large models are compared over some.
+    """
 
     name: str
     sqnr_db: float | None  # None: no noise at all (equal)
     cosine: float
+    samples: int = 0
 
 
 @dataclass(frozen=True)
 class LayerError:
-    """The accumulated error of one layer's output over the calibration samples, simulated."""
+    """The accumulated error of one layer's output, simulated; ``samples`` as of outputs."""
 
     layer: str
     op: str
     tensor: str
     sqnr_db: float | None
     cosine: float
+    samples: int = 0
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import onnx
 from onnx import helper
 
 from engine.accuracy.analyse import AccuracyReport, LayerAccuracy
-from engine.accuracy.model import Part, PartModel
 from engine.accuracy.rows import Row, layer_rows
 from engine.accuracy.sides import AloneSide, GoldenSide, SimulatedSide
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.graph.execute import Session
+from engine.graph.execute.parts import Part, PartModel
 from engine.graph.ir import Graph
 
 __all__ = ["with_damage"]

@@ -14,9 +14,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from engine.accuracy.model import OWN, Part, PartModel, renamed
 from engine.accuracy.rows import INPUT, Row
 from engine.graph.execute import runtime_form
+from engine.graph.execute.parts import OWN, Part, PartModel, renamed
 from engine.graph.ir import Graph
 from engine.graph.ir.graph import parse_proto
 
@@ -116,9 +116,19 @@ class GoldenSide:
 
 
 class SimulatedSide:
-    """The quantized graph, as the simulator runs it."""
+    """The quantized graph, as the simulator runs it.
 
-    def __init__(self, graph: Graph, parts: Sequence[Sequence[Row]], threads: int) -> None:
+    Args:
+        graph: with Q/DQ nodes.
+        parts: rows.
+        threads: of the sessions.
+        fast: whether float layers get the simulator's own kernels, which take longer to set up;
+            what is between integers of 16 bits may differ by one of them without.
+    """
+
+    def __init__(
+        self, graph: Graph, parts: Sequence[Sequence[Row]], threads: int, *, fast: bool = False
+    ) -> None:
         form = runtime_form(graph)
         self.model = PartModel(form.graph, parse_proto(form.data))
         quantizers = {
@@ -138,21 +148,28 @@ class SimulatedSide:
         for rows in parts:
             outputs = [self.carriers[row.simulated].tensor for row in rows if row.simulated]
             outputs = [name for name in dict.fromkeys(outputs) if not self.model.is_input(name)]
-            self._parts.append(self.model.part(outputs, stops, threads) if outputs else None)
+            part = self.model.part(outputs, stops, threads, fast=fast) if outputs else None
+            self._parts.append(part)
             stops.update(outputs)
         self._keep = _later([set(part.inputs) if part else set() for part in self._parts])
 
     def run(self, index: int, feeds: Mapping[str, np.ndarray], known: Tensors) -> Tensors:
         """Simulated values by the rows' names, float32; ``known`` as of :class:`GoldenSide`."""
+        found = self.stored(index, feeds, known)
+        names = [row.simulated for row in self._rows[index] if row.simulated]
+        return {
+            name: self.carriers[name].values(found[self.carriers[name].tensor]) for name in names
+        }
+
+    def stored(self, index: int, feeds: Mapping[str, np.ndarray], known: Tensors) -> Tensors:
+        """What the graph stores, by the names of :attr:`Carrier.tensor`; else as :meth:`run`."""
         part = self._parts[index]
         found = {**known, **feeds}
         if part is not None:
             found |= part.run(found)
         known.clear()
         known.update({name: found[name] for name in self._keep[index] if name in found})
-        carriers = [self.carriers[row.simulated] for row in self._rows[index] if row.simulated]
-        names = [row.simulated for row in self._rows[index] if row.simulated]
-        return {n: c.values(found[c.tensor]) for n, c in zip(names, carriers, strict=True)}
+        return found
 
 
 class AloneSide:

@@ -210,12 +210,15 @@ class SampleStream(Iterator[dict[str, np.ndarray]]):
 
     def __next__(self) -> dict[str, np.ndarray]:
         """The next sample: input name -> array."""
-        index = self._next
-        if index == len(self._dataset):
+        if self._next == len(self._dataset):
             raise StopIteration
+        self._next += 1
+        return self[self._next - 1]
+
+    def __getitem__(self, index: int) -> dict[str, np.ndarray]:
+        """One sample, whichever is next; raises as :meth:`__next__`."""
         if self._reporter is not None:
             self._reporter.check_cancelled()
-        self._next += 1
         entry = self._dataset.entries[index]
         try:
             return {

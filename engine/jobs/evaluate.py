@@ -1,20 +1,20 @@
-"""Simulated against float over the calibration samples, one sample in memory at a time."""
+"""Simulated against float over the calibration samples, a part of a sample in memory at a time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from engine.accuracy.rows import layer_rows
+from engine.accuracy.entire import EntireRun, ErrorSums
+from engine.accuracy.rows import Row, layer_rows
 from engine.base.errors import SimulationError, UsageError
 from engine.base.events import Progress, Reporter
 from engine.base.text import did_you_mean, printable
 from engine.build import LayerError, OutputFidelity
-from engine.graph.execute import Session, dot
+from engine.graph.execute import Session, release_pool
 
 if TYPE_CHECKING:
     from engine.graph.ir import Graph, QuantParams
@@ -22,160 +22,146 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate", "tensor_histograms"]
 
-CHUNK_BYTES = 32 << 20
-"""Intermediate tensors of one graph that are held at the same time; a larger graph runs in
-parts.
-"""
+VALUE_BYTES = 2 << 30
+"""Float values of layers that are compared in all; a larger graph is taken over fewer samples."""
+LEAST_SAMPLES = 8
+"""Samples that are taken however large the graph is."""
 
 
-@dataclass
-class _Sums:
-    """Sums over all samples, of which SQNR and cosine follow; float64."""
+class Samples(Protocol):
+    """Feeds by their number: a list, or a stream over files."""
 
-    signal: float = 0.0  # of r*r, r the float values
-    noise: float = 0.0  # of (r-q)*(r-q), q the simulated ones
-    product: float = 0.0  # of r*q
-    power: float = 0.0  # of q*q
+    def __len__(self) -> int:
+        """How many there are."""
 
-    def add_exactly(self, reference: np.ndarray, simulated: np.ndarray) -> None:
-        """Take one sample, in float64 as `bench/metrics.py` does."""
-        r: np.ndarray = np.ravel(reference).astype(np.float64)
-        q: np.ndarray = np.ravel(simulated).astype(np.float64)
-        difference: np.ndarray = r - q
-        self.signal += dot(r, r)
-        self.noise += dot(difference, difference)
-        self.product += dot(r, q)
-        self.power += dot(q, q)
-
-    def add(self, reference: np.ndarray, simulated: np.ndarray, scratch: np.ndarray) -> None:
-        """Take one sample by float32 dot products, good to about 1e-5; fresh memory is dear.
-
-        Args:
-            reference, simulated: float32, of one shape.
-            scratch: float32, at least as many elements.
-        """
-        r, q = np.ravel(reference), np.ravel(simulated)
-        difference = np.subtract(r, q, out=scratch[: r.size])
-        signal, power = dot(r, r), dot(q, q)
-        noise = dot(difference, difference)
-        self.signal += signal
-        self.power += power
-        self.noise += noise
-        self.product += (signal + power - noise) / 2
-
-    @property
-    def sqnr(self) -> float | None:
-        """10 log10(signal / noise) in dB; None without noise; very low without signal, and where
-        values are infinite.
-        """
-        if self.noise == 0:
-            return None
-        finite = math.isfinite(self.noise + self.signal)
-        return 10 * math.log10(max(self.signal / self.noise if finite else 0.0, 1e-30))
-
-    @property
-    def cosine(self) -> float:
-        """Of the angle between all values as vectors; 1 where both are zero, 0 where one is, and
-        where values are infinite.
-        """
-        if not math.isfinite(self.noise + self.signal + self.power):
-            return 0.0
-        norms = math.sqrt(self.signal * self.power)
-        if norms == 0:
-            return 1.0 if self.noise == 0 else 0.0
-        return min(1.0, self.product / norms)
+    def __getitem__(self, index: int, /) -> Mapping[str, np.ndarray]:
+        """One of them."""
 
 
-@dataclass(frozen=True)
-class _Layer:
-    name: str
-    op: str
-    tensor: str
-    size: int
-    sums: _Sums = field(default_factory=_Sums)
-
-
-def _layers(float_graph: Graph, qdq_graph: Graph) -> list[_Layer]:
+def _rows(float_graph: Graph, qdq_graph: Graph) -> list[Row]:
     """What nodes compute and both graphs have, in the float graph's order.
 
     Tensors inside a fused integer kernel (a convolution before its Relu) are left out: they exist
     nowhere, and asking for one would take the kernel apart.
     """
     return [
-        _Layer(row.layer, row.op, row.golden, row.size)
+        row
         for row in layer_rows(float_graph, qdq_graph)
         if row.simulated == row.golden and row.op != "Input"
     ]
 
 
-def _chunks(layers: Sequence[_Layer]) -> list[list[_Layer]]:
-    chunks: list[list[_Layer]] = []
-    room = 0
-    for layer in layers:
-        if not chunks or layer.size > room:
-            chunks.append([])
-            room = CHUNK_BYTES
-        chunks[-1].append(layer)
-        room -= layer.size
-    return chunks
-
-
 def evaluate(
     float_graph: Graph,
     qdq_graph: Graph,
-    feeds: Iterable[Mapping[str, np.ndarray]],
+    feeds: Samples,
     reporter: Reporter,
+    *,
+    layers: bool = True,
 ) -> tuple[tuple[OutputFidelity, ...], tuple[LayerError, ...]]:
-    """Run both graphs over the samples and compare every output and every layer (entire error).
+    """Compare every output and every layer (entire error) over the samples, or some of them.
 
-    Sums are pooled over all samples, so that SQNR is that of all samples' values together.
+    Large graphs are run over at least ``LEAST_SAMPLES`` samples, spread evenly; ``samples`` of the
+    results says how many. Sums are pooled over them, so that SQNR is that of all their values
+    together.
+
+    Args:
+        float_graph, qdq_graph: of one build.
+        feeds: the samples.
+        reporter: told of the progress, asked whether to stop.
+        layers: whether to compare layers; without, outputs are compared over all samples.
 
     Raises:
         SimulationError: a graph does not run, or an output of the float graph is NaN.
         DatasetError: a sample cannot be read.
     """
-    chunks = _chunks(_layers(float_graph, qdq_graph))
-    tensors = [layer.tensor for chunk in chunks for layer in chunk]
-    outputs = [spec.name for spec in float_graph.outputs if spec.dtype.startswith("float")]
-    golden = Session(float_graph, outputs=tensors)
-    simulator = Session(qdq_graph, outputs=tensors)
-    exact = {name: _Sums() for name in outputs}
-    most = max((layer.size for chunk in chunks for layer in chunk), default=4)
-    scratch = np.empty(most // 4, dtype=np.float32)
-    total = len(feeds) if isinstance(feeds, Sized) else 0
-    for done, feed in enumerate(feeds, 1):
-        for index, chunk in enumerate(chunks or [[]]):
-            reporter.check_cancelled()
-            wanted = [layer.tensor for layer in chunk]
-            if index == 0:
-                wanted += [name for name in outputs if name not in wanted]
-            expected = golden.run(feed, wanted)
-            found = simulator.run(feed, wanted)
-            for layer in chunk:
-                layer.sums.add(expected[layer.tensor], found[layer.tensor], scratch)
-            if index == 0:
-                for name, sums in exact.items():
-                    sums.add_exactly(expected[name], found[name])
-            # not beside those of the next run: they are most of a build's memory
-            del expected, found
-        reporter.emit(Progress("evaluate", done, total))
-    for name, sums in exact.items():
-        if math.isnan(sums.signal):
-            raise SimulationError(
-                f"The float model gives values of output {printable(name, 120)!r} that are not a "
-                "number (NaN), so nothing can be compared with it.",
-                cause="The logarithm or root of a negative number, or 0 / 0, on a calibration "
-                "sample: wrong mean and std, or a damaged model.",
-                remedy="Check mean and std, or cut the model before that operator (outputs).",
-            )
-    return (
-        tuple(OutputFidelity(name, sums.sqnr, sums.cosine) for name, sums in exact.items()),
-        tuple(
-            LayerError(layer.name, layer.op, layer.tensor, layer.sums.sqnr, layer.sums.cosine)
-            for chunk in chunks
-            for layer in chunk
-        ),
+    rows = _rows(float_graph, qdq_graph) if layers else []
+    chosen = _spread(len(feeds), sum(row.size for row in rows))
+    work = _Evaluation(float_graph, qdq_graph, reporter, len(chosen))
+    sums = work.compare_layers(rows, feeds, chosen) if rows else {}
+    release_pool()
+    work.compare_outputs(feeds, chosen)
+    return work.outputs(), tuple(
+        LayerError(
+            row.layer,
+            row.op,
+            row.golden,
+            sums[row.golden].sqnr,
+            sums[row.golden].cosine,
+            len(chosen),
+        )
+        for row in rows
     )
+
+
+def _spread(count: int, nbytes: int) -> list[int]:
+    """Which of ``count`` samples are taken of a graph whose layers have so many bytes."""
+    some = min(count, max(LEAST_SAMPLES, VALUE_BYTES // max(nbytes, 1)))
+    return [(2 * place + 1) * count // (2 * some) for place in range(some)]
+
+
+class _Evaluation:
+    """Two graphs, and the sums of their outputs over the samples so far."""
+
+    def __init__(
+        self, float_graph: Graph, qdq_graph: Graph, reporter: Reporter, total: int
+    ) -> None:
+        self._float_graph, self._qdq_graph = float_graph, qdq_graph
+        self._reporter = reporter
+        self._total = total
+        names = [spec.name for spec in float_graph.outputs if spec.dtype.startswith("float")]
+        self._exact = {name: ErrorSums() for name in names}
+        self._open = set(names)  # those that no layer gave
+
+    def compare_layers(
+        self, rows: Sequence[Row], feeds: Samples, chosen: Sequence[int]
+    ) -> dict[str, ErrorSums]:
+        """The sums of layers; outputs that are among them are done then."""
+        run = EntireRun(self._float_graph, self._qdq_graph, rows)
+        sums = {row.golden: ErrorSums() for row in rows}
+        self._open -= sums.keys()
+        for done, index in enumerate(chosen, 1):
+            for name, expected, stored, carrier in run.run(feeds[index]):
+                self._reporter.check_cancelled()
+                sums[name].add(expected, stored, carrier)
+                if name in self._exact:
+                    self._exact[name].add_exactly(expected, carrier.values(stored))
+            self._reporter.emit(Progress("evaluate", done, self._total))
+        return sums
+
+    def compare_outputs(self, feeds: Samples, chosen: Sequence[int]) -> None:
+        """Take the outputs that no layer gives: an input that is one, or all, without layers."""
+        names = [name for name in self._exact if name in self._open]
+        if not names:
+            return
+        golden, simulator = Session(self._float_graph), Session(self._qdq_graph)
+        for done, index in enumerate(chosen, 1):
+            self._reporter.check_cancelled()
+            feed = feeds[index]
+            expected, found = golden.run(feed, names), simulator.run(feed, names)
+            for name in names:
+                self._exact[name].add_exactly(expected[name], found[name])
+            self._reporter.emit(Progress("evaluate", done, self._total))
+
+    def outputs(self) -> tuple[OutputFidelity, ...]:
+        """The figures of the outputs.
+
+        Raises:
+            SimulationError: a float output was NaN.
+        """
+        for name, sums in self._exact.items():
+            if math.isnan(sums.signal):
+                raise SimulationError(
+                    f"The float model gives values of output {printable(name, 120)!r} that are not "
+                    "a number (NaN), so nothing can be compared with it.",
+                    cause="The logarithm or root of a negative number, or 0 / 0, on a calibration "
+                    "sample: wrong mean and std, or a damaged model.",
+                    remedy="Check mean and std, or cut the model before that operator (outputs).",
+                )
+        return tuple(
+            OutputFidelity(name, sums.sqnr, sums.cosine, self._total)
+            for name, sums in self._exact.items()
+        )
 
 
 def tensor_histograms(pipeline: Pipeline, tensor: str, bins: int) -> dict[str, Any]:
@@ -192,10 +178,10 @@ def tensor_histograms(pipeline: Pipeline, tensor: str, bins: int) -> dict[str, A
         UsageError: the float graph computes no such tensor.
     """
     float_graph, qdq_graph = pipeline.reference, pipeline.quantized.graph.graph
-    layer = _layer_of(tensor, _layers(float_graph, qdq_graph))
+    layer = _layer_of(tensor, _rows(float_graph, qdq_graph))
     golden = Session(float_graph, outputs=[tensor])
     simulator = Session(qdq_graph, outputs=[tensor])
-    sums = _Sums()
+    sums = ErrorSums()
     low, high = math.inf, -math.inf
     lows, highs = math.inf, -math.inf
     for feed in pipeline.feeds():
@@ -219,7 +205,7 @@ def tensor_histograms(pipeline: Pipeline, tensor: str, bins: int) -> dict[str, A
         counts[1] += _counted(simulator.run(feed, [tensor])[tensor], edges)
     return {
         "tensor": tensor,
-        "layer": layer.name,
+        "layer": layer.layer,
         "op": layer.op,
         "samples": pipeline.calibration.samples,
         "low": float(edges[0]),
@@ -239,8 +225,8 @@ def tensor_histograms(pipeline: Pipeline, tensor: str, bins: int) -> dict[str, A
     }
 
 
-def _layer_of(tensor: str, layers: Iterable[_Layer]) -> _Layer:
-    known = {layer.tensor: layer for layer in layers}
+def _layer_of(tensor: str, rows: Iterable[Row]) -> Row:
+    known = {row.golden: row for row in rows}
     if tensor not in known:
         raise UsageError(
             f"No layer of the build computes {printable(tensor)!r}.",

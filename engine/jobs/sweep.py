@@ -227,7 +227,9 @@ def _built(task: Mapping[str, Any]) -> dict[str, Any]:
     done = pipeline.quantized
     if task["evaluation"]:
         feeds = pipeline.feeds(read_dataset(Path(task["folder"]) / str(task["evaluation"])))
-        outputs, _ = evaluate(pipeline.reference, done.graph.graph, feeds, NullReporter())
+        outputs, _ = evaluate(
+            pipeline.reference, done.graph.graph, feeds, NullReporter(), layers=False
+        )
     else:
         outputs = pipeline.evaluation.outputs
     return {

@@ -1,10 +1,10 @@
 """Calibration: one pass over the samples that tells all that the algorithms want to know.
 
-The float graph runs sample by sample. Tensors are handed out and reduced in numpy; large ones are
-reduced inside the graph. What is kept does not grow with the number of samples: the range and a
-histogram of every tensor (:mod:`engine.quantize.histograms`), the mean input of every weighted
-layer (:mod:`engine.quantize.observe_inputs`). A calibration that was stopped goes on from what it
-had seen, with the same result to the last bit.
+The float graph runs sample by sample, in parts; its tensors are reduced in numpy. What is kept does
+not grow with the number of samples: the range and a histogram of every tensor
+(:mod:`engine.quantize.histograms`), the mean input of every weighted layer
+(:mod:`engine.quantize.observe_inputs`). A calibration that was stopped goes on from what it had
+seen, with the same result to the last bit.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def calibrate(
             samples that it counted are passed over.
         checkpoint: gets the observations so far, every eight samples or less often.
         checkpoint_seconds: at least so far apart.
-        visit: gets the inputs of weighted layers (name, array, number of the sample), but not those
-            that are reduced inside the graph, and must not keep them.
+        visit: gets the inputs of weighted layers (name, array, number of the sample), and must not
+            keep them.
 
     Raises:
         QuantizationError: there are no samples, a weight or a bias is not finite (names it and its
@@ -121,7 +121,7 @@ class _Tally:
             self._readers.setdefault(wanted, []).append(node)
         self._watch = Watch(graph, watched, list(self._readers), threads)
         self._tensors = {name: _Growing() for name in watched}
-        self._sums = Sums(self._watch.sums)
+        self._sums = Sums(self._readers)
         self.samples = 0
 
     def resume(self, seen: Observations) -> None:
@@ -130,7 +130,7 @@ class _Tally:
         Raises:
             QuantizationError: it belongs to another graph.
         """
-        summed = {node for wanted in self._watch.sums for node in self._readers[wanted]}
+        summed = {node for nodes in self._readers.values() for node in nodes}
         if list(seen.tensors) != list(self._sources) or set(seen.inputs) != summed:
             raise QuantizationError(
                 "The calibration cannot go on: what it had seen belongs to another graph.",
@@ -140,16 +140,14 @@ class _Tally:
         self.samples = seen.samples
         for name, growing in self._tensors.items():
             growing.resume(seen[name])
-        for wanted in self._watch.sums:
-            self._sums.add(wanted, seen.inputs[self._readers[wanted][0]])
+        for wanted, nodes in self._readers.items():
+            self._sums.add(wanted, seen.inputs[nodes[0]])
 
     def add(self, feed: Mapping[str, np.ndarray]) -> None:
         """Take one more sample; raises as :func:`calibrate`."""
         for name, seen in self._watch.run(feed, self.samples):
             if name in self._tensors:
                 self._tensors[name].add(seen)
-            for wanted, mean in seen.sums.items():
-                self._sums.add(wanted, mean)
             if seen.array is not None:
                 self._sums.take(name, seen.array)
                 if self._visit is not None:
@@ -166,9 +164,9 @@ class _Tally:
         # in the order of the graph, also where a run went on from another's
         means = {
             node: self._sums.means[wanted]
-            for wanted in self._watch.sums
+            for wanted, nodes in self._readers.items()
             if wanted in self._sums.means
-            for node in self._readers[wanted]
+            for node in nodes
         }
         return Observations(self.samples, tensors, means)
 

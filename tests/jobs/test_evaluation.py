@@ -2,14 +2,111 @@
 
 from __future__ import annotations
 
+import importlib
+import math
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from engine.base.errors import SimulationError
 from engine.base.events import NullReporter
+from engine.build import LayerError
+from engine.graph.execute import Session
+from engine.graph.ir import Graph
 from engine.jobs.evaluate import evaluate
+from engine.quantize import QuantizeSettings, calibrate, quantize
 from rknntui.cli.commands.accuracy import _lines
-from tests.quantize.models import Net
+from tests.accuracy.build import built
+from tests.accuracy.build import feeds as inputs
+from tests.quantize.models import Net, small_cnn
+
+module = importlib.import_module("engine.jobs.evaluate")
+
+
+def _pooled(
+    float_graph: Graph, qdq_graph: Graph, feeds: list[dict[str, np.ndarray]], tensor: str
+) -> tuple[float | None, float]:
+    """SQNR and cosine of all samples' values together, in float64, from whole sessions."""
+    whole = [
+        np.concatenate(
+            [Session(g, outputs=[tensor]).run(feed, [tensor])[tensor].ravel() for feed in feeds]
+        ).astype(np.float64)
+        for g in (float_graph, qdq_graph)
+    ]
+    golden, found = whole
+    noise = float(np.square(golden - found).sum())
+    signal, power = float(np.square(golden).sum()), float(np.square(found).sum())
+    cosine = float(golden @ found) / math.sqrt(signal * power)
+    return (None if noise == 0 else 10 * math.log10(signal / noise)), cosine
+
+
+def _small(dtype: str) -> tuple[Graph, Graph, list[dict[str, np.ndarray]]]:
+    net, graph = small_cnn()
+    feeds = net.feeds(3)
+    done = quantize(graph, calibrate(graph, feeds), QuantizeSettings(dtype=dtype))
+    return done.reference, done.graph, feeds
+
+
+def _all_operators() -> tuple[Graph, Graph, list[dict[str, np.ndarray]]]:
+    graph, quantized = built()
+    return graph, quantized.graph, inputs(3)
+
+
+@pytest.mark.parametrize("build", [lambda: _small("w8a8"), lambda: _small("w8a16"), _all_operators])
+@pytest.mark.parametrize("part_bytes", [0, 1 << 20])
+def test_figures_are_those_of_all_values_together(
+    build: Callable[[], tuple[Graph, Graph, list[dict[str, np.ndarray]]]],
+    part_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parted = importlib.import_module("engine.graph.execute.parted")
+    monkeypatch.setattr(parted, "PART_BYTES", part_bytes)
+    float_graph, qdq_graph, feeds = build()
+    outputs, layers = evaluate(float_graph, qdq_graph, feeds, NullReporter())
+    assert len(layers) > 3
+    shown = [(layer.tensor, layer) for layer in layers] + [(o.name, o) for o in outputs]
+    for tensor, figure in shown:
+        sqnr, cosine = _pooled(float_graph, qdq_graph, feeds, tensor)
+        assert (figure.sqnr_db is None) == (sqnr is None)
+        if sqnr is not None:
+            assert figure.sqnr_db == pytest.approx(sqnr, abs=1e-3)
+        assert figure.cosine == pytest.approx(cosine, abs=1e-6)
+        assert figure.samples == len(feeds)
+
+
+def test_a_large_graph_is_compared_over_some_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    float_graph, qdq_graph, feeds = _all_operators()
+    feeds = inputs(7)
+    monkeypatch.setattr(module, "VALUE_BYTES", 1)
+    monkeypatch.setattr(module, "LEAST_SAMPLES", 3)
+    outputs, layers = evaluate(float_graph, qdq_graph, feeds, NullReporter())
+    assert {figure.samples for figure in (*outputs, *layers)} == {3}
+    some = [feeds[1], feeds[3], feeds[5]]  # spread evenly
+    for figure in (*layers, *outputs):
+        tensor = figure.tensor if isinstance(figure, LayerError) else figure.name
+        sqnr, _ = _pooled(float_graph, qdq_graph, some, tensor)
+        if sqnr is not None:
+            assert figure.sqnr_db == pytest.approx(sqnr, abs=1e-3)
+
+
+def test_a_model_that_came_quantized_differs_nowhere() -> None:
+    _, qdq_graph, feeds = _small("w8a8")
+    outputs, layers = evaluate(qdq_graph, qdq_graph, feeds, NullReporter())
+    assert len(layers) > 3
+    assert {figure.sqnr_db for figure in (*outputs, *layers)} == {None}
+
+
+def test_values_whose_squares_float32_does_not_hold() -> None:
+    net = Net()
+    x = net.input(1, 4)
+    graph = net.graph(net.op("Mul", x, net.constant(1e25)))
+    other = Net()
+    simulated = other.graph(other.op("Mul", other.input(1, 4), other.constant(1.1e25)))
+    feed = {"input0": np.ones((1, 4), np.float32)}
+    (output,), (layer,) = evaluate(graph, simulated, [feed], NullReporter())
+    assert output.sqnr_db == pytest.approx(20.0, abs=1e-3)
+    assert layer.sqnr_db == pytest.approx(20.0, abs=1e-3)
 
 
 def _evaluated(value: float) -> tuple[float | None, float]:

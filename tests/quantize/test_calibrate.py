@@ -285,17 +285,31 @@ def test_cancel() -> None:
         calibrate(graph, net.feeds(2), reporter=CallbackReporter(lambda _: None, lambda: True))
 
 
-def test_large_tensors_are_reduced_inside_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_in_many_parts_tells_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     net, graph = small_cnn()
     feeds = net.feeds(3)
-    handed_out = calibrate(graph, feeds)
-    module = importlib.import_module("engine.quantize.observe_graph")
-    monkeypatch.setattr(module, "_HANDED_OUT_BYTES", 1000)
-    inside = calibrate(graph, feeds)
-    for name, seen in handed_out.tensors.items():
+    whole = calibrate(graph, feeds)
+    monkeypatch.setattr(importlib.import_module("engine.graph.execute.parted"), "PART_BYTES", 0)
+    parts = calibrate(graph, feeds)
+    assert list(parts.tensors) == list(whole.tensors)
+    assert set(parts.inputs) == set(whole.inputs)
+    for name, seen in whole.tensors.items():
         np.testing.assert_allclose(
-            [inside[name].minimum, inside[name].maximum], [seen.minimum, seen.maximum], rtol=1e-6
+            [parts[name].minimum, parts[name].maximum], [seen.minimum, seen.maximum], rtol=1e-6
         )
-    monkeypatch.setattr(module, "_HANDED_OUT_BYTES", 0)
+        assert (parts[name].peaks is None) == (seen.peaks is None)
+        if seen.peaks is not None:  # of every channel, however large the tensor
+            np.testing.assert_allclose(parts[name].peaks, seen.peaks, rtol=1e-6)
     test_a_tensor_that_is_not_finite_is_named()
-    test_a_sum_that_overflows_is_no_reason_to_refuse()
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (1000, 49), (2, 200_000), (5, 1)])
+def test_the_ends_of_rows(shape: tuple[int, int]) -> None:
+    from engine.quantize.observe_graph import _ends
+
+    rows = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    rows[-1, -1] = np.nan
+    low, high = _ends(rows)
+    np.testing.assert_array_equal(low, rows.min(axis=1))
+    np.testing.assert_array_equal(high, rows.max(axis=1))
+    assert np.isnan(low[-1])

@@ -3,11 +3,14 @@
 from engine.graph.execute.form import runtime_form
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
 from engine.graph.execute.metrics import cosine, dot, euclidean, sqnr
+from engine.graph.execute.parted import PartedRun
+from engine.graph.execute.pool import release_pool
 from engine.graph.execute.precision import keep_sums_exact, kernels_saturate, opposing_signs
 from engine.graph.execute.runtime import ort
 from engine.graph.execute.session import Session, open_model, simulation_errors
 
 __all__ = [
+    "PartedRun",
     "Session",
     "cosine",
     "dot",
@@ -19,6 +22,7 @@ __all__ = [
     "open_model",
     "opposing_signs",
     "ort",
+    "release_pool",
     "runtime_form",
     "simulation_errors",
     "sqnr",

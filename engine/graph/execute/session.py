@@ -18,6 +18,7 @@ from engine.graph.execute.custom import has_custom, require_compute
 from engine.graph.execute.feeds import check_feeds
 from engine.graph.execute.form import RuntimeForm, runtime_form
 from engine.graph.execute.observe import Fetch, expose
+from engine.graph.execute.pool import share_pool
 from engine.graph.execute.precision import keep_sums_exact
 from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort, refuse_shortage
 from engine.graph.execute.segments import Runs, SegmentedRun
@@ -206,11 +207,13 @@ def open_model(
     without: Sequence[str] = (),
     plan_memory: bool = True,
     arena: bool = True,
+    pooled: bool = False,
 ) -> Runs:
     """A serialised model as it is, in ONNX Runtime, with the settings of every session here.
 
     ``without``: rewrites of ONNX Runtime, by name, that are not worth their time; ``plan_memory``:
-    as of :class:`Session`; ``arena``: whether the session keeps the memory of a run for the next.
+    as of :class:`Session`; ``arena``: whether the session keeps the memory of a run for the next;
+    ``pooled``: memory of the pool that such sessions share.
 
     Raises:
         SimulationError: ONNX Runtime does not take it; names the node.
@@ -223,6 +226,8 @@ def open_model(
     options.enable_mem_pattern = plan_memory
     options.enable_cpu_mem_arena = arena
     keep_sums_exact(options)
+    if pooled:
+        share_pool(options)
     if optimised_model is not None:
         options.optimized_model_filepath = str(optimised_model)
     with simulation_errors():

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from engine.graph.execute import Session, open_model, simulation_errors
-from engine.graph.ir import Graph
+from engine.graph.execute.session import Session, open_model, simulation_errors
+from engine.graph.ir.graph import Graph
 
 __all__ = ["OWN", "Part", "PartModel", "Walk", "renamed"]
 
@@ -43,7 +43,9 @@ class Part:
         outputs: tensors that it gives.
     """
 
-    def __init__(self, source: PartModel, model: onnx.ModelProto, threads: int) -> None:
+    def __init__(
+        self, source: PartModel, model: onnx.ModelProto, threads: int, fast: bool = False
+    ) -> None:
         self.inputs = tuple(value.name for value in model.graph.input)
         self.outputs = tuple(value.name for value in model.graph.output)
         self._run: Callable[[dict[str, np.ndarray]], list[np.ndarray]]
@@ -52,10 +54,15 @@ class Part:
             session = Session(graph, threads=threads, lower=False)
             self._run = lambda feeds: list(session.run(feeds, list(self.outputs)).values())
             return
-        # "all" would only add layouts for long runs of float convolutions, and takes three times
-        # as long to set up
+        # "all" only adds layouts for long runs of float convolutions, and takes three times as
+        # long to set up
         loaded = open_model(
-            model.SerializeToString(), threads=threads, level="extended", without=_COSTLY
+            model.SerializeToString(),
+            threads=threads,
+            level="all" if fast else "extended",
+            without=() if fast else _COSTLY,
+            plan_memory=False,
+            pooled=True,
         )
         self._run = lambda feeds: loaded.run(list(self.outputs), feeds)
 
@@ -101,6 +108,10 @@ class PartModel:
         """The node that computes a tensor."""
         index = self._writers.get(tensor)
         return None if index is None else self.nodes[index]
+
+    def position(self, tensor: str) -> int | None:
+        """The index of the node that computes a tensor."""
+        return self._writers.get(tensor)
 
     def constant(self, tensor: str) -> np.ndarray | None:
         """The values of an initializer."""
@@ -151,14 +162,50 @@ class PartModel:
         behind = self.walk(reads, stops)
         return Walk(tuple(sorted(own.union(behind.nodes))), behind.ends)
 
-    def part(self, outputs: Sequence[str], stops: Collection[str], threads: int) -> Part:
-        """What gives ``outputs``, fed with those of ``stops`` that it needs."""
+    def parts(self, groups: Sequence[Sequence[str]], threads: int) -> list[Part]:
+        """The graph in parts that give a group of tensors each, and what later ones need of them.
+
+        Every node is in the first part that needs it; where a part needs something of an earlier
+        one that is no tensor, it computes that again.
+        """
+        home: dict[int, int] = {}
+        nodes: list[set[int]] = [set() for _ in groups]
+        gives = [dict.fromkeys(group) for group in groups]
+        takes: list[dict[str, None]] = [{} for _ in groups]
+        for number, group in enumerate(groups):
+            waiting = list(group)
+            while waiting:
+                name = waiting.pop()
+                index = self._writers.get(name)
+                if index is None:
+                    takes[number][name] = None
+                elif home.setdefault(index, number) != number and self.element_type(name):
+                    takes[number][name] = None
+                    gives[home[index]][name] = None
+                elif index not in nodes[number]:
+                    nodes[number].add(index)
+                    waiting.extend(_read(self.nodes[index]))
+        found = []
+        for inner, given, taken in zip(nodes, gives, takes, strict=True):
+            inputs = [self.type_of(n) for n in taken if n in self._writers or n in self._inputs]
+            outputs = [self.type_of(n) for n in given if n not in taken]
+            members = [self.nodes[index] for index in sorted(inner)]
+            found.append(self.assemble(members, inputs, outputs, taken, threads, fast=True))
+        return found
+
+    def part(
+        self, outputs: Sequence[str], stops: Collection[str], threads: int, *, fast: bool = False
+    ) -> Part:
+        """What gives ``outputs``, fed with those of ``stops`` that it needs.
+
+        ``fast``: takes longer to set up; worth it for several runs of a float graph.
+        """
         walk = self.walk(outputs, stops)
         # a node of several outputs may be needed for one and write another that is fed
         nodes = [renamed(self.nodes[index], stops) for index in walk.nodes]
         inputs = [self.type_of(n) for n in walk.ends if n in stops or n in self._inputs]
         wanted = [self.type_of(name) for name in dict.fromkeys(outputs)]
-        return self.assemble(nodes, inputs, wanted, walk.ends, threads)
+        return self.assemble(nodes, inputs, wanted, walk.ends, threads, fast=fast)
 
     def assemble(
         self,
@@ -167,6 +214,8 @@ class PartModel:
         outputs: Sequence[onnx.ValueInfoProto],
         constants: Collection[str],
         threads: int,
+        *,
+        fast: bool = False,
     ) -> Part:
         """A part of these nodes, in their order; of ``constants`` those that are any."""
         model = onnx.ModelProto(ir_version=self._proto.ir_version)
@@ -182,7 +231,7 @@ class PartModel:
             known = {value.name for value in (*inner.input, *inner.output)}
             names = dict.fromkeys(n for node in nodes for n in node.output if n not in known)
             inner.value_info.extend(self._types[n] for n in names if n in self._types)
-        return Part(self, model, threads)
+        return Part(self, model, threads, fast)
 
 
 def renamed(node: onnx.NodeProto, stops: Collection[str]) -> onnx.NodeProto:
