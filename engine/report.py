@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.base.text import human_bytes, printable
 
-__all__ = ["CONTAINER_NOTE", "Section", "summary_sections", "summary_text"]
+__all__ = ["CONTAINER_NOTE", "Section", "samples_text", "summary_sections", "summary_text"]
 
 CONTAINER_NOTE = (
     "This .rknn file is for simulation and inspection; it runs on no NPU. For a real NPU export "
@@ -28,6 +28,16 @@ class Section:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+
+def samples_text(some: int, total: int) -> str:
+    """Over which samples a figure is: ``the calibration samples`` or ``9 of 20 ...``.
+
+    ``some``: how many; 0 where it was not written down, as before there was a choice.
+    """
+    if not 0 < some < total:
+        return "the calibration samples"
+    return f"{some} of {total} calibration samples"
 
 
 def decibel(value: float | None) -> str:
@@ -119,7 +129,9 @@ def summary_sections(summary: Mapping[str, Any]) -> tuple[Section, ...]:
         _layers(summary),
     ]
     if summary["quantized"]:
-        over = "over the calibration samples (simulated against float)"
+        shown = [*summary["outputs"], *summary["worst"]]
+        some = shown[0].get("samples", 0) if shown else 0
+        over = f"over {samples_text(some, summary['samples'])} (simulated against float)"
         sections.append(_fidelity(f"Outputs, {over}", summary["outputs"], "name"))
         sections.append(_fidelity(f"Worst layers, {over}", summary["worst"], "layer"))
     sections += [

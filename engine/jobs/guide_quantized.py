@@ -11,6 +11,7 @@ from engine.base.errors import EngineError
 from engine.jobs.guide_probe import Check, Probe, cosines, told_cosines
 from engine.jobs.pipeline import Pipeline
 from engine.jobs.results import Evaluation
+from engine.report import samples_text
 
 __all__ = ["QUANTIZED_CHECKS", "quantized_verdict"]
 
@@ -55,8 +56,8 @@ def _b1(probe: Probe) -> Outcome:
     if lowest < 0.8:
         advice = "The outputs are wrong altogether: that is configuration or the shape of the "
         advice += "graph, not the algorithm."
-    samples = probe.pipeline.calibration.samples
-    did = f"Built as the recipe says and compared it with float over {samples} samples (simulated)."
+    over = samples_text(evaluation.samples, probe.pipeline.calibration.samples)
+    did = f"Built as the recipe says and compared it with float over {over} (simulated)."
     hidden = [f for f in probe.pipeline.findings if f.code in _HIDDEN and f.severity == "warning"]
     if hidden and verdict == "pass":
         verdict = "warning"

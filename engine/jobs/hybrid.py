@@ -33,8 +33,12 @@ _BASE = ("load", "optimise", "calibrate")
 
 
 def table(params: dict[str, Any]) -> dict[str, Any]:
-    """Every layer of a build: ``rows`` and ``outputs``; see :mod:`engine.hybrid.table`."""
+    """Every layer of a build: ``rows`` and ``outputs``; see :mod:`engine.hybrid.table`.
+
+    ``over`` says which samples their errors are over.
+    """
     from engine.hybrid import Layers, table_rows
+    from engine.report import samples_text
 
     pipeline = _quantizing(params)
     evaluation = pipeline.evaluation
@@ -46,7 +50,8 @@ def table(params: dict[str, Any]) -> dict[str, Any]:
         pipeline.recipe.target.target_platform,
     )
     outputs = [{"name": o.name, "sqnr_db": o.sqnr_db} for o in evaluation.outputs]
-    return {"rows": rows, "outputs": outputs}
+    over = samples_text(evaluation.samples, pipeline.calibration.samples)
+    return {"rows": rows, "outputs": outputs, "over": over}
 
 
 def _quantizing(

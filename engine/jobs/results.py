@@ -243,6 +243,12 @@ class Evaluation:
     outputs: tuple[OutputFidelity, ...]
     layers: tuple[LayerError, ...]
 
+    @property
+    def samples(self) -> int:
+        """How many calibration samples the figures are over; 0 where it was not written down."""
+        figures: list[OutputFidelity | LayerError] = [*self.outputs, *self.layers]
+        return max((figure.samples for figure in figures), default=0)
+
     def to_files(self) -> Files:
         """For the cache."""
         facts = {

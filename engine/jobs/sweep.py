@@ -139,9 +139,23 @@ def sweep(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
         "axes": params.get("axes") or {},
         "rows": kept,
         "left_out": len(rows) - len(kept),
-        "compared_on": "evaluation dataset" if params.get("evaluation") else "calibration dataset",
+        "compared_on": _compared_on(kept, bool(params.get("evaluation"))),
         "label": "simulated",
     }
+
+
+def _compared_on(rows: list[dict[str, Any]], evaluation: bool) -> str:
+    """Which samples the figures of rows are over."""
+    if evaluation:
+        return "evaluation dataset"
+    from engine.report import samples_text
+
+    told = dict.fromkeys(
+        samples_text(output["samples"], row["samples"])
+        for row in rows
+        for output in row.get("outputs") or ()
+    )
+    return " or ".join(told).removeprefix("the ") or "calibration samples"
 
 
 def _batches(chosen: list[Combination]) -> Iterator[list[int]]:
@@ -234,9 +248,16 @@ def _built(task: Mapping[str, Any]) -> dict[str, Any]:
         outputs = pipeline.evaluation.outputs
     return {
         "outputs": [
-            {"name": o.name, "sqnr_db": o.sqnr_db, "cosine": o.cosine, "label": "simulated"}
+            {
+                "name": o.name,
+                "sqnr_db": o.sqnr_db,
+                "cosine": o.cosine,
+                "samples": o.samples,
+                "label": "simulated",
+            }
             for o in outputs
         ],
+        "samples": pipeline.calibration.samples,
         "bytes": len(done.graph.data),
         "findings": [f.to_dict() for f in pipeline.findings if f.severity != "info"],
     }

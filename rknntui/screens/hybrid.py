@@ -88,6 +88,7 @@ class Hybrid(HybridEdits):
     def __init__(self) -> None:
         super().__init__()
         self._outputs: list[dict[str, Any]] = []
+        self._over = ""  # which samples the figures of the build are over
         self._own: dict[str, float | None] = {}
         self._result: dict[str, Any] | None = None
         self._texts: dict[str, str] = {}
@@ -209,6 +210,7 @@ class Hybrid(HybridEdits):
         self.table_of = built
         self._own = {}
         self.rows, self._outputs = answer["rows"], answer["outputs"]
+        self._over = answer["over"].removeprefix("the ")
         self._edited()
         if self.table.sorted_by in (None, "own"):  # a new build has no errors of layers alone yet
             self.table.sort_field("sqnr_db")
@@ -265,7 +267,7 @@ class Hybrid(HybridEdits):
             parts.append(f"{len(self.marked)} marked")
         if self.effect.unmet:
             parts.append(f"✗ {len(self.effect.unmet)} not honoured")
-        parts.append(self.effect.state or "outputs as built, simulated over calibration samples")
+        parts.append(self.effect.state or f"outputs as built, simulated over {self._over}")
         if self.effect.state and not self.effect.state.startswith(("▶", "✗")):
             parts.append("b builds it")
         facts.update(" · ".join(parts))

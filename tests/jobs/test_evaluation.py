@@ -16,6 +16,7 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.jobs.evaluate import evaluate
 from engine.quantize import QuantizeSettings, calibrate, quantize
+from engine.report import summary_text
 from rknntui.cli.commands.accuracy import _lines
 from tests.accuracy.build import built
 from tests.accuracy.build import feeds as inputs
@@ -142,3 +143,24 @@ def test_rows_of_nan_are_printed_and_not_called_equal() -> None:
     text = "\n".join(_lines({"layers": [{**layer, "entire": nothing, "single": nothing}]}))
     assert text.count("nan") == 6
     assert "equal" not in text
+
+
+def _summary(some: int) -> str:
+    figure = {"name": "y", "sqnr_db": 30.0, "cosine": 0.999, "samples": some}
+    facts = dict.fromkeys(("name", "quantized_dtype", "quantized_algorithm", "key"), "x")
+    facts |= dict.fromkeys(("quantized_method", "next_command"), "x")
+    numbers = dict.fromkeys(("nodes", "float_bytes", "quantized_bytes", "container_bytes"), 1)
+    lists: dict[str, object] = {"layers": [], "findings": [], "stages": []}
+    worst = [{**figure, "layer": "y", "op": "Conv", "tensor": "y"}]
+    return summary_text(
+        {**facts, **numbers, **lists, "quantized": True, "samples": 20}
+        | {"outputs": [figure], "worst": worst}
+    )
+
+
+def test_the_summary_says_over_how_many_samples_it_is() -> None:
+    text = _summary(9)
+    assert "Outputs, over 9 of 20 calibration samples (simulated against float)" in text
+    assert "Worst layers, over 9 of 20 calibration samples" in text
+    for all_of_them in (20, 0):  # 0: a summary of a program that had no choice
+        assert "Outputs, over the calibration samples (simulated" in _summary(all_of_them)

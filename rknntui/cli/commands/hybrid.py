@@ -324,7 +324,7 @@ def layers_table(target: Path, as_json: bool, **flags: Any) -> None:
         for row in result["rows"]
     ]
     columns = ("tensor", "layer", "op", "dtype", "minimum", "maximum", "SQNR dB (simulated)")
-    emit(result, table(columns, rows), as_json=as_json)
+    emit(result, [*table(columns, rows), f"SQNR over {result['over']}"], as_json=as_json)
 
 
 @command.command("joins", epilog=EPILOG, short_help="Find joins of unlike ranges before a build.")
