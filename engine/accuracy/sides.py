@@ -18,7 +18,6 @@ from engine.accuracy.rows import INPUT, Row
 from engine.graph.execute import runtime_form
 from engine.graph.execute.parts import OWN, Part, PartModel, renamed
 from engine.graph.ir import Graph
-from engine.graph.ir.graph import parse_proto
 
 __all__ = ["AloneSide", "Carrier", "GoldenSide", "SimulatedSide"]
 
@@ -130,7 +129,7 @@ class SimulatedSide:
         self, graph: Graph, parts: Sequence[Sequence[Row]], threads: int, *, fast: bool = False
     ) -> None:
         form = runtime_form(graph)
-        self.model = PartModel(form.graph, parse_proto(form.data))
+        self.model = PartModel(form.graph)
         quantizers = {
             node.input[0]: node
             for node in self.model.nodes

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 from onnx import numpy_helper
 
 from engine.graph.execute.session import Session, open_model, simulation_errors
@@ -17,6 +18,11 @@ __all__ = ["OWN", "Part", "PartModel", "Walk", "renamed"]
 OWN = "own/"
 """Before the name of a tensor that a part computes where its readers get another one."""
 
+
+# Constants of more bytes are not written into the messages of parts: sessions read them where they
+# are.
+_INLINE = 4096
+_PLAIN = frozenset("fiub")  # kinds of numpy's types that ONNX Runtime takes as they are
 
 # They look for what to share between nodes, where almost nothing can be: a third of the set-up
 _COSTLY = ("CommonSubexpressionElimination", "ConstantSharing", "TransposeOptimizer")
@@ -44,7 +50,12 @@ class Part:
     """
 
     def __init__(
-        self, source: PartModel, model: onnx.ModelProto, threads: int, fast: bool = False
+        self,
+        source: PartModel,
+        model: onnx.ModelProto,
+        threads: int,
+        weights: Mapping[str, np.ndarray],
+        fast: bool = False,
     ) -> None:
         self.inputs = tuple(value.name for value in model.graph.input)
         self.outputs = tuple(value.name for value in model.graph.output)
@@ -63,7 +74,9 @@ class Part:
             without=() if fast else _COSTLY,
             plan_memory=False,
             pooled=True,
+            weights=weights,
         )
+        self._weights = weights  # the session reads them
         self._run = lambda feeds: loaded.run(list(self.outputs), feeds)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -82,7 +95,6 @@ class PartModel:
 
     Args:
         graph: read only, with types and shapes.
-        message: the graph as ONNX's message, where it is at hand.
 
     Attributes:
         graph: as given.
@@ -90,10 +102,11 @@ class PartModel:
         custom: whether a node of it is none of ONNX's.
     """
 
-    def __init__(self, graph: Graph, message: onnx.ModelProto | None = None) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.custom = bool(graph.operators)
-        self._proto = message or graph.to_proto()
+        self._weights: dict[str, ir.TensorProtocol] = {}
+        self._proto = graph.to_proto() if self.custom else self._without_weights(graph)
         inner = self._proto.graph
         self.nodes: Sequence[onnx.NodeProto] = list(inner.node)
         self._writers = {
@@ -115,6 +128,9 @@ class PartModel:
 
     def constant(self, tensor: str) -> np.ndarray | None:
         """The values of an initializer."""
+        weight = self._weights.get(tensor)
+        if weight is not None:
+            return weight.numpy()
         found = self._constants.get(tensor)
         if found is None:
             return None
@@ -227,11 +243,36 @@ class PartModel:
         inner.input.extend(inputs)
         inner.output.extend(outputs)
         inner.initializer.extend(self._constants[n] for n in constants if n in self._constants)
+        weights = {n: self._weights[n].numpy() for n in constants if n in self._weights}
+        inner.initializer.extend(_elsewhere(n, array) for n, array in weights.items())
         if self.custom:  # what lies between is typed by nobody else
             known = {value.name for value in (*inner.input, *inner.output)}
             names = dict.fromkeys(n for node in nodes for n in node.output if n not in known)
             inner.value_info.extend(self._types[n] for n in names if n in self._types)
-        return Part(self, model, threads, fast)
+        return Part(self, model, threads, weights, fast)
+
+    def _without_weights(self, graph: Graph) -> onnx.ModelProto:
+        """The message of a graph; its large constants are kept apart."""
+        copy = graph.copy()
+        constants = copy.model.graph.initializers
+        for name, value in list(constants.items()):
+            tensor = value.const_value
+            if tensor is None or tensor.nbytes <= _INLINE or value.is_graph_output():
+                continue
+            if tensor.dtype.bitwidth >= 8 and tensor.dtype.numpy().kind in _PLAIN:
+                self._weights[name] = tensor
+                del constants[name]
+        return copy.to_proto()
+
+
+def _elsewhere(name: str, array: np.ndarray) -> onnx.TensorProto:
+    """A constant whose values a session is given apart from the message."""
+    tensor = onnx.TensorProto(name=name, dims=array.shape)
+    tensor.data_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", "memory"), ("offset", 0), ("length", array.nbytes)):
+        tensor.external_data.add(key=key, value=str(value))
+    return tensor
 
 
 def renamed(node: onnx.NodeProto, stops: Collection[str]) -> onnx.NodeProto:

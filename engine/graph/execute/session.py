@@ -208,12 +208,14 @@ def open_model(
     plan_memory: bool = True,
     arena: bool = True,
     pooled: bool = False,
+    weights: Mapping[str, np.ndarray] | None = None,
 ) -> Runs:
     """A serialised model as it is, in ONNX Runtime, with the settings of every session here.
 
     ``without``: rewrites of ONNX Runtime, by name, that are not worth their time; ``plan_memory``:
     as of :class:`Session`; ``arena``: whether the session keeps the memory of a run for the next;
-    ``pooled``: memory of the pool that such sessions share.
+    ``pooled``: memory of the pool that such sessions share; ``weights``: constants that the model
+    says are outside of it, which must live as long as the session.
 
     Raises:
         SimulationError: ONNX Runtime does not take it; names the node.
@@ -228,6 +230,9 @@ def open_model(
     keep_sums_exact(options)
     if pooled:
         share_pool(options)
+    given = {n: ort.OrtValue.ortvalue_from_numpy(array) for n, array in (weights or {}).items()}
+    if given:
+        options.add_external_initializers(list(given), list(given.values()))
     if optimised_model is not None:
         options.optimized_model_filepath = str(optimised_model)
     with simulation_errors():
