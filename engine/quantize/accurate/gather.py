@@ -50,8 +50,8 @@ def gather(
     logits = find_logits(graph, plan)
     partners = (name for term in sums for name in (term, *sums[term]))
     watched = dict.fromkeys((*_watched(graph, plan), *partners, *logits.tensors))
-    runs = Runs(graph, list(watched))
-    statistics = observe(runs, plan, sizes, sums, feeds, samples, reporter)
+    runs = Runs(graph, list(watched), sums)
+    statistics = observe(runs, plan, sizes, feeds, samples, reporter)
     samples = statistics.samples
     inputs = {spec.name for spec in graph.inputs}
     upper, lower = {}, {}
@@ -64,7 +64,7 @@ def gather(
         if seen.low.min(initial=0.0) < 0:
             lower[name] = np.maximum(thresholds(-seen.low), 0.0)
     again, turns = _with_copies(graph, feeds, statistics)
-    above, below = observe_tails(runs, upper, lower, sums, again, turns * samples, reporter, logits)
+    above, below = observe_tails(runs, upper, lower, again, turns * samples, reporter, logits)
     power = {name: seen.mean_square for name, seen in statistics.tensors.items()}
     variance = {
         name: np.maximum(power[name] - seen.mean**2, 1e-6 * power[name])

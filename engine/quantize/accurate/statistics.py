@@ -17,7 +17,7 @@ import numpy as np
 from engine.base.errors import QuantizationError
 from engine.base.events import Progress, Reporter
 from engine.base.text import printable
-from engine.graph.execute import Session
+from engine.graph.execute import PartedRun
 from engine.graph.ir import Graph
 from engine.quantize.accurate.moments import Moments, make_moments
 from engine.quantize.accurate.softmax import Logits
@@ -33,9 +33,6 @@ __all__ = [
     "observe_tails",
     "terms_of_clamped_sums",
 ]
-
-# Bytes of inner tensors that one run hands out; more are fetched by several runs.
-_HANDED_OUT_BYTES = 128 << 20
 
 # Values of a tensor that are looked at together: they stay in the cache.
 _BLOCK = 1 << 16
@@ -129,7 +126,6 @@ def observe(
     runs: Runs,
     plan: Plan,
     channels: Mapping[str, int],
-    sums: Mapping[str, tuple[str, str]],
     feeds: Feeds,
     samples: int,
     reporter: Reporter,
@@ -140,7 +136,6 @@ def observe(
         runs: of the float graph; all inputs of weighted nodes are among its tensors.
         plan: of this graph.
         channels: tensor -> number of channels on axis 1; the others count as one channel.
-        sums: of :func:`terms_of_clamped_sums`.
         feeds: gives the samples anew.
         samples: how many at most, for the share of positions of each.
         reporter: may cancel.
@@ -156,9 +151,12 @@ def observe(
     gathered, positions, values = _Rows(), dict[str, int](), _Rows()
     inputs = {spec.name for spec in runs.graph.inputs}
     came = 0
-    for count, found in runs.over(feeds, samples, "statistics", reporter):
+    for count, found, needed in runs.over(feeds, samples, "statistics", reporter):
         came = count + 1
-        for name, array in _needed(found, sums).items():
+        for name, array in found.items():
+            for reader in readers.get(name, ()):
+                reader.add(array, count)
+        for name, array in needed.items():
             flat = _by_channel(array, channels.get(name))
             positions[name] = max(flat.shape[1], 1)
             if array.size == 0:
@@ -175,8 +173,6 @@ def observe(
             if name in inputs:
                 # a copy: a view would keep the whole sample in memory
                 values.add(name, array.reshape(-1)[:: max(array.size // _VALUES, 1)].copy())
-            for reader in readers.get(name, ()):
-                reader.add(found[name], count)
     if not came:
         raise QuantizationError(
             "There are no calibration samples to read again.",
@@ -199,7 +195,6 @@ def observe_tails(
     runs: Runs,
     upper: Mapping[str, np.ndarray],
     lower: Mapping[str, np.ndarray],
-    sums: Mapping[str, tuple[str, str]],
     feeds: Feeds,
     samples: int,
     reporter: Reporter,
@@ -210,8 +205,8 @@ def observe_tails(
     ``logits`` gets its tensors of every sample.
     """
     above, below = _Rows(), _Rows()
-    for _, found in runs.over(feeds, samples, "ranges", reporter):
-        for name, array in _needed(found, sums).items():
+    for _, _, needed in runs.over(feeds, samples, "ranges", reporter):
+        for name, array in needed.items():
             logits.visit(name, array)
             if name in upper:
                 above.add(name, _excess(_by_channel(array, upper[name].size), upper[name], 1))
@@ -250,17 +245,6 @@ def terms_of_clamped_sums(graph: Graph, plan: Plan) -> dict[str, tuple[str, str]
     return found
 
 
-def _needed(
-    found: Mapping[str, np.ndarray], sums: Mapping[str, tuple[str, str]]
-) -> dict[str, np.ndarray]:
-    """The tensors, with what is needed of them in the place of terms of clamped sums."""
-    needed = dict(found)
-    for term, (clamped, other) in sums.items():
-        if term in found and clamped in found and other in found:
-            needed[term] = found[clamped] - found[other]
-    return needed
-
-
 def _excess(flat: np.ndarray, threshold: np.ndarray, sign: int) -> np.ndarray:
     """(3, channels): the peak, and the means of the excess and of its square.
 
@@ -297,55 +281,69 @@ def _by_channel(array: np.ndarray, channels: int | None) -> np.ndarray:
 
 
 class Runs:
-    """The float graph with some of its tensors as outputs, in portions of bounded size.
+    """The float graph in parts, which give some of its tensors as they run.
 
     Args:
         graph: the float graph.
         names: of the tensors; graph inputs among them are handed out as they come in.
+        sums: of :func:`terms_of_clamped_sums`.
     """
 
-    def __init__(self, graph: Graph, names: Sequence[str]) -> None:
+    def __init__(
+        self, graph: Graph, names: Sequence[str], sums: Mapping[str, tuple[str, str]]
+    ) -> None:
         inputs = {spec.name for spec in graph.inputs}
         self.graph = graph
         self._inputs = [name for name in names if name in inputs]
-        portions = _portions(graph, [name for name in names if name not in inputs])
-        self._sessions = [(_session(graph, portion), portion) for portion in portions]
+        self._names = {name for name in names if name not in inputs}
+        self._run = PartedRun(graph, [name for name in names if name not in inputs])
+        # what a graph input takes part in is judged by itself
+        self._sums = {
+            term: pair for term, pair in sums.items() if self._names.issuperset((term, *pair))
+        }
 
     def over(
         self, feeds: Feeds, total: int, phase: str, reporter: Reporter
-    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-        """Number of the sample and a portion of the tensors; at most ``total`` samples."""
+    ) -> Iterator[tuple[int, Mapping[str, np.ndarray], Mapping[str, np.ndarray]]]:
+        """Number of the sample, some of the tensors, and what is needed of tensors.
+
+        The latter are the same, but for terms of clamped sums, which come with the sum. At most
+        ``total`` samples.
+        """
         for index, feed in enumerate(feeds()):
             if index >= total:
                 break
             reporter.check_cancelled()
             if self._inputs:
-                yield index, {name: np.asarray(feed[name]) for name in self._inputs}
-            for session, portion in self._sessions:
-                yield index, session.run(feed, portion)
+                given = {name: np.asarray(feed[name]) for name in self._inputs}
+                yield index, given, given
+            terms = _Terms(self._sums)
+            for found in self._run.run(feed):
+                wanted = {name: array for name, array in found.items() if name in self._names}
+                yield index, wanted, terms.take(wanted)
             reporter.emit(Progress(phase, index + 1, total))
 
 
-def _session(graph: Graph, portion: Sequence[str]) -> Session:
-    """A session of what leads to the portion alone."""
-    copy = graph.copy()
-    copy.model.graph.outputs.clear()
-    for name in portion:
-        copy.model.graph.outputs.append(copy.value(name))
-    return Session(Graph(copy.model))
+class _Terms:
+    """Of one sample the terms of clamped sums, until the sum is there."""
 
+    def __init__(self, sums: Mapping[str, tuple[str, str]]) -> None:
+        self._sums = sums
+        self._partners = {name for pair in sums.values() for name in pair} | set(sums)
+        self._kept: dict[str, np.ndarray] = {}
+        self._open = dict(sums)
 
-def _portions(graph: Graph, names: Sequence[str]) -> list[list[str]]:
-    portions: list[list[str]] = []
-    room = 0
-    for name in names:
-        size = 4 * (graph.spec(name).size or 0)
-        if not portions or size > room:
-            portions.append([])
-            room = _HANDED_OUT_BYTES
-        portions[-1].append(name)
-        room -= size
-    return portions
+    def take(self, found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The tensors with what is needed in the place of terms."""
+        self._kept |= {name: array for name, array in found.items() if name in self._partners}
+        needed = {name: array for name, array in found.items() if name not in self._sums}
+        for term, (clamped, other) in list(self._open.items()):
+            if all(name in self._kept for name in (term, clamped, other)):
+                needed[term] = self._kept[clamped] - self._kept[other]
+                del self._open[term]
+        left = {name for term, pair in self._open.items() for name in (term, *pair)}
+        self._kept = {name: array for name, array in self._kept.items() if name in left}
+        return needed
 
 
 def _raise_not_finite(tensor: str, sample: int) -> NoReturn:
