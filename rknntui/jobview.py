@@ -153,10 +153,10 @@ class JobView:
 
     def _counted(self, name: str) -> StageView:
         """What a progress is of: a stage, or a step of the one that runs or comes next."""
-        if name in self.stages:
-            return self.stages[name]
         stage = self.stage
-        steps = self.steps if stage is None or stage.seconds is not None else stage.steps
+        if name in self.stages or stage is None:
+            return self._stage(name)
+        steps = self.steps if stage.seconds is not None else stage.steps
         return steps.setdefault(name, StageView(name, name))
 
     def _stage(self, name: str) -> StageView:

@@ -56,6 +56,13 @@ ACTIONS: tuple[Action, ...] = (
     Action("app.redo", "Redo", "Make the change again that was taken back.", ("ctrl+r",)),
     Action("app.theme", "Theme…", "Choose the colours."),
     Action("app.quit", "Quit", "Leave; a running job is asked about.", ("ctrl+q", "q")),
+    Action(
+        "app.suspend",
+        "Suspend",
+        "Stop the workbench and give the shell back; the shell's fg goes on with it.",
+        ("ctrl+z",),
+        priority=True,
+    ),
     Action("view.zoom", "Zoom", "Let the focused pane fill the screen, or give it back.", ("z",)),
     Action("job.cancel", "Stop job…", "Stop the running job; it asks first.", ("ctrl+x",)),
     *(
@@ -208,7 +215,7 @@ class Shell(QuietCrashApp):
             self.screen.maximize(self.focused)
 
     def action_cancel(self) -> None:
-        """Ask whether the running job shall stop; a second Esc says yes."""
+        """Ask whether the running job shall stop."""
         job = self.session.running
         if job is None:
             self.notify("No job runs.")
@@ -228,8 +235,8 @@ class Shell(QuietCrashApp):
             question = f"“{job.title}” is stopping. End its worker at once?"
         else:
             question = f"Stop “{job.title}”? Finished stages stay in the cache."
-        answers = [("y", "stop", True), ("n", "go on", False)]
-        dialog = ConfirmDialog("Stop the job", f"{question} Esc again stops it.", answers, True)
+        answers = [("y", "stop", True), ("n", "keep running (also Esc)", False)]
+        dialog = ConfirmDialog("Stop the job", question, answers)
         self.push_screen(dialog, partial(self._cancel_job, job.id))
 
     def _cancel_job(self, job_id: str, stop: bool | None) -> None:
@@ -257,6 +264,20 @@ class Shell(QuietCrashApp):
     def _told(self, what: str, names: list[str]) -> None:
         text = f"{what}: {', '.join(names)}." if names else "There is no change to go back to."
         self.notify(text, timeout=3, markup=False)
+
+    def action_suspend(self) -> None:
+        """Stop like every program of a shell, until its ``fg``; jobs go on in their worker."""
+        import os
+        import signal
+
+        from rknntui.terminal import shell_waits
+
+        if self.is_headless or not shell_waits():
+            said = "No shell waits here that could bring the workbench back; q leaves it."
+            self.notify(said, severity="warning")
+            return
+        with self.suspend():  # gives the terminal back before the shell takes it
+            os.kill(0, signal.SIGTSTP)  # as a terminal does: a script that started us stops too
 
     async def action_quit(self) -> None:
         """Leave; with a running job ask what becomes of it."""

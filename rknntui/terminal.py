@@ -15,13 +15,14 @@ import signal
 import sys
 import termios
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "shell_waits"]
 
 GRACE_SECONDS = 0.6
 """An orderly end gets so long before the guard ends the process itself."""
@@ -98,3 +99,19 @@ class Guard:
         if self._modes is not None:
             with contextlib.suppress(termios.error, OSError):
                 termios.tcsetattr(self._fd, termios.TCSANOW, self._modes)
+
+
+def shell_waits() -> bool:
+    """Whether a shell started this program's process group and could bring it back (``fg``).
+
+    Without one, as in ``ssh HOST rknntui``, a stopped program would stay stopped.
+    """
+    group, session, pid = os.getpgrp(), os.getsid(0), os.getppid()
+    try:
+        while pid > 0 and os.getsid(pid) == session:
+            if os.getpgid(pid) != group:
+                return True
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return False
+    return False

@@ -110,7 +110,7 @@ class GuidePane(Vertical):
 
     def compose(self) -> ComposeResult:
         fields = (
-            Field("sign", Column("", 1, style=_style_of)),
+            Field("sign", Column("", 1, style=_style_of, name="sign")),
             Field("stage", Column("stage", 14), 70),
             Field("title", Column("step", 16, grow=3)),
             Field("verdict", Column("verdict", 10, grow=1)),

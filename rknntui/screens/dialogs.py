@@ -185,7 +185,6 @@ class ConfirmDialog(Dialog):
         title: in the frame.
         question: what is asked.
         answers: (key, label, value); the first one also answers to Enter.
-        escape: value for Esc, where Esc is more than "close".
     """
 
     def __init__(
@@ -193,13 +192,11 @@ class ConfirmDialog(Dialog):
         title: str,
         question: str,
         answers: list[tuple[str, str, Any]],
-        escape: Any = None,
     ) -> None:
         super().__init__()
         self.TITLE_TEXT = title
         self._question = question
         self._answers = answers
-        self._escape = escape
         self.KEYS_TEXT = " · ".join(f"{key} {label}" for key, label, _ in answers)
 
     def compose(self) -> ComposeResult:
@@ -218,7 +215,7 @@ class ConfirmDialog(Dialog):
         if event.key == "escape":
             event.stop()
             event.prevent_default()
-            self.dismiss(self._escape)
+            self.dismiss(None)
 
 
 class PromptDialog(Dialog):

@@ -44,7 +44,7 @@ def layer_fields() -> tuple[Field, ...]:
 
     short = number(4)
     return (
-        Field("mark", Column("", 1, style=lambda _: "accent")),
+        Field("mark", Column("", 1, style=lambda _: "accent", name="mark")),
         Field("layer", Column("layer", 12, grow=3, text=_name)),
         Field("op", Column("op", 8, text=_name), 88),
         Field("wanted", Column("dtype", 9, style=wanted_style)),

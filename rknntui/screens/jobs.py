@@ -55,7 +55,7 @@ class JobsWorkspace(Workspace):
     TITLE = "Jobs"
     HELP = (
         "Every job of this user, newest first, with the stages and the log of the one under the "
-        "cursor. Esc stops the running job: it asks, a second Esc says yes. Jobs go on when the "
+        "cursor. Esc asks whether the running job shall stop. Jobs go on when the "
         "workbench ends and are found again by its next start."
     )
     FIRST_FOCUS = "Table"
@@ -86,7 +86,7 @@ class JobsWorkspace(Workspace):
         with Vertical(id="history"):
             yield Table(
                 (
-                    Column("", 1, style=lambda _: "accent"),
+                    Column("", 1, style=lambda _: "accent", name="mark"),
                     Column("started", 10, text=_when),
                     Column("job", 13),
                     Column("what", 10, grow=1),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual import on
 from textual.binding import Binding
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from rknntui.screens.dialogs import Dialog
 from rknntui.widgets.rows import Rows, TextRows
@@ -43,7 +43,11 @@ class PathPicker(Dialog):
         Binding("ctrl+s", "take", "Take", show=False, priority=True),
     ]
     KEYS_TEXT = "↑↓ choose · Tab complete · Enter open · Esc cancel"
-    DEFAULT_CSS = "PathPicker TextRows { height: 14; } PathPicker Vertical { height: auto; }"
+    DEFAULT_CSS = """
+    PathPicker TextRows { height: 14; }
+    PathPicker Vertical { height: auto; }
+    PathPicker #picker-problem { color: $error; display: none; }
+    """
     AUTO_FOCUS = "Input"
 
     def __init__(
@@ -63,7 +67,7 @@ class PathPicker(Dialog):
         entry.cursor_blink = False
         rows = TextRows()
         rows.can_focus = False
-        yield self.box(entry, rows)
+        yield self.box(entry, rows, Static("", id="picker-problem", markup=False))
 
     def on_mount(self) -> None:
         self.query_one(TextRows).styles.height = max(4, min(14, self.app.size.height - 6))
@@ -82,7 +86,9 @@ class PathPicker(Dialog):
             [(printable(name, 200) + (os.sep if is_folder else ""), "accent" if is_folder else "")]
             for name, is_folder in self._entries
         ]
-        self.query_one(TextRows).set_lines(lines or [[("nothing here", "dim")]])
+        said = "a new file" if self._new else "nothing here"
+        self.query_one(TextRows).set_lines(lines or [[(said, "dim")]])
+        self._say("")
 
     def action_step(self, by: int) -> None:
         """Move in the list while the text keeps the focus."""
@@ -124,8 +130,29 @@ class PathPicker(Dialog):
             or (path.is_dir() and self._folders and force)
         ):
             self.dismiss(str(path.absolute()))
-        elif not path.is_dir():
-            self.notify("There is no such file.", severity="warning")
+        else:
+            self._say(self._why_not(path))
+
+    def _why_not(self, path: Path) -> str:
+        """Why a path cannot be taken; empty for a folder that is listed now."""
+        from engine import printable
+
+        name = printable(str(path), 200)
+        if not str(path.name):
+            return "Type the path of a file, or choose one below."
+        if path.is_dir():
+            return "" if self._entries or self._folders else f"There is no file in {name}."
+        if path.exists():
+            return f"{name} is no file."
+        if not path.parent.is_dir():
+            return f"There is no folder {printable(str(path.parent), 200)}."
+        return f"There is no file {name}."
+
+    def _say(self, problem: str) -> None:
+        """Show what is wrong with the path, or nothing."""
+        pane = self.query_one("#picker-problem", Static)
+        pane.update(f"✗ {problem}")
+        pane.display = bool(problem)
 
 
 def _split(text: str) -> tuple[Path, str]:

@@ -53,8 +53,8 @@ class Quantize(BuildStarter, BuildFindings):
     TITLE = "Quantize"
     HELP = (
         "Builds the model: load, optimise, calibrate, quantize, compare, pack. Stages whose inputs "
-        "did not change come from the cache. Esc asks whether the build shall stop, a second Esc "
-        "stops it. In the summary, Enter on a layer shows its histograms."
+        "did not change come from the cache. Esc asks whether the build shall stop. "
+        "In the summary, Enter on a layer shows its histograms."
     )
     FIRST_FOCUS = "#summary"
     ACTIONS = (
@@ -315,7 +315,7 @@ class Quantize(BuildStarter, BuildFindings):
         return super().unavailable(method)
 
     def action_stop(self) -> None:
-        """Ask whether the running job shall stop; a second Esc stops it."""
+        """Ask whether the running job shall stop."""
         self.workbench.action_cancel()
 
     def action_next_view(self) -> None:

@@ -91,7 +91,9 @@ class ComparePane(Vertical):
 
     def compose(self) -> ComposeResult:
         fields = (
-            Field("state", Column("", 1, style=lambda s: "good" if s == "✓" else "bad")),
+            Field(
+                "state", Column("", 1, style=lambda s: "good" if s == "✓" else "bad", name="state")
+            ),
             Field("title", Column("build", 18, grow=1)),
             Field(
                 "lowest",

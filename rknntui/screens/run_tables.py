@@ -47,7 +47,7 @@ def top_fields() -> tuple[Field, ...]:
         Field("rank", Column("#", 3, right=True)),
         Field("index", Column("index", 7, right=True)),
         Field("value", Column("value", 10, right=True, text=number(6))),
-        Field("bar", Column("", 4, grow=1, style=lambda _: "accent")),
+        Field("bar", Column("", 4, grow=1, style=lambda _: "accent", name="bar")),
     )
 
 

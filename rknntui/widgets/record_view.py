@@ -94,7 +94,7 @@ class RecordView(Vertical):
             parts.append(f"{shown} of {total}" if shown != total else str(total))
         if table.sort_column is not None:
             mark = "▼" if table.descending else "▲"
-            parts.append(f"by {table.columns[table.sort_column].title} {mark}")
+            parts.append(f"by {table.columns[table.sort_column].called} {mark}")
         if table.filter_text:
             parts.append(f"with “{table.filter_text}”")
         self._caption.update(" · ".join(parts))

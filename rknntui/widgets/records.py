@@ -167,7 +167,7 @@ class RecordTable(Table):
     def as_rows(self, records: Sequence[Record] | None = None) -> list[tuple[str, ...]]:
         """Head and texts of all fields, of the shown records or those given."""
         shown = self.records if records is None else records
-        head = tuple(f.column.title for f in self.fields)
+        head = tuple(f.column.called for f in self.fields)
         return [head, *(tuple(f.column.show(r.get(f.key)) for f in self.fields) for r in shown)]
 
     # -- drawing ---------------------------------------------------------------------------------
@@ -202,6 +202,12 @@ class RecordTable(Table):
 
     def head_line(self, y: int, width: int) -> Line:
         return [("  ", ""), *super().head_line(y, width - 2)]
+
+    def head_clicked(self, x: int) -> None:
+        super().head_clicked(x - 2)
+
+    def _room(self) -> int:
+        return super()._room() - 2
 
     def row_line(self, index: int, width: int) -> Line:
         mark = self.MARKS[0] if index == self.cursor else self.MARKS[1]

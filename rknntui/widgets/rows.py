@@ -100,6 +100,9 @@ class Rows(Painted, ScrollView, can_focus=True):
         """One of the ``head`` lines at the top."""
         return []
 
+    def head_clicked(self, x: int) -> None:
+        """Somebody clicked into the lines at the top, at column ``x``."""
+
     @property
     def row_width(self) -> int:
         """Cells of the widest row; 0 fits rows to the view."""
@@ -188,6 +191,8 @@ class Rows(Painted, ScrollView, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         index = event.y + self.scroll_offset.y - self.head
+        if event.y < self.head:
+            self.head_clicked(event.x + self.scroll_offset.x)
         if event.y >= self.head and 0 <= index < self.row_count:
             chosen = index == self.cursor or event.chain > 1
             self.cursor = index

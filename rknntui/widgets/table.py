@@ -31,12 +31,13 @@ class Column:
     """A column.
 
     Attributes:
-        title: in the head.
+        title: in the head; empty over a column of signs.
         width: least width in cells; a column of texts is narrower where all of them are.
         right: whether values stand right, as numbers do; its width is fixed.
         grow: share of the space that is left once every text is shown whole.
         text: from value to text; ``str`` when None.
         style: from value to the name of a style of ``Painted``.
+        name: what it is called where its title is empty.
     """
 
     title: str
@@ -45,6 +46,12 @@ class Column:
     grow: int = 0
     text: Callable[[Any], str] | None = None
     style: Callable[[Any], str] | None = None
+    name: str = ""
+
+    @property
+    def called(self) -> str:
+        """Its title, else its name."""
+        return self.title or self.name
 
     def show(self, value: Any) -> str:
         """The text of a value; None is shown as a dash."""
@@ -199,6 +206,21 @@ class Table(Rows):
             self.sort_column if self.sort_column is not None else 0, descending=not self.descending
         )
 
+    def head_clicked(self, x: int) -> None:
+        """Sort by the column at ``x``, numbers from the largest; once more turns the order."""
+        end = 0
+        for index, cell in enumerate(self._widths(max(self._room(), self.row_width))):
+            end += cell + 1
+            if x < end:
+                again = index == self.sort_column
+                falls = not self.descending if again else self.columns[index].right
+                self.sort_by(index, descending=falls)
+                return
+
+    def _room(self) -> int:
+        """Cells that the columns share."""
+        return self.scrollable_content_region.width
+
     def action_shift(self, by: int) -> None:
         """Scroll sideways where the table is wider than its pane."""
         self.scroll_to(x=self.scroll_offset.x + by, animate=False)
@@ -211,7 +233,7 @@ class Table(Rows):
         """All rows that are shown, in their order, with a head."""
         out = io.StringIO()
         writer = csv.writer(out)
-        writer.writerow([c.title for c in self.columns])
+        writer.writerow([c.called for c in self.columns])
         writer.writerows([self._texts(self.rows[index]) for index in self._order])
         return out.getvalue()
 

@@ -1,0 +1,178 @@
+"""Keys and clicks that mean what they mean in every other program."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rknntui.app import Workbench
+from rknntui.jobview import JobView
+from rknntui.screens.accuracy import Accuracy
+from rknntui.screens.dialogs import ConfirmDialog
+from rknntui.screens.picker import PathPicker
+from rknntui.widgets.records import RecordTable
+from tests.tui.conftest import screen_text, settle, until
+from tests.tui.terminal import Terminal
+
+SIZE = (100, 30)
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_esc_in_stop_the_job_keeps_it_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[str] = []
+
+    async def cancel(job: str) -> None:
+        stopped.append(job)
+
+    app = Workbench()
+    monkeypatch.setattr(app.bridge, "cancel", cancel)
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        app.session.job_started(JobView("one", "build", "build m.onnx", 0.0))
+        for answer in ("escape", "n"):
+            await pilot.press("ctrl+x")
+            await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "it asks")
+            assert "Esc again" not in screen_text(app)
+            await pilot.press(answer)
+            await until(pilot, lambda: not isinstance(app.screen, ConfirmDialog), "it closes")
+            await settle(pilot)
+            assert stopped == []
+        await pilot.press("ctrl+x")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "it asks")
+        await pilot.press("y")
+        await until(pilot, lambda: stopped == ["one"], "it is stopped")
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_a_click_on_the_head_sorts_and_again_turns_the_order() -> None:
+    app = Workbench()
+    async with app.run_test(size=(140, 40)) as pilot:
+        await pilot.press("5", "v")
+        await settle(pilot)
+        accuracy = app.workspace
+        assert isinstance(accuracy, Accuracy)
+        for name in ("b", "c", "a"):
+            step = {"id": name, "title": f"step {name}", "verdict": "pass", "found": []}
+            accuracy.guide.take({"step": step})
+        await settle(pilot)
+        table = accuracy.guide.table
+        head = screen_text(app).splitlines()[table.region.y]
+        at = head.index("step") - table.region.x
+        for order in ("abc", "cba"):
+            await pilot.click("#steps", offset=(at, 0))
+            await settle(pilot)
+            assert table.sorted_by == "title"
+            assert [record["title"][-1] for record in table.records] == list(order)
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_every_column_that_sorts_has_a_name() -> None:
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("5", "v")
+        await settle(pilot)
+        accuracy = app.workspace
+        assert isinstance(accuracy, Accuracy)
+        accuracy.guide.take({"step": {"id": "a", "title": "A", "verdict": "pass", "found": []}})
+        await settle(pilot)
+        await pilot.press("s")
+        await settle(pilot)
+        assert "by sign ▲" in screen_text(app)
+        for number in range(1, 9):
+            await pilot.press(str(number))
+            await settle(pilot)
+        tables = app.screen.query(RecordTable)
+        assert len(tables) >= 8
+        for table in tables:
+            assert all(field.column.called for field in table.fields), table.id
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_the_picker_says_why_a_path_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    app = Workbench()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        for text, said in (
+            (f"{tmp_path}/missing.onnx", "There is no file"),
+            (f"{tmp_path}/missing/m.onnx", "There is no folder"),
+            (f"{tmp_path}/empty/", "There is no file in"),
+            ("", "Type the path of a file"),
+        ):
+            app.push_screen(PathPicker("Open", text or "x"))
+            await until(pilot, lambda: isinstance(app.screen, PathPicker), "it asks")
+            if not text:
+                await pilot.press("backspace")
+            await pilot.press("enter")
+            await settle(pilot)
+            assert isinstance(app.screen, PathPicker)
+            shown = screen_text(app)
+            assert said in shown, shown
+            await pilot.press("x")  # typing takes it away
+            await settle(pilot)
+            assert said not in screen_text(app)
+            await pilot.press("escape")
+            await settle(pilot)
+
+
+@pytest.fixture
+def shell() -> Iterator[Terminal]:
+    """A shell with job control that runs the workbench, as a script of another shell."""
+    python = sys.executable
+    code = (
+        "import os, subprocess, signal\n"
+        "signal.signal(signal.SIGTTOU, signal.SIG_IGN)\n"
+        f"group = subprocess.Popen(['sh', '-c', '{python} -m rknntui; :'],"
+        " process_group=0)\n"
+        "os.tcsetpgrp(0, group.pid)\n"
+        "_, status = os.waitpid(group.pid, os.WUNTRACED)\n"
+        "os.tcsetpgrp(0, os.getpgrp())\n"
+        "print('stopped', os.WIFSTOPPED(status), flush=True)\n"
+        "input()\n"
+        "os.tcsetpgrp(0, group.pid)\n"
+        "os.killpg(group.pid, signal.SIGCONT)\n"
+        "_, status = os.waitpid(group.pid, 0)\n"
+        "print('ended', os.WEXITSTATUS(status), flush=True)\n"
+    )
+    terminal = Terminal(code=code)
+    yield terminal
+    listed = ["ps", "-o", "pid=", "-s", str(terminal.process.pid)]
+    for pid in subprocess.run(listed, capture_output=True, text=True, check=False).stdout.split():
+        os.kill(int(pid), signal.SIGKILL)
+    terminal.close()
+
+
+def test_ctrl_z_gives_the_shell_back_and_fg_the_workbench(shell: Terminal) -> None:
+    shell.wait_for("Palette")
+    shell.type("\x1a")
+    shell.wait_for("stopped True")
+    assert shell.not_restored() == []
+    shell.raw.clear()
+    shell.type("\n")
+    shell.wait_for("Palette")
+    shell.type("q")
+    shell.wait_for("ended 0")
+    assert shell.not_restored() == []
+
+
+def test_ctrl_z_without_a_shell_says_so() -> None:
+    terminal = Terminal()
+    try:
+        terminal.wait_for("Palette")
+        terminal.type("\x1a")
+        terminal.wait_for("No shell waits")
+        time.sleep(0.2)
+        terminal.type("q")
+        assert terminal.ended() == 0
+    finally:
+        terminal.close()
