@@ -16,7 +16,7 @@ from engine.dataset.decode import named, readable_picture
 __all__ = ["PICTURE_SUFFIXES", "Chosen", "choose_pictures"]
 
 PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp"})
-_BLANKS = frozenset(" \t\n\r\x0b\x0c")
+_SPACES = frozenset(" \t\n\r\x0b\x0c")
 _SHOWN = 5
 
 
@@ -36,7 +36,12 @@ class Chosen:
 
 
 def choose_pictures(
-    folder: Path, start: Path, count: int, seed: int, reporter: Reporter | None = None
+    folder: Path,
+    count: int,
+    seed: int,
+    reporter: Reporter | None = None,
+    *,
+    list_in: Path | None = None,
 ) -> Chosen:
     """Choose ``count`` readable pictures below ``folder``, hidden files and folders aside.
 
@@ -45,14 +50,16 @@ def choose_pictures(
 
     Args:
         folder: absolute path of the folder.
-        start: absolute path of the folder at which the relative paths of a list start.
         count: at least 1.
         seed: of the shuffle.
         reporter: told of the progress, asked whether to stop.
+        list_in: absolute path of the folder of a list that shall name the pictures; those whose
+            relative path has a space, at which a list splits its lines, are left out. None where
+            no list is written: every name will do.
 
     Raises:
         UsageError: ``count`` is below 1.
-        DatasetError: not a folder, no picture, or a path with a blank, which a list cannot hold.
+        DatasetError: not a folder, no picture, or none that the list could name.
     """
     if count < 1:
         raise UsageError(
@@ -66,8 +73,8 @@ def choose_pictures(
         )
     unreadable: list[tuple[Path, str]] = []
     names = sorted(_pictures(folder, unreadable))
-    _refuse_blanks([os.path.relpath(folder / name, start) for name in names])
-    order = list(names)
+    order = names if list_in is None else _nameable(folder, names, list_in, unreadable)
+    order = list(order)
     random.Random(seed).shuffle(order)
     taken: list[str] = []
     for name in order:
@@ -106,15 +113,28 @@ def _pictures(folder: Path, unreadable: list[tuple[Path, str]]) -> Iterator[str]
                 yield (Path(root) / name).relative_to(folder).as_posix()
 
 
-def _refuse_blanks(texts: list[str]) -> None:
-    blank = [text for text in texts if not _BLANKS.isdisjoint(text)]
-    if not blank:
-        return
-    shown = ", ".join(repr(printable(text, 120)) for text in blank[:_SHOWN])
-    more = f" and {len(blank) - _SHOWN} more" if len(blank) > _SHOWN else ""
-    raise DatasetError(
-        f"{len(blank)} of {len(texts)} paths have a blank: {shown}{more}.",
-        cause="A dataset list splits its lines at blanks, so it cannot name these files.",
-        remedy="Rename these files or folders without blanks. If the blank is in a folder above "
-        "the pictures, write the dataset file into their folder: its paths are relative.",
-    )
+def _nameable(
+    folder: Path, names: list[str], list_in: Path, left_out: list[tuple[Path, str]]
+) -> list[str]:
+    """The pictures that a list in ``list_in`` can name; the others go to ``left_out``.
+
+    Raises:
+        DatasetError: it could name none of them.
+    """
+    kept = []
+    for name in names:
+        if _SPACES.isdisjoint(os.path.relpath(folder / name, list_in)):
+            kept.append(name)
+        else:
+            left_out.append((folder / name, "its path has a space, so a list cannot name it"))
+    if names and not kept:
+        shown = ", ".join(repr(printable(name, 120)) for name in names[:_SHOWN])
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        raise DatasetError(
+            f"A list cannot name the pictures of {named(folder)}: their paths have spaces "
+            f"({shown}{more}).",
+            cause="A dataset list splits its lines at spaces.",
+            remedy="Give the folder itself as the dataset: it needs no list. Or rename the files; "
+            "where the space is in a folder above them, write the list into their folder.",
+        )
+    return kept

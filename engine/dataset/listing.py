@@ -73,7 +73,7 @@ def read_dataset(
     """
     if path.is_dir():
         folder = path.absolute()
-        chosen = choose_pictures(folder, folder, count, seed, reporter)
+        chosen = choose_pictures(folder, count, seed, reporter)
         return Dataset(path, tuple((p,) for p in chosen.files), (), chosen.skipped)
     entries: list[tuple[Path, ...]] = []
     lines: list[int] = []

@@ -23,7 +23,7 @@ class MadeDataset:
         path: of the list.
         dataset: what it holds.
         found: number of pictures in the folder, chosen or not.
-        skipped: (file, why) of pictures that were tried and could not be read.
+        skipped: (file, why) of pictures that could not be read, or not be named in a list.
     """
 
     path: Path
@@ -45,7 +45,7 @@ def make_dataset(
     Paths are written relative to the list's own folder, so that both can be moved together.
 
     Raises:
-        DatasetError: not a folder, no readable picture, or paths with blanks.
+        DatasetError: not a folder, no readable picture, or only paths with spaces.
         OutputExistsError: ``out`` exists and ``force`` is false.
         OutputError: ``out`` cannot be written.
     """
@@ -56,7 +56,7 @@ def make_dataset(
         )
     # ".." is only right from the real place of the list, so links are resolved
     start = out.parent.resolve()
-    chosen = choose_pictures(folder.resolve(), start, count, seed, reporter)
+    chosen = choose_pictures(folder.resolve(), count, seed, reporter, list_in=start)
     names = [os.path.relpath(path, start) for path in chosen.files]
     text = "".join(f"{name}\n" for name in names)
     atomic_write(out, os.fsencode(text), overwrite=force)

@@ -82,7 +82,8 @@ class DatasetFiles(TableWorkspace):
         self.ask("dataset.make", params, self._made)
 
     def _made(self, made: dict[str, Any]) -> None:
-        left = f", {len(made['skipped'])} unreadable left out" if made["skipped"] else ""
+        skipped = made["skipped"]
+        left = f"; left out {len(skipped)}, the first: {skipped[0]['why']}" if skipped else ""
         text = f"{made['path']}: {made['samples']} of {made['found']} pictures{left}."
         self.notify(text, title="Dataset written", markup=False)
         self.session.set_value("dataset", made["path"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 from PIL import Image
 
 from engine.base.errors import DatasetError, OutputExistsError, UsageError
+from engine.base.events import NullReporter
 from engine.dataset import (
     Preprocess,
     check,
+    dataset_digest,
     dataset_from_paths,
     make_dataset,
     preview,
@@ -20,6 +23,8 @@ from engine.dataset import (
     samples,
 )
 from engine.graph.ir import TensorSpec
+from engine.jobs.tasks import build
+from rknntui.demo import demo_folder, demo_recipe
 
 RGB = TensorSpec("image", (1, 3, 6, 8), "float32")
 
@@ -88,27 +93,43 @@ def test_choice_depends_on_names_and_seed_only(folder: Path, tmp_path: Path) -> 
     assert in_memory.where(0) == "sample 1"
 
 
-def test_blanks_are_refused_with_the_remedy(folder: Path, tmp_path: Path) -> None:
-    picture(folder / "my cat.png")
-    for action in (
-        lambda: make_dataset(folder, tmp_path / "d.txt"),
-        lambda: read_dataset(folder),
-    ):
-        with pytest.raises(DatasetError, match=r"my cat\.png") as caught:
-            action()
-        assert "Rename" in caught.value.remedy
-    assert not (tmp_path / "d.txt").exists()
+def test_a_folder_takes_names_that_a_list_cannot_hold(folder: Path, tmp_path: Path) -> None:
+    for name in ("my cat.png", "two\nlines.png", "一 二.png"):
+        picture(folder / name)
+    taken = {entry[0].name for entry in read_dataset(folder).entries}
+    assert {"my cat.png", "two\nlines.png", "一 二.png"} <= taken
+    dataset = read_dataset(folder)
+    assert len(dataset_digest(dataset)) == 64
+    made = make_dataset(folder, tmp_path / "d.txt")
+    listed = {entry[0].name for entry in read_dataset(made.path).entries}
+    assert listed == taken - {"my cat.png", "two\nlines.png", "一 二.png"}
+    left = {path.name: why for path, why in made.skipped}
+    assert "space" in left["my cat.png"]
 
 
-def test_blank_above_the_pictures_is_no_matter_where_the_list_is_beside_them(
+def test_spaces_above_the_pictures_are_no_matter_where_the_list_is_beside_them(
     tmp_path: Path,
 ) -> None:
     root = tmp_path / "my pictures"
     picture(root / "a.png")
-    with pytest.raises(DatasetError, match="blank"):
+    with pytest.raises(DatasetError, match="spaces") as caught:
         make_dataset(root, tmp_path / "d.txt")
+    assert "folder itself" in caught.value.remedy
+    assert not (tmp_path / "d.txt").exists()
     assert len(read_dataset(make_dataset(root, root / "d.txt").path)) == 1
     assert len(read_dataset(root)) == 1
+
+
+def test_a_build_over_a_folder_with_spaces_in_its_names(tmp_path: Path) -> None:
+    """From the folder to the container, as `use the folder as it is` does it."""
+    folder = tmp_path / "my pictures"
+    folder.mkdir()
+    for path in sorted((demo_folder() / "calibration").glob("*.png"))[:4]:
+        shutil.copy(path, folder / f"picture {path.name}")
+    recipe = {**demo_recipe(), "dataset": str(folder)}
+    summary = build({"recipe": recipe}, NullReporter())
+    assert summary["quantized"]
+    assert summary["samples"] == 4
 
 
 def test_folders_that_give_nothing(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ async def test_history_log_rerun_compare_and_stop(demo: Path) -> None:
         assert "--dataset" in app.clipboard
 
 
-async def test_esc_asks_and_a_second_esc_stops(demo: Path, tmp_path: Path) -> None:
+async def test_esc_asks_and_y_stops(demo: Path, tmp_path: Path) -> None:
     many = tmp_path / "many.txt"
     lines = [
         str(demo / line) for line in (demo / "dataset.txt").read_text().split() if line.strip()
@@ -80,7 +80,7 @@ async def test_esc_asks_and_a_second_esc_stops(demo: Path, tmp_path: Path) -> No
         assert "Stop “" in screen_text(app)
         await pilot.press("n")
         assert app.session.running is not None
-        await pilot.press("escape", "escape")
+        await pilot.press("escape", "y")
         await until(pilot, lambda: app.session.running is None, "it stopped")
         await until(pilot, lambda: "cancelled" in screen_text(app), "the history says so")
         assert list_jobs(1)[0].state == "cancelled"
