@@ -33,12 +33,22 @@ def main(argv: list[str] | None = None) -> int:
         restore()
         return run(arguments)
     restore()
+    given = None
+    if len(arguments) > 1:
+        from engine import EngineError
+        from rknntui.arguments import given_options
+
+        try:
+            given = given_options(arguments[1:])
+        except EngineError as error:
+            sys.stderr.write(f"error: {error.what}\n  remedy: {error.remedy}\n")
+            return error.exit_code
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         sys.stderr.write(
             "The workbench needs a terminal. Without one, use a verb: rknntui --help\n"
         )
         return 2
-    return open_workbench(arguments[0] if arguments else None)
+    return open_workbench(arguments[0] if arguments else None, given=given)
 
 
 def _quiet_ctrl_c() -> Callable[[], None]:
@@ -64,21 +74,28 @@ def _is_command(arguments: list[str]) -> bool:
     if not arguments:
         return False
     first = arguments[0]
-    if first in VERBS or first.startswith("-") or len(arguments) > 1:
+    if first in VERBS or first.startswith("-"):
+        return True
+    if len(arguments) > 1 and not arguments[1].startswith("--"):
         return True
     return not (os.path.exists(first) or "." in first or os.sep in first)  # noqa: PTH110
 
 
-def open_workbench(path: str | None = None, recipe: dict[str, Any] | None = None) -> int:
+def open_workbench(
+    path: str | None = None,
+    recipe: dict[str, Any] | None = None,
+    given: dict[str, Any] | None = None,
+) -> int:
     """Open the workbench; returns the exit code.
 
     Args:
         path: a model, recipe or container; without it, what was open the last time.
         recipe: option name -> value, to open instead.
+        given: options of the source model at ``path``.
     """
     from rknntui.app import Workbench
 
-    app = Workbench(path, recipe=recipe)
+    app = Workbench(path, recipe=recipe, given=given)
     app.run()
     if app.crash is not None:
         from rknntui.report import crash_line

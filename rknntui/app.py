@@ -44,6 +44,7 @@ class Workbench(Shell):
     Args:
         path: what to open; without it, what the last run had open.
         recipe: a recipe to open instead, as option name -> value.
+        given: options of the source model at ``path``, such as its file of weights.
         state_kept: whether the last run's state is restored and this one's is saved.
     """
 
@@ -66,11 +67,13 @@ class Workbench(Shell):
         path: str | None = None,
         *,
         recipe: dict[str, Any] | None = None,
+        given: dict[str, Any] | None = None,
         state_kept: bool = True,
     ) -> None:
         super().__init__()
         self._argument = path
         self._recipe = recipe
+        self._given = given
         self._state_kept = state_kept
         self._state: dict[str, Any] = uistate.load() if state_kept else {}
         self._guard = Guard(self.leave, self.save_state)
@@ -219,17 +222,27 @@ class Workbench(Shell):
         """Open a model, recipe or container."""
         self.do(self._open(path))
 
-    async def _open(self, path: str) -> None:
+    async def _open(self, path: str, given: dict[str, Any] | None = None) -> None:
         from pathlib import Path
 
-        from rknntui.consent import ask_about_code, recipe_at
+        from engine import SeveralFilesError
+        from rknntui.consent import ask_about_code, ask_for_partner, recipe_at
         from rknntui.opening import open_path
 
         absolute = str(Path(path).expanduser().absolute())
         kept = self.session.drafts.of(absolute)
-        await ask_about_code(self, kept.recipe if kept else await recipe_at(self, absolute))
+        recipe = kept.recipe if kept else await recipe_at(self, absolute)
+        await ask_about_code(self, recipe)
         before = self.session.recipe
-        draft = await open_path(self.session, self.bridge, path)
+        try:
+            draft = await open_path(self.session, self.bridge, path, given)
+        except SeveralFilesError:
+            model = str(recipe.get("model") or absolute)
+            pair = await ask_for_partner(self, model)
+            if pair is not None:
+                named = pair["model"] if model == absolute else path  # else a recipe's file
+                await self._open(named, {**(given or {}), "weights": pair["weights"]})
+            return
         if self.session.recipe is not before:
             for text in told(self.session.left, draft):
                 self.notify(text, title="Unsaved changes", timeout=8, markup=False)
@@ -243,7 +256,7 @@ class Workbench(Shell):
         if self._recipe is not None:
             await opening.open_recipe(self.session, self.bridge, self._recipe)
         elif self._argument:
-            await self._open(self._argument)
+            await self._open(self._argument, self._given)
         else:
             await ask_about_code(self, self._state.get("recipe") or {})
             await opening.restore(self.session, self.bridge, self._state)

@@ -1,4 +1,4 @@
-"""Ask before Python that a recipe names runs: once for each content of each file."""
+"""What is asked before a file is opened: whether its Python may run, which weights it has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rknntui.app import Workbench
 
-__all__ = ["ask_about_code", "recipe_at"]
+__all__ = ["ask_about_code", "ask_for_partner", "recipe_at"]
 
 _WHY = {"new": "It was never allowed here.", "changed": "It has changed since it was allowed."}
 
@@ -53,3 +53,24 @@ async def ask_about_code(workbench: Workbench, recipe: dict[str, Any]) -> None:
         if await workbench.push_screen_wait(dialog):
             told = {"path": file["path"], "sha256": file["sha256"]}
             await workbench.bridge.call("code.confirm", told)
+
+
+async def ask_for_partner(workbench: Workbench, path: str) -> dict[str, str] | None:
+    """Ask which file is the other half of a model; its pair of model and weights, None for no.
+
+    To be awaited inside a worker of Textual, as :func:`ask_about_code`.
+
+    Raises:
+        EngineError: the folder of ``path`` could not be looked through.
+    """
+    from engine import printable
+    from rknntui.screens.dialogs import ChoiceDialog
+
+    answer = await workbench.bridge.call("pairs", {"path": path})
+    pairs: list[dict[str, str]] = answer["pairs"]
+    part = "weights" if all(pair["model"] == path for pair in pairs) else "model"
+    by_name = {printable(pair[part].rpartition("/")[2], 300): pair for pair in pairs}
+    own = printable(path.rpartition("/")[2], 40)
+    what = "Weights of" if part == "weights" else "Network of"
+    chosen = await workbench.push_screen_wait(ChoiceDialog(f"{what} {own}", list(by_name), ""))
+    return None if chosen is None else by_name[chosen]

@@ -31,8 +31,16 @@ HISTORY = 50
 """So many jobs are looked through for the last build."""
 
 
-async def open_path(session: Session, bridge: Bridge, path: str) -> Draft | None:
+async def open_path(
+    session: Session, bridge: Bridge, path: str, given: dict[str, Any] | None = None
+) -> Draft | None:
     """Open what ``path`` is; the session tells about it.
+
+    Args:
+        session: takes it.
+        bridge: asks the worker.
+        path: of a model, a recipe or a container.
+        given: options of the source model that are said beside the path, such as ``weights``.
 
     Returns:
         The unsaved recipe of an earlier time that came back; None where there was none.
@@ -40,20 +48,34 @@ async def open_path(session: Session, bridge: Bridge, path: str) -> Draft | None
     Raises:
         EngineError: it cannot be read, or is nothing that can be opened.
     """
-    absolute = str(Path(path).expanduser().absolute())
-    kept = session.recipe
-    if kept.get("model") != absolute and (draft := session.drafts.of(absolute)) is not None:
-        kept = draft.recipe
-    said = source_options(kept) if kept.get("model") == absolute else {}
-    view = await bridge.call("open", {"path": absolute, **said})
-    draft = session.model_opened(view, absolute)
-    if draft is not None:
-        asked = source_options(view["recipe"]) if view.get("recipe") else said
-        now, model = source_options(session.recipe), session.recipe["model"]
+    absolute, given = str(Path(path).expanduser().absolute()), dict(given or {})
+    view, asked = await _view(session, bridge, absolute, given)
+    draft = session.model_opened(view, absolute, given)
+    if any(session.recipe.get(name) != value for name, value in given.items()):
+        session.set_values(given)
+    if session.container is None:
+        now, model = source_options(session.recipe), session.recipe.get("model")
         if (now, model) != (asked, view.get("path")):
             session.model_seen(await bridge.call("open", {"path": model, **now}))
     await find_results(session, draft.built if draft is not None else None)
     return draft
+
+
+async def _view(
+    session: Session, bridge: Bridge, path: str, given: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The model view of a path, and the options of the source model that it was made with."""
+    if given and (await bridge.call("sniff", {"path": path}))["kind"] == "recipe":
+        recipe = (await bridge.call("recipe.load", {"path": path}))["recipe"]
+        asked = {**source_options(recipe), **given}
+        view = await bridge.call("open", {"path": recipe.get("model"), **asked})
+        return {**view, "recipe": recipe}, asked
+    kept, draft = session.recipe, session.drafts.of(path)
+    if kept.get("model") != path and draft is not None:
+        kept = draft.recipe
+    asked = {**(source_options(kept) if kept.get("model") == path else {}), **given}
+    view = await bridge.call("open", {"path": path, **asked})
+    return view, source_options(view["recipe"]) if view.get("recipe") else asked
 
 
 def source_options(recipe: dict[str, Any]) -> dict[str, Any]:

@@ -118,10 +118,17 @@ class Session:
         """Whether the recipe changed since the last build."""
         return self.built is not None and self.built != self.recipe
 
-    def model_opened(self, view: dict[str, Any], path: str) -> Draft | None:
+    def model_opened(
+        self, view: dict[str, Any], path: str, given: Values | None = None
+    ) -> Draft | None:
         """Take the view of a model, container or recipe that the worker opened.
 
         An unsaved recipe of another file is kept as a draft, and the draft of this one comes back.
+
+        Args:
+            view: the worker's answer.
+            path: what was opened.
+            given: options that belong to the model, such as its file of weights.
 
         Returns:
             The draft that came back; None where there is none.
@@ -134,7 +141,7 @@ class Session:
         elif recipe is not None:
             draft = self._other_recipe(dict(recipe), path, path)
         elif self.recipe.get("model") != model:
-            draft = self._other_recipe({"model": model}, None, model)
+            draft = self._other_recipe({"model": model, **(given or {})}, None, model)
         self.path, self.model = path, view
         self.summary = view.get("summary")
         self.built = None

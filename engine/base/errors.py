@@ -103,6 +103,12 @@ class SourceModelError(EngineError):
     exit_code = 4
 
 
+class SeveralFilesError(SourceModelError):
+    """Several files could be the other half of a model: which one, the user has to say."""
+
+    kind = "several files"
+
+
 class UnsupportedOperatorError(SourceModelError):
     """A model with an operator that this version cannot take."""
 

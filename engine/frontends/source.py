@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.base.errors import SourceModelError
+from engine.base.errors import SeveralFilesError, SourceModelError
 from engine.base.text import printable
 from engine.frontends.sniff import Recognised, sniff
 
 if TYPE_CHECKING:
     from engine.graph.ir.custom import CustomOperators
 
-__all__ = ["FRAMEWORKS", "LoadOptions", "SourceModel", "find_source"]
+__all__ = ["FRAMEWORKS", "LoadOptions", "SourceModel", "find_pairs", "find_source"]
 
 FRAMEWORKS = ("onnx", "caffe", "tensorflow", "tflite", "darknet", "pytorch", "mxnet")
 """Kinds of :func:`engine.frontends.sniff.sniff` that are the main file of a source model."""
@@ -98,7 +98,8 @@ def find_source(
 
     Raises:
         SourceModelError: missing, unreadable, no model of the seven frameworks (with what it is
-            instead and what to do), or several files could be its partner.
+            instead and what to do).
+        SeveralFilesError: several files could be its partner (see :func:`find_pairs`).
     """
     given = Path(path)
     seen = sniff(given)
@@ -126,35 +127,61 @@ def find_source(
     return SourceModel(seen.kind, given, other, seen, options or LoadOptions())
 
 
+def find_pairs(path: str | os.PathLike[str]) -> tuple[tuple[Path, Path], ...]:
+    """The models that a file may be one half of, as (main file, weights).
+
+    One pair where it is clear which files belong together; none for a file that is whole.
+
+    Raises:
+        SourceModelError: missing or unreadable.
+    """
+    given = Path(path)
+    seen = sniff(given)
+    if seen.kind in _MAIN:
+        return tuple((main, given) for main in _fitting(given, _MAIN[seen.kind]))
+    if seen.kind in _PARTNERS:
+        return tuple((given, weights) for weights in _fitting(given, _PARTNERS[seen.kind]))
+    return ()
+
+
 def _partner(given: Path, kind: str, seen: Recognised) -> Path | None:
     """The file beside ``given`` that is of ``kind``; None where there is none."""
+    fitting = _fitting(given, kind)
+    if len(fitting) > 1:
+        names_found = ", ".join(printable(place.name, 80) for place in fitting[:5])
+        more = f" and {len(fitting) - 5} more" if len(fitting) > 5 else ""
+        what = f"which {_WORDS[kind]} belongs to it is not clear: {names_found}{more}."
+        remedy = "Name it with the option weights (--weights FILE)."
+        if kind in FRAMEWORKS:
+            remedy = f"Give the {_WORDS[kind]}, and this file as its weights (--weights FILE)."
+        raise SeveralFilesError(
+            f"{printable(str(given))} is {_article(seen.format)}, and {what}", remedy=remedy
+        )
+    return fitting[0] if fitting else None
+
+
+def _fitting(given: Path, kind: str) -> list[Path]:
+    """The files of ``kind`` beside ``given`` that may belong to it, the likeliest first."""
     folder = given.parent
     try:
         names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
     except OSError:
-        return None
+        return []
     stem = _stem(given.name)
     found: list[Path] = []
     for name in sorted(names[:_MAX_NEIGHBOURS], key=lambda n: _stem(n) != stem):
         if name == given.name:
             continue
         if _stem(name) != stem and found and _stem(found[0].name) == stem:
-            return found[0]  # the file of the same name is the partner, whatever else lies there
+            return found[:1]  # the file of the same name is the partner, whatever else lies there
         with contextlib.suppress(SourceModelError):
             if sniff(folder / name).kind == kind:
                 found.append(folder / name)
     if not found or _stem(found[0].name) == stem:
-        return found[0] if found else None
+        return found[:1]
     related = [place for place in found if _related(_stem(place.name), stem)]
-    fitting = related if len(related) == 1 else found
-    if len(fitting) > 1:
-        names_found = ", ".join(printable(place.name, 80) for place in fitting[:5])
-        raise SourceModelError(
-            f"{printable(str(given))} is {_article(seen.format)}, and which {_WORDS[kind]} "
-            f"belongs to it is not clear: {names_found}.",
-            remedy="Name the other one as 'weights' (--weights FILE).",
-        )
-    return fitting[0]
+    others = [place for place in found if place not in related]
+    return related if len(related) == 1 else [*related, *others]
 
 
 def _related(one: str, other: str) -> bool:

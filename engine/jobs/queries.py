@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 
     Seen = SourceLook | Graph | ToldGraph
 
-__all__ = ["graph", "layer", "node", "open_model", "ping", "sniff_file", "tensor", "warm"]
+__all__ = [
+    "graph",
+    "layer",
+    "node",
+    "open_model",
+    "ping",
+    "sniff_file",
+    "source_pairs",
+    "tensor",
+    "warm",
+]
 
 
 def _rss_mb() -> float:
@@ -77,6 +87,14 @@ def sniff_file(params: dict[str, Any]) -> dict[str, Any]:
 
     seen = sniff(Path(text_of(params, "path")))
     return {"kind": seen.kind, "format": seen.format, "why": seen.why}
+
+
+def source_pairs(params: dict[str, Any]) -> dict[str, Any]:
+    """The models that the file ``path`` may be one half of: ``pairs`` of {model, weights}."""
+    from engine.frontends.source import find_pairs
+
+    pairs = find_pairs(Path(text_of(params, "path")))
+    return {"pairs": [{"model": str(main), "weights": str(other)} for main, other in pairs]}
 
 
 def open_model(params: dict[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,7 @@ QUERIES: dict[str, str] = {
     "ping": "engine.jobs.queries:ping",
     "warm": "engine.jobs.queries:warm",
     "sniff": "engine.jobs.queries:sniff_file",
+    "pairs": "engine.jobs.queries:source_pairs",
     "open": "engine.jobs.queries:open_model",
     "graph": "engine.jobs.queries:graph",
     "node": "engine.jobs.queries:node",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import click
 
@@ -26,6 +27,7 @@ EXAMPLES = """\b
 Examples:
     rknntui                                     open the workbench
     rknntui model.onnx                          open it on a model, recipe or .rknn
+    rknntui net.prototxt --weights x.caffemodel the same, with options of its source
     rknntui build model.onnx --dataset photos/ --mean-values 127,127,127 --std-values 128,128,128
     rknntui build recipe.yaml --json | jq .outputs
     rknntui export recipe.yaml -o model.rknn
@@ -54,6 +56,11 @@ class Verbs(click.Group):
         if args and args[0] not in VERBS:
             from engine import did_you_mean
 
+            if Path(args[0]).is_file():
+                ctx.fail(
+                    f"{args[0]} is a file. The workbench opens one file, and takes its flags "
+                    "behind it; else a verb stands before it (rknntui build FILE)."
+                )
             near = did_you_mean(args[0], VERBS)
             ctx.fail(f"There is no verb {args[0]!r}. {near}".strip())
         return super().resolve_command(ctx, args)

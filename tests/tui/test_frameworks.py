@@ -19,7 +19,8 @@ from textual.pilot import Pilot
 
 from engine import SourceModelError
 from rknntui.app import Workbench
-from rknntui.screens.dialogs import ConfirmDialog, ErrorDialog
+from rknntui.arguments import given_options
+from rknntui.screens.dialogs import ChoiceDialog, ConfirmDialog, ErrorDialog
 from rknntui.screens.model_detail import model_lines
 from tests.container.vendor import build
 from tests.frontends.darknet import networks as darknet
@@ -103,6 +104,84 @@ async def test_either_file_of_a_pair_and_only_the_frameworks_options(tmp_path: P
         options = {row.name for row in app.workspace.form.rows.rows if not isinstance(row, str)}
         assert "darknet_decode" in options
         assert not {"predef_file", "proto", "pytorch_route"} & options
+
+
+def several_weights(folder: Path) -> Path:
+    """A network beside two files of weights, of which none has its name."""
+    network = darknet_pair(folder)
+    (folder / "net.weights").rename(folder / "last.weights")
+    shutil.copy(folder / "last.weights", folder / "best.weights")
+    return network
+
+
+async def test_of_several_weights_the_user_chooses(tmp_path: Path, model: Path) -> None:
+    network = several_weights(tmp_path)
+    app = Workbench(str(model))
+    async with app.run_test(size=SIZE) as pilot:
+        await is_open(pilot)
+        app.open_path(str(network))
+        await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "it asks")
+        assert "Weights of net.cfg" in screen_text(app)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert app.session.recipe["model"] == str(model)
+        app.open_path(str(network))
+        await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "it asks")
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: app.session.path == str(network), "the network is open")
+        wanted = {"model": str(network), "weights": str(tmp_path / "last.weights")}
+        assert app.session.recipe == wanted
+        assert not app.session.dirty
+        assert "net.cfg, last.weights" in detail(app)
+
+
+async def test_of_several_networks_too_and_for_a_recipe(tmp_path: Path) -> None:
+    network = several_weights(tmp_path)
+    shutil.copy(network, tmp_path / "other.cfg")
+    weights = tmp_path / "best.weights"
+    app = Workbench(str(weights))
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "it asks")
+        assert "Network of best.weights" in screen_text(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.session.path == str(network), "the network is open")
+        assert app.session.recipe == {"model": str(network), "weights": str(weights)}
+        recipe = tmp_path / "recipe.yaml"
+        recipe.write_text("version: 1\nsource: {model: net.cfg}\n")
+        app.open_path(str(recipe))
+        await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "it asks")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.session.path == str(recipe), "the recipe is open")
+        assert app.session.recipe == {"model": str(network), "weights": str(weights)}
+        assert app.session.dirty  # its file does not say it
+
+
+async def test_weights_may_stand_behind_the_file_on_the_command_line(tmp_path: Path) -> None:
+    network = several_weights(tmp_path)
+    given = given_options(["--weights", str(tmp_path / "best.weights")])
+    app = Workbench(str(network), given=given)
+    async with app.run_test(size=SIZE) as pilot:
+        await is_open(pilot)
+        assert app.session.recipe["weights"] == str(tmp_path / "best.weights")
+        assert not app.session.dirty
+
+
+async def test_flags_behind_a_file_are_those_of_its_source(tmp_path: Path) -> None:
+    assert given_options(["--input-size-list=[[1,3,8,8]]"]) == {"input_size_list": [[1, 3, 8, 8]]}
+    network = several_weights(tmp_path)
+    for words, said in (
+        ([str(network), "--weight", "x"], "--weights"),
+        ([str(network), "--mean-values", "1"], "no flag of the workbench"),
+        ([str(network), "--weights"], "needs a value"),
+        ([str(network), str(network)], "is a file"),
+    ):
+        command = [sys.executable, "-m", "rknntui", *words]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ran.returncode == 2, ran.stderr
+        assert said in ran.stderr
+    command = [sys.executable, "-m", "rknntui", str(network), "--weights", "best.weights"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "needs a terminal" in ran.stderr
 
 
 async def test_a_wrong_name_gets_the_nearest(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ async def test_a_problem_leads_to_its_field(demo: Path) -> None:
         assert app.session.running is None
 
 
-async def test_escape_asks_and_a_second_escape_stops_the_build(
+async def test_escape_asks_and_y_stops_the_build(
     tmp_path: Path,
 ) -> None:
     model = residual_model(60, tmp_path / "slow.onnx")
@@ -129,7 +129,7 @@ async def test_escape_asks_and_a_second_escape_stops_the_build(
         await until(pilot, lambda: "/4,000" in screen_text(app), "progress of a stage")
         await pilot.press("escape")
         await until(pilot, lambda: "Stop “" in screen_text(app), "a question")
-        await pilot.press("escape")
+        await pilot.press("y")
         await until(pilot, lambda: app.session.running is None, "it stopped")
         await until(pilot, lambda: "✗ Build cancelled" in screen_text(app), "said so")
         assert app.session.summary is None
