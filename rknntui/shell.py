@@ -15,6 +15,8 @@ from rknntui.workspaces import WORKSPACES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from textual.notifications import SeverityLevel
+
     from rknntui.bridge import Bridge
     from rknntui.jobview import JobView
     from rknntui.screens.workspace import Workspace
@@ -103,6 +105,28 @@ class Shell(QuietCrashApp):
         """Take what is typed and clicked, until the workbench leaves."""
         if not (self.leaving and isinstance(event, events.InputEvent)):
             await super().on_event(event)
+
+    # -- notices -----------------------------------------------------------------------------------
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Tell something in the first line, which covers nothing; a long text gets a box."""
+        if not title and severity != "error" and self.is_running and len(self.screen_stack) == 1:
+            from rknntui.widgets.bars import TopBar
+
+            seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+            sign, style = ("! ", "warn") if severity == "warning" else ("", "good")
+            bar = next(iter(self.screen.query(TopBar)), None)
+            if bar is not None and bar.tell(f"{sign}{message}", style, seconds):
+                return
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     # -- the registry ------------------------------------------------------------------------------
 

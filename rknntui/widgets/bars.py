@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from textual.geometry import Region
 from textual.strip import Strip
 
+from engine import printable
 from rknntui.widgets.paint import Line, Painted, cells, fit
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyBar", "TopBar"]
 
+_BRAND: Line = [(" RKNN TUI ", "head")]
 KEYS_AT_80 = 8
 TAB_SHORT = 4
 
@@ -33,6 +36,35 @@ class TopBar(Painted):
         super().__init__()
         self._tabs: list[tuple[int, int, str]] = []
         self._drawn: list[Line] = [[], []]
+        self._notices: list[tuple[str, str]] = []
+
+    def tell(self, text: str, style: str, seconds: float) -> bool:
+        """Show a notice in the first line for so long; False where there is no room for it."""
+        text = printable(text)
+        if not self.display or cells([(text, "")]) > self._notice_room():
+            return False
+        notice = (text, style)
+        self._notices.append(notice)
+        self.set_timer(seconds, partial(self._told, notice))
+        self.update()
+        return True
+
+    def _told(self, notice: tuple[str, str]) -> None:
+        self._notices.remove(notice)
+        self.update()
+
+    def _notice_room(self) -> int:
+        return self.size.width - cells(_BRAND) - cells(self._job()) - 4
+
+    def _noticed(self) -> Line:
+        """The notices, the newest last; older ones as long as there is room."""
+        line: Line = []
+        for text, style in reversed(self._notices):
+            part: Line = [(text, style), *([("  ·  ", "dim")] if line else [])]
+            if cells([*part, *line]) > self._notice_room():
+                break
+            line = [*part, *line]
+        return line
 
     def update(self) -> None:
         """Repaint the lines that say something else now."""
@@ -53,10 +85,10 @@ class TopBar(Painted):
         return self.paint(line, width)
 
     def _status(self, width: int) -> Line:
-        from engine import printable
-
         session = self.workbench.session
-        left: Line = [(" RKNN TUI ", "head")]
+        right = self._job()
+        noticed = self._noticed()
+        left: Line = list(_BRAND)
         if session.path:
             name = printable(session.path.rsplit("/", 1)[-1], 80)
             left += [(" ", ""), (name, "accent")]
@@ -64,7 +96,9 @@ class TopBar(Painted):
             left += [("  ", ""), (printable(session.recipe_path.rsplit("/", 1)[-1], 60), "")]
         if session.path and session.dirty:
             left.append((" *", "warn"))
-        right = self._job()
+        if noticed:
+            whole = [*left, ("  ", ""), *noticed]
+            left = whole if cells([*whole, *right]) < width - 2 else [*_BRAND, (" ", ""), *noticed]
         gap = width - cells(left) - cells(right) - 1
         if gap < 1:
             text = fit("".join(t for t, _ in left), max(0, width - cells(right) - 2))

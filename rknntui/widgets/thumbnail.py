@@ -72,6 +72,7 @@ class Thumbnail(Widget):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self._lines: list[Strip] = []
+        self._drawn_as: tuple[bool, Style] | None = None
         self._rows: tuple[str, ...] = ()
         self._said = ""
 
@@ -88,10 +89,24 @@ class Thumbnail(Widget):
     def show(self, rows: Sequence[str], said: str = "") -> None:
         """Show a picture; ``said`` is written where there is none."""
         self._rows, self._said = tuple(rows), said
-        plain = self.app.no_color or self.app.native_ansi_color
-        lines = shades(rows, self.rich_style) if plain else half_blocks(rows)
-        self._lines = [Strip(line) for line in lines]
+        self._drawn_as = None
         self.refresh()
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is made of characters: there are no colours, or too few, or the user's own."""
+        app = self.app
+        few = app.console.color_system == "standard"
+        return app.no_color or app.native_ansi_color or few
+
+    def _draw(self) -> None:
+        """Make the lines; anew where the theme is another one since."""
+        form = (self.plain, self.rich_style)
+        if form != self._drawn_as:
+            self._drawn_as = form
+            plain, style = form
+            lines = shades(self._rows, style) if plain else half_blocks(self._rows)
+            self._lines = [Strip(line) for line in lines]
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
         """As wide as its pixels."""
@@ -101,6 +116,7 @@ class Thumbnail(Widget):
         """A line of the picture, in the middle."""
         width, height = self.size
         blank = Strip.blank(width, self.rich_style)
+        self._draw()
         if not self._lines:
             if y != height // 2 or not self._said:
                 return blank

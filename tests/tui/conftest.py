@@ -79,6 +79,13 @@ def residual_model(blocks: int, path: Path, group: str = "/stage{}/block{}") -> 
     return path
 
 
+@pytest.fixture(autouse=True)
+def true_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal with all colours, wherever the tests run; one without is asked for by a test."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+
+
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
 async def warm_worker(session_home: Path) -> AsyncIterator[Worker]:
     """One real worker for all tests of the loop, since importing its libraries takes seconds."""

@@ -55,6 +55,20 @@ async def test_a_sample_as_the_network_sees_it_beside_what_mean_and_std_promise(
         )
 
 
+async def test_a_picture_follows_a_change_of_the_theme(demo: Path, tmp_path: Path) -> None:
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await visited(pilot)
+        picture = workspace.query_one(Thumbnail)
+        await until(pilot, lambda: "▀▀" in screen_text(app), "a picture in colours")
+        rows = picture.rows
+        app.use_theme("ansi")
+        await until(pilot, lambda: "▀▀" not in screen_text(app), "the picture in characters")
+        app.use_theme("dark")
+        await until(pilot, lambda: "▀▀" in screen_text(app), "and in colours again")
+        assert picture.rows == rows
+
+
 @pytest.mark.parametrize("colours", ["ansi", "none"])
 async def test_a_terminal_without_colours_of_its_own_gets_characters(
     demo: Path, tmp_path: Path, colours: str, monkeypatch: pytest.MonkeyPatch

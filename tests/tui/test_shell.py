@@ -144,6 +144,25 @@ async def test_any_size_from_60x18_to_200x60_and_a_polite_word_below() -> None:
 
 
 @pytest.mark.usefixtures("no_engine")
+async def test_a_notice_covers_nothing_and_passes_only_a_long_one_has_a_box() -> None:
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        await settle(pilot)
+        work = screen_text(app).splitlines()[1:]
+        app.notify("build m.onnx: done in 0.1 s", timeout=0.5, markup=False)
+        app.notify("accuracy [0]: done", timeout=0.5)
+        await until(pilot, lambda: "accuracy [0]: done" in screen_text(app), "the newest notice")
+        assert "done in 0.1 s  ·  accuracy" in screen_text(app).splitlines()[0]
+        await pilot.press("8", "1")
+        await settle(pilot)
+        assert screen_text(app).splitlines()[1:] == work
+        assert not app.screen.query("Toast")
+        await until(pilot, lambda: "accuracy" not in screen_text(app).splitlines()[0], "its end")
+        app.notify("long " * 30)
+        await until(pilot, lambda: app.screen.query("Toast"), "a box")
+
+
+@pytest.mark.usefixtures("no_engine")
 async def test_themes_are_looked_at_and_kept(own_home: Path) -> None:
     app = Workbench()
     async with app.run_test(size=SIZE) as pilot:
