@@ -6,6 +6,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.widget import Widget
 
+from engine.graph.ir.views import Groups
 from rknntui.screens.model_detail import histogram
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.paint import cells, fit
@@ -102,6 +103,30 @@ async def test_groups_nest_by_their_paths_in_the_order_of_the_graph() -> None:
         ]
         assert tree.matches("conv") == [1, 2]
         assert tree.matches("conv y") == [2]
+
+
+async def test_a_node_of_many_names_is_grouped_by_its_first() -> None:
+    names = (
+        "net/act/Relu;net/dense/MatMul;net/dense/BiasAdd",
+        "net/act/Add;other/batch_norm/Fused;net/act/Relu",
+        "Identity;net/dense/MatMul",
+    )
+    groups = Groups()
+    numbers = [groups.number(name) for name in names]
+    tree = GraphTree()
+    async with Host(tree).run_test():
+        nodes = tuple(zip(names, ("Relu", "Add", "Identity"), numbers, strict=True))
+        tree.set_graph("g", view(*nodes, groups=tuple(groups.names())))
+        rows = [tree.row_line(i, 80) for i in range(tree.row_count)]
+        shown = [" ".join("".join(text for text, _ in row).split()) for row in rows]
+        assert shown == [
+            "g",
+            "▾ net 2",
+            "▾ act 2",
+            "Relu;net/dense/MatMul;net/dense/BiasAdd 1x8",
+            "Add;other/batch_norm/Fused;net/act/Relu 1x8",
+            "Identity;net/dense/MatMul 1x8",
+        ]
 
 
 def test_a_histogram_shows_every_bin_that_is_not_empty() -> None:

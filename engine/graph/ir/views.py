@@ -20,14 +20,17 @@ _MAX_ITEMS = 16
 
 
 class Groups:
-    """Numbers the scopes of node names: ``/backbone/s1/Conv_3`` lies in ``/backbone/s1``."""
+    """Numbers the scopes of node names: ``/backbone/s1/Conv_3`` lies in ``/backbone/s1``.
+
+    A node that TFLite fused from several has their names, split by ``;``: the first one counts.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     def number(self, node_name: str) -> int:
         """The number of the scope of a node; names without a slash share the scope ``""``."""
-        scope = node_name.rpartition("/")[0]
+        scope = node_name.partition(";")[0].rpartition("/")[0]
         return self._numbers.setdefault(scope, len(self._numbers))
 
     def names(self) -> list[str]:
