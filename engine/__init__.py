@@ -59,6 +59,7 @@ _HOME = {
     "cache_folder": "engine.base.folders",
     "check_values": "engine.options",
     "chips": "engine.chips",
+    "chips_with": "engine.options",
     "config_folder": "engine.base.folders",
     "did_you_mean": "engine.base.text",
     "error_from_dict": "engine.base.errors",
@@ -134,6 +135,7 @@ __all__ = [
     "cache_folder",
     "check_values",
     "chips",
+    "chips_with",
     "config_folder",
     "did_you_mean",
     "error_from_dict",
@@ -224,6 +226,7 @@ if TYPE_CHECKING:
         STAGES,
         Option,
         check_values,
+        chips_with,
         named_option,
         option,
     )

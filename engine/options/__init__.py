@@ -7,6 +7,7 @@ where both have them (API reference 002:478-693); our own additions have no gene
 
 from __future__ import annotations
 
+from engine.options.about import chips_with
 from engine.options.data import DATASET, PREPROCESS
 from engine.options.declare import Kind, Option, Role, Section, Value
 from engine.options.names import (
@@ -35,6 +36,7 @@ __all__ = [
     "Section",
     "Value",
     "check_values",
+    "chips_with",
     "named_option",
     "option",
 ]

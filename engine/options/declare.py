@@ -67,6 +67,7 @@ class Option:
             taken, ``reason`` says why.
         reason: why a ``refused`` option is.
         refused: choices that the vendor's code names and that are not taken -> why.
+        about: a line on each of the choices.
         rule: of a value in its normal form: what it must be where it is not, else an empty text.
     """
 
@@ -85,6 +86,7 @@ class Option:
     role: Role = "simulator"
     reason: str = ""
     refused: Mapping[str, str] = field(default_factory=dict)
+    about: Mapping[str, str] = field(default_factory=dict)
     rule: Callable[[Value], str] | None = None
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.options.about import ALGORITHM_ABOUT, DTYPE_ABOUT, METHOD_ABOUT, chips_with
 from engine.options.declare import Option
 from engine.options.names import (
     ALGORITHMS,
@@ -38,6 +39,7 @@ QUANTIZATION: tuple[Option, ...] = (
         generations=(1, 2),
         stage="quantize",
         aliases=DTYPE_ALIASES,
+        about=DTYPE_ABOUT,
     ),
     Option(
         "quantized_algorithm",
@@ -48,6 +50,7 @@ QUANTIZATION: tuple[Option, ...] = (
         choices=ALGORITHMS,
         stage="quantize",
         refused=REFUSED_ALGORITHMS,
+        about=ALGORITHM_ABOUT,
     ),
     Option(
         "quantized_method",
@@ -58,6 +61,7 @@ QUANTIZATION: tuple[Option, ...] = (
         choices=GRANULARITIES,
         stage="quantize",
         refused=REFUSED_GRANULARITIES,
+        about=METHOD_ABOUT,
     ),
     Option(
         "bias_correction",
@@ -136,6 +140,10 @@ QUANTIZATION: tuple[Option, ...] = (
         "choice",
         "How a build without quantization computes: float16 as a chip does; unset is float32 here.",
         choices=FLOAT_DTYPES,
+        about={
+            "float16": f"16 bits. On {' '.join(chips_with('float16'))}.",
+            "float32": "32 bits, ours: for comparison on this machine; no NPU computes in it.",
+        },
         stage="container",
     ),
     Option(

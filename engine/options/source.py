@@ -59,6 +59,10 @@ SOURCE: tuple[Option, ...] = (
         "The form of LSTM layers: lstm_caffe for networks of the CRNN fork of Caffe.",
         default="caffe",
         choices=("caffe", "lstm_caffe"),
+        about={
+            "caffe": "As BVLC's Caffe defines them.",
+            "lstm_caffe": "As the CRNN fork defines them.",
+        },
         generations=(1,),
         frameworks=("caffe",),
     ),
@@ -121,6 +125,11 @@ SOURCE: tuple[Option, ...] = (
         "How TorchScript becomes a graph: by the script exporter, by torch.export, or what works.",
         default="auto",
         choices=("auto", "script", "export"),
+        about={
+            "auto": "The first of both that gives PyTorch's own numbers.",
+            "script": "PyTorch's exporter of TorchScript.",
+            "export": "torch.export, then ONNX.",
+        },
         generations=(),
         frameworks=("pytorch",),
     ),

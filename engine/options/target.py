@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.chips import chips
+from engine.options.about import PLATFORM_ABOUT
 from engine.options.declare import Option
 
 __all__ = ["COMPILER", "TARGET"]
@@ -17,6 +18,7 @@ TARGET: tuple[Option, ...] = (
         generations=(1, 2),
         stage="container",
         aliases={alias: c.name for c in chips() for alias in c.aliases},
+        about=PLATFORM_ABOUT,
     ),
     Option(
         "custom_string",

@@ -13,6 +13,7 @@ from engine import OPTIONS, SECTIONS, Option, did_you_mean, printable
 from rknntui.actions import Action
 from rknntui.commandline import command_for
 from rknntui.messages import ProblemsChanged, RecipeChanged
+from rknntui.screens.configure_choice import choose
 from rknntui.screens.configure_files import RecipeFiles
 from rknntui.screens.configure_text import diff_lines, help_lines, issue_lines
 from rknntui.screens.remedies import remedies
@@ -32,7 +33,8 @@ class Configure(RecipeFiles):
     NAME = "configure"
     TITLE = "Configure"
     HELP = (
-        "Every option of the recipe. Enter edits, left and right choose, Delete takes the default. "
+        "Every option of the recipe. Enter edits or lists the values, left and right choose, "
+        "Delete takes the default. "
         "● differs from the recipe's file, ✗ cannot be built, + is our own addition."
     )
     FIRST_FOCUS = "#options"
@@ -149,7 +151,8 @@ class Configure(RecipeFiles):
         ):
             problem += " a does so."
         elsewhere = len(set(self.session.all_problems) - {option.name})
-        pane.set_lines(help_lines(option, problem, elsewhere, width))
+        value = self.session.recipe.get(option.name, option.default)
+        pane.set_lines(help_lines(option, problem, elsewhere, width, value))
         problems, findings = self.session.all_problems, self.session.findings
         issues = self.query_one("#issues", TextRows)
         told, self._issue_options = issue_lines(problems, findings, width)
@@ -287,9 +290,11 @@ class Configure(RecipeFiles):
 
     @on(Rows.Chosen, "#options")
     async def _option_chosen(self) -> None:
-        """Edit; what has an entry a layer is edited in Hybrid once there are layers."""
+        """Edit; of a choice show the list, and Hybrid for what has an entry a layer."""
         option = self.form.rows.option
-        if option is not None and option.kind in PER_LAYER and self.session.built is not None:
+        if option is not None and option.kind == "choice" and not self.unavailable("edit"):
+            choose(self.app, option, self.session.recipe, self._change)
+        elif option is not None and option.kind in PER_LAYER and self.session.built is not None:
             await self.workbench.show("hybrid")
         else:
             self.action_edit()

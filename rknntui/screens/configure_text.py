@@ -20,7 +20,7 @@ _HOW = {
     "int": "Enter edits, left and right count",
     "float": "Enter edits",
     "code": "Enter edits: FILE.py:Name, split by commas",
-    "choice": "left and right choose, Enter types",
+    "choice": "left and right choose, Enter lists all with a line on each, e types",
     "path": "Enter opens the picker",
     "channels": "Enter edits: 127,127,127; inputs split by ;",
     "shapes": "Enter edits: 1x3x224x224; inputs split by ;",
@@ -34,7 +34,9 @@ _HOW = {
 }
 
 
-def help_lines(option: Option, problem: str, elsewhere: int, width: int) -> list[Line]:
+def help_lines(
+    option: Option, problem: str, elsewhere: int, width: int, value: Any = None
+) -> list[Line]:
     """The help of an option: its problem first, so that a low pane shows it.
 
     Args:
@@ -42,6 +44,7 @@ def help_lines(option: Option, problem: str, elsewhere: int, width: int) -> list
         problem: why its value, or the text being typed, cannot be built.
         elsewhere: number of other options with a problem.
         width: cells.
+        value: that it has now.
     """
     lines: list[Line] = [[(option.name, "accent"), (f"  {option.flag}", "dim")]]
     if problem:
@@ -49,11 +52,12 @@ def help_lines(option: Option, problem: str, elsewhere: int, width: int) -> list
     lines += wrapped(option.help, width, "")
     if option.reason:
         lines += wrapped(option.reason, width, "dim")
+    if about := option.about.get(str(value)):
+        lines += wrapped(f"{value}: {about}", width, "")
     default = option.render(option.default) or "unset"
     facts = [f"default {default}"]
     if option.choices:
-        shown = ", ".join(option.choices[:8]) + (" …" if len(option.choices) > 8 else "")
-        facts.append(f"one of {shown}")
+        facts.append(f"one of {', '.join(option.choices)}")
     if option.minimum is not None and option.maximum is not None:
         facts.append(f"{option.minimum} to {option.maximum:,}")
     facts.append(_whose(option))

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from rich.cells import cell_len
 from textual import on
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from rknntui.widgets.paint import shorten
+from rknntui.widgets.paint import fit
 from rknntui.widgets.rows import TextRows
 from rknntui.widgets.wrap import wrap, wrap_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from textual import events
     from textual.app import ComposeResult
@@ -262,28 +263,68 @@ class PromptDialog(Dialog):
 
 
 class ChoiceDialog(Dialog):
-    """A list to choose from; dismissed with the choice, None for Esc."""
+    """A list to choose from; dismissed with the choice, None for Esc.
+
+    Args:
+        title: in the frame.
+        choices: to choose from.
+        now: the choice that counts now.
+        about: a text on each choice; that of the one under the cursor stands whole below the list.
+    """
 
     KEYS_TEXT = "↑↓ choose · Enter take · Esc cancel"
+    DEFAULT_CSS = """
+    ChoiceDialog #about { color: $text-muted; border-top: solid $panel; min-height: 4; }
+    """
 
-    def __init__(self, title: str, choices: Sequence[str], now: str) -> None:
+    def __init__(
+        self, title: str, choices: Sequence[str], now: str, about: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__()
         self.TITLE_TEXT = title
         self._choices = tuple(choices)
         self._now = now
+        self._about = about or {}
 
     def compose(self) -> ComposeResult:
-        yield self.box(TextRows())
+        below = [Static("", id="about", markup=False)] if self._about else []
+        yield self.box(TextRows(), *below)
 
     def on_mount(self) -> None:
         rows = self.query_one(TextRows)
-        rows.styles.height = min(len(self._choices), self.app.size.height - 6)
-        now = {True: "  (now)", False: ""}
-        room = self.text_width - 10
-        lines = [[(f" {shorten(c, room)}{now[c == self._now]} ", "")] for c in self._choices]
-        rows.set_lines(lines)
+        self._lay_out()
         if self._now in self._choices:
             rows.cursor = self._choices.index(self._now)
+        self._tell(rows.cursor)
+
+    def on_resize(self) -> None:
+        """Shorten the lines to the new width."""
+        self._lay_out()
+        self._tell(self.query_one(TextRows).cursor)
+
+    def _lay_out(self) -> None:
+        rows = self.query_one(TextRows)
+        room = self.app.size.height - (12 if self._about else 6)
+        rows.styles.height = max(3, min(len(self._choices), room))
+        names = min(self.text_width - 10, max(cell_len(choice) for choice in self._choices))
+        lines: list[Line] = []
+        for choice in self._choices:
+            now = "  (now)" if choice == self._now else "       " if self._about else ""
+            told = wrap(self._about.get(choice, ""), max(8, self.text_width - names - 12))
+            more = " …" if len(told) > 1 else ""
+            line: Line = [(f" {fit(choice, names)}{now} ", "")]
+            lines.append([*line, (f"  {told[0]}{more}", "dim")] if told else line)
+        rows.set_lines(lines, keep_cursor=True)
+
+    @on(TextRows.Highlighted)
+    def _moved(self, event: TextRows.Highlighted) -> None:
+        self._tell(event.index)
+
+    def _tell(self, index: int) -> None:
+        if self._about:
+            choice = self._choices[index]
+            told = wrap(f"{choice}: {self._about.get(choice, '')}", self.text_width)
+            self.query_one("#about", Static).update("\n".join(told))
 
     @on(TextRows.Chosen)
     def _take(self, event: TextRows.Chosen) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import RecipeError
+from engine.chips import chips
 from engine.options import (
     ALGORITHMS,
     DTYPES,
@@ -245,3 +246,14 @@ def test_check_values_names_every_problem() -> None:
     problems = check_values({"mean_valeus": 1, "optimization_level": 9, "model": "x.onnx"})
     assert set(problems) == {"mean_valeus", "optimization_level"}
     assert "'mean_values'" in problems["mean_valeus"]
+
+
+def test_every_value_of_a_list_has_a_line_and_a_dtype_names_its_chips() -> None:
+    for o in OPTIONS:
+        if o.kind == "choice":
+            assert set(o.about) == set(o.choices), o.name
+            assert all(text.endswith(".") for text in o.about.values()), o.name
+    for dtype, text in option("quantized_dtype").about.items():
+        told = set(text.rstrip(".").split())
+        for chip in chips():
+            assert (chip.name in told) == (dtype in chip.dtypes), (dtype, chip.name)

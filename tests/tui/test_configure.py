@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from engine import OPTIONS
+from engine import OPTIONS, option
+from engine.chips import chips
 from rknntui.app import Workbench
 from rknntui.screens.configure import Configure
+from rknntui.screens.configure_text import help_lines
+from rknntui.screens.dialogs import ChoiceDialog
 from rknntui.widgets.form import FormRows, OptionForm
+from rknntui.widgets.rows import TextRows
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import choose_path, press_text, shown, write_recipe
 
@@ -92,6 +96,48 @@ async def test_choices_turn_numbers_count_and_delete_gives_the_default(demo: Pat
         assert app.session.recipe["optimization_level"] == 2
         await pilot.press("delete")
         assert "optimization_level" not in app.session.recipe
+
+
+async def test_enter_lists_every_value_with_a_line_on_each(demo: Path) -> None:
+    app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await configured(pilot, demo)
+        workspace.focus_option("target_platform")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the list")
+        rows = app.screen.query_one(TextRows)
+        assert [line[0][0].split()[0] for line in rows.lines] == [
+            "(none)",
+            *(c.name for c in chips()),
+        ]
+        await pilot.press("G", "up")
+        await until(pilot, lambda: "2 NPU cores; w8a8, w4a16" in screen_text(app), "a line")
+        await pilot.press("enter")
+        assert app.session.recipe["target_platform"] == "rk3576"
+        workspace.focus_option("quantized_dtype")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the list")
+        rows = app.screen.query_one(TextRows)
+        signs = {line[0][0].split()[0]: "✗ not on rk3576" in line[1][0] for line in rows.lines}
+        assert list(signs) == list(option("quantized_dtype").choices)
+        assert {dtype for dtype, refused in signs.items() if not refused} == {"w8a8", "w4a16"}
+        await pilot.press("g")
+        await until(pilot, lambda: "rk3568 rk3576 rk3588." in screen_text(app), "all its chips")
+        await pilot.press("escape")
+        assert "quantized_dtype" not in app.session.recipe
+        workspace.focus_option("target_platform")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the list")
+        await pilot.press("g", "enter")
+        assert "target_platform" not in app.session.recipe
+
+
+@pytest.mark.parametrize("name", ["target_platform", "quantized_dtype"])
+def test_the_help_names_every_value(name: str) -> None:
+    told = option(name)
+    lines = help_lines(told, "", 0, 40)
+    text = "".join("".join(part for line in lines for part, _ in line).split())
+    assert all(choice in text for choice in told.choices)
 
 
 async def test_problems_are_counted_on_the_tab_and_reached_by_a_key(demo: Path) -> None:

@@ -1,0 +1,67 @@
+"""A line on each value of the options that have a list of them: what it is, which chips have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from engine.chips import Chip, chips
+
+__all__ = ["ALGORITHM_ABOUT", "DTYPE_ABOUT", "METHOD_ABOUT", "PLATFORM_ABOUT", "chips_with"]
+
+
+def chips_with(dtype: str) -> tuple[str, ...]:
+    """The chips that have a dtype, in the order of the table of chips."""
+    return tuple(c.name for c in chips() if dtype in c.dtypes)
+
+
+def _on(dtype: str) -> str:
+    names = chips_with(dtype)
+    return f"On {' '.join(names)}." if names else "No chip of the manuals has it."
+
+
+def _platform(chip: Chip) -> str:
+    cores = f"{chip.npu_cores} NPU core{'s' if chip.npu_cores > 1 else ''}"
+    return f"{cores}; {', '.join(chip.dtypes)} ({chip.toolkit})."
+
+
+_NUMBERS = {
+    "w8a8": "8-bit integers, the default of most chips.",
+    "w8a16": "8-bit weights, float16 activations.",
+    "w4a16": "4-bit weights, float16 activations.",
+    "w4a8": "4-bit weights, 8-bit activations.",
+    "w16a16i": "16-bit integers.",
+    "w16a16i_dfp": "16-bit integers, each scale a power of two.",
+    "asymmetric_quantized-8": "The older name of w8a8.",
+    "asymmetric_quantized-16": "The older name of w16a16i.",
+    "asymmetric_quantized-u8": "8-bit integers without sign, the default of generation 1.",
+    "dynamic_fixed_point-8": "8-bit integers, each scale a power of two.",
+    "dynamic_fixed_point-16": "16-bit integers, each scale a power of two.",
+}
+
+DTYPE_ABOUT: Mapping[str, str] = MappingProxyType(
+    {name: f"{text} {_on(name)}" for name, text in _NUMBERS.items()}
+)
+"""Of ``quantized_dtype``."""
+
+PLATFORM_ABOUT: Mapping[str, str] = MappingProxyType({c.name: _platform(c) for c in chips()})
+"""Of ``target_platform``."""
+
+ALGORITHM_ABOUT: Mapping[str, str] = MappingProxyType(
+    {
+        "normal": "The range of the values that calibration saw; fast.",
+        "kl_divergence": "The range whose histogram stays most like the float one.",
+        "mmse": "Ranges and weights with the smallest squared error; slower.",
+        "accurate": "Ours: ranges, scales of channels and rounding together; reads samples again.",
+        "vendor": "Ours: as rknn-toolkit2's normal does it, to compare with it.",
+    }
+)
+"""Of ``quantized_algorithm``."""
+
+METHOD_ABOUT: Mapping[str, str] = MappingProxyType(
+    {
+        "channel": "A scale for each output channel of a weight: more exact.",
+        "layer": "One scale for the whole weight.",
+    }
+)
+"""Of ``quantized_method``."""

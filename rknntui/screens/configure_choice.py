@@ -1,0 +1,50 @@
+"""The list of values of an option, with a line on each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from engine import chips_with
+from rknntui.screens.dialogs import ChoiceDialog
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from engine import Option
+
+__all__ = ["choose", "values_about"]
+
+UNSET = "(none)"
+"""Stands for no value, where an option need not have one."""
+
+
+def choose(
+    app: App[Any],
+    option: Option,
+    recipe: Mapping[str, Any],
+    then: Callable[[dict[str, Any]], None],
+) -> None:
+    """Show the values of an option; ``then`` gets the change of the recipe that was chosen."""
+    about = values_about(option, recipe)
+    now = recipe.get(option.name, option.default)
+
+    def take(choice: str | None) -> None:
+        if choice is not None:
+            then({option.name: None if choice == UNSET else choice})
+
+    dialog = ChoiceDialog(option.name, tuple(about), UNSET if now is None else str(now), about)
+    app.push_screen(dialog, take)
+
+
+def values_about(option: Option, recipe: Mapping[str, Any]) -> dict[str, str]:
+    """Value -> a line on it, in the order of the list; of a dtype whether the target has it."""
+    about = {choice: option.about.get(choice, "") for choice in option.choices}
+    target = recipe.get("target_platform")
+    if option.name == "quantized_dtype" and target:
+        for dtype, text in about.items():
+            if target not in chips_with(dtype):
+                about[dtype] = f"✗ not on {target}. {text}"
+    if option.default is None:
+        return {UNSET: "No value; " + option.help, **about}
+    return about
