@@ -98,6 +98,7 @@ class Workbench(Shell):
         yield KeyBar()
 
     async def on_mount(self) -> None:
+        self.app_resume_signal.subscribe(self, self.sent.forget)
         if not self.is_headless:
             self._guard.watch(asyncio.get_running_loop())
         wanted = "model" if self._argument or self._recipe else str(self._state.get("workspace"))

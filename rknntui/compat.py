@@ -5,9 +5,12 @@ Its version is pinned exactly.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from textual._compositor import CompositorUpdate
 from textual.app import App
+
+from rknntui.sent import Sent
 
 if TYPE_CHECKING:
     from textual.binding import Binding
@@ -17,9 +20,27 @@ __all__ = ["QuietCrashApp", "bindings_in_reach"]
 
 
 class QuietCrashApp(App[None]):
-    """Keeps the exception that ended it instead of printing a traceback on the terminal."""
+    """Keeps the exception that ended it instead of printing a traceback on the terminal.
+
+    Sends to the terminal only the cells that it does not show already.
+    """
 
     crash: BaseException | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = Sent()
+
+    def on_resize(self) -> None:
+        """A terminal may have moved or cleared its text, also where it has its old size again."""
+        self.sent.forget()
+        self.screen.refresh()
+
+    def _display(self, screen: Screen, renderable: Any) -> None:
+        writes = self._running and not self._closed and not self._batch_count
+        if writes and isinstance(renderable, CompositorUpdate):
+            renderable = self.sent.changes(renderable, self.size)
+        super()._display(screen, renderable)
 
     def _fatal_error(self) -> None:
         self.crash = self._exception
