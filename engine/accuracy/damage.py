@@ -105,7 +105,7 @@ class _Measure:
             self._total[name] += _power(whole[name], clean[name])
         for place, row in enumerate(self._rows):
             reporter.check_cancelled()
-            error = alone[row.simulated or ""] - expected[row.golden]
+            error = np.asarray(alone[row.simulated or ""] - expected[row.golden])
             found = self._float.run({**feeds, **none, _ERROR + row.golden: error})
             for name in self._outputs:
                 self._noise[row.label][name] += _power(found[name], clean[name])

@@ -62,7 +62,8 @@ class Carrier:
         """Float32 values as the next layer sees them: quantized and dequantized."""
         if self.scale is None or self.zero_point is None:
             return self.values(array)
-        steps: np.ndarray = np.rint(array.astype(np.float32) / self.scale)
+        # of an array of rank 0 numpy gives a number, which holds no result of what follows
+        steps: np.ndarray = np.asarray(np.rint(array.astype(np.float32) / self.scale))
         steps += self.zero_point
         np.clip(steps, *self.limits, out=steps)
         return self.values(steps)

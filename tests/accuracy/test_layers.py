@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.utils import Extractor
 
-from engine.accuracy import analyse, layer_rows, with_damage
+from engine.accuracy import SnapshotWriter, analyse, layer_rows, with_damage
 from engine.accuracy.damage import LAYERS
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, infer_shapes
@@ -134,6 +135,28 @@ def test_a_part_may_end_between_two_outputs_of_one_node(monkeypatch: pytest.Monk
                 assert one is not None
                 assert other is not None
                 assert one.euclidean == pytest.approx(other.euclidean, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["w8a8", "w8a16", "w16a16i", "asymmetric_quantized-u8"])
+def test_tensors_of_rank_0_have_rows(dtype: str, tmp_path: Path) -> None:
+    """A gain over the whole picture is one number, quantized as any other tensor."""
+    net = Net()
+    stem = net.conv(net.input(1, 3, 8, 8), 3, 4)
+    gain = net.op("ReduceMean", net.op("Abs", stem), keepdims=0)
+    root = net.op("Add", net.op("Mul", gain, net.constant(2.0)), net.constant(0.5))
+    graph = net.graph(net.op("Mul", stem, root), net.op("ReduceMax", stem, keepdims=0))
+    samples = net.feeds(3)
+    done = quantize(graph, calibrate(graph, samples), QuantizeSettings(dtype=dtype))
+    rows = layer_rows(graph, done.graph)
+    with SnapshotWriter(tmp_path, rows) as writer:
+        report = analyse(graph, done.graph, samples, rows=rows, sink=writer)
+        writer.finish(report)
+    scalars = [row for row in report.layers if row.op in ("ReduceMean", "ReduceMax", "Mul", "Add")]
+    assert len(scalars) == 5
+    for row in scalars:
+        assert row.sqnr_db is None or row.sqnr_db > 20
+    report = with_damage(report, graph, done.graph, samples[:1])
+    assert any(row.damage for row in report.layers)
 
 
 MIXED: list[tuple[QuantizeSettings, dict[str, str]]] = [

@@ -67,6 +67,29 @@ def test_layers_with_one_weight_run_in_every_session_of_the_runtime() -> None:
     np.testing.assert_array_equal(found[0], Session(shared).run(feed)[out])
 
 
+@pytest.mark.parametrize("readers", [1, 2])
+def test_numbers_that_only_the_runtime_computes_count_as_weights(readers: int) -> None:
+    """ONNX Runtime quantizes them while it loads the file, and then takes them for weights."""
+    net = Net()
+    x = net.input(1, 4, 6, 6)
+    size = net.op("Gather", net.op("Shape", x), net.constant(np.array(2)))
+    root = net.op("Sqrt", net.op("Cast", size, to=onnx.TensorProto.FLOAT))
+    other = net.op("Sqrt", net.op("Add", root, net.constant(3.0)))
+    y = net.op("Mul", net.op("Mul", net.conv(x, 4, 4), root), other)
+    outputs = [y, net.op("Mul", x, root)] if readers == 2 else [y]
+    graph = net.graph(*outputs)
+    feed = net.feeds(1)[0]
+    done = quantize(graph, calibrate(graph, [feed])).graph
+    model = done.to_proto()
+    first = {}
+    for node in model.graph.node:  # one zero point for both, as equal constants become one
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            tensor = next(t for t in model.graph.initializer if t.name == node.input[2])
+            key = (tensor.data_type, tuple(tensor.dims), tensor.raw_data)
+            node.input[2] = first.setdefault(key, node.input[2])
+    require_plain_run(lower_for_vendor(Graph.from_proto(model)).SerializeToString(), feed)
+
+
 def test_an_export_that_does_not_run_is_an_error() -> None:
     net, graph = small_cnn()
     feed = net.feeds(1)[0]

@@ -249,6 +249,32 @@ def test_many_readers_of_one_tensor() -> None:
     assert furthest(run(graph, feeds), run(done.graph, feeds)) == 0
 
 
+def test_sizes_that_are_computed_block_by_block() -> None:
+    """A shifted window in every block, whose indices are computed from the size before it."""
+    nodes, value = [], "x"
+    for n in range(12):
+        names = ("size", "float", "row", "moved", "turned", "index", "rolled", "scaled")
+        size, real, row, moved, turned, index, rolled, scaled = (f"{name}{n}" for name in names)
+        nodes += [
+            helper.make_node("Shape", [value], [f"{size}v"], start=2, end=3),
+            helper.make_node("Squeeze", [f"{size}v"], [size]),
+            helper.make_node("Cast", [size], [real], to=onnx.TensorProto.FLOAT),
+            helper.make_node("Range", ["zero", real, "one"], [row]),
+            helper.make_node("Add", [row, "three"], [moved]),
+            helper.make_node("Cast", [moved], [turned], to=onnx.TensorProto.INT64),
+            helper.make_node("Mod", [turned, size], [index]),
+            helper.make_node("Gather", [value, index], [rolled], axis=2),
+            helper.make_node("Mul", [rolled, value], [scaled]),
+        ]
+        value = scaled
+    constants = {"zero": np.float32(0), "one": np.float32(1), "three": np.float32(3)}
+    graph = model(nodes, {"x": (1, 2, 7, 5)}, [value], constants)
+    done = optimise(graph).graph
+    assert set(operators(done)) == {"Gather", "Mul"}
+    feeds = random_feeds(graph)
+    assert furthest(run(graph, feeds), run(done, feeds)) == 0
+
+
 def test_an_unknown_shape_is_left_alone() -> None:
     info = helper.make_tensor_value_info
     nodes = [
