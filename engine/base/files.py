@@ -259,7 +259,7 @@ def read_bounded(path: Path, limit: int, what: str) -> bytes:
                 remedy="Check that this is the right file.",
             )
         with path.open("rb") as stream:
-            return stream.read(limit + 1)[:limit]
+            return stream.read(size)  # room is made for what is there, not for the limit
     except FileNotFoundError as error:
         raise SourceModelError(
             f"{printable(str(path))} does not exist.",

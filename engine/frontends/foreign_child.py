@@ -13,6 +13,7 @@ thread of its own, which can only read what the request names.
 from __future__ import annotations
 
 import contextlib
+import errno
 import faulthandler
 import json
 import os
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.confine import confine_process, confine_thread, limit_memory
-from engine.base.errors import EngineError, InternalError, SourceModelError
+from engine.base.errors import EngineError, InternalError, SourceModelError, WorkerError
 from engine.base.resources import resource_error
 from engine.base.text import printable
 
@@ -129,6 +130,12 @@ def _as_error(error: Exception) -> EngineError:
         return error
     traceback.print_exception(error)  # descriptor 2 is the log
     said = f"{type(error).__name__}: {printable(str(error), 300)}"
+    if isinstance(error, OSError) and error.errno == errno.EFBIG:  # the limit is this process's own
+        return WorkerError(
+            f"The converted model could not be written: {error.strerror}.",
+            cause="It grows far beyond the size of the model's file.",
+            remedy="Check that this is the right model, and convert it to ONNX with its framework.",
+        )
     if (lacking := resource_error(error)) is not None:
         return lacking
     if isinstance(error, ImportError):

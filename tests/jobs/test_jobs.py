@@ -423,9 +423,13 @@ async def test_a_full_disk(recipe: dict[str, Any], tmp_path: Path) -> None:
     worker = await Worker.start()
     assert worker.pid
     path = tmp_path / "small.rknn"
-    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (2000, 2000))
-    summary, _ = await finished(worker, "build", recipe=recipe)
-    assert "cache-not-written" in [f["code"] for f in summary["findings"]]
+    _, hard = resource.prlimit(worker.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (2000, hard))
+    with pytest.raises(OutputError, match="integers could not be found out"):
+        await finished(worker, "build", recipe=recipe)
+    assert not list(StageCache().folder.glob("quantize-*"))
+    size = len(build(Pipeline(Recipe.from_values(recipe))).container)
+    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (size - 1, hard))
     with pytest.raises(OutputError, match="could not be written"):
         await finished(worker, "export", recipe=recipe, path=str(path))
     assert list(tmp_path.iterdir()) == []

@@ -166,7 +166,7 @@ async def test_weights_may_stand_behind_the_file_on_the_command_line(tmp_path: P
         assert not app.session.dirty
 
 
-async def test_flags_behind_a_file_are_those_of_its_source(tmp_path: Path) -> None:
+def test_flags_behind_a_file_are_those_of_its_source(tmp_path: Path) -> None:
     assert given_options(["--input-size-list=[[1,3,8,8]]"]) == {"input_size_list": [[1, 3, 8, 8]]}
     network = several_weights(tmp_path)
     for words, said in (
