@@ -10,6 +10,7 @@ from engine.base.errors import EngineError
 from engine.base.events import Reporter, StageFinished, StageStarted
 from engine.build import StageTime
 from engine.jobs.cache import Memory, StageCache
+from engine.jobs.memory import trim
 from engine.jobs.results import Files
 from engine.jobs.versions import STAGE_VERSIONS, code_digest, libraries
 
@@ -106,6 +107,7 @@ class StageRunner:
                 self.cache.put(stage, _place(key), files)
                 weight += _weight(files)
             self.memory.put(key, result, weight)
+            trim()
         seconds = time.perf_counter() - begun
         self.times.append(StageTime(stage, round(seconds, 4), cached))
         self.reporter.emit(StageFinished(stage, round(seconds, 4), cached))

@@ -17,6 +17,7 @@ import numpy as np
 
 from engine.base.errors import QuantizationError
 from engine.base.events import NullReporter, Progress, Reporter
+from engine.graph.execute import release_pool
 from engine.graph.ir import Graph
 from engine.quantize.checks import check_constants
 from engine.quantize.histograms import HistogramBuilder
@@ -106,7 +107,10 @@ def calibrate(
             cause="The dataset is empty.",
             remedy="Give a dataset with at least one sample; 20 to 200 are usual.",
         )
-    return tally.observations()
+    seen = tally.observations()
+    del tally  # its sessions' memory is for the stages after this one
+    release_pool()
+    return seen
 
 
 class _Tally:

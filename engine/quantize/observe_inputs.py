@@ -106,17 +106,17 @@ class InputSum:
     window: Window | None
     transposed: bool = False
 
-    def of(self, array: np.ndarray) -> MeanInput:
-        """The sum over the output positions of one sample."""
+    def of(self, array: np.ndarray, lines: Lines | None = None) -> MeanInput:
+        """The sum over the output positions of one sample; ``lines``: of the array, if known."""
         if self.window is None:
             rows = array.T if self.transposed else array.reshape(-1, array.shape[-1])
             return MeanInput(rows.sum(axis=0, dtype=np.float64), float(len(rows)))
         batch, _, *sizes = array.shape
         places = [self.window.places(axis, size) for axis, size in enumerate(sizes)]
-        found = array
         # the last axis first: its rows are whole in memory, and what is left is small
-        for axis in reversed(range(len(sizes))):
-            found = _axis_sums(np.moveaxis(found, 2 + axis, -1), places[axis][0])
+        found = (lines or Lines(array)).over(places[-1][0])
+        for axis in reversed(range(len(sizes) - 1)):
+            found = Lines(np.moveaxis(found, 2 + axis, -1)).over(places[axis][0])
         found = found.sum(axis=0)
         order = (0, *range(len(sizes), 0, -1))
         outputs = float(batch * np.prod([count for _, count in places]))
@@ -145,8 +145,9 @@ class Sums:
     def take(self, tensor: str, array: np.ndarray) -> None:
         """Take a layer's input on one more sample; it is not changed, and not kept."""
         if array.size > _PILED_VALUES:
+            lines = Lines(array)
             for wanted in self._of[tensor]:
-                self.add(wanted, wanted.of(array))
+                self.add(wanted, wanted.of(array, lines))
             return
         pile, count = self._piles.get(tensor, (None, 0))
         if pile is not None and pile.shape != array.shape:
@@ -165,31 +166,51 @@ class Sums:
 
     def _settle(self, tensor: str) -> None:
         pile, count = self._piles.pop(tensor)
+        lines = Lines(pile)
         for wanted in self._of[tensor]:
-            summed = wanted.of(pile)
+            summed = wanted.of(pile, lines)
             self.add(wanted, MeanInput(summed.total, summed.positions * count))
 
 
-def _axis_sums(array: np.ndarray, places: Sequence[slice]) -> np.ndarray:
-    """Sums over slices of the last axis, float64, stacked at its end."""
-    size = array.shape[-1]
-    steps = {place.step or 1 for place in places}
-    whole: np.ndarray | None = None
-    if steps == {1} and len(places) > 1:
-        whole = array.sum(axis=-1).astype(np.float64)
-    found = []
-    for place in places:
-        if whole is None or place.stop - place.start < size // 2:
-            found.append(array[..., place].sum(axis=-1).astype(np.float64))
-            continue
-        # few values lie outside of a window that moves by one: take them off the whole
-        rest = whole
-        if place.start:
-            rest = rest - array[..., : place.start].sum(axis=-1).astype(np.float64)
-        if place.stop < size:
-            rest = rest - array[..., place.stop :].sum(axis=-1).astype(np.float64)
-        found.append(rest)
-    return np.stack(found, axis=-1)
+class Lines:
+    """An array whose last axis is summed at several places; what they share is summed once."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+        self._every: dict[tuple[int, int], np.ndarray] = {}
+
+    def over(self, places: Sequence[slice]) -> np.ndarray:
+        """Sums over slices of the last axis, float64, stacked at its end."""
+        return np.stack([self._sum(place) for place in places], axis=-1)
+
+    def _sum(self, place: slice) -> np.ndarray:
+        array, step = self._array, place.step or 1
+        size = array.shape[-1]
+        count = len(range(place.start, place.stop, step))
+        if 2 * count * step < size:
+            return _summed(array[..., place])
+        # few values lie outside of a window that moves along: take them off all that it could meet
+        first = place.start % step
+        found = self._from(first, step)
+        if place.start > first:
+            found = found - _summed(array[..., first : place.start : step])
+        after = place.start + count * step
+        if after < size:
+            found = found - _summed(array[..., after::step])
+        return found
+
+    def _from(self, first: int, step: int) -> np.ndarray:
+        """The sums of every ``step``-th value."""
+        found = self._every.get((first, step))
+        if found is None:
+            found = self._every[first, step] = _summed(self._array[..., first::step])
+        return found
+
+
+def _summed(array: np.ndarray) -> np.ndarray:
+    # a fifth of the time that the method takes, where rows are whole in memory
+    sums: np.ndarray = np.einsum("...i->...", array)
+    return sums.astype(np.float64)
 
 
 def input_sums(graph: Graph, plan: Plan) -> dict[str, InputSum]:

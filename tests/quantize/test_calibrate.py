@@ -303,13 +303,42 @@ def test_a_graph_in_many_parts_tells_the_same(monkeypatch: pytest.MonkeyPatch) -
     test_a_tensor_that_is_not_finite_is_named()
 
 
-@pytest.mark.parametrize("shape", [(3, 7), (1000, 49), (2, 200_000), (5, 1)])
-def test_the_ends_of_rows(shape: tuple[int, int]) -> None:
-    from engine.quantize.observe_graph import _ends
+@pytest.mark.parametrize("low", [-1.0, 0.0])
+@pytest.mark.parametrize("shape", [(1, 3, 7), (2, 5, 3), (1, 700, 299), (1, 2, 200_000), (9,)])
+def test_what_is_kept_of_one_tensor(shape: tuple[int, ...], low: float) -> None:
+    from engine.quantize.observe_graph import _reduced, _stride
 
-    rows = np.random.default_rng(1).normal(size=shape).astype(np.float32)
-    rows[-1, -1] = np.nan
-    low, high = _ends(rows)
-    np.testing.assert_array_equal(low, rows.min(axis=1))
-    np.testing.assert_array_equal(high, rows.max(axis=1))
-    assert np.isnan(low[-1])
+    array = np.random.default_rng(1).uniform(low, 1, size=shape).astype(np.float32)
+    lows, highs, values = _reduced(array)
+    rows = np.moveaxis(array, 1, 0).reshape(shape[1], -1) if len(shape) > 1 else array[np.newaxis]
+    np.testing.assert_array_equal(highs, rows.max(axis=1))
+    assert lows.min() == array.min()
+    np.testing.assert_array_equal(np.maximum(np.abs(lows), np.abs(highs)), np.abs(rows).max(axis=1))
+    np.testing.assert_array_equal(values, array.reshape(-1)[:: _stride(array.size)])
+    for bad in (np.nan, np.inf, -np.inf):
+        array.reshape(-1)[-1] = bad
+        lows, highs, _ = _reduced(array)
+        assert not (np.isfinite(lows).all() and np.isfinite(highs).all())
+
+
+def test_what_a_sigmoid_gave_follows_from_what_it_read() -> None:
+    net = Net()
+    x = net.input(1, 4, 9)
+    before = net.op("Mul", x, net.constant(3.0))
+    gate = net.op("Sigmoid", before)
+    twice = net.op("Sigmoid", gate)
+    graph = net.graph(net.op("Add", net.op("Mul", before, gate), twice))
+    feeds = net.feeds(2)
+    feeds[0][x][0, 0, 0] = -200.0  # whose exponential float32 does not hold
+    seen = calibrate(graph, feeds)
+    session = Session(graph, outputs=[gate, twice])
+    for name in (gate, twice):
+        arrays = np.concatenate([session.run(feed, [name])[name] for feed in feeds])
+        peaks = np.abs(arrays).max(axis=(0, 2))
+        ends = [seen[name].minimum, seen[name].maximum]
+        np.testing.assert_allclose(ends, [arrays.min(), arrays.max()], atol=1e-6)
+        np.testing.assert_allclose(seen[name].peaks or (), peaks, atol=1e-6)
+        histogram = seen[name].histogram
+        assert histogram is not None
+        assert histogram.total == arrays.size
+        np.testing.assert_allclose(histogram.quantile(0.5), np.median(arrays), atol=0.05)

@@ -13,7 +13,7 @@ from engine.graph.ir.shapes import infer_shapes
 
 __all__ = ["PartedRun"]
 
-PART_BYTES = 24 << 20
+PART_BYTES = 12 << 20
 """Tensors that are given at the same time; what is small enough is still in the cache then."""
 _OUTPUTS = 128
 """Tensors of one part: ONNX Runtime's set-up grows with the square of a session's outputs."""

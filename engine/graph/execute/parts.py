@@ -59,11 +59,13 @@ class Part:
     ) -> None:
         self.inputs = tuple(value.name for value in model.graph.input)
         self.outputs = tuple(value.name for value in model.graph.output)
+        names = list(self.outputs)
+        # it must not refer to the part: a session in a circle waits for Python's collector
         self._run: Callable[[dict[str, np.ndarray]], list[np.ndarray]]
         if source.custom:
             graph = Graph.from_proto(model, operators=source.graph.operators)
             session = Session(graph, threads=threads, lower=False)
-            self._run = lambda feeds: list(session.run(feeds, list(self.outputs)).values())
+            self._run = lambda feeds: list(session.run(feeds, names).values())
             return
         # "all" only adds layouts for long runs of float convolutions, and takes three times as
         # long to set up
@@ -77,7 +79,7 @@ class Part:
             weights=weights,
         )
         self._weights = weights  # the session reads them
-        self._run = lambda feeds: loaded.run(list(self.outputs), feeds)
+        self._run = lambda feeds: loaded.run(names, feeds)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs; ``feeds`` may hold more than the inputs.
