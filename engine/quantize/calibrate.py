@@ -60,6 +60,7 @@ def calibrate(
     checkpoint: Callable[[Observations], None] | None = None,
     checkpoint_seconds: float = 10.0,
     visit: Visit | None = None,
+    brief: bool = False,
 ) -> Observations:
     """Run the float graph over the samples and note what quantization needs to know.
 
@@ -76,6 +77,7 @@ def calibrate(
         checkpoint_seconds: at least so far apart.
         visit: gets the inputs of weighted layers (name, array, number of the sample), and must not
             keep them.
+        brief: keep neither peaks of channels nor mean inputs of layers.
 
     Raises:
         QuantizationError: there are no samples, a weight or a bias is not finite (names it and its
@@ -86,7 +88,7 @@ def calibrate(
     reporter = reporter or NullReporter()
     chosen = Plan() if is_quantized_source(graph) else plan(graph)
     check_constants(graph)
-    tally = _Tally(graph, chosen, threads, visit)
+    tally = _Tally(graph, chosen, threads, visit, brief=brief)
     if resume is not None:
         tally.resume(resume)
     total = len(feeds) if isinstance(feeds, Sized) else 0
@@ -116,14 +118,17 @@ def calibrate(
 class _Tally:
     """What was seen so far; goes to :class:`Observations` and comes back from there unchanged."""
 
-    def __init__(self, graph: Graph, plan: Plan, threads: int, visit: Visit | None) -> None:
+    def __init__(
+        self, graph: Graph, plan: Plan, threads: int, visit: Visit | None, *, brief: bool
+    ) -> None:
         self._visit = visit
+        self._brief = brief
         self._sources = _copied_from(graph, plan)
         watched = [name for name, source in self._sources.items() if name == source]
         self._readers: dict[InputSum, list[str]] = {}
         for node, wanted in input_sums(graph, plan).items():
             self._readers.setdefault(wanted, []).append(node)
-        self._watch = Watch(graph, watched, list(self._readers), threads)
+        self._watch = Watch(graph, watched, list(self._readers), threads, brief)
         self._tensors = {name: _Growing() for name in watched}
         self._sums = Sums(self._readers)
         self.samples = 0
@@ -153,7 +158,8 @@ class _Tally:
             if name in self._tensors:
                 self._tensors[name].add(seen)
             if seen.array is not None:
-                self._sums.take(name, seen.array)
+                if not self._brief:
+                    self._sums.take(name, seen.array)
                 if self._visit is not None:
                     self._visit(name, seen.array, self.samples)
         self.samples += 1

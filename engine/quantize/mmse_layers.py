@@ -34,7 +34,8 @@ from engine.quantize.activations import activation_table
 from engine.quantize.bias import correct_biases
 from engine.quantize.calibrate import calibrate
 from engine.quantize.mmse import lattice_range
-from engine.quantize.observe import Observations
+from engine.quantize.observe import MeanInput, Observations
+from engine.quantize.observe_inputs import input_sums
 from engine.quantize.plan import Plan
 from engine.quantize.prepared import Feeds, Prepared
 from engine.quantize.ranges import choose_ranges
@@ -80,14 +81,21 @@ def prepare(
     seen, moments, pixels = observations, dict[str, Moments](), dict[str, np.ndarray]()
     if feeds is not None:
         channels = find_channels(graph, plan)
+        inputs = observations.inputs
         if channels.count:
             factors = channel_factors(plan, channels, observations, settings)
+            inputs = scaled_means(graph, plan, channels, factors, observations)
             graph = scaled_graph(graph, channels, factors)
         again = _Again(graph, plan, observations.samples)
-        limit = observations.samples
         seen = calibrate(
-            graph, again.noting_pixels(feeds()), reporter=reporter, limit=limit, visit=again.visit
+            graph,
+            again.noting_pixels(feeds()),
+            reporter=reporter,
+            limit=observations.samples,
+            visit=again.visit,
+            brief=True,
         )
+        seen = replace(seen, inputs=inputs)
         moments, pixels = again.moments, again.pixels
     ranges = choose_ranges(graph, plan, seen, settings)
     for name, values in pixels.items():
@@ -127,11 +135,31 @@ def channel_factors(
     return factors
 
 
+def scaled_means(
+    graph: Graph,
+    plan: Plan,
+    channels: Channels,
+    factors: np.ndarray,
+    observations: Observations,
+) -> dict[str, MeanInput]:
+    """The mean inputs of weighted layers where every channel is divided by its factor."""
+    found = dict(observations.inputs)
+    for node, wanted in input_sums(graph, plan).items():
+        groups, seen = channels.groups.get(wanted.tensor), found.get(node)
+        if groups is None or seen is None:
+            continue
+        own = factors[groups]
+        total = seen.total.reshape(own.size, -1) / own[:, None]
+        found[node] = MeanInput(total.reshape(seen.total.shape), seen.positions)
+    return found
+
+
 class _Again:
     """What the second pass over the samples gathers, beside ranges and histograms."""
 
     def __init__(self, graph: Graph, plan: Plan, samples: int) -> None:
-        self.moments = make_moments(graph, plan, _COLUMNS, samples)
+        every = make_moments(graph, plan, _COLUMNS, samples)
+        self.moments = {name: own for name, own in every.items() if not own.is_wide}
         self.pixels: dict[str, np.ndarray] = {}
         self._each = max(_PIXELS // max(samples, 1), 64)
         self._readers: dict[str, list[Moments]] = {}

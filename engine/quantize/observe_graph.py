@@ -28,6 +28,9 @@ _CHANNELS = 4096
 # Values of a tensor whose range is found at a time: they are in the cache for both ends of it.
 _BLOCK = 1 << 17
 
+# Rows so short are turned before they are reduced: numpy takes most of its time between them.
+_SHORT = 64
+
 # Values of one tensor and sample that go to its histogram. Its range is that of all values.
 _VALUES = 8192
 
@@ -57,11 +60,18 @@ class Watch:
         tensors: whose range and values are wanted, besides those that ``sums`` name.
         sums: what layers want to have summed.
         threads: of ONNX Runtime.
+        whole: tell the ranges of whole tensors, not of channels.
     """
 
     def __init__(
-        self, graph: Graph, tensors: Sequence[str], sums: Sequence[InputSum], threads: int
+        self,
+        graph: Graph,
+        tensors: Sequence[str],
+        sums: Sequence[InputSum],
+        threads: int,
+        whole: bool = False,
     ) -> None:
+        self._whole = whole
         self._summed = dict.fromkeys(wanted.tensor for wanted in sums)
         names = dict.fromkeys([*tensors, *self._summed])
         self._inputs = [spec.name for spec in graph.inputs if spec.name in names]
@@ -100,7 +110,7 @@ class Watch:
             yield other, Seen(rising(seen.low), rising(seen.high), rising(seen.values))
 
     def _seen(self, name: str, array: np.ndarray, sample: int, is_input: bool) -> Seen:
-        low, high, values = _reduced(array)
+        low, high, values = _reduced(array, whole=self._whole)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             raise _not_finite(array, name, sample, is_input)
         return Seen(low, high, values, array if name in self._summed else None)
@@ -152,8 +162,9 @@ def _has_channels(shape: Sequence[int]) -> bool:
     return len(shape) > 1 and 0 < shape[1] <= _CHANNELS
 
 
-def _reduced(array: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ends of the values, by channels where it has them, and the values for the histogram.
+def _reduced(array: np.ndarray, *, whole: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ends of the values, by channels where it has them and not the ``whole`` is asked for, and
+    the values for the histogram.
 
     The lower ends are exact where one is negative; else they may be the lowest of several channels.
     All is read block by block, while a block is in the cache.
@@ -161,12 +172,11 @@ def _reduced(array: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if array.size == 0:
         return np.zeros(1, np.float32), np.zeros(1, np.float32), array
     flat, stride = array.reshape(-1), _stride(array.size)
-    rows = flat.reshape(1, -1)
-    if _has_channels(array.shape):
-        if array.shape[0] != 1:
-            rows = np.moveaxis(array, 1, 0).reshape(array.shape[1], -1)
-            return *_ends(rows), flat[::stride]
-        rows = flat.reshape(array.shape[1], -1)
+    if whole or not _has_channels(array.shape):
+        return *_ends_of_all(flat), flat[::stride]
+    if array.shape[0] != 1:
+        return *_ends(np.moveaxis(array, 1, 0).reshape(array.shape[1], -1)), flat[::stride]
+    rows = flat.reshape(array.shape[1], -1)
     count, length = rows.shape
     step = max(1, _BLOCK // length)
     if step >= count:
@@ -182,8 +192,17 @@ def _reduced(array: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return low, high, values
 
 
+def _ends_of_all(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Minimum and maximum of all values, (1,) each."""
+    blocks = (values[start : start + _BLOCK] for start in range(0, len(values), _BLOCK))
+    ends = np.array([(block.min(), block.max()) for block in blocks], values.dtype)
+    return ends[:, 0].min(keepdims=True), ends[:, 1].max(keepdims=True)
+
+
 def _ends(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Maximum of every row; minimum of every row, or of all where nothing is negative."""
+    if rows.shape[1] <= _SHORT:
+        rows = np.asfortranarray(rows)
     lowest = rows.min()
     low = np.broadcast_to(lowest, len(rows)) if lowest >= 0 else rows.min(axis=1)
     return low, rows.max(axis=1)

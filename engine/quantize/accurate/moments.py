@@ -20,6 +20,9 @@ __all__ = ["Moments", "make_moments"]
 # Columns longer than this gain nothing from error feedback for 95 % of the time.
 LARGEST_K = 600
 
+# Rows of columns that are multiplied together.
+_PILED = 360
+
 
 class Moments:
     """Second moments and means of one layer's columns, per group of the convolution.
@@ -27,6 +30,7 @@ class Moments:
     Attributes:
         node, tensor: the layer and its input.
         groups, length: number of groups G and of rows K of a column.
+        is_wide: whether a column is too long for second moments.
         mean: (G, K) after :meth:`finish`; in the float graph's own units.
         second: (G, K, K); None where K is over the limit.
     """
@@ -49,12 +53,16 @@ class Moments:
             self.length = int(np.prod(weight.shape[1:]))
         else:
             self.length = weight.shape[1 if flipped else 0]
-        wide = self.length > LARGEST_K
+        self.is_wide = self.length > LARGEST_K
         self._sum = np.zeros((self.groups, self.length))
         self._products = (
-            None if wide else np.zeros((self.groups, self.length, self.length), dtype=np.float32)
+            None
+            if self.is_wide
+            else np.zeros((self.groups, self.length, self.length), dtype=np.float32)
         )
         self._count = 0
+        self._pile: list[np.ndarray] = []
+        self._piled = 0
 
     def add(self, array: np.ndarray, sample: int) -> None:
         """Take the columns of one sample in; which positions depends on its number alone."""
@@ -64,9 +72,21 @@ class Moments:
         self._count += columns.shape[1]
         self._sum += columns.sum(axis=1, dtype=np.float64)
         if self._products is not None:
-            # values of an untrained net may overflow: such layers are rounded to the nearest
-            with np.errstate(over="ignore", invalid="ignore"):
-                self._products += np.matmul(columns.transpose(0, 2, 1), columns)
+            self._pile.append(columns)
+            self._piled += columns.shape[1]
+            if self._piled >= _PILED:
+                self._multiply()
+
+    def _multiply(self) -> None:
+        """Take in what is piled up: a product of many rows takes less time than many of few."""
+        if not self._pile or self._products is None:
+            return
+        columns = self._pile[0] if len(self._pile) == 1 else np.concatenate(self._pile, axis=1)
+        self._pile.clear()
+        self._piled = 0
+        # values of an untrained net may overflow: such layers are rounded to the nearest
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._products += np.matmul(columns.transpose(0, 2, 1), columns)
 
     @property
     def is_empty(self) -> bool:
@@ -81,6 +101,7 @@ class Moments:
     @property
     def second(self) -> np.ndarray | None:
         """(G, K, K): the mean of the columns' outer products; None for long columns."""
+        self._multiply()
         return None if self._products is None else self._products / max(self._count, 1)
 
     def _columns(self, array: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
@@ -101,25 +122,30 @@ class Moments:
         chosen = np.arange(total)
         if total > self._rows:
             chosen = rng.choice(total, self._rows, replace=False)
-        index = self._index(padded.shape, sizes, chosen)
-        stacked = padded.reshape(-1)[index]  # (rows, C, kernel)
+        stacked = self._at(padded, sizes, chosen)  # (rows, C, kernel)
         grouped = stacked.reshape(len(chosen), self.groups, self.length)
         columns: np.ndarray = np.ascontiguousarray(grouped.transpose(1, 0, 2))
         return columns
 
-    def _index(self, shape: tuple[int, ...], sizes: list[int], chosen: np.ndarray) -> np.ndarray:
-        """(rows, C, kernel): places in the flat padded array of the columns at some positions."""
-        batch, *places = np.unravel_index(chosen, (shape[0], *sizes))
-        steps = np.cumprod([1, *shape[:0:-1]])[::-1]  # of every axis, in elements
-        first = batch * steps[0]
-        for place, stride, step in zip(places, self._strides, steps[2:], strict=True):
-            first = first + place * stride * step
-        offsets = np.zeros(1, dtype=np.int64)
-        for kernel, dilation, step in zip(self._kernel, self._dilations, steps[2:], strict=True):
-            own = np.arange(kernel) * dilation * step
-            offsets = (offsets[:, None] + own).reshape(-1)
-        inner = np.arange(shape[1])[:, None] * steps[1] + offsets
-        found: np.ndarray = first[:, None, None] + inner
+    def _at(self, padded: np.ndarray, sizes: list[int], chosen: np.ndarray) -> np.ndarray:
+        """(rows, C, *kernel): what the kernel meets at some positions."""
+        batch, *places = np.unravel_index(chosen, (padded.shape[0], *sizes))
+        steps = padded.strides
+        every = np.lib.stride_tricks.as_strided(
+            padded,
+            (padded.shape[0], *sizes, padded.shape[1], *self._kernel),
+            (
+                steps[0],
+                *(step * stride for step, stride in zip(steps[2:], self._strides, strict=True)),
+                steps[1],
+                *(
+                    step * dilation
+                    for step, dilation in zip(steps[2:], self._dilations, strict=True)
+                ),
+            ),
+            writeable=False,
+        )
+        found: np.ndarray = every[(batch, *places)]
         return found
 
     def _padded(self, array: np.ndarray) -> np.ndarray:
