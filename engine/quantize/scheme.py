@@ -111,20 +111,28 @@ def weight_params(
         input_scale: of the activation that meets the weight.
         form: the number format; w8a8's symmetric int8 by default.
     """
-    params = half_params() if form.is_float else _of_weight(weight, axis, bias, input_scale, form)
-    return replace(
-        params,
-        observed_minimum=float(weight.min()),
-        observed_maximum=float(weight.max()),
-    )
+    rows = weight.reshape(1, -1)
+    if axis is not None:
+        first = weight if axis == 0 else np.moveaxis(weight, axis, 0)
+        rows = first.reshape(weight.shape[axis], -1)
+    low, high = rows.min(axis=1), rows.max(axis=1)
+    params = half_params()
+    if not form.is_float:
+        params = _of_weight(low, high, axis, bias, input_scale, form)
+    return replace(params, observed_minimum=float(low.min()), observed_maximum=float(high.max()))
 
 
 def _of_weight(
-    weight: np.ndarray, axis: int | None, bias: np.ndarray | None, input_scale: float, form: Format
+    low: np.ndarray,
+    high: np.ndarray,
+    axis: int | None,
+    bias: np.ndarray | None,
+    input_scale: float,
+    form: Format,
 ) -> QuantParams:
-    others = None if axis is None else tuple(i for i in range(weight.ndim) if i != axis)
-    low = np.minimum(weight.min(axis=others), 0.0).astype(np.float64).reshape(-1)
-    high = np.maximum(weight.max(axis=others), 0.0).astype(np.float64).reshape(-1)
+    """``low`` and ``high``: the weight's ends, (channels,)."""
+    low = np.minimum(low, 0.0).astype(np.float64)
+    high = np.maximum(high, 0.0).astype(np.float64)
     smallest = np.full(low.shape, _SMALLEST_SCALE)
     if bias is not None:
         needed = np.abs(bias.astype(np.float64)).reshape(-1) / (_BIAS_LIMIT * input_scale)
@@ -141,11 +149,11 @@ def _of_weight(
         zero = np.clip(np.rint(form.low - low / scale), form.low, form.high)
     return QuantParams(
         dtype=form.dtype,
-        scale=tuple(float(s) for s in scale),
-        zero_point=tuple(int(z) for z in zero),
+        scale=tuple(scale.tolist()),
+        zero_point=tuple(zero.astype(np.int64).tolist()),
         axis=axis,
-        minimum=tuple(float(value) for value in low),
-        maximum=tuple(float(value) for value in high),
+        minimum=tuple(low.tolist()),
+        maximum=tuple(high.tolist()),
     )
 
 

@@ -28,6 +28,9 @@ QUANT_DTYPES: Mapping[str, tuple[int, int]] = MappingProxyType(
 )
 
 _HALF = "float16"
+# Whole numbers below it are exact in float32.
+_EXACT = 1 << 24
+
 _HALF_LIMITS = (-65504, 65504)
 
 # numpy has no integers of 4 bits: they are held in the next wider type
@@ -114,7 +117,9 @@ class QuantParams:
         scale, zero = self._shaped(array.ndim)
         low, high = self.limits
         # ONNX Runtime divides in float32; the same here keeps ties the same
-        steps = np.rint(array.astype(np.float32) / scale).astype(np.float64) + zero
+        steps = np.rint(array.astype(np.float32, copy=False) / scale)
+        if zero.any() or high >= _EXACT:
+            steps = steps.astype(np.float64) + zero
         integers: np.ndarray = np.clip(steps, low, high).astype(
             _HELD_IN.get(self.dtype, self.dtype)
         )
@@ -125,7 +130,8 @@ class QuantParams:
         if self.is_float:
             return array.astype(np.float32)
         scale, zero = self._shaped(array.ndim)
-        real: np.ndarray = (array.astype(np.int64) - zero).astype(np.float32) * scale
+        steps = array.astype(np.int64) - zero if zero.any() else array
+        real: np.ndarray = steps.astype(np.float32) * scale
         return real
 
     def _shaped(self, rank: int) -> tuple[np.ndarray, np.ndarray]:
