@@ -68,6 +68,7 @@ _HOME = {
     "folders": "engine.base.folders",
     "human_bytes": "engine.base.text",
     "job_record": "engine.jobs.history",
+    "layers_counted": "engine.report",
     "list_jobs": "engine.jobs.history",
     "log_crash": "engine.base.folders",
     "resource_error": "engine.base.resources",
@@ -144,6 +145,7 @@ __all__ = [
     "folders",
     "human_bytes",
     "job_record",
+    "layers_counted",
     "list_jobs",
     "log_crash",
     "named_option",
@@ -230,7 +232,7 @@ if TYPE_CHECKING:
         named_option,
         option,
     )
-    from engine.report import CONTAINER_NOTE, summary_sections, summary_text
+    from engine.report import CONTAINER_NOTE, layers_counted, summary_sections, summary_text
 
 
 def __getattr__(name: str) -> Any:

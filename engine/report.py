@@ -12,13 +12,24 @@ from typing import Any
 
 from engine.base.text import human_bytes, printable
 
-__all__ = ["CONTAINER_NOTE", "Section", "samples_text", "summary_sections", "summary_text"]
+__all__ = [
+    "CONTAINER_NOTE",
+    "Section",
+    "layers_counted",
+    "samples_text",
+    "summary_sections",
+    "summary_text",
+]
 
 CONTAINER_NOTE = (
     "This .rknn file is for simulation and inspection; it runs on no NPU. For a real NPU export "
     "the QDQ ONNX file (--format onnx) and load it with rknn-toolkit2 and do_quantization=False."
 )
 """What every export of a container says, in all front ends."""
+
+
+_OF_INPUTS = ("Input", "exDataConvert")
+"""Operators of the rows of an error analysis that are no layers."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,23 @@ def samples_text(some: int, total: int) -> str:
     if not 0 < some < total:
         return "the calibration samples"
     return f"{some} of {total} calibration samples"
+
+
+def layers_counted(analysis: Mapping[str, Any]) -> str:
+    """How many layers an error analysis has: ``88 layers, 2 rows of inputs``.
+
+    Layers as hybrid quantization counts them; tensors inside a layer are none.
+
+    Args:
+        analysis: the result of the job ``accuracy``.
+    """
+    rows = [row for row in analysis["layers"] if not row.get("inner")]
+    inputs = sum(row["op"] in _OF_INPUTS for row in rows)
+    layers = len(rows) - inputs
+    told = "1 layer" if layers == 1 else f"{layers} layers"
+    if inputs:
+        told += ", 1 row of an input" if inputs == 1 else f", {inputs} rows of inputs"
+    return told
 
 
 def decibel(value: float | None) -> str:

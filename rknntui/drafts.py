@@ -184,7 +184,7 @@ def told(left: str | None, draft: Draft | None) -> list[str]:
     texts = []
     if left is not None:
         name = printable(left.rsplit("/", 1)[-1], 60)
-        texts.append(f"Those of {name} are kept. Open it again, or press u now.")
+        texts.append(f"Your changes of {name} are kept. u goes back to them; so does opening it.")
     if draft is not None:
         names = {
             n for n in {*draft.recipe, *draft.saved} if draft.recipe.get(n) != draft.saved.get(n)

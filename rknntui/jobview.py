@@ -32,7 +32,7 @@ LOG_LINES = 20_000
 class StageView:
     """One stage; ``seconds`` is None until it ends, ``total`` 0 while unknown.
 
-    ``steps`` are the parts of its work that count for themselves, as the samples of a folder that
+    ``steps`` has the part of its work that counts for itself, as the samples of a folder that
     calibration looks through first.
     """
 
@@ -152,12 +152,20 @@ class JobView:
                 self.state, self.seconds, self.error = event.state, event.seconds, event.error
 
     def _counted(self, name: str) -> StageView:
-        """What a progress is of: a stage, or a step of the one that runs or comes next."""
+        """What a progress is of: a stage, or a step of the one that runs or comes next.
+
+        Steps follow each other: the one before is over once another one, or the stage, counts.
+        """
         stage = self.stage
         if name in self.stages or stage is None:
-            return self._stage(name)
+            found = self._stage(name)
+            found.steps.clear()
+            return found
         steps = self.steps if stage.seconds is not None else stage.steps
-        return steps.setdefault(name, StageView(name, name))
+        step = steps.pop(name, None) or StageView(name, name)
+        steps.clear()
+        steps[name] = step
+        return step
 
     def _stage(self, name: str) -> StageView:
         return self.stages.setdefault(name, StageView(name, name))

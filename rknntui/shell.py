@@ -277,6 +277,7 @@ class Shell(QuietCrashApp):
         Where nothing was changed since another file was opened, go back to the unsaved one.
         """
         if not self.session.can_undo and self.session.left is not None:
+            self.clear_notifications()
             self.open_path(self.session.left)
             return
         self._told("Taken back", self.session.undo())

@@ -9,11 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from engine.accuracy.distances import Distance, RowSums, Saturation, mean
-from engine.accuracy.rows import INPUT, Row, layer_rows
+from engine.accuracy.rows import CONVERTER, INPUT, Row, layer_rows
 from engine.accuracy.sides import AloneSide, GoldenSide, SimulatedSide
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.graph.ir import Graph
+from engine.quantize import LayerName, layer_names
 
 __all__ = ["AccuracyReport", "Distance", "LayerAccuracy", "Runner", "Sink", "analyse", "chunks"]
 
@@ -54,9 +55,10 @@ class LayerAccuracy:
             inherited. None without any error.
         saturation: how many float values the quantized tensor cannot hold.
         dtype: of the tensor in the quantized graph.
-        sources: nodes of the source model whose work the layer does.
+        sources: nodes of the source model whose work the node does.
         damage: share of the error at the outputs that this layer alone causes; None where it was
             not measured (see :func:`engine.accuracy.damage.output_damage`).
+        named: the layer whose result the tensor is, or inside which it lies; None for an input.
     """
 
     layer: str
@@ -71,13 +73,25 @@ class LayerAccuracy:
     dtype: str = ""
     sources: tuple[str, ...] = ()
     damage: float | None = None
+    named: LayerName | None = None
+
+    @property
+    def inner(self) -> bool:
+        """Whether the tensor lies inside a layer, which is computed as a whole."""
+        return self.entire is None
 
     def to_json(self) -> dict[str, Any]:
         """As the worker protocol carries it."""
+        named = None if self.inner else self.named
         return {
-            "name": self.layer,
-            "op": self.op,
+            "name": self.layer if named is None else named.name,
+            "op": self.op if named is None else named.op,
             "tensor": self.tensor,
+            "node": self.layer,
+            "inner": self.inner,
+            "aliases": [self.layer, self.tensor]
+            if self.named is None
+            else list(self.named.aliases),
             "entire": None if self.entire is None else vars(self.entire).copy(),
             "single": None if self.single is None else vars(self.single).copy(),
             "sqnr": self.sqnr_db,
@@ -85,7 +99,7 @@ class LayerAccuracy:
             "own_share": self.own_share,
             "saturation": None if self.saturation is None else self.saturation.to_json(),
             "dtype": self.dtype,
-            "sources": list(self.sources),
+            "sources": list(self.sources if named is None else named.sources),
             "damage": self.damage,
         }
 
@@ -145,10 +159,13 @@ def analyse(
         reporter.emit(Progress("accuracy", count, total))
     if count == 0:
         raise UsageError("There is no sample to analyse.", remedy="Give the inputs of one sample.")
-    return AccuracyReport(tuple(_layer(row, work.sums[row]) for row in rows), count)
+    names = {tensor: named for named in layer_names(float_graph) for tensor in named.tensors}
+    return AccuracyReport(
+        tuple(_layer(row, work.sums[row], names.get(row.golden)) for row in rows), count
+    )
 
 
-def _layer(row: Row, sums: RowSums) -> LayerAccuracy:
+def _layer(row: Row, sums: RowSums, named: LayerName | None) -> LayerAccuracy:
     gone = row.simulated is None
     return LayerAccuracy(
         row.layer,
@@ -162,6 +179,7 @@ def _layer(row: Row, sums: RowSums) -> LayerAccuracy:
         sums.saturation,
         row.dtype,
         row.sources,
+        named=None if row.op in (INPUT, CONVERTER) else named,
     )
 
 

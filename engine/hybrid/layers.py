@@ -14,8 +14,8 @@ import onnx_ir as ir
 
 from engine.base.errors import RecipeError
 from engine.base.text import did_you_mean, printable
-from engine.graph.ir import ORIGIN, Graph
-from engine.quantize import Role
+from engine.graph.ir import Graph
+from engine.quantize import Role, find_layer, layer_names
 from engine.quantize.forms import data_inputs, is_constant, is_float, name_of
 from engine.quantize.plan import Plan, plan
 
@@ -32,6 +32,7 @@ class Layer:
         nodes: all nodes of it: the one that computes, and its clamps.
         kind: ``weighted``, ``arithmetic``, ``move`` or ``float`` (never quantized).
         source: the layers of the source model that it comes from.
+        aliases: every name that finds it.
     """
 
     tensor: str
@@ -40,6 +41,7 @@ class Layer:
     nodes: tuple[str, ...]
     kind: str
     source: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
 
     @property
     def may_lift(self) -> bool:
@@ -60,35 +62,18 @@ class Layers:
         self.plan = planned or plan(graph)
         self.nodes: Mapping[str, ir.Node] = {node.name or "": node for node in graph.nodes}
         self._by_node: dict[str, Layer] = {}
+        self.names = layer_names(graph, self.plan)
         self.all: tuple[Layer, ...] = tuple(self._find())
         self.by_tensor: Mapping[str, Layer] = {layer.tensor: layer for layer in self.all}
 
     def _find(self) -> Iterable[Layer]:
-        chains = {name: chain for name, chain in self.plan.clamps.items() if chain}
-        ends: dict[str, tuple[str, tuple[str, ...]]] = {}
-        for tensor, chain in chains.items():
-            first = self.graph.node(chain[0].node).inputs[0]
-            start = None if first is None else first.producer()
-            if start is not None:
-                ends[start.name or ""] = (tensor, tuple(clamp.node for clamp in chain))
-        absorbed = {name for _, names in ends.values() for name in names}
-        for node in self.graph.nodes:
-            name = node.name or ""
-            role = self.plan.roles.get(name)
-            if role is None or name in absorbed or not node.outputs[0].name:
-                continue
-            tensor, clamps = ends.get(name, (node.outputs[0].name, ()))
-            nodes = (name, *clamps)
-            origin = dict.fromkeys(
-                text
-                for part in nodes
-                for text in self.graph.node(part).metadata_props.get(ORIGIN, "").split("\n")
-                if text
-            )
+        for named in self.names:
+            node = self.graph.node(named.name)
+            kind = self._kind(node, self.plan.roles[named.name])
             layer = Layer(
-                tensor, name, node.op_type, nodes, self._kind(node, role), tuple(origin) or nodes
+                named.tensor, named.name, named.op, named.nodes, kind, named.sources, named.aliases
             )
-            for part in nodes:
+            for part in named.nodes:
                 self._by_node[part] = layer
             yield layer
 
@@ -111,19 +96,15 @@ class Layers:
         Raises:
             RecipeError: there is none; the message has the nearest names.
         """
-        found = self.by_tensor.get(name) or self._by_node.get(name)
-        if found is None and name in self.graph.values:
-            found = self.of_node(self.graph.producer(name))
-        if found is None:
-            found = next((layer for layer in self.all if name in layer.source), None)
-        if found is None:
-            names = [*self.by_tensor, *self._by_node]
+        named = find_layer(name, self.names)
+        if named is None:
+            names = [alias for layer in self.names for alias in layer.aliases]
             raise RecipeError(
-                f"The model has no layer that writes {printable(name, 120)!r}.",
+                f"The model has no layer {printable(name, 120)!r}.",
                 cause="The graph's passes may have merged it into another layer.",
-                remedy=did_you_mean(name, names) or "Look its tensor up in the hybrid table.",
+                remedy=did_you_mean(name, names) or "Look its name up in the hybrid table.",
             )
-        return found
+        return self.by_tensor[named.tensor]
 
     def readers(self, tensor: str) -> tuple[ir.Node, ...]:
         """The nodes that take a tensor as data, each once."""

@@ -70,6 +70,7 @@ class Point:
         predicted: output -> dB, of the model.
         seconds: since the start, measured.
         score: of the user's function.
+        layer: the name of the layer of ``tensor``.
     """
 
     step: int
@@ -81,12 +82,14 @@ class Point:
     predicted: Mapping[str, float | None]
     seconds: float
     score: float | None = None
+    layer: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, as it is told while the search runs."""
         return {
             "step": self.step,
             "tensor": self.tensor,
+            "layer": self.layer,
             "dtype": self.dtype,
             "layers": dict(self.layers),
             "lifted": list(self.lifted),
@@ -220,6 +223,7 @@ class _Search:
             {name: decibel(noise) for name, noise in self.model.noise(lifted).items()},
             time.perf_counter() - self.begun,
             outcome.score,
+            self.layers.by_tensor[tensor].node if tensor else "",
         )
         self.curve.append(point)
         self.trials.reporter.emit(Partial(CURVE, point.to_json()))

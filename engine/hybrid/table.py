@@ -92,6 +92,7 @@ def _row(
         "layer": layer.node,
         "op": layer.op,
         "source": list(layer.source),
+        "aliases": list(layer.aliases),
         "dtype": got or own[0],
         "choices": list(own),
         "minimum": min(low) if low else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from engine.base.events import Progress, Reporter
 from engine.base.text import did_you_mean, printable
 from engine.build import LayerError, OutputFidelity
 from engine.graph.execute import Session, release_pool
+from engine.quantize import layer_names
 
 if TYPE_CHECKING:
     from engine.graph.ir import Graph, QuantParams
@@ -44,10 +46,12 @@ def _rows(float_graph: Graph, qdq_graph: Graph) -> list[Row]:
     Tensors inside a fused integer kernel (a convolution before its Relu) are left out: they exist
     nowhere, and asking for one would take the kernel apart.
     """
+    names = {named.tensor: (named.name, named.op) for named in layer_names(float_graph)}
     return [
-        row
+        replace(row, layer=layer, op=op)
         for row in layer_rows(float_graph, qdq_graph)
         if row.simulated == row.golden and row.op != "Input"
+        for layer, op in (names.get(row.golden, (row.layer, row.op)),)
     ]
 
 

@@ -169,7 +169,7 @@ def _b2_joins(probe: Probe) -> Outcome:
         pipeline.optimised.graph.graph,
         pipeline.calibration.observations,
         source=pipeline.loaded.graph.graph,
-        layers=dict(probe.recipe.quantization.quantized_layers or {}),
+        layers=pipeline.by_tensor(probe.recipe.quantization.quantized_layers or {}),
     )
     did = "Looked for tensors that join values of unlike ranges."
     if not joins:
@@ -185,7 +185,7 @@ def _b2_joins(probe: Probe) -> Outcome:
 def _layers_of(probe: Probe, *changes: Mapping[str, Any]) -> dict[str, Any]:
     """Several changes as one: the layers that they lift together."""
     merged: dict[str, Any] = {}
-    lifted = dict(probe.recipe.quantization.quantized_layers or {})
+    lifted = probe.pipeline.by_tensor(probe.recipe.quantization.quantized_layers or {})
     for one in changes:
         lifted |= one.get("quantized_layers") or {}
         merged |= {name: value for name, value in one.items() if name != "quantized_layers"}

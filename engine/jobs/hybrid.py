@@ -143,7 +143,8 @@ def effect(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
 
     pipeline = _quantizing(params, reporter, "effect")
     own = pipeline.quantize_settings()
-    layers, ranges = layers_of(params), ranges_of(params)
+    layers = pipeline.by_tensor(layers_of(params))
+    ranges = pipeline.by_tensor(ranges_of(params))
     trials = _trials(pipeline)
     begun = time.perf_counter()
     with _Stage(pipeline, "effect", "Try the choice of layers"):
@@ -299,6 +300,6 @@ def find_all_joins(pipeline: Pipeline) -> Sequence[Finding]:
         seen,
         source=pipeline.loaded.graph.graph,
         outputs=recipe.source.outputs,
-        layers=dict(recipe.quantization.quantized_layers or {}),
+        layers=pipeline.by_tensor(recipe.quantization.quantized_layers or {}),
         dtype=lift_dtype(recipe.quantization.quantized_dtype, recipe.target.target_platform),
     )

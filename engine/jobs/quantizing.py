@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from engine.base.errors import (
     QuantizationError,
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from engine.quantize import Observations, Quantized, QuantizeSettings
 
 __all__ = ["QuantizeStages", "is_covered"]
+
+T = TypeVar("T")
 
 _UNFINISHED = "calibrating"
 _UNCOVERED = "coverage-unknown"
@@ -208,7 +210,7 @@ class QuantizeStages(LoadStage):
 
         options, target = self.recipe.quantization, self.recipe.target.target_platform
         check_dtype(options.quantized_dtype, target)
-        layers = dict(options.quantized_layers or {})
+        layers = self.by_tensor(options.quantized_layers or {})
         for dtype in dict.fromkeys(layers.values()):
             check_layer_dtype(dtype, target)
         if options.op_target:
@@ -220,9 +222,39 @@ class QuantizeStages(LoadStage):
             bias_correction=options.bias_correction,
             layers=layers,
             ranges={
-                name: (low, high) for name, (low, high) in (options.quantized_ranges or {}).items()
+                name: (low, high)
+                for name, (low, high) in self.by_tensor(options.quantized_ranges or {}).items()
             },
         )
+
+    def by_tensor(self, entries: Mapping[str, T]) -> dict[str, T]:
+        """Entries for layers, by the tensors that the layers write.
+
+        Args:
+            entries: by any name of a layer: a tensor, a node, a layer of the source model. Names
+                that are nobody's stay, for those who tell what is wrong with them.
+
+        Raises:
+            QuantizationError: two names of one layer have different entries.
+        """
+        from engine.quantize import find_layer, layer_names
+
+        values = self.optimised.graph.graph.values if entries else {}
+        others = any(name not in values for name in entries)
+        layers = layer_names(self.optimised.graph.graph) if others else ()
+        found: dict[str, T] = {}
+        said: dict[str, str] = {}
+        for name, entry in entries.items():
+            named = None if name in values else find_layer(name, layers)
+            tensor = name if named is None else named.tensor
+            if tensor in found and found[tensor] != entry:
+                raise QuantizationError(
+                    f"{printable(said[tensor], 120)!r} and {printable(name, 120)!r} are one layer "
+                    "and are given two values.",
+                    remedy="Give the layer one entry.",
+                )
+            found[tensor], said[tensor] = entry, name
+        return found
 
     @cached_property
     def quantized(self) -> QuantizedGraph:

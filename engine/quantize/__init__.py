@@ -3,6 +3,7 @@
 from engine.quantize.calibrate import Observation, Observations, calibrate, samples_wanted
 from engine.quantize.formats import check_dtype, check_layer_dtype, resolve_dtype
 from engine.quantize.honoured import honoured
+from engine.quantize.layer_names import LayerName, find_layer, layer_names
 from engine.quantize.operators import LAYOUT, WEIGHTED, Role, reason_for, role_of
 from engine.quantize.plain import require_plain_run
 from engine.quantize.plan import is_quantized_source
@@ -19,6 +20,7 @@ __all__ = [
     "LAYOUT",
     "REASON",
     "WEIGHTED",
+    "LayerName",
     "Observation",
     "Observations",
     "QuantizeSettings",
@@ -27,8 +29,10 @@ __all__ = [
     "calibrate",
     "check_dtype",
     "check_layer_dtype",
+    "find_layer",
     "honoured",
     "is_quantized_source",
+    "layer_names",
     "layers_of_targets",
     "lower_for_vendor",
     "quantize",

@@ -128,7 +128,8 @@ def assign_schemes(
         node = writers.get(tensor)
         names = whole.get(tensor, () if node is None else (node.name or "",))
         if not names or roles.get(names[0]) is None:
-            raise _no_layer(tensor, [name for name in writers if _is_layer(writers[name], roles)])
+            known = [name for name in writers if _is_layer(writers[name], roles)]
+            raise _no_layer(tensor, [*known, *(writers[name].name or "" for name in known)])
         for name in names:
             if roles[name] is Role.FLOAT and not wanted.scheme.activation.is_float:
                 raise _only_float(tensor, dtype, reasons.get(name, ""))
@@ -166,9 +167,10 @@ def _fused(
 
 def _no_layer(tensor: str, known: list[str]) -> QuantizationError:
     return QuantizationError(
-        f"No layer writes the tensor {printable(tensor, 120)!r}.",
-        cause="A layer is named by its output tensor in the optimised float graph.",
-        remedy=did_you_mean(tensor, known) or "Take the name from the table of layers.",
+        f"The model has no layer {printable(tensor, 120)!r}.",
+        cause="A layer is named by the tensor that it writes, by its node, or by the layer of the "
+        "source model that it was made of.",
+        remedy=did_you_mean(tensor, known) or "Take a name from the table of layers.",
     )
 
 

@@ -24,6 +24,7 @@ def ranking_lines(result: dict[str, Any]) -> list[str]:
     """The ranking of a proposal as a table."""
     rows = [
         (
+            printable(row["layer"], 60),
             printable(row["tensor"], 60),
             row["op"],
             "all" if row["gain_db"] is None else f"{row['gain_db']:+.2f}",
@@ -31,15 +32,15 @@ def ranking_lines(result: dict[str, Any]) -> list[str]:
         )
         for row in result["ranking"]
     ]
-    return table(("lift", "op", "gain dB (simulated)", "share of the error"), rows)
+    return table(("lift", "tensor", "op", "gain dB (simulated)", "share of the error"), rows)
 
 
 def point_cells(point: dict[str, Any]) -> tuple[str, ...]:
-    """A point of a search: step, tensor, dtype, lifted layers, outputs."""
+    """A point of a search: step, layer, dtype, lifted layers, outputs."""
     outputs = (f"{printable(n, 40)} {decibels(v)}" for n, v in point["outputs"].items())
     return (
         str(point["step"]),
-        printable(point["tensor"], 60) or "as it is",
+        printable(point["layer"], 60) or "as it is",
         point["dtype"] or "",
         str(len(point["lifted"])),
         "  ".join(outputs),

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
-from engine import printable
+from engine import layers_counted, printable
 from rknntui.actions import Action
 from rknntui.commandline import command_for, job_flags
 from rknntui.screens.accuracy_guide import GuidePane
@@ -222,7 +222,8 @@ class Accuracy(LayerDrill):
         self._result = result
         self._recipe = job.params.get("recipe")
         self._analysed = job.params.get("inputs") or []
-        records = [rank_record(i, layer) for i, layer in enumerate(result["layers"])]
+        shown = [layer for layer in result["layers"] if not layer.get("inner")]
+        records = [rank_record(i, layer) for i, layer in enumerate(shown)]
         self.table.set_records(records, keep="tensor")
         if self.table.sort_column is None:
             self.table.sort_field("sqnr")
@@ -255,9 +256,7 @@ class Accuracy(LayerDrill):
             )
             stale = "" if self._recipe == session.recipe else " · ! the recipe changed since: r"
             many = f"{samples} sample" + ("s" if samples != 1 else "")
-            facts.update(
-                f"{len(self._result['layers'])} layers over {many} ({printable(of, 80)}){stale}"
-            )
+            facts.update(f"{layers_counted(self._result)} over {many} ({printable(of, 80)}){stale}")
 
     # -- actions ---------------------------------------------------------------------------------
 

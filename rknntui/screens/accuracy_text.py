@@ -112,6 +112,7 @@ def rank_record(index: int, layer: Mapping[str, Any]) -> dict[str, Any]:
         "high": saturation.get("high"),
         "damage": layer.get("damage"),
         "source": ", ".join(sources) or None,
+        "aliases": list(layer.get("aliases") or ()),
         "dtype": layer.get("dtype") or None,
         "entire": entire.get("cosine"),
         "entire_distance": entire.get("euclidean"),

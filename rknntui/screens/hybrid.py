@@ -13,6 +13,7 @@ from textual.widgets import Static
 from rknntui.actions import Action
 from rknntui.commandline import command_for
 from rknntui.screens import hybrid_plan as plan
+from rknntui.screens.accuracy_text import rank_record
 from rknntui.screens.hybrid_edits import HybridEdits
 from rknntui.screens.hybrid_effect import LiveEffect
 from rknntui.screens.hybrid_search import SearchDialog, SearchPane, search_flags, search_params
@@ -25,7 +26,13 @@ from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from rknntui.jobview import JobView
-    from rknntui.messages import BuildFinished, JobChanged, JobEnded, RecipeChanged
+    from rknntui.messages import (
+        BuildFinished,
+        JobChanged,
+        JobEnded,
+        RecipeChanged,
+        ResultFound,
+    )
 
 __all__ = ["Hybrid"]
 
@@ -100,7 +107,8 @@ class Hybrid(HybridEdits):
         yield ViewBar(VIEWS, id="hybrid-views")
         with Container(id="hybrid-panes"):
             table = RecordTable(layer_fields(), id="layers", what="hybrid", empty=_NO_BUILD)
-            yield RecordView("Layers (SQNR simulated)", table, id="hybrid-layers")
+            title = "Layers (SQNR simulated, over the calibration samples)"
+            yield RecordView(title, table, id="hybrid-layers")
             yield SearchPane(id="search")
         yield TextRows(id="row-facts")
 
@@ -182,10 +190,23 @@ class Hybrid(HybridEdits):
         view = self.session.jobs.get(job)
         if view is None or view.params.get("recipe") != self.table_of:
             return
-        self._own = {layer["tensor"]: layer.get("own_sqnr") for layer in result["layers"]}
+        self._own = _own_errors(result)
         self.draw()
-        self.table.sort_field("own")
-        self.table.cursor = 0
+        if self.shown:
+            self.table.sort_field("own")
+            self.table.cursor = 0
+
+    def _take_own(self) -> None:
+        """Take the errors of layers alone, where Accuracy has them of this build."""
+        job, result = self.session.last.get("accuracy") or (None, None)
+        known = job is not None and job.params.get("recipe") == self.table_of
+        self._own = _own_errors(result) if known and result is not None else {}
+
+    def on_result_found(self, message: ResultFound) -> None:
+        """A ranking of an earlier run has the errors of layers alone."""
+        if message.method == "accuracy" and self.table_of is not None:
+            self._take_own()
+            self.draw()
 
     def _read(self) -> None:
         """Ask for the layers of the last build, where there is one that is not shown yet."""
@@ -208,7 +229,7 @@ class Hybrid(HybridEdits):
 
     def _known(self, built: dict[str, Any], answer: dict[str, Any]) -> None:
         self.table_of = built
-        self._own = {}
+        self._take_own()
         self.rows, self._outputs = answer["rows"], answer["outputs"]
         self._over = answer["over"].removeprefix("the ")
         self._edited()
@@ -225,8 +246,8 @@ class Hybrid(HybridEdits):
     def draw(self) -> None:
         if not self.is_attached:
             return
-        recipe, got = self.session.recipe, self.effect.got
-        layers, ranges = plan.layers_of(recipe), plan.ranges_of(recipe)
+        got = self.effect.got
+        layers, ranges = self.asked_layers, self.asked_ranges
         built = self.built_layers
         records = [
             layer_record(
@@ -254,8 +275,7 @@ class Hybrid(HybridEdits):
         self._draw_row()
 
     def _tell(self) -> None:
-        recipe = self.session.recipe
-        layers, ranges = plan.layers_of(recipe), plan.ranges_of(recipe)
+        layers, ranges = self.asked_layers, self.asked_ranges
         facts = self.query_one("#hybrid-facts", Static)
         if not self.rows:
             facts.update("no layers yet")
@@ -340,7 +360,7 @@ class Hybrid(HybridEdits):
         if not proposed:
             self.notify("No layer is proposed: none gains enough.", markup=False)
             return
-        self.ask_for({**plan.layers_of(self.session.recipe), **proposed})
+        self.ask_for({**self.asked_layers, **proposed})
         self.notify(f"{len(proposed)} layers proposed. u takes them back.", markup=False)
 
     def action_search(self) -> None:
@@ -411,3 +431,8 @@ class Hybrid(HybridEdits):
         if self.bar.current == "Search":
             return [*words[:2], "search", *words[2:], *search_flags(self._texts)]
         return [*words[:2], "table", *words[2:]]
+
+
+def _own_errors(result: dict[str, Any]) -> dict[str, float | None]:
+    """Tensor -> SQNR in dB of its layer alone; infinite where it adds no error."""
+    return {row["tensor"]: rank_record(0, row)["own"] for row in result["layers"]}

@@ -42,7 +42,17 @@ class HybridEdits(TableWorkspace):
     @property
     def built_layers(self) -> dict[str, str]:
         """Tensor -> dtype as the build of the rows was asked."""
-        return plan.layers_of(self.table_of)
+        return plan.by_tensor(plan.layers_of(self.table_of), self.rows)
+
+    @property
+    def asked_layers(self) -> dict[str, str]:
+        """Tensor -> dtype as the recipe asks, which may name layers by other names."""
+        return plan.by_tensor(plan.layers_of(self.session.recipe), self.rows)
+
+    @property
+    def asked_ranges(self) -> dict[str, list[float]]:
+        """Tensor -> [minimum, maximum] as the recipe asks."""
+        return plan.by_tensor(plan.ranges_of(self.session.recipe), self.rows)
 
     def _chosen(self) -> list[dict[str, Any]]:
         """The rows that an action takes: the marked ones, else that under the cursor."""
@@ -54,7 +64,7 @@ class HybridEdits(TableWorkspace):
         """Change the recipe; undo takes it back. What becomes float loses its range."""
         self.marked.clear()
         if ranges is None:
-            ranges = plan.ranges_of(self.session.recipe)
+            ranges = self.asked_ranges
         kept = plan.with_integers(layers, ranges)
         self.session.set_values(plan.changes_of(layers, kept))
         self.draw()
@@ -63,7 +73,7 @@ class HybridEdits(TableWorkspace):
         """Lift the chosen layers, or take them back."""
         if not self.rows:
             return
-        layers = plan.layers_of(self.session.recipe)
+        layers = self.asked_layers
         self.ask_for(plan.toggled(layers, self._chosen()))
 
     @on(Rows.Chosen, "#layers")
@@ -75,7 +85,7 @@ class HybridEdits(TableWorkspace):
         if not rows:
             return
         choices = [d for d in rows[0]["choices"] if all(d in row["choices"] for row in rows)]
-        layers = plan.layers_of(self.session.recipe)
+        layers = self.asked_layers
         base = plan.base_dtype(rows[0])
         if base not in choices:
             choices.insert(0, base)
@@ -96,7 +106,7 @@ class HybridEdits(TableWorkspace):
         if record is None or record["minimum"] is None:
             self.notify("This layer has no range: it is not quantized.", severity="warning")
             return
-        asked = plan.layers_of(self.session.recipe).get(record["tensor"], "")
+        asked = self.asked_layers.get(record["tensor"], "")
         if asked.startswith("float"):
             self.notify(f"{asked} has no range; Space takes it back first.", severity="warning")
             return
@@ -104,11 +114,11 @@ class HybridEdits(TableWorkspace):
         def take(text: str | None) -> None:
             if text is None:
                 return
-            ranges, pair = plan.ranges_of(self.session.recipe), plan.parse_range(text)
+            ranges, pair = self.asked_ranges, plan.parse_range(text)
             ranges.pop(record["tensor"], None)
             if pair is not None:
                 ranges[record["tensor"]] = pair
-            self.ask_for(plan.layers_of(self.session.recipe), ranges)
+            self.ask_for(self.asked_layers, ranges)
 
         question = f"{printable(record['layer'], 60)}: minimum and maximum; empty as calibrated"
         now = f"{record['minimum']:.6g} {record['maximum']:.6g}"

@@ -6,13 +6,14 @@ Pure functions over plain data; undo is the session's.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 __all__ = [
     "LAYERS",
     "RANGES",
     "base_dtype",
+    "by_tensor",
     "changes_of",
     "layers_of",
     "parse_range",
@@ -31,6 +32,7 @@ _LIFTED = ("float16", "int16", "float32")
 
 Layers = dict[str, str]
 Row = Mapping[str, Any]
+T = TypeVar("T")
 
 
 def layers_of(recipe: Mapping[str, Any] | None) -> Layers:
@@ -41,6 +43,16 @@ def layers_of(recipe: Mapping[str, Any] | None) -> Layers:
 def ranges_of(recipe: Mapping[str, Any] | None) -> dict[str, list[float]]:
     """Tensor -> [minimum, maximum] that the recipe asks for."""
     return dict((recipe or {}).get(RANGES) or {})
+
+
+def by_tensor(entries: Mapping[str, T], rows: Sequence[Row]) -> dict[str, T]:
+    """Entries of a recipe, which may name a layer by any of its names, by the rows' tensors."""
+    tensors: dict[str, str] = {}
+    for row in rows:
+        for alias in row.get("aliases") or ():
+            tensors.setdefault(alias, row["tensor"])
+    own = {row["tensor"] for row in rows}
+    return {n if n in own else tensors.get(n, n): entry for n, entry in entries.items()}
 
 
 def changes_of(layers: Layers, ranges: Mapping[str, Any] | None = None) -> dict[str, Any]:

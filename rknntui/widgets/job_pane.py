@@ -128,8 +128,7 @@ def stage_line(stage: StageView, state: str, indent: str, width: int) -> Line:
     if stage.seconds is not None:
         how = "from the cache" if stage.cached else f"{stage.seconds:.2f} s"
         return [("✓ ", "good"), (title, ""), (how, "dim")]
-    over = stage.done >= stage.total > 0  # a step, whose end nobody tells
-    if over or state == "done":
+    if state == "done":
         signs = ("✓ ", "good")
     else:
         signs = ("▶ ", "accent") if state == "running" else ("✗ ", "bad")

@@ -153,6 +153,11 @@ class RecordTable(Table):
         self.post_message(self.Arranged(self))
         self._tell()
 
+    def _searched(self, index: int, row: tuple[Any, ...]) -> str:
+        """The row, and the other names of what it stands for."""
+        aliases = self._records[index].get("aliases") or ()
+        return "\n".join((super()._searched(index, row), *map(str, aliases))).lower()
+
     def _tell(self) -> None:
         """Another record under the cursor is a move, also where its index stays."""
         record = self.record

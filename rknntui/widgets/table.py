@@ -124,7 +124,7 @@ class Table(Rows):
         order = [
             index
             for index, row in enumerate(self.rows)
-            if not words or all(word in " ".join(self._texts(row)).lower() for word in words)
+            if not words or all(word in self._searched(index, row) for word in words)
         ]
         if self.sort_column is not None:
             column = self.sort_column
@@ -137,6 +137,10 @@ class Table(Rows):
             self.set_reactive(Rows.cursor, order.index(keep))
         self.rows_changed()
         self.reveal(self.cursor)
+
+    def _searched(self, index: int, row: tuple[Any, ...]) -> str:
+        """What a filter looks through, in lower case."""
+        return " ".join(self._texts(row)).lower()
 
     def _texts(self, row: tuple[Any, ...]) -> list[str]:
         return [c.show(value) for c, value in zip(self.columns, row, strict=True)]

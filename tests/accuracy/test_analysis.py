@@ -196,6 +196,15 @@ def test_report_as_json() -> None:
     assert fused.pop("sources") == ["conv1"]
     assert fused.pop("dtype") == ""
     assert (fused.pop("name"), fused.pop("op"), fused.pop("tensor")) == ("conv1", "Conv", "c1")
+    assert (fused.pop("node"), fused.pop("inner")) == ("conv1", True)
+    layer = data["layers"][3]
+    assert fused.pop("aliases") == layer["aliases"]
+    assert (layer["name"], layer["op"], layer["node"], layer["inner"]) == (
+        "conv1",
+        "Conv",
+        "relu1",
+        False,
+    )
     assert set(fused) == {
         "entire",
         "single",

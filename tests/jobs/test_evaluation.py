@@ -140,7 +140,10 @@ def test_rows_of_nan_are_printed_and_not_called_equal() -> None:
     nothing = {"cosine": None, "euclidean": None}  # what JSON makes of NaN
     layer = {"name": "y", "op": "Log", "dtype": "float32", "sqnr": None, "own_sqnr": None}
     layer |= {"own_share": None, "saturation": None, "damage": None, "sources": ["y"]}
-    text = "\n".join(_lines({"layers": [{**layer, "entire": nothing, "single": nothing}]}))
+    layer |= {"inner": False}
+    text = "\n".join(
+        _lines({"layers": [{**layer, "entire": nothing, "single": nothing}]}, "1 layer")
+    )
     assert text.count("nan") == 6
     assert "equal" not in text
 

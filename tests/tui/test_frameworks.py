@@ -166,24 +166,6 @@ async def test_weights_may_stand_behind_the_file_on_the_command_line(tmp_path: P
         assert not app.session.dirty
 
 
-def test_flags_behind_a_file_are_those_of_its_source(tmp_path: Path) -> None:
-    assert given_options(["--input-size-list=[[1,3,8,8]]"]) == {"input_size_list": [[1, 3, 8, 8]]}
-    network = several_weights(tmp_path)
-    for words, said in (
-        ([str(network), "--weight", "x"], "--weights"),
-        ([str(network), "--mean-values", "1"], "no flag of the workbench"),
-        ([str(network), "--weights"], "needs a value"),
-        ([str(network), str(network)], "is a file"),
-    ):
-        command = [sys.executable, "-m", "rknntui", *words]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert ran.returncode == 2, ran.stderr
-        assert said in ran.stderr
-    command = [sys.executable, "-m", "rknntui", str(network), "--weights", "best.weights"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "needs a terminal" in ran.stderr
-
-
 async def test_a_wrong_name_gets_the_nearest(tmp_path: Path) -> None:
     app = Workbench(str(darknet_pair(tmp_path)))
     async with app.run_test(size=SIZE) as pilot:

@@ -17,6 +17,8 @@ from rknntui.app import Workbench
 from rknntui.bridge import Bridge
 from rknntui.demo import demo_recipe, demo_test_samples
 from rknntui.jobview import JobView
+from rknntui.screens.accuracy import Accuracy
+from rknntui.screens.hybrid import Hybrid
 from tests.tui.conftest import residual_model, screen_text, settle, until
 
 SIZE = (110, 34)
@@ -74,7 +76,11 @@ async def test_a_restart_shows_the_log_the_scores_and_the_comparison(
         await pilot.press("V")
         await until(pilot, lambda: "kl_divergence" in screen_text(app), "the comparison")
         await pilot.press("5")
-        await until(pilot, lambda: "layers over 1 sample" in screen_text(app), "the ranking")
+        await until(
+            pilot,
+            lambda: "14 layers, 2 rows of inputs over 1 sample" in screen_text(app),
+            "the ranking",
+        )
         await pilot.press("v", "v")
         await until(pilot, lambda: "top-1" in screen_text(app), "the scores")
         assert "500 samples of test.npz" in screen_text(app)
@@ -127,6 +133,44 @@ async def test_nothing_is_not_built_while_it_is_built(recipe: dict[str, Any]) ->
         app.session.job_changed(build)
         await until(pilot, lambda: "✗ Build cancelled" in screen_text(app), "cancelled")
         assert "The job was cancelled" not in screen_text(app)
+
+
+async def test_accuracy_and_hybrid_have_the_same_layers_by_any_name(
+    recipe: dict[str, Any], worker: Worker
+) -> None:
+    await ran(worker, "build", {"recipe": recipe})
+    app = Workbench(recipe=recipe)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: "build" in app.session.last, "the build was found")
+        await pilot.press("5", "r")
+        await until(pilot, lambda: "accuracy" in app.session.last, "it is analysed")
+        accuracy = app.workspace
+        assert isinstance(accuracy, Accuracy)
+        ranked = {row["tensor"]: row for row in accuracy.table.records}
+        await pilot.press("6")
+        hybrid = app.workspace
+        assert isinstance(hybrid, Hybrid)
+        await until(pilot, lambda: hybrid.table.total == 14, "its layers")
+        for row in hybrid.table.records:
+            assert row["layer"] == ranked[row["tensor"]]["name"]
+            assert row["own"] == ranked[row["tensor"]]["own"]
+        # a fused Relu, and a layer of the source model that no node is called after
+        fused = next(row for row in hybrid.table.records if len(row["aliases"]) > 4)
+        for alias in fused["aliases"]:
+            for key, table in (("6", hybrid.table), ("5", accuracy.table)):
+                await pilot.press(key)
+                table.set_filter(alias)
+                assert fused["tensor"] in {row["tensor"] for row in table.records}, alias
+                table.set_filter("")
+        # a recipe that names the layer otherwise
+        await pilot.press("6")
+        app.session.set_values({"quantized_layers": {fused["aliases"][-1]: "float16"}})
+        await settle(pilot)
+        row = next(r for r in hybrid.table.records if r["tensor"] == fused["tensor"])
+        assert row["wanted"] == "● float16"
+        hybrid.table.select_record("tensor", fused["tensor"])
+        await pilot.press("space")
+        assert "quantized_layers" not in app.session.recipe
 
 
 async def test_a_job_whose_worker_is_killed_tells_how_long_it_ran(recipe: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rknntui.app import Workbench
+from rknntui.arguments import given_options
 from rknntui.jobview import JobView
 from rknntui.screens.accuracy import Accuracy
 from rknntui.screens.dialogs import ConfirmDialog
@@ -176,3 +177,22 @@ def test_ctrl_z_without_a_shell_says_so() -> None:
         assert terminal.ended() == 0
     finally:
         terminal.close()
+
+
+def test_flags_behind_a_file_are_those_of_its_source(tmp_path: Path) -> None:
+    assert given_options(["--input-size-list=[[1,3,8,8]]"]) == {"input_size_list": [[1, 3, 8, 8]]}
+    network = tmp_path / "net.cfg"
+    network.write_text("[net]")
+    for words, said in (
+        ([str(network), "--weight", "x"], "--weights"),
+        ([str(network), "--mean-values", "1"], "no flag of the workbench"),
+        ([str(network), "--weights"], "needs a value"),
+        ([str(network), str(network)], "is a file"),
+    ):
+        command = [sys.executable, "-m", "rknntui", *words]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ran.returncode == 2, ran.stderr
+        assert said in ran.stderr
+    command = [sys.executable, "-m", "rknntui", str(network), "--weights", "best.weights"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "needs a terminal" in ran.stderr

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from engine import printable
+from engine import layers_counted, printable
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.guidance import guide_lines, run_guide
 from rknntui.cli.narration import Narrator
@@ -94,8 +94,9 @@ def command(
     if guide:
         emit(result, guide_lines(result), as_json=as_json)
         return
+    counted = layers_counted(result)
     result["layers"] = _ranked(result["layers"], sort)[:count]
-    emit(result, _lines(result), as_json=as_json)
+    emit(result, _lines(result, counted), as_json=as_json)
 
 
 def _ranked(layers: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
@@ -113,7 +114,7 @@ def _ranked(layers: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
     return layers if sort == "graph" else sorted(layers, key=key)
 
 
-def _lines(result: dict[str, Any]) -> list[str]:
+def _lines(result: dict[str, Any], counted: str) -> list[str]:
     rows = [
         (
             printable(layer["name"], 50),
@@ -129,6 +130,7 @@ def _lines(result: dict[str, Any]) -> list[str]:
             printable(", ".join(n for n in layer["sources"] if n != layer["name"]), 60),
         )
         for layer in result["layers"]
+        if not layer["inner"]
     ]
     columns = (
         "layer",
@@ -148,7 +150,7 @@ def _lines(result: dict[str, Any]) -> list[str]:
     empty = [i for i in range(len(columns)) if not any(row[i] for row in rows)]
     kept = [i for i in range(len(columns)) if i not in empty]
     shown = [tuple(row[i] for i in kept) for row in rows]
-    lines = ["Simulated against float", *table([columns[i] for i in kept], shown)]
+    lines = [f"{counted}, simulated against float", *table([columns[i] for i in kept], shown)]
     return [*lines, *[f"wrote {path}" for path in result.get("files", [])]]
 
 

@@ -1,0 +1,110 @@
+"""One name for a layer in accuracy, hybrid and the build; every other name of it finds it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from engine.base.errors import QuantizationError, RecipeError
+from engine.base.events import NullReporter
+from engine.hybrid import Layers
+from engine.jobs.hybrid import effect, propose, table
+from engine.jobs.tasks import accuracy, build
+from engine.jobs.warm import pipeline_of, recipe_of
+from engine.quantize import find_layer, layer_names
+from engine.report import layers_counted
+from rknntui.cli.root import cli
+from rknntui.demo import demo_recipe
+
+QUIET = NullReporter()
+
+
+@pytest.fixture
+def recipe() -> dict[str, Any]:
+    return {**demo_recipe(), "dataset_count": 8}
+
+
+def test_the_tables_of_all_verbs_name_the_same_layers(recipe: dict[str, Any]) -> None:
+    rows = table({"recipe": recipe})["rows"]
+    analysed = accuracy({"recipe": recipe}, QUIET)
+    summary = build({"recipe": recipe}, QUIET)
+    ranked = propose({"recipe": recipe, "samples": 2}, QUIET)["ranking"]
+    names = {row["tensor"]: (row["layer"], row["op"], row["aliases"]) for row in rows}
+    shown = [row for row in analysed["layers"] if not row["inner"]]
+    found = {
+        row["tensor"]: (row["name"], row["op"], list(row["aliases"]))
+        for row in shown
+        if row["op"] not in ("Input", "exDataConvert")
+    }
+    assert found == names
+    assert len(names) == len(rows) == 14
+    assert layers_counted(analysed) == "14 layers, 2 rows of inputs"
+    for row in summary["worst"]:
+        assert (row["layer"], row["op"]) == names[row["tensor"]][:2]
+    for row in ranked:
+        assert row["layer"] == names[row["tensor"]][0]
+
+
+def test_every_alias_finds_its_layer(recipe: dict[str, Any]) -> None:
+    graph = pipeline_of(recipe_of({"recipe": recipe})).optimised.graph.graph
+    layers = Layers(graph)
+    names = layer_names(graph)
+    fused = next(layer for layer in names if len(layer.nodes) > 1)
+    assert fused.op == "Conv"
+    assert len(fused.tensors) == 2
+    assert len(fused.sources) == 3  # Conv, BatchNormalization, Relu
+    for layer in names:
+        for alias in layer.aliases:
+            assert find_layer(alias, names) is not None
+            assert layers.named(alias).tensor in {other.tensor for other in names}
+        for alias in (layer.tensor, *layer.nodes, *layer.tensors):
+            assert layers.named(alias).tensor == layer.tensor
+    with pytest.raises(RecipeError, match="has no layer") as caught:
+        layers.named(f"{fused.nodes[1]}x")
+    assert fused.nodes[1] in caught.value.remedy
+
+
+def test_a_recipe_takes_any_name(recipe: dict[str, Any]) -> None:
+    graph = pipeline_of(recipe_of({"recipe": recipe})).optimised.graph.graph
+    fused = next(layer for layer in layer_names(graph) if len(layer.nodes) > 1)
+    for alias in (fused.name, fused.nodes[1], fused.sources[-1], fused.tensors[0]):
+        asked = {**recipe, "quantized_layers": {alias: "float16"}}
+        rows = {row["tensor"]: row["dtype"] for row in table({"recipe": asked})["rows"]}
+        assert rows[fused.tensor] == "float16", alias
+        found = effect({"recipe": recipe, "layers": {alias: "float16"}}, QUIET)
+        assert [row["ok"] for row in found["honoured"]] == [True]
+    ranged = {**recipe, "quantized_ranges": {fused.name: [0.0, 3.0]}}
+    rows = {row["tensor"]: row["maximum"] for row in table({"recipe": ranged})["rows"]}
+    assert rows[fused.tensor] == 3.0
+    twice = {**recipe, "quantized_layers": {fused.name: "float16", fused.nodes[1]: "int16"}}
+    with pytest.raises(QuantizationError, match="are one layer"):
+        table({"recipe": twice})
+    wrong = {**recipe, "quantized_layers": {f"{fused.name}x": "float16"}}
+    with pytest.raises(QuantizationError, match="has no layer") as caught:
+        table({"recipe": wrong})
+    assert fused.name in caught.value.remedy
+
+
+def test_the_command_line_shows_and_takes_these_names(
+    recipe: dict[str, Any], tmp_path: Path
+) -> None:
+    graph = pipeline_of(recipe_of({"recipe": recipe})).optimised.graph.graph
+    fused = next(layer for layer in layer_names(graph) if len(layer.nodes) > 1)
+    words = [recipe["model"], "--dataset", recipe["dataset"], "--dataset-count", "8"]
+    words += ["--mean-values", "127.5", "--std-values", "127.5", "-q"]
+    ranked = CliRunner().invoke(cli, ["accuracy", *words])
+    assert ranked.exit_code == 0, ranked.output
+    lines = ranked.output.splitlines()
+    assert lines[0].startswith("14 layers, 2 rows of inputs")
+    shown = [line.split()[0] for line in lines[2:]]
+    assert len(shown) == 16
+    assert set(shown) >= {layer.name for layer in layer_names(graph)}
+    asked = ["--quantized-layers", f"{fused.nodes[1]}=float16", "--json"]
+    ran = CliRunner().invoke(cli, ["hybrid", "table", *words[:-1], *asked])
+    assert ran.exit_code == 0, ran.output
+    (row,) = [r for r in json.loads(ran.stdout)["rows"] if r["tensor"] == fused.tensor]
+    assert (row["layer"], row["dtype"]) == (fused.name, "float16")
