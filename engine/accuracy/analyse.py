@@ -18,7 +18,7 @@ from engine.quantize import LayerName, layer_names
 
 __all__ = ["AccuracyReport", "Distance", "LayerAccuracy", "Runner", "Sink", "analyse", "chunks"]
 
-CHUNK_BYTES = 192 << 20
+CHUNK_BYTES = 16 << 20
 """Tensors of one side that are held at the same time; larger graphs are taken in parts."""
 LAYERS = 128
 """Rows of one part: ONNX Runtime's set-up grows with the square of a session's outputs."""

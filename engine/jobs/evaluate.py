@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate", "tensor_histograms"]
 
-VALUE_BYTES = 2 << 30
+VALUE_BYTES = 1 << 30
 """Float values of layers that are compared in all; a larger graph is taken over fewer samples."""
-LEAST_SAMPLES = 8
+LEAST_SAMPLES = 6
 """Samples that are taken however large the graph is."""
 
 
