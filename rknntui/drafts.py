@@ -147,7 +147,9 @@ class Drafts:
             return None
         if not isinstance(data, dict) or data.get("version") != VERSION:
             return None
-        return draft_of(data) if data.get("path") == path else None
+        draft = draft_of(data)
+        ours = draft is not None and path in (draft.recipe_path, draft.recipe["model"])
+        return draft if ours and data.get("path") == path else None
 
 
 def draft_of(data: Values) -> Draft | None:

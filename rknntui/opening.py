@@ -7,7 +7,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine import EngineError
+from engine import EngineError, SeveralFilesError
 from rknntui.drafts import draft_of
 from rknntui.jobview import JobView
 from rknntui.state import BUILT, RESULTS
@@ -74,7 +74,15 @@ async def _view(
     if kept.get("model") != path and draft is not None:
         kept = draft.recipe
     asked = {**(source_options(kept) if kept.get("model") == path else {}), **given}
-    view = await bridge.call("open", {"path": path, **asked})
+    try:
+        view = await bridge.call("open", {"path": path, **asked})
+    except SeveralFilesError:
+        raise
+    except EngineError:
+        if asked == given:
+            raise
+        asked = given  # an option of the recipe does not fit: the file itself may be well
+        view = await bridge.call("open", {"path": path, **given})
     return view, source_options(view["recipe"]) if view.get("recipe") else asked
 
 
@@ -139,8 +147,26 @@ async def find_results(session: Session, built: dict[str, Any] | None = None) ->
         with contextlib.suppress(EngineError):  # removed from the history meanwhile
             events = await asyncio.to_thread(read_events, record.id)
             result = await asyncio.to_thread(read_result, record.id)
-            if result is not None:
+            if result is not None and _is_whole(method, result):
                 session.result_found(JobView.of_record(record, events), result)
+
+
+_KEYS = {
+    "build": ("outputs", ("name", "sqnr_db")),
+    "accuracy": ("layers", ("name", "op", "tensor", "sqnr", "entire", "single")),
+    "evaluate": ("scores", ("name", "float", "simulated", "difference")),
+    "sweep": ("rows", ("values", "state")),
+}
+"""Of each result the list that is shown, and what each of its entries has."""
+
+
+def _is_whole(method: str, result: dict[str, Any]) -> bool:
+    """Whether a result of the history is one that this version shows; files may be damaged."""
+    name, keys = _KEYS[method]
+    rows = result.get(name)
+    return isinstance(rows, list) and all(
+        isinstance(row, dict) and all(key in row for key in keys) for row in rows
+    )
 
 
 def _is_of(params: dict[str, Any], recipe: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -104,6 +105,21 @@ async def test_what_is_found_is_of_the_open_recipe_alone(
         await until(pilot, lambda: app.session.path == str(other), "another model")
         await settle(pilot)
         assert app.session.last == {}
+
+
+@pytest.mark.parametrize("damaged", [{}, {"layers": 3}, {"layers": [{}]}, {"layers": [3]}])
+async def test_a_damaged_result_is_passed_over(
+    recipe: dict[str, Any], worker: Worker, damaged: dict[str, Any]
+) -> None:
+    job = await worker.submit("accuracy", {"recipe": recipe})
+    await job.result()
+    (Path(job_record(job.id).folder) / "result.json").write_text(json.dumps(damaged))
+    await ran(worker, "build", {"recipe": recipe})
+    app = Workbench(recipe=recipe)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: "build" in app.session.last, "the build was found")
+        await pilot.press("5")
+        await until(pilot, lambda: "Not analysed yet" in screen_text(app), "no ranking")
 
 
 @pytest.mark.usefixtures("worker")

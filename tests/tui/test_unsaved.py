@@ -15,6 +15,9 @@ from tests.tui.conftest import residual_model, settle, until
 
 SIZE = (100, 30)
 
+_OTHER = json.dumps({"version": 1, "path": "/models/54.onnx", "recipe": {"model": "/another"}})
+"""A draft whose recipe is of another model than it says."""
+
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
 
 
@@ -167,6 +170,21 @@ async def test_what_was_saved_leaves_no_draft(models: tuple[Path, Path], tmp_pat
         assert app.session.recipe == {"model": str(first)}
 
 
+async def test_a_draft_with_an_option_that_does_not_fit_can_still_be_opened(
+    models: tuple[Path, Path],
+) -> None:
+    first, second = models
+    app = Workbench(str(first))
+    async with app.run_test(size=SIZE) as pilot:
+        await _opened(pilot, first)
+        app.session.set_value("input_size_list", [[1, 2, 3, 4, 5, 6]])
+        await settle(pilot)
+        await _open(pilot, second)
+        app.open_path(str(first))
+        await until(pilot, lambda: app.session.path == str(first), "it is open all the same")
+        assert app.session.recipe["input_size_list"] == [[1, 2, 3, 4, 5, 6]]
+
+
 async def test_drafts_on_disk_are_private_few_and_checked() -> None:
     folder = drafts_folder()
     drafts = Drafts(folder)
@@ -180,7 +198,7 @@ async def test_drafts_on_disk_are_private_few_and_checked() -> None:
     found = Drafts(folder).of(path)
     assert found is not None
     assert found.recipe["dataset_count"] == KEPT + 4
-    for damaged in ("{", "[]", json.dumps({"version": 1, "path": path, "recipe": 3})):
+    for damaged in ("{", "[]", json.dumps({"version": 1, "path": path, "recipe": 3}), _OTHER):
         for file in folder.iterdir():
             file.write_text(damaged)
         assert Drafts(folder).of(path) is None
