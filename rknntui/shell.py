@@ -61,7 +61,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "app.suspend",
         "Suspend",
-        "Stop the workbench and give the shell back; the shell's fg goes on with it.",
+        "Give the shell back; its fg returns here.",
         ("ctrl+z",),
         priority=True,
     ),
