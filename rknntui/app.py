@@ -11,7 +11,7 @@ from textual.containers import Container
 from rknntui import uistate
 from rknntui.actions import REGISTRY, bindings
 from rknntui.bridge import Bridge
-from rknntui.colours import DEFAULT
+from rknntui.colours import DEFAULT, FEW_COLOURS
 from rknntui.drafts import Drafts, drafts_folder, told
 from rknntui.shell import ACTIONS, Shell
 from rknntui.state import Session
@@ -87,7 +87,8 @@ class Workbench(Shell):
         self.memory: dict[str, Any] = dict(self._state.get("views") or {})
         self.user_keys: dict[str, str] = {}
         self.animation_level = "none"
-        self.use_theme(str(self._state.get("theme", DEFAULT)))
+        self._wanted_theme = str(self._state.get("theme", DEFAULT))
+        self.use_theme(FEW_COLOURS if self.colours == "standard" else self._wanted_theme)
 
     # -- screen ------------------------------------------------------------------------------------
 
@@ -309,7 +310,9 @@ class Workbench(Shell):
     def save_state(self) -> None:
         """Remember what the next start shows."""
         if self._state_kept:
-            state = {"workspace": self.current, "theme": self.theme, "views": self.memory}
+            few = self.colours == "standard" and self.theme == FEW_COLOURS
+            theme = self._wanted_theme if few else self.theme  # of terminals with more colours
+            state = {"workspace": self.current, "theme": theme, "views": self.memory}
             uistate.save({**state, **self.session.to_json()})
 
     def leave(self, code: int = 0) -> None:

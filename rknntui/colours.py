@@ -11,9 +11,11 @@ from textual.theme import Theme
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DEFAULT", "ThemeError", "read_theme", "theme_files"]
+__all__ = ["DEFAULT", "FEW_COLOURS", "ThemeError", "read_theme", "theme_files"]
 
 DEFAULT = "dark"
+FEW_COLOURS = "ansi"
+"""Stands in for every theme where the terminal has 16 colours."""
 MUTED = 0.62
 """How far text that matters less is from the background towards the text."""
 LIMIT = 64 << 10

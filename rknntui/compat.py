@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 from textual._compositor import CompositorUpdate
 from textual.app import App
 
+from rknntui.palette import XtermPalette
 from rknntui.sent import Sent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.binding import Binding
+    from textual.filter import LineFilter
     from textual.screen import Screen
 
 __all__ = ["QuietCrashApp", "bindings_in_reach"]
@@ -30,6 +34,17 @@ class QuietCrashApp(App[None]):
     def __init__(self) -> None:
         super().__init__()
         self.sent = Sent()
+        self._palette = XtermPalette()
+
+    @property
+    def colours(self) -> str:
+        """What the terminal has: ``truecolor``, ``256`` or ``standard`` (16)."""
+        return str(self.console.color_system)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's own, and the palette of a terminal with 256 colours."""
+        filters = super().get_line_filters()
+        return [*filters, self._palette] if self.colours == "256" else filters
 
     def on_resize(self) -> None:
         """A terminal may have moved or cleared its text, also where it has its old size again."""

@@ -96,8 +96,7 @@ class Thumbnail(Widget):
     def plain(self) -> bool:
         """Whether it is made of characters: there are no colours, or too few, or the user's own."""
         app = self.app
-        few = app.console.color_system == "standard"
-        return app.no_color or app.native_ansi_color or few
+        return app.no_color or app.native_ansi_color or app.console.color_system == "standard"
 
     def _draw(self) -> None:
         """Make the lines; anew where the theme is another one since."""

@@ -1,0 +1,128 @@
+"""Themes on terminals with all colours, with 256 and with 16."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from rich.color import ColorType
+from textual.color import Color
+
+from rknntui.app import Workbench
+from rknntui.colours import read_theme
+from rknntui.palette import _distance, _oklab, nearest, xterm_colour
+from rknntui.widgets.thumbnail import Thumbnail
+from tests.tui.conftest import screen_text, settle, until
+from tests.tui.flow import write_recipe
+
+GROUNDS = ("background", "surface", "panel")
+TEXTS = ("foreground", "primary", "accent", "warning", "error", "success")
+LEAST = {"dark": 4.5, "light": 4.5, "high-contrast": 7.0}
+
+
+def luminance(colour: tuple[int, int, int]) -> float:
+    linear = [
+        v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4
+        for v in (channel / 255 for channel in colour)
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
+    """As WCAG 2 has it."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def colours_of(name: str, few: bool) -> dict[str, tuple[int, int, int]]:
+    """The colours of a theme as a terminal shows them, of 256 where it has so few."""
+    theme = read_theme(name)
+    named = {key: getattr(theme, key) for key in (*GROUNDS, *TEXTS)}
+    named["muted"] = theme.variables["text-muted"]
+    found = {key: tuple(Color.parse(value).rgb) for key, value in named.items()}
+    return {k: xterm_colour(nearest(c)) for k, c in found.items()} if few else found
+
+
+@pytest.mark.parametrize("few", [False, True], ids=["true colour", "256"])
+@pytest.mark.parametrize("name", LEAST)
+def test_every_text_can_be_read_on_every_ground(name: str, few: bool) -> None:
+    colours = colours_of(name, few)
+    for ground in GROUNDS:
+        for text in (*TEXTS, "muted"):
+            found = contrast(colours[text], colours[ground])
+            assert found >= LEAST[name], f"{text} on {ground}: {found:.2f}"
+    assert contrast(colours["background"], colours["primary"]) >= 4.5, "the row under the cursor"
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_panels_of_256_colours_are_greys_that_differ(name: str) -> None:
+    grounds = [tuple(Color.parse(getattr(read_theme(name), key)).rgb) for key in GROUNDS]
+    numbers = [nearest(colour) for colour in grounds]
+    assert len(set(numbers)) == len(GROUNDS)
+    assert all(len(set(xterm_colour(number))) == 1 for number in numbers), numbers
+
+
+def test_the_nearest_colour_is_the_one_that_looks_most_alike() -> None:
+    for number in range(16, 256):
+        assert xterm_colour(nearest(xterm_colour(number))) == xterm_colour(number)
+    chosen = random.Random(3)
+    for _ in range(400):
+        colour = tuple(chosen.randrange(256) for _ in range(3))
+        wanted = _oklab(colour)
+        ours = _distance(wanted, _oklab(xterm_colour(nearest(colour)))) ** 0.5
+        best = min(_distance(wanted, _oklab(xterm_colour(n))) for n in range(16, 256)) ** 0.5
+        assert ours <= best + 0.03, colour
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_a_terminal_of_256_colours_gets_them_and_no_teal_panels(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLORTERM")
+    app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "32 nodes" in screen_text(app), "the model")
+        await pilot.press("tab", "3")
+        await until(pilot, lambda: "▀▀" in screen_text(app), "a picture")
+        await pilot.press("1", "question_mark")
+        await settle(pilot)
+        grounds: set[int] = set()
+        for strip in app.screen._compositor.render_strips():
+            for segment in strip:
+                for colour in (segment.style.color, segment.style.bgcolor):
+                    assert colour is None or colour.type != ColorType.TRUECOLOR
+                if segment.style.bgcolor is not None and segment.style.bgcolor.number is not None:
+                    grounds.add(segment.style.bgcolor.number)
+        assert nearest((0x14, 0x17, 0x1C)) in grounds
+        assert 23 not in grounds, "teal"
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.usefixtures("warm")
+async def test_a_terminal_of_16_colours_has_its_own_and_pictures_of_characters(
+    demo: Path, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLORTERM")
+    monkeypatch.setenv("TERM", "linux")
+    state = own_home / ".local" / "state" / "rknntui"
+    state.mkdir(parents=True)
+    (state / "interface.json").write_text(json.dumps({"version": 1, "theme": "light"}))
+    app = Workbench(str(write_recipe(tmp_path, demo)))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "32 nodes" in screen_text(app), "the model")
+        await pilot.press("3")
+        await until(pilot, lambda: app.query(Thumbnail), "Dataset")
+        picture = app.query_one(Thumbnail)
+        await until(pilot, lambda: bool(picture.rows), "a picture")
+        await settle(pilot)
+        assert "▀" not in screen_text(app)
+        for strip in app.screen._compositor.render_strips():
+            for segment in strip:
+                for colour in (segment.style.color, segment.style.bgcolor):
+                    standard = (ColorType.STANDARD, ColorType.DEFAULT)
+                    assert colour is None or colour.type in standard
+        app.save_state()
+    assert json.loads((state / "interface.json").read_text())["theme"] == "light"
