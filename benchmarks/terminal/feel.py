@@ -243,6 +243,38 @@ def _own_rss(run: Any) -> float:
     return psutil.Process(run.pid).memory_info().rss / 2**20
 
 
+def switches(bench: Bench) -> None:
+    """Bytes that showing each workspace of the demo takes, after a build and a first visit."""
+    from rknntui.demo import demo_folder
+
+    names = ("Model", "Configure", "Dataset", "Quantize", "Accuracy", "Hybrid", "Run", "Jobs")
+    recipe = bench.home / "switches.yaml"
+    demo = demo_folder()
+    model = json.dumps(str(demo / "digits_demo.onnx"))
+    recipe.write_text(
+        f"version: 1\nsource: {{model: {model}}}\n"
+        "preprocess: {mean_values: [[127.5]], std_values: [[127.5]]}\n"
+        f"dataset: {{dataset: {json.dumps(str(demo / 'dataset.txt'))}}}\n"
+    )
+    with bench.ours(str(recipe)) as run:
+        bench.ready(run, "32 nodes")
+        run.play(["4", 0.5, "b"])
+        bench.until(run, "Outputs", time.perf_counter())
+        run.quiet(1.0, 5)
+        for key in "12345678":
+            run.play([key, 0.5])
+            run.quiet(0.7, 5)
+        taken: dict[str, int] = {}
+        for number, name in enumerate(names, 1):
+            before = len(run.raw)
+            run.send(str(number))
+            run.quiet(1.0, 5)
+            taken[name] = len(run.raw) - before
+    bench.results["switches"] = taken
+    for name, size in taken.items():
+        bench.row(f"bytes of showing {name}", f"{size:,}", "under 30,000", size < 30_000)
+
+
 def idle(bench: Bench) -> None:
     """Share of a core that the interface process takes when nothing happens."""
     import psutil
@@ -285,6 +317,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "startup": startup,
     "keys": keys,
     "graphs": graphs,
+    "switches": switches,
     "idle": idle,
     "help": help_text,
 }

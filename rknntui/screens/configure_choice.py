@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["choose", "values_about"]
 
-UNSET = "(none)"
+UNSET = "unset"
 """Stands for no value, where an option need not have one."""
 
 
@@ -46,5 +46,5 @@ def values_about(option: Option, recipe: Mapping[str, Any]) -> dict[str, str]:
             if target not in chips_with(dtype):
                 about[dtype] = f"✗ not on {target}. {text}"
     if option.default is None:
-        return {UNSET: "No value; " + option.help, **about}
+        return {UNSET: "Not set. " + option.help, **about}
     return about

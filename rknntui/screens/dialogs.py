@@ -310,7 +310,7 @@ class ChoiceDialog(Dialog):
         lines: list[Line] = []
         for choice in self._choices:
             now = "  (now)" if choice == self._now else "       " if self._about else ""
-            told = wrap(self._about.get(choice, ""), max(8, self.text_width - names - 12))
+            told = wrap(self._about.get(choice, ""), max(8, self.text_width - names - 14))
             more = " …" if len(told) > 1 else ""
             line: Line = [(f" {fit(choice, names)}{now} ", "")]
             lines.append([*line, (f"  {told[0]}{more}", "dim")] if told else line)

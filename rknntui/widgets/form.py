@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PER_LAYER", "FormRows", "OptionForm", "RowState"]
 
-_NAME_WIDTH = 22
+_NAME_WIDTH = 24
 _NOTE_WIDTH = 11
 _SHORT_KINDS = ("bool", "choice")
 

@@ -9,6 +9,7 @@ import pytest
 
 from rknntui.app import Workbench
 from rknntui.screens.dataset import DatasetWorkspace
+from rknntui.widgets.rows import TextRows
 from rknntui.widgets.thumbnail import Thumbnail
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, grey_keys, pictures, press_text, shown, write_recipe
@@ -103,7 +104,8 @@ async def test_problems_name_line_and_file_and_are_reached_by_a_key(
         assert record is not None
         assert record["line"] == 4
         assert "gone.png" in record["problem"]
-        await until(pilot, lambda: "does not exist" in screen_text(app), "what is wrong")
+        told = workspace.query_one("#channels", TextRows)
+        await until(pilot, lambda: "does not exist" in " ".join(told.text().split()), "the reason")
         await pilot.press("n")
         record = workspace.table.record
         assert record is not None
