@@ -83,7 +83,8 @@ def _listed(inputs: Any, count: int, what: str) -> list[Any]:
             f"{what} has {len(inputs)} arrays, the model has {count} inputs.",
             remedy="Give one array per input, in the model's order.",
         )
-    return list(inputs)
+    # one number, as numpy gives it for an input of rank 0, is an array too
+    return [np.asarray(one) if isinstance(one, np.generic) else one for one in inputs]
 
 
 def _formats(data_format: Any, count: int) -> list[Any]:
@@ -144,4 +145,4 @@ def _straight(
         shift = 128 if array.dtype.name == "uint8" and params.dtype == "int8" else 0
         zero = np.float32(params.zero_point[0] + shift)
         values = (values - zero) * np.float32(params.scale[0])
-    return np.ascontiguousarray(values.astype(plan.dtype, copy=False))
+    return np.asarray(values, dtype=plan.dtype, order="C")

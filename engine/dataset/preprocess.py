@@ -170,7 +170,12 @@ class InputPlan:
         return self.shape[3 if self.layout == "NCHW" else 2]
 
     def accepted_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes that an npy may have: the model's layout first, each with and without batch 1."""
+        """Shapes that an npy may have: the model's layout first, each with and without batch 1.
+
+        An input of rank 0 also takes an array of one value.
+        """
+        if not self.shape:
+            return ((), (1,))
         shapes = [self.shape, *([other] if (other := self._other_shape()) else [])]
         if self.shape and self.shape[0] == 1:
             shapes += [shape[1:] for shape in shapes if len(shape) > 1]
@@ -202,6 +207,8 @@ class InputPlan:
         """
         if array.shape not in self.accepted_shapes():
             return None
+        if not self.shape:
+            return array.reshape(())
         if len(array.shape) < len(self.shape):
             array = array[np.newaxis]
         own = array.shape == self.shape
@@ -252,7 +259,7 @@ class InputPlan:
             array = np.take(array, self.reorder, axis)
         own = self.quant is None or str(array.dtype) == self.dtype
         if self.mean is None and self.std is None and own:
-            return self._finite(self._cast(np.ascontiguousarray(array)))
+            return self._finite(self._cast(np.asarray(array, order="C")))
         shape = [1] * array.ndim
         if array.ndim:
             shape[axis] = -1
@@ -282,8 +289,7 @@ class InputPlan:
         scale, zero_point = self.quant
         limits = np.iinfo(np.dtype(self.dtype))
         steps = np.rint(values / np.float32(scale)) + zero_point
-        whole: np.ndarray = np.clip(steps, limits.min, limits.max).astype(self.dtype)
-        return whole
+        return np.asarray(np.clip(steps, limits.min, limits.max), dtype=self.dtype)
 
     def _cast(self, array: np.ndarray) -> np.ndarray:
         dtype = np.dtype(self.dtype)

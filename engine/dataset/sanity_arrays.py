@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from engine.base.findings import Finding
@@ -32,7 +33,7 @@ def _finite(
 def _constant(
     plan: InputPlan, arrays: Sequence[ArrayLook], _: Sequence[InputPlan]
 ) -> Iterator[Finding]:
-    flat = [a for a in arrays if a.low == a.high]
+    flat = [a for a in arrays if a.low == a.high and math.prod(plan.shape) > 1]
     if flat:
         yield Finding(
             "npy-constant",

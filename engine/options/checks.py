@@ -179,10 +179,13 @@ def _flags(option: Option, value: Value) -> bool | list[bool]:
 
 
 def _shapes(option: Option, value: Value) -> list[list[int]]:
-    rows = per_input(value)
+    rows = per_input(value, empty=True)
     if rows and all(whole(n) and n > 0 for row in rows for n in row):
         return [[int(n) for n in row] for row in rows]
-    raise option.error(value, "one list of sizes above 0 per input, as [[1, 3, 224, 224]]")
+    raise option.error(
+        value,
+        "one list of sizes above 0 per input, as [[1, 3, 224, 224]]; [] is an input of one number",
+    )
 
 
 def _shape_sets(option: Option, value: Value) -> list[list[list[int]]]:

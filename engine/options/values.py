@@ -53,11 +53,15 @@ def number_text(value: float) -> str:
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(value)
 
 
-def per_input(value: Any) -> list[list[Any]] | None:
-    """A list of lists; one flat list means one input, as both manuals' examples write it."""
+def per_input(value: Any, *, empty: bool = False) -> list[list[Any]] | None:
+    """A list of lists; one flat list means one input, as both manuals' examples write it.
+
+    ``empty``: whether a row may have no number, as the shape of an input of rank 0.
+    """
     if not isinstance(value, Sequence) or isinstance(value, str) or not len(value):
         return None
-    if all(isinstance(row, Sequence) and not isinstance(row, str) and len(row) for row in value):
+    rows = [row for row in value if isinstance(row, Sequence) and not isinstance(row, str)]
+    if len(rows) == len(value) and (empty or all(len(row) for row in rows)):
         return [list(row) for row in value]
     if all(finite(n) for n in value):
         return [list(value)]
@@ -65,12 +69,14 @@ def per_input(value: Any) -> list[list[Any]] | None:
 
 
 def rows_text(rows: Sequence[Sequence[float]], between: str) -> str:
-    """Numbers of each input, inputs split by semicolons."""
-    return ";".join(between.join(map(number_text, row)) for row in rows)
+    """Numbers of each input, inputs split by semicolons; a shape without any is ``scalar``."""
+    return ";".join(between.join(map(number_text, row)) or "scalar" for row in rows)
 
 
 def sizes(text: str) -> list[int]:
-    """``1x3x224x224`` as whole numbers; ValueError where it is not that."""
+    """``1x3x224x224`` as whole numbers, ``scalar`` as none; ValueError where it is not that."""
+    if text == "scalar":
+        return []
     return [int(n) for n in text.replace("x", ",").split(",")]
 
 

@@ -28,6 +28,23 @@ from tests.dataset.build import GREY, RGB, only, picture, refused
 # ------------------------------------------------------------------------------------- pictures
 
 
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_an_input_of_rank_0_takes_one_value(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    path = tmp_path / "rate.npy"
+    np.save(path, np.full(shape, 16000))
+    for spec, preprocess, wanted in (
+        (TensorSpec("rate", (), "int64"), Preprocess(), 16000),
+        (TensorSpec("rate", (), "float32"), Preprocess(((8000.0,),), ((2.0,),)), 4000),
+        (TensorSpec("rate", (), "int8", quant=(1000.0, 3)), Preprocess(), 19),
+    ):
+        array = only(path, spec, preprocess)
+        assert array.shape == ()
+        assert array.dtype == spec.dtype
+        assert array == wanted
+    np.save(path, np.zeros(2))
+    assert "1" in refused(path, TensorSpec("rate", (), "int64")).what
+
+
 @pytest.mark.parametrize("suffix", ["png", "bmp"])
 def test_pixels_reach_the_network_unchanged(tmp_path: Path, suffix: str) -> None:
     pixels = picture(tmp_path / f"a.{suffix}")

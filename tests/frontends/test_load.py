@@ -162,6 +162,24 @@ def test_other_dynamic_axes_are_named_with_the_remedy(save: Save) -> None:
         load_onnx(path, input_size_list=[[1, 3, 7], [1, 3, 8]])
 
 
+@pytest.mark.parametrize("mark", ["?", "-1", "None", "*", " "])
+def test_marks_of_exporters_are_no_names_of_axes(save: Save, mark: str) -> None:
+    """Two axes with such a mark need not have one size; two with one name do."""
+    model = _two_inputs()
+    for value in model.graph.input:
+        for axis in (0, 2):
+            value.type.tensor_type.shape.dim[axis].dim_param = mark
+    path = save(model)
+    loaded = load_onnx(path, input_size_list=[[1, 3, 7], [2, 3, 7]])
+    assert [spec.shape for spec in loaded.graph.inputs] == [(1, 3, 7), (2, 3, 7)]
+    with pytest.raises(SourceModelError, match=r"'a' \(1x3x\?\), 'b' \(1x3x\?\)"):
+        load_onnx(path)
+    for dim in (value.type.tensor_type.shape.dim[0] for value in model.graph.input):
+        dim.dim_param = "unk__7"
+    with pytest.raises(SourceModelError, match="'unk__7' would be 1 and 2 at the same time"):
+        load_onnx(save(model), input_size_list=[[1, 3, 7], [2, 3, 7]])
+
+
 def test_an_input_without_a_rank_needs_its_size(save: Save) -> None:
     model = float_net()
     model.graph.input[0].type.tensor_type.ClearField("shape")

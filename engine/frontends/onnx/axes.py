@@ -17,16 +17,28 @@ __all__ = ["fix_inputs", "input_dims"]
 
 Dim = int | str
 _MAX_DIM = 1 << 31
+_NO_NAMES = frozenset({"none", "unk", "unknown"})
 
 
 def input_dims(value: onnx.ValueInfoProto) -> list[Dim] | None:
-    """The dimensions of an input: numbers, or names of dynamic ones; None without a rank."""
+    """The dimensions of an input: numbers, or names of dynamic ones; None without a rank.
+
+    A dynamic one that has no name is the empty text. Exporters write marks such as ``?``, ``-1``
+    or ``None`` there: they are no names, and two of them are not the same size.
+    """
     if not value.type.tensor_type.HasField("shape"):
         return None
     return [
-        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param
+        dim.dim_value
+        if dim.HasField("dim_value") and dim.dim_value >= 0
+        else _axis_name(dim.dim_param)
         for dim in value.type.tensor_type.shape.dim
     ]
+
+
+def _axis_name(text: str) -> str:
+    letters = any(c.isalpha() for c in text)
+    return text if letters and text.strip().lower() not in _NO_NAMES else ""
 
 
 def fix_inputs(
@@ -85,9 +97,7 @@ def _sizes(names: list[str], sizes: Sequence[Sequence[int] | None] | None) -> di
         if size is None:
             continue
         numbers: list[Any] = list(size)
-        if not numbers or not all(
-            isinstance(n, int | np.integer) and 1 <= n < _MAX_DIM for n in numbers
-        ):
+        if not all(isinstance(n, int | np.integer) and 1 <= n < _MAX_DIM for n in numbers):
             raise SourceModelError(
                 f"The size of input {printable(name)!r} is {numbers}: every entry must be a "
                 "whole number of at least 1.",
