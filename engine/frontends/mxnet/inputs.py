@@ -44,6 +44,8 @@ class NetworkInput:
         shape: with the batch; None where nobody said it.
         dtype: of its values.
         value: its constant, where one was given.
+        open: whether its size was given and nothing tells how many dimensions it has, so that the
+            batch may lack.
     """
 
     reference: tuple[int, int]
@@ -51,6 +53,7 @@ class NetworkInput:
     shape: tuple[int, ...] | None
     dtype: str
     value: np.ndarray | None = None
+    open: bool = False
 
 
 def network_inputs(
@@ -58,6 +61,8 @@ def network_inputs(
     references: Sequence[tuple[tuple[int, int], str]],
     sizes: Sequence[Sequence[int] | None] | None,
     initial: Sequence[Any] | None,
+    *,
+    add_batch: bool = False,
 ) -> tuple[list[NetworkInput], list[Finding]]:
     """The inputs with their sizes.
 
@@ -66,6 +71,8 @@ def network_inputs(
         references: (node, output) and name of each input, in order.
         sizes: a size per input, with or without the batch.
         initial: per input None, an array (or lists), or the path of an npy file.
+        add_batch: whether a batch of 1 goes before sizes of which nothing tells whether they have
+            one (:attr:`NetworkInput.open`).
 
     Raises:
         SourceModelError: lists that do not fit the inputs, or sizes that make no sense.
@@ -85,14 +92,17 @@ def network_inputs(
             found.append(NetworkInput(reference, name, value.shape, dtype, value))
             continue
         declared = _declared(node)
+        rank = None if size is None else _rank(symbol, reference, declared, len(size))
         if size is not None:
-            shape: tuple[int, ...] | None = _sized(
-                name, size, _rank(symbol, reference, declared, len(size))
-            )
+            shape: tuple[int, ...] | None = _sized(name, size, rank)
+            if rank is None and add_batch and shape is not None:
+                findings.append(_assumed(name, shape))
+                shape = (1, *shape)
         else:
             shape, finding = _own(name, declared)
             findings += finding
-        found.append(NetworkInput(reference, name, shape, dtype))
+        unknown = size is not None and rank is None
+        found.append(NetworkInput(reference, name, shape, dtype, open=unknown))
     return found, findings
 
 
@@ -128,6 +138,18 @@ def _own(
             remedy="Give 'input_size_list' for another batch.",
         )
     ]
+
+
+def _assumed(name: str, shape: tuple[int, ...]) -> Finding:
+    return Finding(
+        code="size-without-batch",
+        severity="info",
+        where=printable(name),
+        what=f"The size {list(shape)} of input {printable(name)!r} was read without the batch: "
+        f"{[1, *shape]}.",
+        cause="The network does not take it as it stands, and generation 1's sizes have no batch.",
+        remedy="Write the batch too, to be sure.",
+    )
 
 
 def _sized(name: str, size: Sequence[int], rank: int | None) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.base.errors import SourceModelError
+from engine.base.errors import GraphError, SourceModelError
 from engine.base.events import Reporter
 from engine.base.files import read_bounded
 from engine.base.findings import Finding
@@ -30,6 +30,7 @@ from engine.frontends.mxnet.params import Params, read_params
 from engine.frontends.mxnet.symbol import MAX_BYTES, Node, Symbol, read_symbol
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
+from engine.graph.ir import Graph
 
 __all__ = ["load", "look"]
 
@@ -80,17 +81,33 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     needed = _needed(files.symbol, ends, starts)
     references = _references(files, starts, needed, source.options.inputs)
     options = source.options
-    inputs, notes = network_inputs(
-        files.symbol, references, options.input_size_list, options.input_initial_val
-    )
-    _require_sizes(inputs)
-    reporter.check_cancelled()
-    emitter = Emitter(source.model.stem)
-    conversion = Conversion(files.symbol, files.arrays, emitter, inputs)
-    conversion.run(needed, strict=True)
-    for reference in ends:
-        conversion.output(reference)
-    graph = emitter.finish(name)
+
+    def converted(*, add_batch: bool) -> tuple[Graph, list[Finding]]:
+        inputs, notes = network_inputs(
+            files.symbol,
+            references,
+            options.input_size_list,
+            options.input_initial_val,
+            add_batch=add_batch,
+        )
+        _require_sizes(inputs)
+        reporter.check_cancelled()
+        emitter = Emitter(source.model.stem)
+        conversion = Conversion(files.symbol, files.arrays, emitter, inputs)
+        try:
+            conversion.run(needed, strict=True)
+            for reference in ends:
+                conversion.output(reference)
+            return emitter.finish(name), notes
+        except (SourceModelError, GraphError) as error:
+            if add_batch or not any(given.open for given in inputs):
+                raise
+            try:
+                return converted(add_batch=True)
+            except (SourceModelError, GraphError):
+                raise error from None  # it is told of the sizes as they were given
+
+    graph, notes = converted(add_batch=False)
     info = SourceInfo(
         framework="mxnet",
         format=_format(files),
@@ -343,24 +360,32 @@ def _tried(
         options = source.options
         sizes = options.input_size_list if options.inputs is None else None
         inputs, notes = network_inputs(files.symbol, references, sizes, None)
+        longer, longer_notes = network_inputs(files.symbol, references, sizes, None, add_batch=True)
     except SourceModelError as error:
         findings.append(
             Finding("load-fails", "error", "parameters", error.what, error.cause, error.remedy)
         )
         return [], None
-    findings += notes
     if files.params is None:
+        findings += notes
         named = [g for g in inputs if not g.name.endswith(_WEIGHT_NAMES)]
         return named, None
     try:
         _require_sizes(inputs)
     except SourceModelError as error:
+        findings += notes
         findings.append(
             Finding("size-needed", "warning", "inputs", error.what, error.cause, error.remedy)
         )
         return inputs, None
     conversion = Conversion(files.symbol, files.arrays, Emitter("look"), inputs)
     conversion.run(needed, strict=False)
+    if conversion.refused and any(given.open for given in inputs):
+        other = Conversion(files.symbol, files.arrays, Emitter("look"), longer)
+        other.run(needed, strict=False)
+        if not other.refused:
+            inputs, notes, conversion = longer, longer_notes, other
+    findings += notes
     return inputs, conversion
 
 

@@ -179,6 +179,39 @@ def test_sizes_with_and_without_batch(tmp_path: Path, size: tuple[int, ...]) -> 
     np.testing.assert_allclose(run(loaded, {"data": X})[0], EXPECTED, atol=1e-6)
 
 
+def _sliced() -> str:
+    """A network that begins with a cut into 15 channels, which tells no number of dimensions."""
+    net = Network()
+    cut, _ = net.add("SliceChannel", "cut", [net.variable("data")], num_outputs=15)
+    joined = net.add("Concat", "join", [(cut, 3), (cut, 14), (cut, 0)], dim=1)
+    pool = net.add("Pooling", "pool", [joined], kernel="(2, 2)", pool_type="max", stride="(2, 2)")
+    return net.text(pool)
+
+
+@pytest.mark.parametrize("size", [(15, 4, 6), (1, 15, 4, 6)])
+def test_where_one_reading_of_a_size_fails_the_other_is_right(
+    tmp_path: Path, size: tuple[int, ...]
+) -> None:
+    given_source = source(tmp_path, _sliced(), {}, input_size_list=(size,))
+    loaded = load_source(given_source)
+    assert [spec.shape for spec in loaded.graph.inputs] == [(1, 15, 4, 6)]
+    x = RANDOM.standard_normal((1, 15, 4, 6)).astype(np.float32)
+    wanted = x[:, [3, 14, 0]].reshape(1, 3, 2, 2, 3, 2).max(axis=(3, 5))
+    np.testing.assert_array_equal(run(loaded, {"data": x})[0], wanted)
+    said = [f.what for f in loaded.findings if f.code == "size-without-batch"]
+    assert len(said) == (len(size) == 3)
+    assert not said or "[15, 4, 6]" in said[0]
+    assert not said or "[1, 15, 4, 6]" in said[0]
+    summary = look_source(given_source)
+    assert [tensor.shape for tensor in summary.inputs] == [(1, 15, 4, 6)]
+    assert not any(finding.severity == "error" for finding in summary.findings)
+
+
+def test_where_both_readings_fail_the_size_as_given_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedOperatorError, match="cut"):
+        load_source(source(tmp_path, _sliced(), {}, input_size_list=((14, 4, 6),)))
+
+
 def test_a_size_is_asked_for_where_the_symbol_says_none(tmp_path: Path) -> None:
     with pytest.raises(SourceModelError, match=r"no size of the input 'data'[\s\S]*\[\[1, 3"):
         load_source(source(tmp_path, text(), ARRAYS))
