@@ -32,6 +32,14 @@ ELSEWHERE = {
         "simulator",
         "Whether `input_size_list` names the batch; unset, both forms are taken.",
     ),
+    "quantize_input_node": (
+        "compiler",
+        "Of later toolkits of generation 1: only a warning, as a build quantizes its inputs.",
+    ),
+    "output_optimize": (
+        "compiler",
+        "Of later toolkits of generation 1: how fast a board gives its outputs; only a warning.",
+    ),
     "convert_engine": (
         "refused",
         "One converter reads all models; another engine's name is refused.",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.api.answering import path_text
+from engine.api.signatures import SNAPSHOT
 from engine.base.errors import DatasetError, UsageError
 from engine.base.text import printable
 
@@ -37,7 +38,8 @@ def analyse_inputs(pipeline: Pipeline, generation: int, given: Mapping[str, Any]
     else:
         files = [Path(p) for p in inputs]
     errors = bool(given["calc_qnt_error"])
-    folder = Path(path_text(given["output_dir"], "output_dir"))
+    where = given["output_dir"]  # None in the vendor's own examples: the manuals' default
+    folder = Path(path_text(SNAPSHOT if where is None else where, "output_dir"))
     result = analyse_build(pipeline, files, folder, force=True, errors=errors)
     return result.table(generation) if errors else ""
 

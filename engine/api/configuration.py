@@ -12,7 +12,15 @@ from engine.options import GENERATION_1_DTYPES, option
 
 __all__ = ["Configuration", "configure", "decide_generation"]
 
-_ONLY_1 = frozenset({"channel_mean_value", "reorder_channel", "need_horizontal_merge"})
+_LATER_1 = {
+    "quantize_input_node": "inputs of a quantized build are quantized here in any case, wherever "
+    "a layer takes them so",
+    "output_optimize": "it is about how fast a board gives its outputs",
+}
+"""Arguments of later toolkits of generation 1 that no simulation shows -> why."""
+_ONLY_1 = frozenset(
+    {"channel_mean_value", "reorder_channel", "need_horizontal_merge", *_LATER_1},
+)
 _ALSO_V110 = frozenset({"batch_size", "epochs"})
 _FAMILIES = {"rk1808": 0, "rk3399pro": 0, "rv1109": 1, "rv1126": 1}
 """Chips of generation 1 -> number of the family that runs one model."""
@@ -64,7 +72,13 @@ def decide_generation(args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
 
 
 _NEUTRAL = frozenset(
-    {"optimization_level", "bias_correction", "quantized_layers", "quantized_ranges"}
+    {
+        "optimization_level",
+        "model_pruning",
+        "bias_correction",
+        "quantized_layers",
+        "quantized_ranges",
+    }
 )
 """Arguments that both generations, or only we, have."""
 
@@ -118,6 +132,13 @@ def configure(
     made = Configuration()
     for name, value in given.items():
         if name == "target_platform":
+            continue
+        if name in _LATER_1:
+            if value:
+                made.warnings.append(
+                    f"config {name}, of later toolkits of generation 1, has no effect in the "
+                    f"simulation: {_LATER_1[name]}."
+                )
             continue
         declared = option(name)
         checked = declared.check(value)

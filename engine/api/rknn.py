@@ -329,6 +329,8 @@ class RKNN(Loading):
             ("async_mode", False),
             ("core_mask", 0),
             ("fallback_prior_device", "cpu"),
+            ("target_sub_class", None),
+            ("rknn2precompile", False),
         ):
             if name in given and given[name] != default:
                 self._log.warning("init_runtime: %s has no effect in the simulator.", name)

@@ -14,7 +14,10 @@ from typing import Any
 from engine.base.errors import UsageError
 from engine.base.text import did_you_mean
 
-__all__ = ["KEYWORDS", "NEEDED", "POSITIONAL", "bind", "given_names"]
+__all__ = ["KEYWORDS", "NEEDED", "POSITIONAL", "SNAPSHOT", "bind", "given_names"]
+
+SNAPSHOT = "./snapshot"
+"""Where ``accuracy_analysis`` writes where nothing else is said."""
 
 
 class _Needed:
@@ -198,12 +201,12 @@ POSITIONAL: dict[tuple[str, int], Parameters] = {
     ("inference", 2): {"inputs": NEEDED, "data_format": None, "inputs_pass_through": None},
     ("accuracy_analysis", 1): {
         "inputs": NEEDED,
-        "output_dir": "./snapshot",
+        "output_dir": SNAPSHOT,
         "calc_qnt_error": True,
     },
     ("accuracy_analysis", 2): {
         "inputs": NEEDED,
-        "output_dir": "./snapshot",
+        "output_dir": SNAPSHOT,
         "target": None,
         "device_id": None,
     },
@@ -214,6 +217,9 @@ KEYWORDS: dict[tuple[str, int], Parameters] = {
         "mean_values": None,
         "std_values": None,
         "quantized_algorithm": "normal",
+        "model_pruning": False,
+        "quantize_input_node": False,
+        "output_optimize": 0,
         **_OURS,
     },
     ("config", 2): {"batch_size": 100, "epochs": -1, **_OURS},
@@ -228,7 +234,7 @@ KEYWORDS: dict[tuple[str, int], Parameters] = {
     ("load_pytorch", 2): {"inputs": None, "outputs": None, "route": "auto"},
     ("hybrid_quantization_step2", 2): {"dataset": None, "pre_compile": False},
     ("init_runtime", 1): {"target_sub_class": None, "rknn2precompile": False},
-    ("init_runtime", 2): {"target_sub_class": None},
+    ("init_runtime", 2): {"target_sub_class": None, "rknn2precompile": False},
     ("inference", 1): {"get_frame_id": False},
     ("inference", 2): {"get_frame_id": False, "data_type": None},
     ("accuracy_analysis", 1): {"target": None, "device_id": None, "dump_file_type": "tensor"},

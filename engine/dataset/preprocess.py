@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from engine.base.errors import DatasetError, RecipeError
+from engine.base.findings import Finding
 from engine.base.text import printable, shape_text
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ class Preprocess:
             (self.names[1], self.std),
             ("reorder_channel", self.reorder),
         ):
-            if rows is not None and len(rows) != len(inputs):
+            fits = rows is None or len(rows) == len(inputs)
+            if rows is not None and not fits and not self._left_out(option, rows, inputs):
                 raise _count_error(option, len(rows), inputs)
         flags = self.rgb2bgr
         if isinstance(flags, bool):
@@ -91,6 +93,32 @@ class Preprocess:
         elif len(flags) != len(inputs):
             raise _count_error("quant_img_RGB2BGR", len(flags), inputs)
         return tuple(self._plan(spec, index, flags[index]) for index, spec in enumerate(inputs))
+
+    @staticmethod
+    def _left_out(
+        option: str, rows: Sequence[Sequence[float]], inputs: Sequence[TensorSpec]
+    ) -> bool:
+        """Whether the last inputs have no mean or std, as toolkit 2 allows."""
+        return option in ("mean_values", "std_values") and 0 < len(rows) < len(inputs)
+
+    def notes(self, inputs: Sequence[TensorSpec]) -> tuple[Finding, ...]:
+        """What is assumed where mean and std have fewer entries than the model inputs."""
+        for option, rows in zip(self.names, (self.mean, self.std), strict=True):
+            if rows is None or not self._left_out(option, rows, inputs):
+                continue
+            left = ", ".join(printable(spec.name, 40) for spec in inputs[len(rows) :][:8])
+            return (
+                Finding(
+                    "inputs-not-normalised",
+                    "warning",
+                    option,
+                    f"{option} has {len(rows)} of {len(inputs)} entries: {left} is taken as it is.",
+                    cause="The entries belong to the first inputs, in the model's order.",
+                    remedy="Give an entry per input where that is not meant; [0] and [1] change "
+                    "nothing.",
+                ),
+            )
+        return ()
 
     def _plan(self, spec: TensorSpec, index: int, swap: bool) -> InputPlan:
         name = printable(spec.name, 80)
@@ -333,7 +361,7 @@ def _per_channel(
     channels: int,
     neutral: float,
 ) -> tuple[float, ...] | None:
-    if rows is None or all(value == neutral for value in rows[index]):
+    if rows is None or index >= len(rows) or all(value == neutral for value in rows[index]):
         return None
     row = rows[index]
     if len(row) == 1:  # one value for all channels, our addition

@@ -177,12 +177,15 @@ class Pipeline(QuantizeStages):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What the stages so far noticed."""
+        from engine.dataset import Preprocess
         from engine.jobs.custom import note_of
         from engine.jobs.hybrid import find_all_joins
         from engine.simulate import Simulator
 
         found = [*self.loaded.findings, *self.optimised.findings, *option_notes(self.recipe)]
         float_graph = self.optimised.graph.graph
+        preprocess = Preprocess.from_recipe(self.recipe, self.generation)
+        found += preprocess.notes(float_graph.inputs)
         custom = note_of(float_graph)
         found += [custom] if custom is not None else []
         if self.quantized_build:

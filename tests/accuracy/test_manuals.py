@@ -75,6 +75,15 @@ def test_generation_1_refuses_with_the_reason(
     assert not (place / "out").exists()
 
 
+@pytest.mark.parametrize("generation", [1, 2])
+def test_no_folder_is_the_manuals_folder(place: Path, generation: int) -> None:
+    """As the vendor's examples call it."""
+    (place / "line.txt").write_text("a.png\n")
+    inputs = "line.txt" if generation == 1 else ["a.png"]
+    assert ready(generation).accuracy_analysis(inputs, output_dir=None) == 0
+    assert (place / "snapshot" / "error_analysis.txt").exists()
+
+
 def test_a_build_without_quantization_has_no_error(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

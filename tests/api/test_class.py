@@ -34,6 +34,9 @@ pytestmark = pytest.mark.usefixtures("place")
         ({"batch_size": 10}, 1),
         ({"epochs": 1}, 1),
         ({"need_horizontal_merge": True}, 1),
+        ({"quantize_input_node": True, "mean_values": [[0, 0, 0]]}, 1),
+        ({"channel_mean_value": "0 0 0 1", "model_pruning": True}, 1),
+        ({"model_pruning": True}, 2),
         ({"quantized_dtype": "asymmetric_quantized-u8"}, 1),
         ({"quantized_dtype": "dynamic_fixed_point-8"}, 1),
         ({"quantized_dtype": "asymmetric_quantized-8"}, 2),
@@ -408,3 +411,72 @@ def test_arguments_that_are_no_path_are_told(
     told = capfd.readouterr().err
     assert "mistake" not in told
     assert told.count("Remedy:") >= 4
+
+
+def test_arguments_of_later_toolkits_of_generation_1(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What can be simulated is; the rest is said to have no effect."""
+    rknn = built(
+        1,
+        target_platform="rv1126",
+        quantize_input_node=True,
+        output_optimize=1,
+        model_pruning=True,
+        optimization_level=2,
+    )
+    told = capsys.readouterr().err
+    assert "W config quantize_input_node, of later toolkits of generation 1, has no effect" in told
+    assert "W config output_optimize, of later toolkits" in told
+    assert rknn.init_runtime(rknn2precompile=True) == 0
+    assert "rknn2precompile has no effect" in capsys.readouterr().err
+    assert RKNN().init_runtime(target="rk1808", rknn2precompile=True) == -1
+    assert "needs a board" in capsys.readouterr().err
+    kept = built(1, target_platform="rv1126", quantize_input_node=False)
+    assert "quantize_input_node" not in capsys.readouterr().err
+    kept.release()
+
+
+def test_mean_and_std_of_the_first_inputs_alone(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model of pictures and texts, whose texts come as they are."""
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["images"], ["m"], "mean"),
+        helper.make_node("Flatten", ["m"], ["f"], "flat"),
+        helper.make_node("MatMul", ["texts", "f_t"], ["y"], "product"),
+        helper.make_node("Transpose", ["f"], ["f_t"], "turn", perm=[1, 0]),
+    ]
+    nodes = [nodes[0], nodes[1], nodes[3], nodes[2]]
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "two",
+        [
+            info("images", TensorProto.FLOAT, [1, 3, 16, 16]),
+            info("texts", TensorProto.FLOAT, [5, 3]),
+        ],
+        [info("y", TensorProto.FLOAT, [5, 1])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, "two.onnx")
+    texts = np.arange(15, dtype=np.float32).reshape(5, 3)
+    np.save("texts.npy", texts)
+    Path("pairs.txt").write_text("0.png texts.npy\n1.png texts.npy\n")
+    picture = np.full((16, 16, 3), 51, np.uint8)
+    for quantize in (False, True):
+        rknn = RKNN()
+        assert rknn.config(mean_values=[[0, 0, 0]], std_values=[[255, 255, 255]]) is None
+        assert rknn.load_onnx("two.onnx") == 0
+        assert rknn.build(do_quantization=quantize, dataset="pairs.txt" if quantize else None) == 0
+        assert "mean_values has 1 of 2 entries: texts is taken as it is" in capsys.readouterr().err
+        assert rknn.init_runtime() == 0
+        outputs = rknn.inference([picture, texts])
+        assert outputs is not None
+        tolerance = {"atol": 0.2} if quantize else {"rtol": 1e-5}
+        np.testing.assert_allclose(outputs[0][:, 0], texts.sum(axis=1) * 0.2, **tolerance)
+    wrong = RKNN()
+    assert wrong.config(mean_values=[[0, 0, 0]] * 3, std_values=[[1, 1, 1]] * 3) is None
+    assert wrong.load_onnx("two.onnx") == 0
+    assert wrong.build(do_quantization=True, dataset="pairs.txt") == -1
+    assert "mean_values has 3 entries and the model 2 inputs" in capsys.readouterr().err
