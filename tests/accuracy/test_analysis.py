@@ -72,10 +72,10 @@ def test_entire_is_the_distance_of_two_whole_runs() -> None:
     for name in tensors:
         layer = layers[name]
         assert layer.entire is not None
-        assert layer.entire.cosine == pytest.approx(cosine(golden[name], simulated[name]), abs=1e-8)
+        assert layer.entire.cosine == pytest.approx(cosine(golden[name], simulated[name]), abs=1e-6)
         # the golden graph runs in parts here: the last bits of its floats differ
         wanted = euclidean(golden[name], simulated[name])
-        assert layer.entire.euclidean == pytest.approx(wanted, rel=1e-5)
+        assert layer.entire.euclidean == pytest.approx(wanted, rel=1e-4)
         assert layer.sqnr_db == pytest.approx(sqnr(golden[name], simulated[name]), abs=0.01)
     assert layers["c1"].entire is layers["c1"].single is layers["c1"].sqnr_db is None
     assert layers["x"].entire == layers["x"].single == Distance(1.0, 0.0)
@@ -115,7 +115,7 @@ def test_single_is_each_layer_alone_on_golden_inputs() -> None:
         result = alone.run(given_)[layer.tensor]
         assert layer.single is not None
         wanted = euclidean(golden[layer.tensor], result)
-        assert layer.single.euclidean == pytest.approx(wanted, rel=1e-5, abs=1e-6), layer.tensor
+        assert layer.single.euclidean == pytest.approx(wanted, rel=1e-4, abs=1e-5), layer.tensor
 
 
 def test_quantized_input_shows_its_own_error() -> None:
@@ -140,14 +140,16 @@ def test_several_samples_are_averaged() -> None:
         if layer.entire is None:
             continue
         means = [report.layers[index].entire for report in apart]
-        assert layer.entire.euclidean == pytest.approx(sum(m.euclidean for m in means if m) / 2)
-        assert layer.entire.cosine == pytest.approx(sum(m.cosine for m in means if m) / 2)
+        distance = sum(m.euclidean for m in means if m) / 2
+        assert layer.entire.euclidean == pytest.approx(distance, rel=1e-4, abs=1e-5)
+        cosines = sum(m.cosine for m in means if m) / 2
+        assert layer.entire.cosine == pytest.approx(cosines, abs=1e-5)
     names = ["g"]
     golden = [golden_of(sample, names)["g"] for sample in both]
     session = Session(quantized.graph, outputs=names)
     simulated = [session.run(sample, names)["g"] for sample in both]
     (row,) = [layer for layer in together.layers if layer.tensor == "g"]
-    assert row.sqnr_db == pytest.approx(sqnr(np.stack(golden), np.stack(simulated)))
+    assert row.sqnr_db == pytest.approx(sqnr(np.stack(golden), np.stack(simulated)), abs=1e-3)
 
 
 def test_large_graphs_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,10 +159,12 @@ def test_large_graphs_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(importlib.import_module("engine.accuracy.analyse"), "CHUNK_BYTES", 1)
     parts = analyse(graph, quantized.graph, feeds(1))
     for a, b in zip(whole.layers, parts.layers, strict=True):
-        assert a.entire == b.entire
-        assert (a.single is None) == (b.single is None)
-        if a.single is not None and b.single is not None:
-            assert a.single.euclidean == pytest.approx(b.single.euclidean, rel=1e-6)
+        # float kernels differ in last bits with what they are fused with
+        for one, other in ((a.entire, b.entire), (a.single, b.single)):
+            assert (one is None) == (other is None)
+            if one is not None and other is not None:
+                assert one.euclidean == pytest.approx(other.euclidean, rel=1e-4, abs=1e-5)
+                assert one.cosine == pytest.approx(other.cosine, abs=1e-5)
 
 
 def test_runners_can_be_handed_in() -> None:

@@ -342,7 +342,8 @@ def test_damaged_files_give_the_engines_error_or_an_array(
 def test_preprocessing_that_does_not_fit_the_model() -> None:
     two = [RGB, TensorSpec("other", (1, 1, 6, 8), "float32")]
     for option, preprocess in (
-        ("mean_values", Preprocess(mean=((1.0,),))),
+        ("mean_values", Preprocess(mean=((1.0,),) * 3)),
+        ("channel_mean_value", Preprocess(mean=((1.0,),), names=("channel_mean_value",) * 2)),
         ("std_values", Preprocess(std=((1.0,), (1.0,), (2.0,)))),
         ("quant_img_RGB2BGR", Preprocess(rgb2bgr=(True,))),
         ("mean_values", Preprocess(mean=((1.0, 2.0), (1.0,)))),

@@ -88,4 +88,4 @@ def test_a_trial_is_the_build() -> None:
     golden, session = Session(graph), Session(built.graph)
     pairs = [(golden.run(feed)[name], session.run(feed)[name]) for feed in feeds]
     expected = sqnr(*(np.concatenate(side) for side in zip(*pairs, strict=True)))
-    assert trials.run({name: "float16"}).sqnr[name] == pytest.approx(expected, abs=1e-6)
+    assert trials.run({name: "float16"}).sqnr[name] == pytest.approx(expected, abs=1e-3)
