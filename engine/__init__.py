@@ -36,8 +36,8 @@ _HOME = {
     "Option": "engine.options",
     "OutputError": "engine.base.errors",
     "OutputExistsError": "engine.base.errors",
-    "PassError": "engine.base.errors",
     "Partial": "engine.base.events",
+    "PassError": "engine.base.errors",
     "Progress": "engine.base.events",
     "QuantizationError": "engine.base.errors",
     "RKNN": "engine.api",
@@ -63,6 +63,7 @@ _HOME = {
     "config_folder": "engine.base.folders",
     "did_you_mean": "engine.base.text",
     "error_from_dict": "engine.base.errors",
+    "escaped": "engine.base.text",
     "event_from_dict": "engine.base.events",
     "event_to_dict": "engine.base.events",
     "folders": "engine.base.folders",
@@ -71,21 +72,23 @@ _HOME = {
     "layers_counted": "engine.report",
     "list_jobs": "engine.jobs.history",
     "log_crash": "engine.base.folders",
-    "resource_error": "engine.base.resources",
     "named_option": "engine.options",
+    "open_regular": "engine.base.files",
     "option": "engine.options",
     "printable": "engine.base.text",
     "read_bounded": "engine.base.files",
     "read_events": "engine.jobs.history",
     "read_log": "engine.jobs.history",
     "read_result": "engine.jobs.history",
-    "run_job": "engine.jobs.client",
     "refuse_existing": "engine.base.files",
+    "resource_error": "engine.base.resources",
+    "run_job": "engine.jobs.client",
     "sha256_of": "engine.base.files",
     "shape_text": "engine.base.text",
     "state_folder": "engine.base.folders",
     "summary_sections": "engine.report",
     "summary_text": "engine.report",
+    "visible": "engine.base.text",
 }
 
 __all__ = [
@@ -140,6 +143,7 @@ __all__ = [
     "config_folder",
     "did_you_mean",
     "error_from_dict",
+    "escaped",
     "event_from_dict",
     "event_to_dict",
     "folders",
@@ -149,6 +153,7 @@ __all__ = [
     "list_jobs",
     "log_crash",
     "named_option",
+    "open_regular",
     "option",
     "printable",
     "read_bounded",
@@ -163,6 +168,7 @@ __all__ = [
     "state_folder",
     "summary_sections",
     "summary_text",
+    "visible",
 ]
 
 if TYPE_CHECKING:
@@ -202,11 +208,24 @@ if TYPE_CHECKING:
         event_from_dict,
         event_to_dict,
     )
-    from engine.base.files import atomic_write, read_bounded, refuse_existing, sha256_of
+    from engine.base.files import (
+        atomic_write,
+        open_regular,
+        read_bounded,
+        refuse_existing,
+        sha256_of,
+    )
     from engine.base.findings import Finding
     from engine.base.folders import cache_folder, config_folder, folders, log_crash, state_folder
     from engine.base.resources import resource_error
-    from engine.base.text import did_you_mean, human_bytes, printable, shape_text
+    from engine.base.text import (
+        did_you_mean,
+        escaped,
+        human_bytes,
+        printable,
+        shape_text,
+        visible,
+    )
     from engine.chips import chips
     from engine.jobs.client import Worker, run_job
     from engine.jobs.history import (

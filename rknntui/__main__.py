@@ -98,9 +98,10 @@ def open_workbench(
     app = Workbench(path, recipe=recipe, given=given)
     app.run()
     if app.crash is not None:
+        from engine import printable
         from rknntui.report import crash_line
 
-        what = f"{type(app.crash).__name__}: {app.crash}"
+        what = f"{type(app.crash).__name__}: {printable(str(app.crash))}"
         sys.stderr.write(
             f"The workbench ended by a mistake of its own: {what}. {crash_line(app.crash)}\n"
         )

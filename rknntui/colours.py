@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,33 +67,41 @@ def read_theme(name: str) -> Theme:
     Raises:
         ThemeError: there is none, or its file is wrong; the message names the file and the key.
     """
+    from engine import open_regular, printable
+
     path = theme_files().get(name)
     if path is None:
-        raise ThemeError(f"There is no theme {name}.")
+        raise ThemeError(printable(f"There is no theme {name}."))
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             data = tomllib.loads(stream.read(LIMIT).decode())
     except (OSError, ValueError, RecursionError) as error:
-        raise ThemeError(f"{path}: {error}") from error
+        raise ThemeError(printable(f"{path}: {error}")) from error
     return _theme(name, path, data)
 
 
 def _theme(name: str, path: Path, data: dict[str, Any]) -> Theme:
     from textual.color import Color, ColorParseError
 
+    from engine import printable
+
     variables = data.pop("variables", {})
     dark, ansi = bool(data.pop("dark", True)), bool(data.pop("ansi", False))
     unknown = sorted(set(data) - set(_COLOURS))
     if unknown or not isinstance(variables, dict):
-        raise ThemeError(f"{path}: unknown key {', '.join(unknown) or 'variables'}.")
+        raise ThemeError(printable(f"{path}: unknown key {', '.join(unknown) or 'variables'}."))
     if "primary" not in data:
         raise ThemeError(f"{path}: the key primary is missing.")
     for key, value in data.items():
         try:
             Color.parse(value)
         except (ColorParseError, TypeError, AttributeError) as error:
-            raise ThemeError(f"{path}: {key} is no colour: {value!r}.") from error
+            raise ThemeError(printable(f"{path}: {key} is no colour: {value!r}.")) from error
     texts = {key: str(value) for key, value in variables.items()}
+    for key, text in texts.items():
+        if not _fits(key, text):
+            kind = "text style" if _STYLE.search(key) else "colour"
+            raise ThemeError(printable(f"{path}: the variable {key} is no {kind}: {text!r}."))
     if ansi:  # Textual's own style sheets use them, but its ansi colour system does not make them
         back, fore = ("ansi_black", "ansi_white") if dark else ("ansi_white", "ansi_black")
         texts = {"ansi-background": back, "ansi-foreground": fore, **texts}
@@ -101,3 +110,29 @@ def _theme(name: str, path: Path, data: dict[str, Any]) -> Theme:
         muted = Color.parse(data["background"]).blend(Color.parse(data["foreground"]), MUTED)
         texts = {"text-muted": muted.hex, **texts}
     return Theme(name, **data, dark=dark, ansi=ansi, variables=texts)
+
+
+_VARIABLE = re.compile(r"[a-z][a-z0-9-]*")
+_STYLE = re.compile(r"style(-hover)?$")
+_STYLES = frozenset({"none", "not", "bold", "b", "dim", "italic", "i", "underline", "u"}) | {
+    "underline2", "uu", "strike", "s", "overline", "o", "blink", "reverse", "r"
+}  # fmt: skip
+_AUTO = re.compile(r"auto( \d{1,3}%)?|initial")
+
+
+def _fits(name: str, text: str) -> bool:
+    """Whether Textual's style sheets take a variable: one that they do not stops the start."""
+    from textual.color import Color, ColorParseError
+
+    if not _VARIABLE.fullmatch(name):
+        return False
+    if _STYLE.search(name):
+        return bool(text.split()) and set(text.split()) <= _STYLES
+    if _AUTO.fullmatch(text):
+        return True
+    colour, _, share = text.partition(" ")
+    try:
+        Color.parse(colour)
+    except ColorParseError:
+        return False
+    return not share or re.fullmatch(r"\d{1,3}%", share) is not None

@@ -62,13 +62,15 @@ def indistinct(key: str) -> str:
 def read_keymap(path: Path, registry: Registry) -> Keymap:
     """Read and check the user's keys; a wrong entry is reported and left out, the others count."""
     keymap = Keymap()
+    from engine import open_regular, printable
+
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             data = tomllib.loads(stream.read(LIMIT).decode())
     except FileNotFoundError:
         return keymap
     except (OSError, ValueError, RecursionError) as error:
-        keymap.problems.append(f"{path}: {error}")
+        keymap.problems.append(printable(f"{path}: {error}"))
         return keymap
     entries = data.get("keys")
     if not isinstance(entries, dict) or set(data) - {"keys"}:
@@ -85,12 +87,15 @@ def read_keymap(path: Path, registry: Registry) -> Keymap:
 
 
 def _check(name: str, keys: object, registry: Registry) -> str:
-    from engine import did_you_mean
+    from engine import did_you_mean, printable
 
     if name not in registry:
-        return f"There is no action {name}. {did_you_mean(name, [a.id for a in registry])}".strip()
+        shown = printable(name, 80)
+        return f"There is no action {shown}. {did_you_mean(name, [a.id for a in registry])}".strip()
     if not isinstance(keys, str) or not all(key.strip() for key in keys.split(",")):
         return f'{name}: keys are a text, as in "f3, ctrl+s".'
+    if printable(keys) != keys:
+        return f"{name}: keys have letters that no keyboard sends, or are too many."
     for key in keys.split(","):
         same = indistinct(key)
         if same:

@@ -1,9 +1,9 @@
 """The terminal is given back whatever happens: signals, a crash, a closed window.
 
-Textual 8.2.8 dies of SIGTERM and SIGHUP with the alternate screen, mouse reports and the kitty
-keyboard mode left on, and spins at full load when its terminal goes away while SIGHUP is ignored.
-The guard turns the signals into an orderly end and notices a closed terminal by ``poll``, which
-costs nothing while idle.
+Textual 8.2.8 dies of SIGTERM, SIGHUP and SIGQUIT with the alternate screen, mouse reports and the
+kitty keyboard mode left on, and spins at full load when its terminal goes away while SIGHUP is
+ignored. The guard turns the signals into an orderly end and notices a closed terminal by ``poll``,
+which costs nothing while idle.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Guard:
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start watching; call in the main thread once the loop runs."""
         self._loop = loop
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup keeps its meaning
                 signal.signal(number, self._on_signal)
         if os.isatty(self._fd):

@@ -26,14 +26,30 @@ def _path() -> Path:
 
 def load() -> dict[str, Any]:
     """What the last run saved; empty when there is nothing, or nothing that this version reads."""
+    from engine import open_regular
+
     try:
-        with _path().open("rb") as stream:
-            state = json.loads(stream.read(LIMIT))
+        with open_regular(_path()) as stream:
+            state = _clean(json.loads(stream.read(LIMIT)))
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(state, dict) or state.get("version") != VERSION:
         return {}
     return state
+
+
+def _clean(data: Any) -> Any:
+    """``data`` with every text as names of a model are shown, since widgets show what is restored.
+
+    Recursion is bounded by that of the parser before it.
+    """
+    from engine import visible
+
+    if isinstance(data, str):
+        return visible(data)
+    if isinstance(data, dict):
+        return {visible(key): _clean(value) for key, value in data.items()}
+    return [_clean(value) for value in data] if isinstance(data, list) else data
 
 
 def save(state: dict[str, Any]) -> None:

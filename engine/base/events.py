@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from dataclasses import fields as dataclass_fields
 from typing import Any, Literal, Protocol
 
 __all__ = [
@@ -106,7 +107,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
 
 
 def event_from_dict(data: dict[str, Any]) -> Event:
-    """Rebuild an event; one of a newer version becomes a log line."""
+    """Rebuild an event; one of a newer version, or with other types, becomes a log line."""
     fields = dict(data)
     cls = _TYPES.get(str(fields.pop("type", "")))
     if cls is None:
@@ -115,7 +116,32 @@ def event_from_dict(data: dict[str, Any]) -> Event:
         event: Event = cls(**fields)
     except TypeError:
         return LogLine(text=str(data), level="debug")
+    if not all(_fits(field.type, getattr(event, field.name)) for field in dataclass_fields(cls)):
+        return LogLine(text=str(data), level="debug")
     return event
+
+
+_MOST = 1e15
+"""Counts, bytes and seconds stay far below it; larger integers do not even divide."""
+_PLAIN: dict[str, tuple[type, ...]] = {"str": (str,), "bool": (bool,), "dict": (dict,)}
+
+
+def _fits(declared: Any, value: Any) -> bool:
+    """Whether a value is of a field's declared type, which stands there as text."""
+    words = str(declared)
+    if words in ("int", "float"):
+        kinds = (int,) if words == "int" else (int, float)
+        return type(value) in kinds and -_MOST < value < _MOST
+    if words.startswith("Literal["):
+        return isinstance(value, str) and f'"{value}"' in words.replace("'", '"')
+    if words.startswith("dict"):
+        told = not isinstance(value, dict) or "| None" not in words or _is_error(value)
+        return told and (isinstance(value, dict) or (value is None and "None" in words))
+    return isinstance(value, _PLAIN[words])
+
+
+def _is_error(value: dict[str, Any]) -> bool:
+    return all(isinstance(value.get(name), str) for name in ("kind", "what"))
 
 
 class Reporter(Protocol):

@@ -20,6 +20,7 @@ from engine.base.text import printable
 __all__ = [
     "atomic_write",
     "atomic_write_all",
+    "open_regular",
     "output_errors",
     "read_bounded",
     "refuse_existing",
@@ -234,6 +235,23 @@ def _read_umask() -> int:
 
 # Reading the umask means setting it, which other threads would see: done once, at import.
 _UMASK = _read_umask()
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading, and nothing that waits for ever or has no end.
+
+    Raises:
+        OSError: it cannot be opened, or is a pipe, a device or a folder.
+    """
+    # opening a pipe would wait for its other end
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "It is no file but a folder, a pipe or a device", str(path))
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
 
 
 def read_bounded(path: Path, limit: int, what: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["did_you_mean", "human_bytes", "printable", "shape_text"]
+__all__ = ["did_you_mean", "escaped", "human_bytes", "printable", "shape_text", "visible"]
 
 _HIDDEN = frozenset({"Cc", "Cf", "Co", "Zl", "Zp"})
 _PLAIN = {"\t": " ", "\n": " ", "\r": " "}
@@ -25,6 +25,38 @@ def printable(text: str, limit: int = 500) -> str:
             if c in _PLAIN or unicodedata.category(c) not in _HIDDEN
         )
     return cut if len(text) <= limit else cut[: limit - 1] + "…"
+
+
+def visible(text: str) -> str:
+    """``text`` without what :func:`printable` takes out, of any length; line breaks and tabs stay.
+
+    For text that is used and not only shown, such as what the interface restores.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c for c in text if c in _PLAIN or unicodedata.category(c) not in _HIDDEN)
+
+
+def escaped(text: str) -> str:
+    """JSON text in which every control, format or separator character of a string is an escape
+    (``\\u202e``), as are halves of surrogate pairs, which UTF-8 does not have. Nothing is lost.
+
+    Line feeds stay: JSON has them between values only.
+    """
+    if text.isascii() and "\x7f" not in text:  # below 0x20 JSON writes escapes by itself
+        return text
+    return "".join(_escape(c) if c in _ESCAPED_ASCII or not c.isascii() else c for c in text)
+
+
+_ESCAPED_ASCII = "\x7f"
+_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def _escape(character: str) -> str:
+    if unicodedata.category(character) not in _ESCAPED:
+        return character
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def did_you_mean(word: str, candidates: Iterable[str], count: int = 3) -> str:

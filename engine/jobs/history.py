@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.base.errors import UsageError, WorkerError
 from engine.base.events import Event, LogLine, StageFinished, StageStarted, event_from_dict
+from engine.base.files import open_regular
 from engine.base.process import ProcessId, death_of
+from engine.base.text import printable
 from engine.jobs.record import PASSING, State, is_locked, jobs_folder, read_json
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ __all__ = [
 ]
 
 _LINE_LIMIT = 4 << 20
+_CHUNK_LIMIT = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,11 @@ def record_of(folder: Path) -> JobRecord | None:
     """The record in a folder; None where it is not (or not yet) one."""
     job = read_json(folder / "job.json")
     if job is None:
-        return None
+        # not there yet, or no record at all; one that is there and cannot be read is told
+        return _damaged(folder, {}) if (folder / "job.json").exists() else None
     end = read_json(folder / "end.json")
+    if not _fits(job, _JOB) or not _fits(end or {}, _END):
+        return _damaged(folder, job)
     error: dict[str, Any] | None
     if end is None and is_locked(folder / "lock"):
         state: State = "running"
@@ -83,17 +90,77 @@ def record_of(folder: Path) -> JobRecord | None:
             state = "cancelled" if (folder / "cancel").exists() else "lost"
             error = dict(lost_error(folder, job).to_dict())
         else:
-            state, error = end.get("state", "lost"), end.get("error")
+            state, error = end["state"], end.get("error")
     return JobRecord(
         id=folder.name,
-        method=str(job.get("method", "")),
-        title=str(job.get("title", "")),
+        method=printable(job["method"], 80),
+        title=printable(job["title"], 300),
         state=state,
-        started=float(job.get("started", 0.0)),
+        started=float(job["started"]),
         finished=end.get("finished") if end else None,
-        params=job.get("params") or {},
+        params=job["params"],
         summary=end.get("summary") if end else None,
         error=error,
+        folder=str(folder),
+    )
+
+
+_LATEST = 253_402_300_800.0
+"""Seconds since the epoch at the end of the year 9999, the last one that Python knows."""
+
+
+def _is_time(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < _LATEST
+
+
+def _is_error(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, dict) and all(isinstance(value.get(n), str) for n in ("kind", "what"))
+    )
+
+
+def _is(kind: type, *, needed: bool = True) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kind) or (value is None and not needed)
+
+
+_JOB: dict[str, Callable[[Any], bool]] = {
+    "method": _is(str),
+    "title": _is(str),
+    "params": _is(dict),
+    "started": _is_time,
+    "process": _is(dict, needed=False),
+}
+_END: dict[str, Callable[[Any], bool]] = {
+    "state": lambda value: value in ("done", "failed", "cancelled"),
+    "finished": _is_time,
+    "error": _is_error,
+    "summary": _is(dict, needed=False),
+}
+
+
+def _fits(data: dict[str, Any], rules: dict[str, Callable[[Any], bool]]) -> bool:
+    return not data or all(rule(data.get(name)) for name, rule in rules.items())
+
+
+def _damaged(folder: Path, job: dict[str, Any]) -> JobRecord:
+    """A record that cannot be believed: one row that says so."""
+    title = job.get("title")
+    started = job.get("started")
+    error = WorkerError(
+        f"The record of the job {printable(folder.name, 80)} is damaged.",
+        cause="Its files were edited or cut short.",
+        remedy=f"Remove the folder {folder}.",
+    )
+    return JobRecord(
+        id=folder.name,
+        method="damaged",
+        title=printable(title, 300) if isinstance(title, str) else "damaged record",
+        state="lost",
+        started=float(started) if isinstance(started, float) and _is_time(started) else 0.0,
+        finished=None,
+        params={},
+        summary=None,
+        error=dict(error.to_dict()),
         folder=str(folder),
     )
 
@@ -144,12 +211,14 @@ class EventTail:
     def read(self) -> list[tuple[float, Event]]:
         """(seconds since the epoch, event) of every line that is new since the last look."""
         try:
-            with self._path.open("rb") as stream:
+            with open_regular(self._path) as stream:
                 stream.seek(self._offset)
-                chunk = stream.read()
+                chunk = stream.read(_CHUNK_LIMIT)
         except OSError:
             return []
         whole = chunk.rfind(b"\n") + 1
+        if not whole and len(chunk) == _CHUNK_LIMIT:  # no line of ours
+            whole = len(chunk)
         self._offset += whole
         return [_event(line) for line in chunk[:whole].splitlines() if len(line) < _LINE_LIMIT]
 
@@ -157,8 +226,9 @@ class EventTail:
 def _event(line: bytes) -> tuple[float, Event]:
     try:
         data = json.loads(line)
-        return float(data["t"]), event_from_dict(data["event"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+        at = float(data["t"])
+        return at if _is_time(at) else 0.0, event_from_dict(data["event"])
+    except (ValueError, KeyError, TypeError, OverflowError, AttributeError, RecursionError):
         return 0.0, LogLine("A line of the job's record could not be read.", "debug")
 
 
@@ -175,7 +245,7 @@ def read_result(job_id: str) -> dict[str, Any] | None:
 def read_log(job_id: str, limit: int = 1 << 20) -> str:
     """The last ``limit`` bytes of what libraries wrote while the job ran, and tracebacks."""
     try:
-        with (_folder(job_id) / "log.txt").open("rb") as stream:
+        with open_regular(_folder(job_id) / "log.txt") as stream:
             size = stream.seek(0, 2)
             stream.seek(max(0, size - limit))
             return stream.read().decode("utf-8", "replace")

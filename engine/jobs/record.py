@@ -28,9 +28,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.base.events import Event, Finished, LogLine, Progress, event_to_dict
+from engine.base.files import open_regular
 from engine.base.folders import log_crash, state_folder
 from engine.base.process import ProcessId, try_lock
-from engine.jobs.protocol import encode
+from engine.jobs.protocol import LINE_LIMIT, encode
 
 __all__ = [
     "PASSING",
@@ -270,7 +271,9 @@ def prune(parent: Path, keep: int = _KEEP) -> int:
 def read_json(path: Path) -> dict[str, Any] | None:
     """A JSON object from a file; None where it is missing or broken."""
     try:
-        data = json.loads(path.read_bytes())
+        with open_regular(path) as stream:
+            content = stream.read(LINE_LIMIT + 1)
+        data = None if len(content) > LINE_LIMIT else json.loads(content)
     except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from engine import OutputError, printable
+from engine import OutputError, escaped, printable
 
 __all__ = ["abandon_stdout", "emit", "table"]
 
@@ -35,11 +35,11 @@ def emit(data: Any, text: str | Iterable[str], *, as_json: bool) -> None:
 
 
 def _json(data: Any) -> str:
-    # bytes of a file name that are no UTF-8 stand in Python's text as lone surrogates: JSON has
-    # an escape for them, UTF-8 has none
+    # a terminal acts on control characters in names, and bytes of a file name that are no UTF-8
+    # stand in Python's text as lone surrogates: JSON has an escape for both
     plain = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
     text = json.dumps(_finite(data), indent=2, ensure_ascii=not plain)
-    return "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in text)
+    return escaped(text)
 
 
 def _write(text: str) -> None:

@@ -12,6 +12,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
 
+from engine import escaped
 from rknntui.actions import Action
 from rknntui.widgets.records import Record, RecordTable
 from rknntui.widgets.search import SearchLine
@@ -121,7 +122,7 @@ def as_file(suffix: str, rows: Sequence[Sequence[str]], records: Sequence[Record
         records: their values.
     """
     if suffix == ".json":
-        return (json.dumps(list(records), indent=1, default=str) + "\n").encode()
+        return (escaped(json.dumps(list(records), indent=1, default=str)) + "\n").encode()
     out = io.StringIO()
     dialect: Any = "excel-tab" if suffix == ".tsv" else "excel"
     csv.writer(out, dialect, lineterminator="\n").writerows(rows)

@@ -151,3 +151,21 @@ def test_memory_keeps_within_its_bytes() -> None:
     memory.put("large", 4, 1000)
     assert memory.get("large") == 4
     assert memory.get("b") is None
+
+
+def test_a_link_to_a_device_without_end_is_no_result(tmp_path: Path) -> None:
+    cache = StageCache(tmp_path)
+    for name in ("a.bin", "index.json"):
+        cache.put("load", "k", FILES)
+        (tmp_path / "load-k" / name).unlink()
+        (tmp_path / "load-k" / name).symlink_to("/dev/zero")
+        assert cache.get("load", "k") is None
+        assert not (tmp_path / "load-k").exists()
+
+
+def test_a_file_larger_than_its_index_says_is_not_read(tmp_path: Path) -> None:
+    cache = StageCache(tmp_path)
+    cache.put("load", "k", FILES)
+    with (tmp_path / "load-k" / "a.bin").open("r+b") as stream:
+        stream.truncate(1 << 40)  # sparse: reading it would take all memory
+    assert cache.get("load", "k") is None

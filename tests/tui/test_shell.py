@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.base.process import ProcessId
+from rknntui import uistate
 from rknntui.actions import REGISTRY
 from rknntui.app import Workbench
 from rknntui.bridge import PATIENCE_SECONDS
@@ -192,6 +193,83 @@ async def test_a_bad_theme_falls_back_with_a_notice(own_home: Path) -> None:
         await settle(pilot)
         assert app.theme == "dark"
         assert "primary is no colour" in " ".join(screen_text(app).split())
+
+
+@pytest.mark.usefixtures("no_engine")
+@pytest.mark.parametrize(
+    "line",
+    [
+        'text-muted = "no colour"',
+        'text-muted = "} Screen { display: none"',
+        'block-cursor-text-style = "bald"',
+        'scrollbar = "$nothing"',
+        "border = 3",
+        '"a b" = "red"',
+    ],
+)
+async def test_a_bad_variable_of_a_theme_does_not_stop_the_start(own_home: Path, line: str) -> None:
+    folder = own_home / ".config" / "rknntui" / "themes"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text(f'primary = "#336699"\n[variables]\n{line}\n')
+    state = own_home / ".local" / "state" / "rknntui"
+    state.mkdir(parents=True)
+    (state / "interface.json").write_text(json.dumps({"version": 1, "theme": "mine"}))
+    app = Workbench()
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        await settle(pilot)
+        assert app.theme == "dark"
+        assert "the variable" in " ".join(n.message for n in app._notifications)
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_good_variables_of_a_theme_are_taken(own_home: Path) -> None:
+    folder = own_home / ".config" / "rknntui" / "themes"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text(
+        'primary = "#336699"\n[variables]\ntext-muted = "auto 60%"\nscrollbar = "red 40%"\n'
+        'block-cursor-text-style = "bold not underline"\nlink-background = "initial"\n'
+    )
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        assert app.use_theme("mine")
+        await settle(pilot)
+        assert app.theme == "mine"
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_a_pipe_as_the_state_file_does_not_stop_the_start(own_home: Path) -> None:
+    state = own_home / ".local" / "state" / "rknntui"
+    state.mkdir(parents=True)
+    os.mkfifo(state / "interface.json")
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        assert app.theme == "dark"
+
+
+def test_texts_of_the_state_file_are_cleaned(own_home: Path) -> None:
+    state = own_home / ".local" / "state" / "rknntui"
+    state.mkdir(parents=True)
+    hurt = {"a\x9b31m": ["b\u202e\nc\x7f", 1, None, {"d": "e\x1b[2J"}]}
+    (state / "interface.json").write_text(json.dumps({"version": 1, "views": hurt}))
+    assert uistate.load()["views"] == {"a31m": ["b\nc", 1, None, {"d": "e[2J"}]}
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_a_keymap_made_to_hurt_is_told_in_plain_letters(own_home: Path) -> None:
+    folder = own_home / ".config" / "rknntui"
+    folder.mkdir(parents=True)
+    (folder / "keymap.toml").write_text(
+        '[keys]\n"go.jobs" = "f\\u009b9"\n"a\\u202e.b\\u007f" = "f9"\n'
+    )
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        await settle(pilot)
+        said = " ".join(n.message for n in app._notifications)
+        assert "There is no action a.b." in said
+        assert "go.jobs: keys have letters" in said
+        assert said.isprintable()
+        assert app.user_keys == {}
 
 
 @pytest.mark.usefixtures("no_engine")

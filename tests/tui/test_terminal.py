@@ -31,7 +31,9 @@ def start(terminals: list[Terminal], *arguments: str, **options) -> Terminal:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["SIGTERM", "SIGHUP"]
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)],
+    ids=["SIGTERM", "SIGHUP", "SIGQUIT"],
 )
 def test_a_signal_gives_the_terminal_back(terminals, number: int, code: int) -> None:
     terminal = start(terminals)

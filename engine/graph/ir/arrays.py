@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import stat
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import BinaryIO
 import numpy as np
 
 from engine.base.content import ContentError, reading
+from engine.base.files import open_regular
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -37,15 +37,11 @@ def read_npy(source: Path | bytes, *, mapped: bool = False) -> np.ndarray:
     """
     if isinstance(source, bytes):
         return _array(io.BytesIO(source), len(source))
-    # without O_NONBLOCK opening a pipe waits for its other end
-    handle = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as stream:
-        found = os.fstat(stream.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError("it is no file but a folder, a pipe or a device")
+    with open_regular(source) as stream:
+        size = os.fstat(stream.fileno()).st_size
         if not mapped:
-            return _array(stream, found.st_size)
-        _check(stream, found.st_size)
+            return _array(stream, size)
+        _check(stream, size)
     with reading():
         array: np.ndarray = np.load(source, mmap_mode="r", allow_pickle=False)
         return array
@@ -65,7 +61,7 @@ def read_npz(path: Path, names: Iterable[str] | None, limit: int) -> dict[str, n
             holds more than ``limit`` bytes.
     """
     wanted = None if names is None else set(names)
-    with reading(), zipfile.ZipFile(path) as archive:
+    with open_regular(path) as stream, reading(), zipfile.ZipFile(stream) as archive:
         members = archive.infolist()
         if sum(member.file_size for member in members) > limit:
             raise ValueError(f"it holds more than {limit >> 20} MiB")
@@ -73,8 +69,8 @@ def read_npz(path: Path, names: Iterable[str] | None, limit: int) -> dict[str, n
         for member in members:
             name = member.filename.removesuffix(".npy")
             if wanted is None or name in wanted:
-                with archive.open(member) as stream:
-                    content = stream.read(member.file_size + 1)
+                with archive.open(member) as packed:
+                    content = packed.read(member.file_size + 1)
                 found[name] = read_npy(content)
         return found
 
