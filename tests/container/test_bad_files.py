@@ -6,7 +6,6 @@ import json
 import random
 import resource
 import struct
-import time
 from pathlib import Path
 
 import onnx
@@ -22,6 +21,7 @@ from engine.container import (
 from engine.container.blob import pack, unpack
 from engine.graph.ir import QuantParams, QuantTable
 from tests.container.build import content
+from tests.safety import ends
 
 GOOD = write_container(content())
 
@@ -51,7 +51,6 @@ def mutants(count: int, seed: int) -> None:
     """Each mutant is refused or, where nothing changed, loads equal; in bounded time and memory."""
     rng = random.Random(seed)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.process_time()
     for _ in range(count):
         data = bytearray(GOOD)
         kind = rng.randrange(5)
@@ -70,9 +69,8 @@ def mutants(count: int, seed: int) -> None:
             data[at : at + rng.randrange(1, 200)] = bytes(rng.randrange(1, 200))
         if bytes(data) == GOOD:
             continue
-        with pytest.raises(ContainerError):
+        with ends(), pytest.raises(ContainerError):
             read_container(bytes(data))
-    assert time.process_time() - start < 0.02 * count + 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
 
 

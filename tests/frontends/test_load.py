@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from engine.frontends.onnx import inspect_onnx, load_onnx, look_at
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, graph_view, node_detail, verify
 from tests.graph.models import finish, float_net, qdq_net, tensor
+from tests.safety import ends
 
 Save = Callable[..., Path]
 
@@ -488,12 +488,10 @@ def test_a_model_cut_anywhere_gives_an_engine_error(save: Save, tmp_path: Path) 
     for cut in [0, 1, 2, 3, *sorted(rng.integers(4, len(data) - 1, 60).tolist())]:
         path.write_bytes(data[:cut])
         for action in (load_onnx, inspect_onnx):
-            start = time.perf_counter()
-            with pytest.raises(EngineError) as caught:
+            with ends(), pytest.raises(EngineError) as caught:
                 action(path)
             assert caught.value.what
             assert caught.value.remedy
-            assert time.perf_counter() - start < 2
 
 
 def test_a_model_with_changed_bytes_never_raises_anything_else(save: Save, tmp_path: Path) -> None:

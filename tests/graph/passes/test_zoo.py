@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import collections
 import time
+from collections.abc import Callable
 
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
 
+from engine.graph.ir import infer_shapes
 from engine.graph.passes import optimise
 from tests.graph.passes.support import (
     LEVELS,
@@ -74,15 +76,19 @@ def test_rfb_has_as_few_nodes_as_the_best_simplifier_leaves(zoo) -> None:
 
 
 def test_optimising_rfb_is_cheap(zoo) -> None:
-    """0.07 to 0.1 s of CPU on the machine of the figures; the bound allows for slower ones."""
+    """2 to 3 times the CPU of inferring its shapes, on whatever machine."""
     graph = load(zoo / "onnx" / "version-RFB-320_without_postprocessing.onnx")
-    optimise(graph, 3)
-    seconds = []
-    for _ in range(3):
-        begun = time.process_time()
-        optimise(graph, 3)
-        seconds.append(time.process_time() - begun)
-    assert min(seconds) < 0.4
+
+    def seconds(work: Callable[[], object]) -> float:
+        found = []
+        for _ in range(4):
+            begun = time.process_time()
+            work()
+            found.append(time.process_time() - begun)
+        return min(found)
+
+    shapes = seconds(lambda: infer_shapes(graph, refresh=True))
+    assert seconds(lambda: optimise(graph, 3)) < 10 * shapes
 
 
 @pytest.mark.long
