@@ -76,6 +76,7 @@ _HOME = {
     "open_regular": "engine.base.files",
     "option": "engine.options",
     "printable": "engine.base.text",
+    "private_folder": "engine.base.folders",
     "read_bounded": "engine.base.files",
     "read_events": "engine.jobs.history",
     "read_log": "engine.jobs.history",
@@ -156,6 +157,7 @@ __all__ = [
     "open_regular",
     "option",
     "printable",
+    "private_folder",
     "read_bounded",
     "read_events",
     "read_log",
@@ -216,7 +218,14 @@ if TYPE_CHECKING:
         sha256_of,
     )
     from engine.base.findings import Finding
-    from engine.base.folders import cache_folder, config_folder, folders, log_crash, state_folder
+    from engine.base.folders import (
+        cache_folder,
+        config_folder,
+        folders,
+        log_crash,
+        private_folder,
+        state_folder,
+    )
     from engine.base.resources import resource_error
     from engine.base.text import (
         did_you_mean,

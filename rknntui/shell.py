@@ -333,11 +333,11 @@ class Shell(QuietCrashApp):
             self.notify("There is nothing to copy here.", severity="warning")
             return
         if len(text.encode()) > CLIPBOARD_LIMIT:
-            from engine import atomic_write, state_folder
+            from engine import atomic_write, private_folder, state_folder
 
             path = state_folder() / "clipboard.txt"
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            atomic_write(path, text.encode(), overwrite=True)
+            private_folder(path.parent)
+            atomic_write(path, text.encode(), overwrite=True, private=True)
             self.notify(f"Too long for the terminal's clipboard: written to {path}.", markup=False)
             return
         self.copy_to_clipboard(text)

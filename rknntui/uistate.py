@@ -54,10 +54,10 @@ def _clean(data: Any) -> Any:
 
 def save(state: dict[str, Any]) -> None:
     """Remember ``state``; silently does nothing where the folder cannot be written."""
-    from engine import EngineError, atomic_write
+    from engine import EngineError, atomic_write, private_folder
 
     path = _path()
     content = json.dumps({"version": VERSION, **state}, indent=1).encode()
     with contextlib.suppress(OSError, EngineError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        atomic_write(path, content, overwrite=True)
+        private_folder(path.parent)
+        atomic_write(path, content, overwrite=True, private=True)

@@ -133,7 +133,8 @@ def _of_folder(folder: Path) -> Labelled:
             labels += [numbers[place] if numbered else place] * len(files)
     except OSError as error:
         raise DatasetError(
-            f"{printable(str(folder))} could not be read: {error.strerror or error}."
+            f"{printable(str(folder))} could not be read: {error.strerror or error}.",
+            remedy=_REMEDY,
         ) from error
     if not entries:
         raise DatasetError(

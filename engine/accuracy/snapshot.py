@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +20,7 @@ from engine.accuracy.numbers import euclidean_text, npy_header, value_lines
 from engine.accuracy.rows import Row
 from engine.base.errors import OutputExistsError
 from engine.base.files import output_errors
+from engine.base.leftovers import let_go, make_owned
 from engine.base.text import printable
 
 __all__ = ["SnapshotWriter", "error_table", "file_names"]
@@ -136,9 +135,7 @@ class SnapshotWriter:
             if folder.exists() and not folder.is_dir():
                 raise NotADirectoryError(20, "It is not a folder")
             folder.parent.mkdir(parents=True, exist_ok=True)
-            self._work = Path(
-                tempfile.mkdtemp(prefix=f".{folder.name[:40]}.", suffix=".part", dir=folder.parent)
-            )
+            self._work = make_owned("snapshot", folder.parent, folder.name)
             for side in ("golden", "simulator"):
                 (self._work / side / "npy").mkdir(parents=True)
 
@@ -151,7 +148,7 @@ class SnapshotWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        shutil.rmtree(self._work, ignore_errors=True)
+        let_go(self._work)
 
     def add(self, row: Row, golden: np.ndarray, simulated: np.ndarray | None) -> None:
         """Write one row's tensors as text and npy."""

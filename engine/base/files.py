@@ -109,7 +109,11 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
 
 
 def atomic_write(
-    path: Path, content: bytes | Callable[[BinaryIO], None], *, overwrite: bool = False
+    path: Path,
+    content: bytes | Callable[[BinaryIO], None],
+    *,
+    overwrite: bool = False,
+    private: bool = False,
 ) -> int:
     """Write ``content`` to a file without a name in the same folder, then name it ``path``.
 
@@ -120,6 +124,7 @@ def atomic_write(
         path: the file to make.
         content: the bytes, or a function that writes them to a binary stream.
         overwrite: whether an existing file may be replaced.
+        private: whether only this user may read it (0600), whatever the umask.
 
     Returns:
         The size in bytes.
@@ -128,12 +133,15 @@ def atomic_write(
         OutputExistsError: ``path`` exists and ``overwrite`` is false.
         OutputError: the folder is missing or read-only, or the disk is full.
     """
-    (size,) = atomic_write_all([(path, content)], overwrite=overwrite)
+    (size,) = atomic_write_all([(path, content)], overwrite=overwrite, private=private)
     return size
 
 
 def atomic_write_all(
-    contents: Sequence[tuple[Path, bytes | Callable[[BinaryIO], None]]], *, overwrite: bool = False
+    contents: Sequence[tuple[Path, bytes | Callable[[BinaryIO], None]]],
+    *,
+    overwrite: bool = False,
+    private: bool = False,
 ) -> list[int]:
     """As :func:`atomic_write`, of files that belong together: none is named before all are written.
 
@@ -151,6 +159,8 @@ def atomic_write_all(
             with output_errors(path):
                 refuse_existing(path, overwrite=overwrite)
                 temporary, size = _written_apart(path, content)
+                if private:
+                    temporary.chmod(0o600)
             written.append((path, temporary))
             sizes.append(size)
         for path, temporary in written:

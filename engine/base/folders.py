@@ -6,6 +6,7 @@ platformdirs is imported on use: the interface process asks after its first pain
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 import traceback
@@ -19,6 +20,7 @@ __all__ = [
     "log_crash",
     "private_file",
     "private_folder",
+    "private_handle",
     "state_folder",
 ]
 
@@ -62,7 +64,10 @@ def private_folder(path: Path) -> Path:
     for part in (*reversed(path.parents), path):
         try:
             part.mkdir(0o700)
-        except OSError:
+        except OSError as error:
+            if isinstance(error, FileExistsError) and not part.is_dir():
+                code = errno.ENOTDIR
+                raise NotADirectoryError(code, os.strerror(code), str(part)) from error
             if not part.is_dir():
                 raise
             mine = any(part == root or root in part.parents for root in roots)
@@ -80,10 +85,20 @@ def private_file(path: Path, *, append: bool = False) -> BinaryIO:
         OSError: it could not be opened.
     """
     how = os.O_APPEND if append else os.O_TRUNC
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o600)
-    with contextlib.suppress(OSError):
-        os.fchmod(handle, 0o600)
-    return os.fdopen(handle, "wb")
+    return os.fdopen(private_handle(path, os.O_WRONLY | os.O_CREAT | how), "wb")
+
+
+def private_handle(path: Path, flags: int) -> int:
+    """As :func:`private_file`, as a descriptor opened with ``flags``.
+
+    Raises:
+        OSError: it could not be opened.
+    """
+    handle = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    with contextlib.suppress(OSError):  # somebody else's, or a disk without modes
+        if os.fstat(handle).st_mode & 0o777 != 0o600:
+            os.fchmod(handle, 0o600)
+    return handle
 
 
 def log_crash(error: BaseException) -> Path | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -21,10 +22,13 @@ from pathlib import Path
 
 from engine.base.folders import private_file, private_folder, state_folder
 
-__all__ = ["clear_leftovers", "let_go", "make_owned", "owned_folder"]
+__all__ = ["OWNER", "clear_leftovers", "let_go", "let_go_empty", "make_owned", "owned_folder"]
 
 _PREFIX = "rknntui-"
-_OWNER = ".owner"
+# what mkdtemp makes of our words: a folder that a user named is nobody's leftover
+_NAME = re.compile(r"rknntui-(convert|jobs|sweep)-[a-z0-9_]{8}")
+OWNER = ".owner"
+"""Name of the file that the owner keeps locked."""
 _NOTE_LIMIT = 1 << 14
 # without an owner's file: just being made, or of a process that was killed at that moment
 _UNOWNED_SECONDS = 24 * 3600.0
@@ -47,11 +51,11 @@ def make_owned(kind: str, place: Path | None = None, name: str = "") -> Path:
         folder = Path(tempfile.mkdtemp(prefix=f".{name[:40]}.", suffix=".part", dir=place))
     try:
         # locked first and named then: nobody finds it unlocked while its process lives
-        fresh = folder / f"{_OWNER}.new"
+        fresh = folder / f"{OWNER}.new"
         handle = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fresh.rename(folder / _OWNER)
+            fresh.rename(folder / OWNER)
         except OSError:
             os.close(handle)
             raise
@@ -84,6 +88,13 @@ def let_go(folder: Path) -> None:
             note.unlink(missing_ok=True)
 
 
+def let_go_empty(folder: Path) -> None:
+    """As :func:`let_go`, where nothing but its owner's file is in it."""
+    with contextlib.suppress(OSError):
+        if all(entry.name == OWNER for entry in folder.iterdir()):
+            let_go(folder)
+
+
 @contextlib.contextmanager
 def owned_folder(kind: str) -> Iterator[Path]:
     """A temporary folder (0700) for the time of the block, as :func:`make_owned` makes it.
@@ -104,7 +115,7 @@ def clear_leftovers() -> int:
     place = tempfile.gettempdir()
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
-            if entry.name.startswith(_PREFIX) and _left(Path(entry.path)):
+            if _NAME.fullmatch(entry.name) and _left(Path(entry.path)):
                 shutil.rmtree(entry.path, ignore_errors=True)
                 gone += 1
     with contextlib.suppress(OSError), os.scandir(state_folder() / "leftovers") as entries:
@@ -137,7 +148,7 @@ def _left(folder: Path) -> bool:
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
             return False
-        handle = os.open(folder / _OWNER, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        handle = os.open(folder / OWNER, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return time.time() - found.st_mtime > _UNOWNED_SECONDS
     except OSError:

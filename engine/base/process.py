@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import engine
+from engine.base.folders import private_handle
 
 __all__ = ["ProcessId", "child_environment", "death_of", "start_child", "try_lock"]
 
@@ -190,7 +191,7 @@ def try_lock(path: Path) -> Iterator[bool]:
     Raises:
         OSError: the file could not be made.
     """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = private_handle(path, os.O_RDWR | os.O_CREAT)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -11,6 +11,23 @@ from engine.graph.ir import Graph, QuantTable
 
 __all__ = ["Container", "ContainerContent", "portable_summary"]
 
+SECTIONS = frozenset(
+    {
+        "about",
+        "recipe",
+        "provenance",
+        "summary",
+        "custom_string",
+        "quant_table",
+        "quant_values",
+        "graph",
+        "weights",
+        "float_graph",
+        "float_weights",
+    }
+)
+"""Names of the sections that this version writes and reads."""
+
 # of a summary: what differs between two runs of one build, or points to places on a disk
 _RUN_ONLY = ("stages", "container_bytes", "next_command")
 
@@ -58,6 +75,11 @@ class Container(ContainerContent):
     sha256: str = ""
     size: int = 0
     sections: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def unknown_sections(self) -> tuple[str, ...]:
+        """Names of sections that this version does not read."""
+        return tuple(name for name, _ in self.sections if name not in SECTIONS)
 
 
 def portable_summary(summary: BuildSummary) -> dict[str, Any]:

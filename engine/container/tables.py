@@ -95,4 +95,6 @@ def _pair(pair: Any) -> tuple[str, Mapping[str, Any]]:
 
 
 def _malformed() -> QuantizationError:
-    return QuantizationError("The quant table is malformed.")
+    return QuantizationError(
+        "The quant table is malformed.", remedy="Export the container again from its model."
+    )

@@ -30,6 +30,7 @@ from typing import Any
 from engine.base.errors import EngineError, SourceModelError, WorkerError, error_from_dict
 from engine.base.events import LogLine, Reporter
 from engine.base.folders import state_folder
+from engine.base.leftovers import OWNER, let_go, let_go_empty, make_owned
 from engine.base.process import death_of, start_child
 
 __all__ = ["FRAMEWORKS", "Foreign", "close", "convert", "log_path", "require", "resident_bytes"]
@@ -41,7 +42,6 @@ _DEFAULT_GROWTH = 1 << 30
 # a child that holds more than this beyond its framework is not kept: it gives nothing back
 _KEPT_GROWTH = 1 << 30
 _MODULE = "engine.frontends.foreign_child"
-_PREFIX = "rknntui-convert-"
 _ANSWER = "answer-"
 _FILE = "model.onnx"
 
@@ -119,14 +119,16 @@ class _Child:
                 environment=os.environ | own,
             )
         except OSError as error:
-            self.folder.rmdir()
+            let_go(self.folder)
             raise WorkerError(
                 f"The process for {kind.words} could not be started: {error.strerror or error}.",
                 cause="There is no memory or no process left for it.",
                 remedy="End other programs and try again.",
             ) from error
         if process.stdin is None or process.stdout is None:
-            raise WorkerError(f"The process for {kind.words} was started without pipes.")
+            raise WorkerError(
+                f"The process for {kind.words} was started without pipes.", remedy="Try again."
+            )
         self.process = process
         self._input = process.stdin
         self._output = process.stdout.fileno()
@@ -160,7 +162,10 @@ class _Child:
                 if not part:
                     raise _EndedError(self._returncode())
                 if len(line) > _ANSWER_LIMIT:
-                    raise WorkerError(f"The answer of {self.kind.words} is too long.")
+                    raise WorkerError(
+                        f"The answer of {self.kind.words} is too long.",
+                        remedy="Convert the model to ONNX and load that.",
+                    )
             elif time.monotonic() > deadline:
                 raise self._too_long(seconds)
             elif resident_bytes(self.process.pid) > ceiling:
@@ -204,10 +209,9 @@ class _Child:
             self.process.stdout.close()
         with contextlib.suppress(OSError):  # what it left beside its answers
             for left in self.folder.iterdir():
-                if not left.name.startswith(_ANSWER):
+                if not left.name.startswith((_ANSWER, OWNER)):
                     left.unlink() if not left.is_dir() else shutil.rmtree(left)
-        with contextlib.suppress(OSError):  # an answer may still be read: then its reader does it
-            self.folder.rmdir()
+        let_go_empty(self.folder)  # an answer may still be read: then its reader does it
 
 
 _children: dict[str, _Child] = {}
@@ -265,9 +269,9 @@ def convert(
     finally:
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
-            with contextlib.suppress(OSError):  # only where the child has gone, and all of it
-                if folder.parent not in [child.folder for child in _children.values()]:
-                    folder.parent.rmdir()
+            # only where the child has gone, and all of it
+            if folder.parent not in [child.folder for child in _children.values()]:
+                let_go_empty(folder.parent)
 
 
 def require(framework: str) -> None:
@@ -362,7 +366,9 @@ def _with_folder(message: Mapping[str, Any], child: _Child, folders: list[Path])
 def _new_folder(inside: Path | None) -> Path:
     """A folder that only this user may read: a child's, or inside it that of one answer."""
     try:
-        name = tempfile.mkdtemp(prefix=_ANSWER if inside else _PREFIX, dir=inside)
+        if inside is None:
+            return make_owned("convert")
+        return Path(tempfile.mkdtemp(prefix=_ANSWER, dir=inside))
     except OSError as error:
         raise WorkerError(
             f"No folder for the conversion could be made: {error.strerror or error}.",
@@ -370,7 +376,6 @@ def _new_folder(inside: Path | None) -> Path:
             "or is full.",
             remedy="Make room there, or set TMPDIR to another folder.",
         ) from error
-    return Path(name)
 
 
 def _child_of(framework: str, reporter: Reporter) -> tuple[_Child, bool]:
@@ -400,5 +405,8 @@ def _decoded(line: bytes | bytearray, kind: Foreign) -> dict[str, Any]:
     except (ValueError, RecursionError):
         message = None
     if not isinstance(message, dict) or not ({"answer", "error"} & message.keys()):
-        raise WorkerError(f"The process for {kind.words} answered with something else than JSON.")
+        raise WorkerError(
+            f"The process for {kind.words} answered with something else than JSON.",
+            remedy="Try again; where it stays so, convert the model to ONNX and load that.",
+        )
     return message

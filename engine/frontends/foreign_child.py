@@ -29,6 +29,7 @@ from typing import Any
 
 from engine.base.confine import confine_process, confine_thread, limit_memory
 from engine.base.errors import EngineError, InternalError, SourceModelError, WorkerError
+from engine.base.folders import private_folder, private_handle
 from engine.base.resources import resource_error
 from engine.base.text import printable
 
@@ -64,12 +65,11 @@ def main(module: str, log: str, folder: str) -> None:
 def _take_pipes(log: Path) -> tuple[int, int]:
     """The two pipes under numbers of their own; what prints to 1 and 2 finds the log there."""
     requests, answers = os.dup(0), os.dup(1)
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     try:
-        log.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(log.parent)
         if log.exists() and log.stat().st_size > _LOG_LIMIT:
             log.replace(log.with_suffix(".old.log"))
-        noise = os.open(log, flags, 0o600)
+        noise = private_handle(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     except OSError:
         noise = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     silence = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)

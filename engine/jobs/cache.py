@@ -25,7 +25,7 @@ from typing import Any
 
 from engine.base.files import open_regular
 from engine.base.findings import Finding
-from engine.base.folders import cache_folder
+from engine.base.folders import cache_folder, private_folder
 from engine.base.process import try_lock
 
 __all__ = ["Memory", "StageCache", "cache_limit"]
@@ -108,7 +108,7 @@ class StageCache:
             return
         part: Path | None = None
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self.folder)
             part = Path(tempfile.mkdtemp(prefix=_PART, dir=self.folder))
             for name, data in files.items():
                 (part / name).write_bytes(data)

@@ -47,7 +47,7 @@ class _Connection:
         late: Callable[[_Connection, WorkerError], None],
     ) -> None:
         if process.stdin is None or process.stdout is None:
-            raise WorkerError("The worker was started without pipes.")
+            raise WorkerError("The worker was started without pipes.", remedy="Try again.")
         self.late = partial(late, self)
         self.process = process
         self.input = process.stdin

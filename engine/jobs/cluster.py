@@ -142,7 +142,14 @@ class Cluster:
         error = future.exception()
         if error is None:
             return str(future.result())
-        return error if isinstance(error, Exception) else WorkerError(printable(repr(error), 300))
+        return (
+            error
+            if isinstance(error, Exception)
+            else WorkerError(
+                printable(repr(error), 300),
+                remedy="Build this combination alone; its log tells more.",
+            )
+        )
 
 
 @contextlib.contextmanager

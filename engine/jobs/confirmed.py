@@ -21,7 +21,7 @@ from typing import Any
 
 from engine.base.errors import EngineError, OutputError, UsageError
 from engine.base.files import atomic_write, output_errors, read_bounded, sha256_of
-from engine.base.folders import state_folder
+from engine.base.folders import private_folder, state_folder
 from engine.base.process import try_lock
 
 __all__ = ["allowed_code", "allowing", "confirm", "confirmed_digest", "is_confirmed"]
@@ -74,13 +74,14 @@ def confirm(path: Path, sha256: str | None = None) -> str:
         digest = sha256 if sha256 is not None else sha256_of(place)
     file = _file()
     with output_errors(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(file.parent)
         for _ in range(_TRIES):
             with try_lock(file.with_suffix(".lock")) as mine:
                 if mine:
                     files = {**_confirmed(), str(place): digest}
                     data = {"version": _VERSION, "files": files}
-                    atomic_write(file, json.dumps(data, indent=1).encode("ascii"), overwrite=True)
+                    content = json.dumps(data, indent=1).encode("ascii")
+                    atomic_write(file, content, overwrite=True, private=True)
                     return digest
             time.sleep(_WAIT_SECONDS)
     raise OutputError(

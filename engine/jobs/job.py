@@ -16,6 +16,7 @@ from typing import Any, Literal
 from engine.base.errors import JobCancelledError, WorkerError, error_from_dict
 from engine.base.events import Event, Finished
 from engine.base.files import output_errors
+from engine.base.folders import private_file
 from engine.base.process import ProcessId
 from engine.jobs.history import EventTail, lost_error
 from engine.jobs.protocol import Message
@@ -104,7 +105,7 @@ class Job:
         self._cancels += 1
         asked = True
         try:
-            (self.folder / "cancel").touch()
+            private_file(self.folder / "cancel").close()
         except OSError:  # a full disk: there is only the hard way
             asked = False
         if self._cancels > 1:
@@ -148,7 +149,7 @@ class Job:
     def _ask(self, what: str) -> None:
         path = self.folder / what
         with output_errors(path):
-            path.touch()
+            private_file(path).close()
 
     async def _climb(self) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):

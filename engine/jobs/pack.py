@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.base.findings import Finding
+from engine.base.text import printable
 from engine.container import (
     Container,
     ContainerContent,
@@ -22,7 +24,7 @@ from engine.jobs.summary import summarise
 if TYPE_CHECKING:
     from engine.jobs.pipeline import Pipeline
 
-__all__ = ["PackedContainer", "opened", "pack"]
+__all__ = ["PackedContainer", "opened", "pack", "unknown_finding"]
 
 _opened = Memory(2)
 _OF_THE_MACHINE = frozenset({"cache-not-written", "integer-kernel-inexact"})
@@ -66,6 +68,22 @@ def pack(pipeline: Pipeline) -> bytes:
             custom_string=recipe.target.custom_string,
             target_platform=recipe.target.target_platform,
         )
+    )
+
+
+def unknown_finding(found: Container, path: Path) -> Finding | None:
+    """What to tell of sections that this version does not read; None where there are none."""
+    names = found.unknown_sections
+    if not names:
+        return None
+    shown = ", ".join(printable(name, 40) for name in names)
+    return Finding(
+        "container-section-unknown",
+        "warning",
+        path.name,
+        f"The container has sections that this version does not read: {shown}.",
+        cause="A newer version or another program wrote it.",
+        remedy="Update this program where what they hold matters; all else is read.",
     )
 
 

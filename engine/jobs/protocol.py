@@ -55,7 +55,13 @@ def decode(line: bytes) -> Message:
     try:
         message = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise WorkerError("A line of the worker protocol is not JSON.") from error
+        raise WorkerError(
+            "A line of the worker protocol is not JSON.",
+            remedy="Try again; where it stays so, install this program anew.",
+        ) from error
     if not isinstance(message, dict):
-        raise WorkerError("A line of the worker protocol is not an object.")
+        raise WorkerError(
+            "A line of the worker protocol is not an object.",
+            remedy="Try again; where it stays so, install this program anew.",
+        )
     return message

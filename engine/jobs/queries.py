@@ -130,10 +130,11 @@ def _source_view(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _container_view(path: Path) -> dict[str, Any]:
     from engine.graph.ir import describe
-    from engine.jobs.pack import opened
+    from engine.jobs.pack import opened, unknown_finding
     from engine.recipe import portable_values
 
     found = opened(path)
+    unknown = unknown_finding(found, path)
     summary = None
     if found.summary is not None:
         # what a file of its own cannot know of itself
@@ -146,7 +147,7 @@ def _container_view(path: Path) -> dict[str, Any]:
         "format": "RKNN TUI container",
         "sha256": found.sha256,
         **describe(found.graph),
-        "findings": [],
+        "findings": [] if unknown is None else [unknown.to_dict()],
         "recipe": portable_values(found.recipe),
         "summary": summary,
     }

@@ -21,7 +21,6 @@ import fcntl
 import json
 import os
 import shutil
-import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +28,14 @@ from typing import Any, Literal
 
 from engine.base.events import Event, Finished, LogLine, Progress, event_to_dict
 from engine.base.files import open_regular
-from engine.base.folders import log_crash, state_folder
+from engine.base.folders import (
+    log_crash,
+    private_file,
+    private_folder,
+    private_handle,
+    state_folder,
+)
+from engine.base.leftovers import make_owned
 from engine.base.process import ProcessId, try_lock
 from engine.jobs.protocol import LINE_LIMIT, encode
 
@@ -80,7 +86,8 @@ def is_locked(path: Path) -> bool:
 def _write_json(path: Path, data: Any) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_bytes(encode(data))
+        with private_file(temporary) as stream:
+            stream.write(encode(data))
         temporary.replace(path)
     except OSError:
         temporary.unlink(missing_ok=True)
@@ -113,8 +120,8 @@ class JobRecorder:
         self.id = folder.name
         self.wake = wake
         self._lock = lock
-        self._events = os.open(
-            folder / "events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
+        self._events = private_handle(
+            folder / "events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT
         )
         self._asked = 0.0
         self._cancelled = False
@@ -130,7 +137,7 @@ class JobRecorder:
     def start(self, method: str, title: str, params: dict[str, Any]) -> None:
         """Write what the job is."""
         if method in PASSING:
-            (self.folder / _PASSING_MARK).touch()
+            private_file(self.folder / _PASSING_MARK).close()
         _write_json(
             self.folder / "job.json",
             {
@@ -223,19 +230,19 @@ def new_record(wake: Any = None) -> JobRecorder:
     """
     try:
         parent = jobs_folder()
-        parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(parent)
         prune(parent)
         return _record_in(parent, wake)
     except OSError:
-        return _record_in(Path(tempfile.mkdtemp(prefix="rknntui-jobs-")), wake)
+        return _record_in(make_owned("jobs"), wake)
 
 
 def _record_in(parent: Path, wake: Any) -> JobRecorder:
     now = time.time()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now)) + f"-{int(now % 1 * 1e6):06d}"
     folder = parent / f"{stamp}-{os.getpid()}"
-    folder.mkdir(mode=0o700)
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    private_folder(folder)
+    lock = private_handle(folder / "lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         os.write(

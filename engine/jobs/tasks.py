@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.base.content import reading
 from engine.base.errors import OutputExistsError, UsageError
-from engine.base.events import ArtifactWritten, Reporter, StageFinished, StageStarted
+from engine.base.events import ArtifactWritten, LogLine, Reporter, StageFinished, StageStarted
 from engine.base.files import atomic_write, output_errors, refuse_existing
 from engine.base.text import printable
 from engine.jobs.confirmed import allowed_code
@@ -89,10 +89,13 @@ def _runnable(
     if params.get("path") is not None and params.get("recipe") is None:
         path = Path(text_of(params, "path"))
         if sniff(path).kind in ("rknn", "rknn_vendor"):
-            from engine.jobs.pack import opened
+            from engine.jobs.pack import opened, unknown_finding
 
             operators = _operators_beside(params)
-            key = f"run {opened(path).sha256}"
+            found = opened(path)
+            if (unknown := unknown_finding(found, path)) is not None:
+                reporter.emit(LogLine(f"{unknown.what} {unknown.cause}", "warning"))
+            key = f"run {found.sha256}"
             kept = None if operators else KEPT.get(key)
             kept = kept or Runnable.of_container(path, operators)
             if not operators:

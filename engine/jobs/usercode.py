@@ -132,7 +132,10 @@ def _module(path: Path, digest: str, data: bytes) -> ModuleType:
     name = _PREFIX + hashlib.sha256(f"{path}\0{digest}".encode()).hexdigest()[:16]
     spec = spec_from_file_location(name, path, loader=_Bytes(path, data))
     if spec is None or spec.loader is None:
-        raise SourceModelError(f"{printable(str(path))} cannot be loaded as Python.")
+        raise SourceModelError(
+            f"{printable(str(path))} cannot be loaded as Python.",
+            remedy="Give a Python file (.py) that you may read.",
+        )
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up there
     try:

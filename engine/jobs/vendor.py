@@ -46,7 +46,10 @@ def vendor_graph(path: Path) -> ToldGraph:
         )
 
     def nothing(name: str) -> dict[str, Any]:
-        raise GraphError(f"A package of an operator has no layer {printable(name)!r}.")
+        raise GraphError(
+            f"A package of an operator has no layer {printable(name)!r}.",
+            remedy="Check the name in the package of the operator.",
+        )
 
     empty: dict[str, Any] = {"nodes": [], "groups": [], "inputs": [], "outputs": []}
     return ToldGraph(empty, nothing, why)

@@ -30,7 +30,8 @@ from engine.base.errors import (
     WorkerError,
 )
 from engine.base.events import Reporter
-from engine.base.folders import state_folder
+from engine.base.folders import private_folder, private_handle, state_folder
+from engine.base.leftovers import clear_leftovers
 from engine.base.resources import resource_error
 from engine.base.text import did_you_mean, printable
 from engine.jobs.bounds import Bounds
@@ -162,12 +163,11 @@ class _Logs:
 
     @staticmethod
     def _open(path: Path, limit: int = 0) -> int:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(path.parent)
             if limit and path.exists() and path.stat().st_size > limit:
                 path.replace(path.with_suffix(".old.log"))
-            return os.open(path, flags, 0o600)
+            return private_handle(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         except OSError:
             return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
 
@@ -202,11 +202,14 @@ class _Server:
         threading.Thread(target=self._read, name="reader", daemon=True).start()
         jobs = threading.Thread(target=self._work, name="jobs", daemon=True)
         jobs.start()
+        tidying = threading.Thread(target=clear_leftovers, name="tidying", daemon=True)
+        tidying.start()
         while (message := self._asked.get()) is not None:
             self._answer(message)
         self._jobs.put(None)
         while jobs.is_alive():  # in slices: a signal handler runs between them
             jobs.join(0.5)
+        tidying.join(_GRACE_SECONDS)
         self._pipe.close()
 
     def _read(self) -> None:

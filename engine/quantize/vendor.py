@@ -145,7 +145,9 @@ def _require_opset_19(node: onnx.NodeProto) -> None:
         since = onnx.defs.get_schema(node.op_type, 21).since_version
     except onnx.defs.SchemaError as error:
         raise QuantizationError(
-            f"Node {name!r} has the operator {printable(node.op_type)!r}, which ONNX does not know."
+            f"Node {name!r} has the operator {printable(node.op_type)!r}, which ONNX does not "
+            "know.",
+            remedy="Register it as a custom operator, or leave this algorithm.",
         ) from error
     if since > VENDOR_OPSET and node.op_type not in _SAME_IN_19:
         raise QuantizationError(

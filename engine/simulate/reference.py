@@ -148,7 +148,10 @@ Rule = Callable[[QuantizedLayer, list[_Operand | None]], list[np.ndarray]]
 def _given(operands: list[_Operand | None], index: int) -> _Operand:
     operand = operands[index] if index < len(operands) else None
     if operand is None:
-        raise SimulationError(f"An operator of the quantized graph lacks its input {index}.")
+        raise SimulationError(
+            f"An operator of the quantized graph lacks its input {index}.",
+            remedy="Export the model again, or build with a lower optimization level.",
+        )
     return operand
 
 
@@ -266,7 +269,8 @@ def _by_onnx(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.
         results = ReferenceEvaluator(model).run(None, feeds)
     except (NotImplementedError, RuntimeError, ValueError, TypeError) as error:
         raise SimulationError(
-            f"The numpy reference cannot compute {layer.node.op_type} ({layer.name})."
+            f"The numpy reference cannot compute {layer.node.op_type} ({layer.name}).",
+            remedy="Simulate with ONNX Runtime, the default.",
         ) from error
     return [np.asarray(result, dtype=np.float64) for result in results]
 

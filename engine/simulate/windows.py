@@ -60,7 +60,8 @@ def spread(node: ir.Node, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         "SAME_LOWER",
     ):
         raise SimulationError(
-            f"The numpy reference takes explicit pads of ConvTranspose only ({node.name})."
+            f"The numpy reference takes explicit pads of ConvTranspose only ({node.name}).",
+            remedy="Give explicit pads in the model, or simulate with ONNX Runtime, the default.",
         )
     strides = node.attributes.get_ints("strides", (1,) * rank)
     dilations = node.attributes.get_ints("dilations", (1,) * rank)

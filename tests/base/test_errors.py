@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from engine.base import errors
@@ -62,3 +65,22 @@ def test_finding_round_trip() -> None:
     changes = {"mean_values": [[1.0]]}
     finding = Finding("code", "warning", "node a", "what", "cause", "remedy", changes)
     assert Finding.from_dict(finding.to_dict()) == finding
+
+
+def test_every_error_that_a_file_or_a_machine_can_cause_has_a_remedy() -> None:
+    """A call of a class of the tree names its remedy; only wrong requests tell all in one line."""
+    tree = {name for name, cls in vars(errors).items() if _is_error(cls)}
+    exempt = {"UsageError", "EngineError"}
+    bare = []
+    for path in sorted(Path(errors.__file__).parents[1].rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+                continue
+            named = {keyword.arg for keyword in node.keywords}  # None: **arguments
+            if node.func.id in tree - exempt and not named & {"remedy", None}:
+                bare.append(f"{path}:{node.lineno}")
+    assert bare == []
+
+
+def _is_error(cls: object) -> bool:
+    return isinstance(cls, type) and issubclass(cls, errors.EngineError)

@@ -49,7 +49,10 @@ def _digest(path: Path) -> str:
     try:
         return sha256_of(path)
     except OSError as error:
-        raise ContainerError(f"{path} could not be read: {error.strerror or error}.") from error
+        raise ContainerError(
+            f"{path} could not be read: {error.strerror or error}.",
+            remedy="Check that you may read it.",
+        ) from error
 
 
 def vendor_origin(path: Path) -> str:

@@ -83,7 +83,8 @@ class Conversion:
         if converter is None:
             why = refusal_of(spec)
             raise UnsupportedOperatorError(
-                f"{spec.path}, line {spec.fields.line}, cannot be converted: {why}."
+                f"{spec.path}, line {spec.fields.line}, cannot be converted: {why}.",
+                remedy="Change the layer and export again, or cut the model before it (outputs).",
             )
 
         def only_feeds(top: int, kind: str) -> bool:
@@ -93,7 +94,10 @@ class Conversion:
         inputs = [self.tensors[value] for value in spec.reads]
         masks = [index for index, x in enumerate(inputs) if x.plane is not None]
         if masks and (spec.type != "Upsample" or masks != [1]):
-            raise SourceModelError(f"{spec.path} reads the mask of a pooling as numbers.")
+            raise SourceModelError(
+                f"{spec.path} reads the mask of a pooling as numbers.",
+                remedy="Cut the model before the layer that reads it (outputs).",
+            )
         layer = Layer(spec, inputs, self.weights, self.writer, only_feeds)
         tops = converter(layer)
         self._check_blobs(layer)

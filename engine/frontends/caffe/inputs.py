@@ -75,7 +75,9 @@ def _named(net: Net, options: LoadOptions, names: Sequence[str]) -> list[NetInpu
             given = index < len(sizes) and sizes[index]
             value = NetInput(blob, blob, None if given else _shape_inside(net, options, blob))
         if value in chosen:
-            raise SourceModelError(f"{printable(name)!r} is listed twice in 'inputs'.")
+            raise SourceModelError(
+                f"{printable(name)!r} is listed twice in 'inputs'.", remedy="List each input once."
+            )
         chosen.append(value)
     return chosen
 

@@ -144,7 +144,10 @@ def _wanted_outputs(net: Net, options: LoadOptions) -> list[str]:
         values = [net.value_of(name, "'outputs'") for name in options.outputs]
         for index, value in enumerate(values):
             if value in values[:index]:
-                raise SourceModelError(f"{printable(value)!r} is listed twice in 'outputs'.")
+                raise SourceModelError(
+                    f"{printable(value)!r} is listed twice in 'outputs'.",
+                    remedy="List each output once.",
+                )
         return values
     if not net.outputs:
         raise SourceModelError(

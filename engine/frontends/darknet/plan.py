@@ -177,7 +177,9 @@ def refuse(why: str) -> NoReturn:
     Raises:
         UnsupportedOperatorError: always; who plans adds the layer's name.
     """
-    raise UnsupportedOperatorError(why)
+    raise UnsupportedOperatorError(
+        why, remedy="Change the section, or convert the model to ONNX and load that."
+    )
 
 
 def check_shape(shape: Sequence[int]) -> None:

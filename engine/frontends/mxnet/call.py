@@ -29,7 +29,9 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 
 def refuse(why: str) -> NoReturn:
     """Refuse the node that is being converted; who calls the function adds its name."""
-    raise UnsupportedOperatorError(why)
+    raise UnsupportedOperatorError(
+        why, remedy="Cut the model before it (outputs), or export the model to ONNX."
+    )
 
 
 class Writer:

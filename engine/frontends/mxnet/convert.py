@@ -123,13 +123,16 @@ class Conversion:
                 made = output_name(self._symbol, reference)
                 if reference[0] in {key for key, _ in self._values}:
                     raise UnsupportedOperatorError(
-                        f"it reads output {reference[1]} of {made}, which is not converted"
+                        f"it reads output {reference[1]} of {made}, which is not converted",
+                        remedy="Cut the model before it (outputs), or export the model to ONNX.",
                     )
                 return  # it hangs on a node that was refused: only a look comes here
             values.append(self._values[reference])
         why = unknown_operator(node.op)
         if why:
-            raise UnsupportedOperatorError(why)
+            raise UnsupportedOperatorError(
+                why, remedy="Cut the model before it (outputs), or export the model to ONNX."
+            )
         self._emitter.origin = printable(node.name, 200)
         call = Call(
             self.writer,

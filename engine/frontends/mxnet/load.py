@@ -190,7 +190,10 @@ def _ends(files: _Files, asked: Sequence[str] | None) -> list[Reference]:
                 remedy="Name a tensor that is computed from the inputs.",
             )
         if reference in found[:number]:
-            raise SourceModelError(f"{printable(asked[number])!r} is listed twice in outputs.")
+            raise SourceModelError(
+                f"{printable(asked[number])!r} is listed twice in outputs.",
+                remedy="List each output once.",
+            )
     return found
 
 
@@ -200,7 +203,9 @@ def _starts(symbol: Symbol, asked: Sequence[str] | None) -> list[tuple[Reference
         return []
     found = [(resolve(symbol, name, "inputs"), name) for name in asked]
     if len({reference for reference, _ in found}) != len(found):
-        raise SourceModelError("A tensor is listed twice in inputs.")
+        raise SourceModelError(
+            "A tensor is listed twice in inputs.", remedy="List each input once."
+        )
     return [
         (reference, output_name(symbol, reference, 2 if reference[1] else 1))
         for reference, _ in found

@@ -63,7 +63,9 @@ def _check_names(names: Sequence[str], what: str, known: set[str], constants: se
         )
     for index, name in enumerate(names):
         if name in names[:index]:
-            raise SourceModelError(f"{printable(name)!r} is listed twice in {what}.")
+            raise SourceModelError(
+                f"{printable(name)!r} is listed twice in {what}.", remedy="List each tensor once."
+            )
         if name in constants and name not in known:
             raise SourceModelError(
                 f"{printable(name)!r} in {what} is a constant of the model.",

@@ -169,7 +169,10 @@ def _confined(model: Path, location: str) -> Path:
     shown = printable(location, 200)
     folder = model.resolve().parent
     if not location or "\0" in location:
-        raise SourceModelError(f"{model} has weights in a file without a name.")
+        raise SourceModelError(
+            f"{model} has weights in a file without a name.",
+            remedy="Save the model again with its weights in one file: onnx.save(model, path).",
+        )
     place = (folder / location).resolve()
     if Path(location).is_absolute() or not place.is_relative_to(folder):
         raise SourceModelError(

@@ -114,7 +114,10 @@ def _refuse(graph: GraphFile, selection: Selection) -> None:
     name, (op, reason) = next(iter(why.items()))
     others = sorted({other for other, _ in why.values()} - {op})
     more = f" (and {', '.join(others[:_SHOWN])})" if others else ""
-    raise UnsupportedOperatorError(f"Node {printable(name)!r} is a {op}{more}: {reason}")
+    raise UnsupportedOperatorError(
+        f"Node {printable(name)!r} is a {op}{more}: {reason}",
+        remedy="Cut the model before it (outputs), or export the model to ONNX.",
+    )
 
 
 def _compared(

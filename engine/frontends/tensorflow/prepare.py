@@ -336,7 +336,10 @@ def _refuse_open(cut: Any, taken: Sequence[Input], nodes: Mapping[str, Any]) -> 
             )
         why = refusal_of(node.op, functions)
         if why:
-            raise UnsupportedOperatorError(f"Node {printable(node.name)!r} is a {node.op}: {why}")
+            raise UnsupportedOperatorError(
+                f"Node {printable(node.name)!r} is a {node.op}: {why}",
+                remedy="Cut the model before it (outputs), or export the model to ONNX.",
+            )
     for function in cut.library.function:
         _refuse_function(function, functions)
 
@@ -348,5 +351,6 @@ def _refuse_function(function: Any, functions: set[str]) -> None:
         if why:
             raise UnsupportedOperatorError(
                 f"Node {printable(node.name)!r} of the function "
-                f"{printable(function.signature.name, 80)!r} is a {node.op}: {why}"
+                f"{printable(function.signature.name, 80)!r} is a {node.op}: {why}",
+                remedy="Cut the model before it (outputs), or export the model to ONNX.",
             )

@@ -148,7 +148,9 @@ def _chosen(
                 remedy=did_you_mean(name, known) or "Look tensor names up in the graph view.",
             )
         if known[name] in chosen:
-            raise SourceModelError(f"{printable(name)!r} is listed twice in {what}.")
+            raise SourceModelError(
+                f"{printable(name)!r} is listed twice in {what}.", remedy="List each tensor once."
+            )
         chosen.append(known[name])
     return tuple(chosen)
 

@@ -90,7 +90,9 @@ def _constant(value: ir.Value | None) -> np.ndarray | None:
 def _array(value: ir.Value) -> np.ndarray:
     array = _constant(value)
     if array is None:
-        raise GraphError(f"{printable(value.name or '')!r} is no constant.")
+        raise GraphError(
+            f"{printable(value.name or '')!r} is no constant.", remedy="Export the model again."
+        )
     return array
 
 
@@ -181,7 +183,9 @@ def _steps(node: ir.Node) -> tuple[np.ndarray, np.ndarray]:
     """``q - zero_point`` of a constant as int32, and its scale, shaped to multiply it."""
     data, scale_value = node.inputs[:2]
     if data is None or scale_value is None:
-        raise GraphError(f"{printable(node.name or '')!r} lacks an input.")
+        raise GraphError(
+            f"{printable(node.name or '')!r} lacks an input.", remedy="Export the model again."
+        )
     steps: np.ndarray = _array(data).astype(np.int32)
     scale = _array(scale_value).astype(np.float32)
     zero = _zero_point(node)

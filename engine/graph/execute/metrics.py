@@ -29,7 +29,8 @@ def dot(a: np.ndarray, b: np.ndarray) -> float:
 def _pair(reference: np.ndarray, quantized: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if reference.shape != quantized.shape:
         raise SimulationError(
-            f"Tensors of shapes {reference.shape} and {quantized.shape} cannot be compared."
+            f"Tensors of shapes {reference.shape} and {quantized.shape} cannot be compared.",
+            remedy="Give two models, or two files, whose outputs have the same shapes.",
         )
     return reference.astype(np.float64).ravel(), quantized.astype(np.float64).ravel()
 

@@ -34,7 +34,9 @@ def parse_proto(data: bytes) -> onnx.ModelProto:
         proto: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError as error:
         raise GraphError(
-            "The bytes are not an ONNX model.", cause="They are cut, damaged or something else."
+            "The bytes are not an ONNX model.",
+            cause="They are cut, damaged or something else.",
+            remedy="Check that this is the right file, and export it again.",
         ) from error
     return proto
 

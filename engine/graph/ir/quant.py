@@ -72,7 +72,10 @@ class QuantParams:
     def __post_init__(self) -> None:
         fault = self._fault()
         if fault:
-            raise QuantizationError(f"Quantization parameters are inconsistent: {fault}.")
+            raise QuantizationError(
+                f"Quantization parameters are inconsistent: {fault}.",
+                remedy="Correct the range or scale where it was given, or export the file again.",
+            )
 
     def _fault(self) -> str:
         limits = _HALF_LIMITS if self.is_float else QUANT_DTYPES.get(self.dtype)
@@ -189,6 +192,7 @@ class QuantParams:
             raise QuantizationError(
                 f"Quantization parameters are malformed: {printable(repr(error), 200)}.",
                 cause="The quant table was damaged or written by something else.",
+                remedy="Export the file again.",
             ) from error
 
 
@@ -247,5 +251,7 @@ class QuantTable(Mapping[str, QuantParams]):
     def from_json(cls, data: Mapping[str, Any]) -> QuantTable:
         """Rebuild :meth:`to_json`; raises :class:`QuantizationError` when malformed."""
         if not isinstance(data, Mapping):
-            raise QuantizationError("The quant table is malformed: it is no mapping.")
+            raise QuantizationError(
+                "The quant table is malformed: it is no mapping.", remedy="Export the file again."
+            )
         return cls((str(name), QuantParams.from_json(params)) for name, params in data.items())
