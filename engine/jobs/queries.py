@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import engine
+from engine.base.content import reading
 from engine.base.errors import GraphError, RecipeError, SourceModelError, UsageError
 
 if TYPE_CHECKING:
@@ -131,10 +132,13 @@ def _source_view(params: Mapping[str, Any]) -> dict[str, Any]:
 def _container_view(path: Path) -> dict[str, Any]:
     from engine.graph.ir import describe
     from engine.jobs.pack import opened, unknown_finding
+    from engine.jobs.runner import does_not_run
     from engine.recipe import portable_values
 
     found = opened(path)
     unknown = unknown_finding(found, path)
+    with reading(lambda why: does_not_run(path, why)):
+        told, recipe = describe(found.graph), portable_values(found.recipe)
     summary = None
     if found.summary is not None:
         # what a file of its own cannot know of itself
@@ -146,9 +150,9 @@ def _container_view(path: Path) -> dict[str, Any]:
         "name": path.name,
         "format": "RKNN TUI container",
         "sha256": found.sha256,
-        **describe(found.graph),
+        **told,
         "findings": [] if unknown is None else [unknown.to_dict()],
-        "recipe": portable_values(found.recipe),
+        "recipe": recipe,
         "summary": summary,
     }
 

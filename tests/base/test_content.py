@@ -252,3 +252,14 @@ def test_a_data_file_of_step_1_with_a_damaged_member_is_refused(tmp_path: Path) 
         path.write_bytes(stream.getvalue())
         with pytest.raises(RecipeError, match=r"no \.data file"):
             read_data(path)
+
+
+@pytest.mark.parametrize("place", [b"Gemm", b"logits", b"/head/"])
+def test_a_name_in_a_graph_that_is_no_text_is_refused(place: bytes) -> None:
+    from engine.graph.ir import Graph
+
+    whole = (demo_folder() / "digits_demo.onnx").read_bytes()
+    if place not in whole:
+        pytest.skip("the demo model has no such name")
+    with pytest.raises(EngineError):
+        Graph.from_bytes(whole.replace(place, b"\xff" * len(place)))

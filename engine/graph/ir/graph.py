@@ -56,6 +56,19 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
+def _require_texts(model: ir.Model) -> None:
+    """Refuse names that are no UTF-8, which protobuf hands out as bytes.
+
+    Raises:
+        ValueError: names the first.
+    """
+    for node in model.graph.all_nodes():
+        values = [value.name for value in (*node.inputs, *node.outputs) if value is not None]
+        for text in (node.op_type, node.domain, node.name, node.overload, *values):
+            if text is not None and not isinstance(text, str):
+                raise ValueError(f"a name is no UTF-8: {text!r}")
+
+
 class Graph:
     """A graph over ``onnx_ir``, immutable by convention: whoever rewrites works on :meth:`copy`.
 
@@ -98,6 +111,7 @@ class Graph:
         try:
             with no_collection():
                 model = ir.from_proto(proto)
+                _require_texts(model)
                 _attach(model.graph, weights or {})
                 attach(model, operators)
                 return cls(model)
