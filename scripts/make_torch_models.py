@@ -146,6 +146,45 @@ class Attention(nn.Module):
         return self.head(self.encode(x).mean(1))
 
 
+class Block(nn.Module):
+    """Two convolutions and a shortcut, as ResNet has them."""
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__()
+        step = after // before
+        self.one = nn.Sequential(
+            nn.Conv2d(before, after, 3, step, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU()
+        )
+        self.two = nn.Sequential(nn.Conv2d(after, after, 3, 1, 1), nn.BatchNorm2d(after))
+        self.short = nn.Sequential(nn.Conv2d(before, after, 1, step), nn.BatchNorm2d(after))
+        self.add = nn.quantized.FloatFunctional()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """A smaller picture of more channels."""
+        return self.add.add_relu(self.two(self.one(x)), self.short(x))
+
+
+class Deep(nn.Module):
+    """Eleven convolutions: the rounding of one layer changes the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quant = quantization.QuantStub()
+        self.first = nn.Sequential(
+            nn.Conv2d(3, 8, 7, 2, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU()
+        )
+        self.pool = nn.MaxPool2d(3, 2, 1)
+        self.blocks = nn.Sequential(Block(8, 8), Block(8, 16), Block(16, 32))
+        self.mean = nn.AdaptiveAvgPool2d(1)
+        self.head = nn.Linear(32, 10)
+        self.dequant = quantization.DeQuantStub()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Scores of ten classes."""
+        x = self.blocks(self.pool(self.first(self.quant(x))))
+        return self.dequant(self.head(torch.flatten(self.mean(x), 1)))
+
+
 class Restored(nn.Module):
     """A layer that says itself how it is saved and loaded."""
 
@@ -233,6 +272,30 @@ def _fake_quantized(engine: str) -> Made:
     return torch.jit.trace(model.eval(), picture), (picture,)
 
 
+def _trained(engine: str) -> Made:
+    """A ResNet trained with fake quantization and converted to integers, as torch.ao shows it."""
+    before = torch.backends.quantized.engine
+    torch.backends.quantized.engine = engine
+    try:
+        model = Deep().train()
+        quantization.fuse_modules_qat(model, [["first.0", "first.1", "first.2"]], inplace=True)
+        for block in model.blocks:
+            groups = [["one.0", "one.1", "one.2"], ["two.0", "two.1"], ["short.0", "short.1"]]
+            quantization.fuse_modules_qat(block, groups, inplace=True)
+        model.qconfig = quantization.get_default_qat_qconfig(engine)
+        quantization.prepare_qat(model, inplace=True)
+        optimiser = torch.optim.SGD(model.parameters(), 0.01)
+        for _ in range(4):
+            optimiser.zero_grad()
+            model(torch.randn(4, 3, 64, 64)).square().mean().backward()
+            optimiser.step()
+        quantization.convert(model.eval(), inplace=True)
+        picture = torch.randn(1, 3, 64, 64)
+        return torch.jit.trace(model, picture), (picture,)
+    finally:
+        torch.backends.quantized.engine = before
+
+
 MODELS: dict[str, Callable[[], Made]] = {
     "traced": lambda: _traced(Residual(), _picture()),
     "upscale": lambda: _traced(Upscale(), torch.randn(1, 3, 8, 10)),
@@ -248,6 +311,7 @@ MODELS: dict[str, Callable[[], Made]] = {
     "attention_scripted": lambda: _scripted(Attention(), torch.randint(0, 40, (1, 9))),
     "quantized_qnnpack": lambda: _converted("qnnpack"),
     "quantized_x86": lambda: _converted("x86"),
+    "trained_resnet": lambda: _trained("qnnpack"),
     "fake_quant_qnnpack": lambda: _fake_quantized("qnnpack"),
     "fake_quant_x86": lambda: _fake_quantized("x86"),
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["FLIPPED_SHARE", "FLOAT_TOLERANCE", "Agreement", "agreement"]
+__all__ = ["FLIPPED_SHARE", "FLOAT_TOLERANCE", "SMALLEST_PEAK", "Agreement", "agreement"]
 
 FLOAT_TOLERANCE = 1e-5
 """Of float outputs, times the largest magnitude of the expected output."""

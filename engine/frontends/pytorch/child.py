@@ -80,7 +80,7 @@ def convert(request: dict[str, Any], out: Path) -> dict[str, Any]:
     again = call(module, plan.signature, samples[0])
     _refuse_random(outputs[0], again)
     subject = _subject(path, module, plan, again, fixable=not quantized)
-    expected = Expected(samples, outputs, quantized)
+    expected = Expected(samples, outputs, quantized, _other_engines(graph))
     found, route = first_that_agrees(subject, request["route"], out, expected)
     findings += _notes(plan, found, quantized, is_quantized(graph))
     _save(out.with_name(REFERENCE), samples, outputs)
@@ -114,6 +114,19 @@ def _planned(path: Path, request: dict[str, Any], findings: list[Finding]) -> tu
             return module, plan_inputs(module, request["sizes"], request["traced"])
         torch.backends.quantized.engine = _DEFAULT_ENGINE
     return module, plan_inputs(module, request["sizes"], request["traced"])
+
+
+def _other_engines(graph: Any) -> tuple[str, ...]:
+    """Engines that compute what the chosen one does, for a module that is converted to integers."""
+    if not is_quantized(graph):
+        return ()
+    now, known = torch.backends.quantized.engine, torch.backends.quantized.supported_engines
+    faulty = any(node.kind() in _FAULTY for node in all_nodes(graph))
+    return tuple(
+        engine
+        for engine in (_DEFAULT_ENGINE, _EXACT_ENGINE)
+        if engine in known and engine != now and not (faulty and engine == _EXACT_ENGINE)
+    )
 
 
 def _inlined(module: Any) -> Any:
@@ -303,7 +316,8 @@ def _notes(plan: Plan, found: Agreement, quantized: bool, converted: bool) -> li
                 severity="warning",
                 where="model",
                 what=f"Compared with PyTorch, it {difference(found)}.",
-                cause="A value that lies between two steps is rounded the other way.",
+                cause="Values that lie between two steps are rounded the other way, as they are "
+                "between PyTorch's own engines.",
             )
         )
     elif found.error > FLOAT_TOLERANCE:

@@ -5,15 +5,17 @@ Imported in the child process only: it needs torch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.base.text import printable
-from engine.frontends.agreement import FLOAT_TOLERANCE, Agreement, agreement
+from engine.frontends.agreement import FLOAT_TOLERANCE, SMALLEST_PEAK, Agreement, agreement
 from engine.frontends.pytorch.inputs import run
 from engine.frontends.pytorch.routes import ROUTES, Route, Subject
 from engine.graph.execute.precision import keep_sums_exact
@@ -25,6 +27,9 @@ _LOOSE_TOLERANCE = 1e-4  # of approximations of functions: taken where nothing i
 _NOISE = 4.0
 _NOISE_LIMIT = 1e-2
 _QUANTIZED_TOLERANCE = 0.02
+_QUANTIZED_LIMIT = 0.25
+_STEPS = 2.01
+_ON_GRID = 0.02
 
 
 def to_array(tensor: torch.Tensor) -> np.ndarray:
@@ -42,11 +47,13 @@ class Expected:
         samples: inputs of each run.
         outputs: of each run.
         quantized: whether the module quantizes: then steps decide, not rounding of floats.
+        engines: PyTorch's other engines for integers that compute what this one does.
     """
 
     samples: list[list[torch.Tensor]]
     outputs: list[list[np.ndarray]]
     quantized: bool
+    engines: tuple[str, ...] = ()
 
 
 def first_that_agrees(
@@ -82,7 +89,7 @@ def first_that_agrees(
         except Exception as error:  # noqa: BLE001 - exporters fail in every way there is
             problems.append(f"{route.name}: {_reason(error)}")
             continue
-        if _accepted(found, noise, quantized=expected.quantized):
+        if _accepted(found, noise, expected):
             return found, route.name
         problems.append(f"{route.name}: {difference(found)}")
         if nearest is None or found.error < nearest[0].error:
@@ -93,19 +100,46 @@ def first_that_agrees(
     raise _no_route(problems, differs=nearest is not None)
 
 
-def _accepted(found: Agreement, noise: _Noise, *, quantized: bool) -> bool:
+def _accepted(found: Agreement, noise: _Noise, expected: Expected) -> bool:
     """Floats to 1e-5, or as far as float32 itself is from float64; steps of a quantized model may
-    fall to the other side here and there, which is then said.
+    fall to the other side here and there, as they do between PyTorch's engines, which is then said.
     """
-    if quantized:
-        return found.within(_QUANTIZED_TOLERANCE)
-    if found.within(FLOAT_TOLERANCE):
+    if not expected.quantized:
+        if found.within(FLOAT_TOLERANCE):
+            return True
+        return found.error < _NOISE_LIMIT and found.within(_NOISE * noise.size)
+    if found.within(_QUANTIZED_TOLERANCE):
         return True
-    return found.error < _NOISE_LIMIT and found.within(_NOISE * noise.size)
+    if not found.error < _QUANTIZED_LIMIT:
+        return False
+    return found.within(_STEPS * _step(expected.outputs)) or found.within(_NOISE * noise.size)
+
+
+def _step(runs: Sequence[Sequence[np.ndarray]]) -> float:
+    """The largest step of an output of integers, divided by its largest magnitude.
+
+    Taken from the numbers: 0 for an output whose values are not multiples of one.
+    """
+    worst = 0.0
+    for one in zip(*runs, strict=True):
+        values = np.unique(np.concatenate([array.ravel() for array in one]).astype(np.float64))
+        if one[0].dtype.kind != "f" or values.size < 2 or not np.isfinite(values).all():
+            continue
+        step = float(np.diff(values).min())
+        places = values / step
+        peak = min(max(float(np.abs(array).max()), SMALLEST_PEAK) for array in one)
+        if np.abs(places - np.round(places)).max() < _ON_GRID:
+            worst = max(worst, step / peak)
+    return worst
 
 
 class _Noise:
-    """How much of a difference is float32's own: the module compared with itself in float64."""
+    """How much of a difference is the number format's own: the module compared with itself, in
+    float64, or with the integers of PyTorch's other engines.
+
+    Values that lie between two steps are rounded either way; each changes those of the layers
+    behind it, so that in deep networks a good part of the outputs is a step or two away.
+    """
 
     def __init__(self, subject: Subject, expected: Expected) -> None:
         self._subject, self._expected = subject, expected
@@ -113,22 +147,45 @@ class _Noise:
 
     @property
     def size(self) -> float:
-        """Error of torch's own float32 results; 0 where the module does not run in float64."""
+        """Error of torch's own results; 0 where nothing is known of it."""
         if self._size is None:
-            self._size = self._measured()
+            engines = self._expected.engines
+            measured = [self._between(engine) for engine in engines] or [self._in_float64()]
+            self._size = max(measured)
         return self._size
 
-    def _measured(self) -> float:
+    def _in_float64(self) -> float:
         module = self._subject.load()
-        worst = Agreement()
         try:
             module.double()
-            for sample, want in zip(self._expected.samples, self._expected.outputs, strict=True):
-                wide = [t.double() if t.is_floating_point() else t for t in sample]
-                given = [to_array(t) for t in run(module, self._subject.plan.signature, wide)]
+        except Exception:  # noqa: BLE001 - its code may insist on float32: then nothing is known
+            return 0.0
+        wide = [
+            [t.double() if t.is_floating_point() else t for t in sample]
+            for sample in self._expected.samples
+        ]
+        return self._apart(module, wide)
+
+    def _between(self, engine: str) -> float:
+        """Weights are packed for an engine when they are loaded."""
+        before = torch.backends.quantized.engine
+        torch.backends.quantized.engine = engine
+        try:
+            return self._apart(self._subject.load(), self._expected.samples)
+        except EngineError:  # it has fewer operators
+            return 0.0
+        finally:
+            torch.backends.quantized.engine = before
+
+    def _apart(self, module: Any, samples: Sequence[list[torch.Tensor]]) -> float:
+        worst = Agreement()
+        signature = self._subject.plan.signature
+        try:
+            for sample, want in zip(samples, self._expected.outputs, strict=True):
+                given = [to_array(t) for t in run(module, signature, sample)]
                 same = [g.astype(w.dtype) for g, w in zip(given, want, strict=True)]
                 worst = worst.worse(agreement(same, want))
-        except Exception:  # noqa: BLE001 - its code may insist on float32: then nothing is known
+        except Exception:  # noqa: BLE001 - as above
             return 0.0
         return 0.0 if worst.misfit else worst.error
 

@@ -25,7 +25,7 @@ def made(repository: Path, folder: Path, *names: str) -> Path:
 
 @pytest.fixture(scope="session")
 def quick_models(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(repository, tmp_path_factory.mktemp("torch"), *QUICK)
+    return made(repository, tmp_path_factory.mktemp("torch"), *QUICK, "trained_resnet")
 
 
 @pytest.fixture(scope="session")

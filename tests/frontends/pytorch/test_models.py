@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,6 +67,46 @@ def test_torch_and_graph_agree_on_all(torch_models: Path, name: str) -> None:
     loaded = hold(torch_models, name)
     kept = any(node.op_type == "DequantizeLinear" for node in loaded.graph.nodes)
     assert kept == ("quant" in name)
+
+
+def test_a_network_trained_for_integers_is_as_near_as_torchs_engines(quick_models: Path) -> None:
+    """Ties that are rounded otherwise grow from layer to layer: a step or two at the end."""
+    with np.load(quick_models / "trained_resnet.npz", allow_pickle=False) as arrays:
+        picture, want = arrays["in:0"], arrays["out:0"]
+    loaded = load(quick_models / "trained_resnet.pt", picture.shape)
+    assert sum(node.op_type == "DequantizeLinear" for node in loaded.graph.nodes) > 30
+    (got,) = Session(loaded.graph).run({"x": picture}).values()
+    step = np.diff(np.unique(want)).min()
+    assert np.abs(got - want).max() < 4.5 * step
+    assert "source-quantized" in [finding.code for finding in loaded.findings]
+
+
+@pytest.mark.long
+def test_a_wrong_operator_of_such_a_network_is_not_taken_for_rounding(
+    quick_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    from engine.frontends.pytorch import child, routes
+
+    def averages(g: Any, x: Any, *_: Any) -> Any:
+        pads = {"pads_i": [1, 1, 1, 1], "strides_i": [2, 2]}
+        return g.op("AveragePool", x, kernel_shape_i=[3, 3], **pads)
+
+    def wrong(g: Any, x: Any, *more: Any) -> Any:
+        from torch.onnx import symbolic_helper
+
+        value, scale, point, _ = symbolic_helper.dequantize_helper(g, x)
+        return symbolic_helper.quantize_helper(g, averages(g, value), scale, point)
+
+    monkeypatch.setitem(routes.OPERATORS, "aten::max_pool2d", wrong)
+    request = {
+        "model": str(quick_models / "trained_resnet.pt"),
+        "sizes": [[1, 3, 64, 64]],
+        "traced": [],
+        "route": "script",
+    }
+    with pytest.raises(SourceModelError, match="differs from PyTorch"):
+        child.convert(request, tmp_path / "model.onnx")
 
 
 def test_names_are_those_of_forward(quick_models: Path) -> None:
