@@ -13,11 +13,7 @@ __all__ = ["STAGE_VERSIONS", "code_digest", "libraries"]
 
 STAGES = ("load", "optimise", "calibrate", "quantize", "evaluate", "container")
 
-STAGE_VERSIONS = {
-    **dict.fromkeys(STAGES, f"{engine.__version__}.1"),
-    "quantize": f"{engine.__version__}.2",
-    "container": f"{engine.__version__}.2",
-}
+STAGE_VERSIONS = dict.fromkeys(STAGES, f"{engine.__version__}.1")
 """Raised where the code of a stage gives another result for the same inputs."""
 
 
