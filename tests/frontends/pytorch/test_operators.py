@@ -149,3 +149,31 @@ def test_the_nearest_element_is_torchs(size: int, wanted: int, mode: str) -> Non
     want = F.interpolate(places, size=wanted, mode=mode).flatten().numpy()
     found = nearest_elements(size, wanted, None, exact=mode == "nearest-exact")
     np.testing.assert_array_equal(found, want)
+
+
+def test_rewrites_of_the_runtime_are_told_apart_from_a_wrong_conversion(tmp_path: Path) -> None:
+    """Fused kernels round otherwise, which networks of high gain show; the file is what counts."""
+    from engine.frontends.agreement import Agreement
+    from engine.frontends.pytorch import child, choose
+
+    module = torch.nn.Sequential(torch.nn.Conv2d(4, 4, 3), torch.nn.SiLU()).eval()
+    path = tmp_path / "one.pt"
+    torch.jit.trace(module, torch.randn(1, 4, 20, 16)).save(path)
+    loaded, plan = child._planned(path, {"sizes": [(1, 4, 20, 16)], "traced": []}, [])
+    sample = plan.sample(0)
+    result = child.call(loaded, plan.signature, sample)
+    subject = child._subject(path, loaded, plan, result, fixable=True)
+    out = tmp_path / "one.onnx"
+    choose.ROUTES[0].export(subject, out)
+
+    right = choose.Expected([sample], [[result.numpy()]], quantized=False)
+    wrong = choose.Expected([sample], [[1.002 * result.numpy()]], quantized=False)
+    noise = choose._Noise(subject, right)
+    for expected, error, taken in (
+        (right, 1e-3, True),  # as after an optimisation that rounds otherwise
+        (right, 0.1, False),  # more than rounding explains
+        (wrong, 1e-3, False),
+    ):
+        given = choose._as_written(Agreement(error=error), out, subject, expected, noise)
+        assert given == taken
+    assert not choose._as_written(Agreement(misfit="shape"), out, subject, right, noise)
