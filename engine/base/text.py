@@ -5,7 +5,15 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["did_you_mean", "escaped", "human_bytes", "printable", "shape_text", "visible"]
+__all__ = [
+    "did_you_mean",
+    "escaped",
+    "human_bytes",
+    "not_finite",
+    "printable",
+    "shape_text",
+    "visible",
+]
 
 _HIDDEN = frozenset({"Cc", "Cf", "Co", "Zl", "Zp"})
 _PLAIN = {"\t": " ", "\n": " ", "\r": " "}
@@ -80,3 +88,8 @@ def human_bytes(count: int | float) -> str:
 def shape_text(shape: Iterable[int]) -> str:
     """``1x3x240x320``; ``?`` for an unknown dimension, ``scalar`` for rank 0."""
     return "x".join("?" if d < 0 else str(d) for d in shape) or "scalar"
+
+
+def not_finite(count: int) -> str:
+    """``1 value is NaN or infinite``."""
+    return f"{count:,} value{' is' if count == 1 else 's are'} NaN or infinite"

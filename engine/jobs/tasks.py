@@ -199,19 +199,23 @@ def _output_files(runnable: Runnable, folder: Path | None, *, force: bool) -> di
 
 
 def _output(name: str, array: np.ndarray, top: int) -> dict[str, Any]:
-    flat = np.ravel(array)
-    values = flat.astype(np.float64)
-    count = min(top, flat.size)
-    best = np.argsort(-values, kind="stable")[:count] if count else np.empty(0, np.int64)
+    """Statistics and the largest values of an output, over its finite values."""
+    flat = np.ravel(array).astype(np.float64)
+    places = np.flatnonzero(np.isfinite(flat))
+    values = flat[places]
+    best = np.argsort(-values, kind="stable")[: min(top, values.size)]
+    with np.errstate(over="ignore"):  # sums of the largest doubles are infinite, and told as such
+        mean = float(values.mean()) if values.size else None
     return {
         "name": name,
         "shape": list(array.shape),
         "dtype": str(array.dtype),
         "label": "simulated",
-        "top": [{"index": int(i), "value": float(values[i])} for i in best],
-        "minimum": float(values.min()) if flat.size else None,
-        "maximum": float(values.max()) if flat.size else None,
-        "mean": float(values.mean()) if flat.size else None,
+        "top": [{"index": int(places[i]), "value": float(values[i])} for i in best],
+        "minimum": float(values.min()) if values.size else None,
+        "maximum": float(values.max()) if values.size else None,
+        "mean": mean,
+        "not_finite": int(flat.size - values.size),
     }
 
 

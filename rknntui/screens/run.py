@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from engine import CONTAINER_NOTE, human_bytes, printable
+from engine import CONTAINER_NOTE, human_bytes, not_finite, printable
 from rknntui.actions import Action
 from rknntui.commandline import command_for
 from rknntui.screens.run_tables import input_fields, output_fields, top_fields, top_records
@@ -205,7 +205,9 @@ class Run(TableWorkspace):
         if record is None:
             table.set_records([])
             return
-        view.set_title(f"Top {_TOPS[self._top]} of {printable(record['name'], 40)}")
+        rest = record.get("not_finite", 0)
+        odd = f" ({not_finite(rest)})" if rest else ""
+        view.set_title(f"Top {_TOPS[self._top]} of {printable(record['name'], 40)}{odd}")
         table.set_records(top_records(record["top"][: _TOPS[self._top]]))
 
     def action_more(self) -> None:

@@ -9,7 +9,7 @@ import onnx
 from engine.base.errors import SourceModelError
 from engine.base.text import did_you_mean, printable
 from engine.frontends.onnx.nested import reads
-from engine.graph.ir.propagation import carries_little
+from engine.graph.ir.propagation import infer_bounded
 from engine.graph.ir.skeleton import strip_weights
 
 __all__ = ["cut", "sort_nodes"]
@@ -136,8 +136,7 @@ def _infos(proto: onnx.ModelProto, names: set[str]) -> dict[str, onnx.ValueInfoP
         slim = onnx.ModelProto()
         slim.CopyFrom(proto)
         strip_weights(slim.graph)
-        little = carries_little(slim)
-        inferred = onnx.shape_inference.infer_shapes(slim, data_prop=little).graph
+        inferred = infer_bounded(slim).graph
         known = {v.name: v for v in (*inferred.value_info, *inferred.output)} | known
     for name in names:
         if name not in known:

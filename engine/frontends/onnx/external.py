@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -13,8 +12,9 @@ import onnx
 import onnx_ir as ir
 
 from engine.base.errors import SourceModelError
+from engine.base.files import sha256_of
 from engine.base.text import human_bytes, printable
-from engine.frontends.onnx.nested import walk
+from engine.frontends.onnx.nested import stored
 from engine.graph.ir.constants import MAX_PROTO_BYTES
 
 __all__ = [
@@ -24,21 +24,16 @@ __all__ = [
     "map_external",
 ]
 
-_CHUNK = 1 << 20
 _MAPPED_FROM = 1 << 20
 
 
-def external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """The tensors of a graph, in its initializers and attributes, that lie in other files."""
-    for part in walk(graph):
-        for tensor in part.initializer:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                yield tensor
-        for node in part.node:
-            for attribute in node.attribute:
-                held = attribute.t if attribute.HasField("t") else None
-                if held is not None and held.data_location == onnx.TensorProto.EXTERNAL:
-                    yield held
+def external_tensors(
+    graph: onnx.GraphProto, functions: Iterable[onnx.FunctionProto] = ()
+) -> Iterator[onnx.TensorProto]:
+    """The tensors of a model, wherever it holds them, that lie in other files."""
+    for _, tensor in stored(graph, functions):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            yield tensor
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,9 @@ class _Place:
     length: int
 
 
-def load_external(model: Path, graph: onnx.GraphProto) -> list[tuple[str, str]]:
+def load_external(
+    model: Path, graph: onnx.GraphProto, functions: Iterable[onnx.FunctionProto] = ()
+) -> list[tuple[str, str]]:
     """Read external tensors into the message, in place.
 
     Where all together would pass protobuf's 2 GiB, the large ones of the graph itself stay outside
@@ -64,7 +61,9 @@ def load_external(model: Path, graph: onnx.GraphProto) -> list[tuple[str, str]]:
             links are followed before that is judged).
     """
     files: dict[str, Path] = {}
-    places = [(tensor, _place(model, tensor, files)) for tensor in external_tensors(graph)]
+    places = [
+        (tensor, _place(model, tensor, files)) for tensor in external_tensors(graph, functions)
+    ]
     huge = sum(place.length for _, place in places) > MAX_PROTO_BYTES
     own = {tensor.name for tensor in graph.initializer}
     read = 0
@@ -78,12 +77,18 @@ def load_external(model: Path, graph: onnx.GraphProto) -> list[tuple[str, str]]:
                 cause="Only large weights of the graph itself can stay in their files.",
                 remedy="Cut the model into parts by naming inputs and outputs when exporting it.",
             )
-        with place.path.open("rb") as stream:
-            stream.seek(place.offset)
-            tensor.raw_data = stream.read(place.length)
+        try:
+            with place.path.open("rb") as stream:
+                stream.seek(place.offset)
+                tensor.raw_data = stream.read(place.length)
+        except OSError as error:
+            raise _unreadable(model, place.path.name, error) from error
         del tensor.external_data[:]
         tensor.data_location = onnx.TensorProto.DEFAULT
-    return [(location, _sha256(path)) for location, path in files.items()]
+    try:
+        return [(location, sha256_of(path)) for location, path in files.items()]
+    except OSError as error:
+        raise _unreadable(model, str(error.filename), error) from error
 
 
 def map_external(model: Path, graph: onnx.GraphProto) -> dict[str, ir.TensorProtocol]:
@@ -173,14 +178,18 @@ def _confined(model: Path, location: str) -> Path:
             f"{model} has weights in a file without a name.",
             remedy="Save the model again with its weights in one file: onnx.save(model, path).",
         )
-    place = (folder / location).resolve()
+    try:
+        place = (folder / location).resolve()
+        there = place.is_file()
+    except (OSError, RuntimeError) as error:  # too long a name; links in a circle
+        raise _unreadable(model, location, error) from error
     if Path(location).is_absolute() or not place.is_relative_to(folder):
         raise SourceModelError(
             f"{model} asks for weights in {shown!r}, outside its own folder.",
             cause="Such a path could read any file of this machine, so it is refused.",
             remedy="Put the weights beside the model and save it with relative paths.",
         )
-    if not place.is_file():
+    if not there:
         raise SourceModelError(
             f"{model} keeps weights in {shown!r}, which is not there.",
             cause="The model was copied without its weights.",
@@ -189,9 +198,11 @@ def _confined(model: Path, location: str) -> Path:
     return place
 
 
-def _sha256(place: Path) -> str:
-    digest = hashlib.sha256()
-    with place.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+def _unreadable(model: Path, location: str, error: Exception) -> SourceModelError:
+    reason = error.strerror if isinstance(error, OSError) else None
+    return SourceModelError(
+        f"{model} keeps weights in {printable(location, 200)!r}, which cannot be read: "
+        f"{printable(reason or str(error), 200)}.",
+        cause="The model file is damaged, or its folder is not as it was when it was saved.",
+        remedy="Copy or export the model again, with its weights beside it.",
+    )

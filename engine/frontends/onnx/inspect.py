@@ -22,7 +22,7 @@ from engine.frontends.onnx.read import SourceFile, read_onnx
 from engine.graph.ir.constants import OPSET
 from engine.graph.ir.custom import CustomOperators, adopt
 from engine.graph.ir.graph import no_collection
-from engine.graph.ir.propagation import carries_little
+from engine.graph.ir.propagation import infer_bounded
 from engine.graph.ir.skeleton import strip_weights
 from engine.graph.ir.views import Groups, operator_name
 
@@ -261,8 +261,7 @@ def _types(proto: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
     whole = all(name in known for node in graph.node for name in node.output[:1] if name)
     if not whole or not all(map(_static, graph.output)):
         try:
-            little = carries_little(proto)
-            inferred = onnx.shape_inference.infer_shapes(proto, data_prop=little).graph
+            inferred = infer_bounded(proto).graph
             known.update((v.name, v) for v in (*inferred.value_info, *inferred.output))
         except _INFERENCE_ERRORS:
             pass  # a look at a faulty model shows what there is; loading it says what is wrong

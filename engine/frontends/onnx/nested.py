@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import onnx
 
-__all__ = ["inner_graphs", "reads", "walk"]
+__all__ = ["inner_graphs", "reads", "stored", "walk"]
 
 # the operators of ONNX that hold graphs; in any other one of its own the checker refuses a graph
 _HOLDERS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
@@ -30,6 +30,41 @@ def walk(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     for node in graph.node:
         for inner in inner_graphs(node):
             yield from walk(inner)
+
+
+def stored(
+    graph: onnx.GraphProto, functions: Iterable[onnx.FunctionProto] = ()
+) -> Iterator[tuple[str, onnx.TensorProto]]:
+    """Every constant that a model holds, with a name for messages: in graphs, inner graphs, nodes
+    and functions, dense and sparse.
+    """
+    for part in walk(graph):
+        for tensor in part.initializer:
+            yield tensor.name, tensor
+        for sparse in part.sparse_initializer:
+            yield from _parts(sparse)
+        yield from _held(part.node)
+    for function in functions:
+        yield from _held(function.node)
+        for node in function.node:
+            for inner in inner_graphs(node):
+                yield from stored(inner)
+
+
+def _held(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, onnx.TensorProto]]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t.name or f"{attribute.name} of {node.name}", attribute.t
+            for tensor in attribute.tensors:
+                yield tensor.name or f"{attribute.name} of {node.name}", tensor
+            if attribute.HasField("sparse_tensor"):
+                yield from _parts(attribute.sparse_tensor)
+
+
+def _parts(sparse: onnx.SparseTensorProto) -> Iterator[tuple[str, onnx.TensorProto]]:
+    yield sparse.values.name, sparse.values
+    yield f"indices of {sparse.values.name}", sparse.indices
 
 
 def reads(node: onnx.NodeProto) -> Sequence[str]:

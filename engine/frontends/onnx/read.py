@@ -69,8 +69,8 @@ def read_onnx(path: str | os.PathLike[str], *, weights: bool = True) -> SourceFi
     opset = _opset(place, proto)
     files = [(place.name, digest)]
     if weights:
-        files += load_external(place, proto.graph)
-        check_tensor_sizes(place, proto.graph)
+        files += load_external(place, proto.graph, proto.functions)
+    check_tensor_sizes(place, proto.graph, proto.functions)
     return SourceFile(place, proto, opset, digest, tuple(files))
 
 

@@ -19,7 +19,14 @@ __all__ = ["look"]
 _VENDOR_OPSETS = (("RKNN-Toolkit2 2.3", "up to 22"), ("RKNN-Toolkit 1.4", "up to 9"))
 _VENDOR_IR = (("RKNN-Toolkit2 2.3", "up to 10"), ("RKNN-Toolkit 1.4", "up to 3"))
 
-_ATTRIBUTE_ERRORS = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
+_ATTRIBUTE_ERRORS = (
+    ir.serde.SerdeError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    OverflowError,
+)
 
 
 def look(source: SourceModel) -> SourceSummary:
@@ -97,6 +104,8 @@ def _dims(text: str) -> tuple[int, ...]:
 def _text(attribute: onnx.AttributeProto) -> str:
     if attribute.HasField("g"):
         return f"a graph of {len(attribute.g.node)} nodes"
+    if attribute.t.data_location == onnx.TensorProto.EXTERNAL:
+        return "in another file"  # which a look does not read
     try:
         return attribute_text(ir.serde.deserialize_attribute(attribute))
     except _ATTRIBUTE_ERRORS:

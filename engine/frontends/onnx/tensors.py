@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+from collections.abc import Iterable, Sized
 from pathlib import Path
 
 import onnx
@@ -10,12 +10,14 @@ import onnx_ir as ir
 
 from engine.base.errors import SourceModelError
 from engine.base.text import printable, shape_text
-from engine.frontends.onnx.nested import walk
+from engine.frontends.onnx.nested import stored
 
 __all__ = ["check_tensor_sizes"]
 
 
-def check_tensor_sizes(model: Path, graph: onnx.GraphProto) -> None:
+def check_tensor_sizes(
+    model: Path, graph: onnx.GraphProto, functions: Iterable[onnx.FunctionProto] = ()
+) -> None:
     """Compare the data of initializers and of tensors in attributes with their dimensions.
 
     ONNX's checker does not, and reading such a tensor later would fail, or read too much.
@@ -23,7 +25,7 @@ def check_tensor_sizes(model: Path, graph: onnx.GraphProto) -> None:
     Raises:
         SourceModelError: names the tensor.
     """
-    for name, tensor in _tensors(graph):
+    for name, tensor in stored(graph, functions):
         fault = _fault(tensor)
         if fault:
             shown = printable(str(name), 100)  # protobuf gives bytes for what is no UTF-8
@@ -32,16 +34,6 @@ def check_tensor_sizes(model: Path, graph: onnx.GraphProto) -> None:
                 cause="The file was cut short or changed after it was written.",
                 remedy="Copy, download or export it again.",
             )
-
-
-def _tensors(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorProto]]:
-    for part in walk(graph):
-        for tensor in part.initializer:
-            yield tensor.name, tensor
-        for node in part.node:
-            for attribute in node.attribute:
-                if attribute.type == onnx.AttributeProto.TENSOR:
-                    yield attribute.t.name or f"{attribute.name} of {node.name}", attribute.t
 
 
 def _fault(tensor: onnx.TensorProto) -> str:
@@ -60,6 +52,9 @@ def _fault(tensor: onnx.TensorProto) -> str:
     bits = 8 if kind == ir.DataType.STRING else int(kind.itemsize * 8)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return ""  # a tensor only stays outside where its length fits
+    odd = _other_fields(tensor, kind)
+    if odd:
+        return f"keeps its {kind.name} numbers in {odd}"
     if kind == ir.DataType.STRING:
         have, need, unit = len(tensor.string_data), count, "texts"
     elif tensor.HasField("raw_data"):
@@ -72,16 +67,28 @@ def _fault(tensor: onnx.TensorProto) -> str:
     return "" if have == need else f"({shape}) holds {have} {unit} instead of {need}"
 
 
+_FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
+
+
+def _other_fields(tensor: onnx.TensorProto, kind: ir.DataType) -> str:
+    """The first field with numbers that a tensor of this type does not have (onnx.proto)."""
+    own = "" if tensor.HasField("raw_data") else _FIELD_OF.get(kind, "int32_data")
+    return next((name for name in _FIELDS if name != own and len(getattr(tensor, name))), "")
+
+
+_FIELD_OF = {
+    ir.DataType.FLOAT: "float_data",
+    ir.DataType.COMPLEX64: "float_data",
+    ir.DataType.DOUBLE: "double_data",
+    ir.DataType.COMPLEX128: "double_data",
+    ir.DataType.INT64: "int64_data",
+    ir.DataType.UINT32: "uint64_data",
+    ir.DataType.UINT64: "uint64_data",
+    ir.DataType.STRING: "string_data",
+}
+
+
 def _typed(tensor: onnx.TensorProto, kind: ir.DataType) -> int:
-    fields: dict[ir.DataType, Sized] = {
-        ir.DataType.FLOAT: tensor.float_data,
-        ir.DataType.DOUBLE: tensor.double_data,
-        ir.DataType.INT64: tensor.int64_data,
-        ir.DataType.UINT32: tensor.uint64_data,
-        ir.DataType.UINT64: tensor.uint64_data,
-    }
-    if kind == ir.DataType.COMPLEX64:
-        return len(tensor.float_data) // 2
-    if kind == ir.DataType.COMPLEX128:
-        return len(tensor.double_data) // 2
-    return len(fields.get(kind, tensor.int32_data))
+    numbers: Sized = getattr(tensor, _FIELD_OF.get(kind, "int32_data"))
+    pairs = kind in (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
+    return len(numbers) // 2 if pairs else len(numbers)

@@ -110,6 +110,7 @@ class Graph:
         """
         try:
             with no_collection():
+                _refuse_external(proto)
                 model = ir.from_proto(proto)
                 _require_texts(model)
                 _attach(model.graph, weights or {})
@@ -261,6 +262,18 @@ def _initializers_out_of_inputs(graph: ir.Graph) -> None:
         kept = [value for value in graph.inputs if value.name not in graph.initializers]
         graph.inputs.clear()
         graph.inputs.extend(kept)
+
+
+def _refuse_external(proto: onnx.ModelProto) -> None:
+    """A tensor in another file would be read from wherever it says, when its numbers are needed.
+
+    Raises:
+        ValueError: names the tensor. Who reads source models takes such data in before.
+    """
+    held = [a.t for n in proto.graph.node for a in n.attribute if a.HasField("t")]
+    for tensor in (*proto.graph.initializer, *held):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise ValueError(f"the numbers of {tensor.name!r} are in another file")
 
 
 def _attach(graph: ir.Graph, weights: Mapping[str, onnx.TensorProto]) -> None:

@@ -1,8 +1,9 @@
-"""Whether ONNX's inference may carry constants through a graph.
+"""ONNX's shape inference, with constants carried through a graph where that is needed and bounded.
 
 Its data propagation holds the sizes that a graph computes (Shape, Gather, Concat ...), an object an
-element. A chain of Concat that each read their input twice makes a billion of them from a file of 1
-KB, so the elements are counted first; real models carry some dozens.
+element, and reads every tensor of one axis so, also one of a billion elements. A chain of Concat
+that each read their input twice makes as many from a file of 1 KB. So it is done only where shapes
+stay open without it, and elements are counted first; real models carry some dozens.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from math import prod
 
 import onnx
 
-__all__ = ["carries_little"]
+from engine.graph.ir.dataflow import has_open_shapes
+
+__all__ = ["carries_little", "infer_bounded"]
 
 MAX_CARRIED = 1 << 18
 """Elements of all carried tensors together (about 80 bytes each)."""
@@ -20,26 +23,63 @@ MAX_CARRIED = 1 << 18
 _MAX_RANK = 64
 
 
+def infer_bounded(proto: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
+    """``onnx.shape_inference.infer_shapes``, with data propagation where that is of use.
+
+    Args:
+        proto: the model.
+        strict: whether types are checked and errors raised, rather than passed over.
+
+    Raises:
+        InferenceError, RuntimeError, ValueError: as ONNX raises them.
+    """
+
+    def infer(carry: bool) -> onnx.ModelProto:
+        return onnx.shape_inference.infer_shapes(
+            proto, check_type=strict, strict_mode=strict, data_prop=carry
+        )
+
+    inferred = infer(False)
+    graph = inferred.graph
+    typed = {value.name for value in (*graph.value_info, *graph.output)}
+    whole = all(name in typed for node in graph.node for name in node.output if name)
+    if (whole and not has_open_shapes(graph)) or not carries_little(inferred):
+        return inferred
+    return infer(True)
+
+
 def carries_little(proto: onnx.ModelProto) -> bool:
     """Whether inference with data propagation holds few elements; one walk over the nodes.
 
     Counted is the worst case: every operator carries what it reads, Concat all of it.
+
+    Args:
+        proto: after inference without data propagation.
     """
-    # nothing else makes more elements than it reads
-    if not any(node.op_type == "Concat" for node in _nodes(proto.graph)):
-        return True
     counts: dict[str, int] = {}
+    several: set[str] = set()  # tensors of two axes and more: these are never carried
     for tensor in proto.graph.initializer:
         if len(tensor.dims) < 2:
             counts[tensor.name] = prod(tensor.dims)
+    graph = proto.graph
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        dims = value.type.tensor_type.shape.dim
+        if len(dims) > 1:
+            several.add(value.name)
+        elif dims and dims[0].dim_value > 0:
+            counts.setdefault(value.name, dims[0].dim_value)
     carried = 0
+    read: set[str] = set()
     for node in _nodes(proto.graph):
-        count = _count(node, counts)
+        made = [name for name in node.output if name and name not in several]
+        count = _count(node, counts) if made else None
         if count is None:
             continue
-        for name in node.output:
-            counts[name] = count
-            carried += count
+        new = {name for name in node.input if name in counts and name not in read}
+        read |= new
+        carried += sum(counts[name] for name in new)
+        for name in made:
+            counts[name] = max(count, counts.get(name, 0))
         if carried > MAX_CARRIED:
             return False
     return True

@@ -15,7 +15,7 @@ from engine.graph.ir.custom import CustomOperators, is_custom, operators_of
 from engine.graph.ir.custom_shapes import infer_custom
 from engine.graph.ir.dataflow import complete_shapes, has_open_shapes
 from engine.graph.ir.graph import Graph
-from engine.graph.ir.propagation import carries_little
+from engine.graph.ir.propagation import infer_bounded
 from engine.graph.ir.skeleton import skeleton
 
 __all__ = ["infer_model", "infer_proto", "infer_shapes"]
@@ -87,9 +87,7 @@ def infer_proto(
 
 def _infer_standard(proto: onnx.ModelProto) -> onnx.ModelProto:
     try:
-        inferred = onnx.shape_inference.infer_shapes(
-            proto, check_type=True, strict_mode=True, data_prop=carries_little(proto)
-        )
+        inferred = infer_bounded(proto, strict=True)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
         raise GraphError(
             f"Shapes do not fit together: {inference_message(str(error))}",

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from engine import printable, shape_text
+from engine import not_finite, printable, shape_text
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
@@ -74,14 +74,20 @@ async def _where(session: WorkerSession, target: Path, given: dict[str, Any]) ->
     return {"recipe": await resolve(session, target, given)}
 
 
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
 def _lines(result: dict[str, Any]) -> list[str]:
     lines = []
     for output in result["outputs"]:
         lines.append(
             f"{printable(output['name'])}  {shape_text(output['shape'])}  {output['dtype']}  "
-            f"{output['label']}  min {output['minimum']:.6g}  max {output['maximum']:.6g}  "
-            f"mean {output['mean']:.6g}"
+            f"{output['label']}  min {_number(output['minimum'])}  "
+            f"max {_number(output['maximum'])}  mean {_number(output['mean'])}"
         )
+        if output["not_finite"]:
+            lines.append(f"  {not_finite(output['not_finite'])}; the numbers are of the others")
         lines += [f"  [{t['index']:>6}] {t['value']:.6f}" for t in output["top"]]
     lines.append(f"{result['seconds']:.4f} s on this machine (measured; no NPU time)")
     lines += [f"wrote {path}" for path in result["saved"]]

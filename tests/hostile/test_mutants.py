@@ -1,0 +1,50 @@
+"""Damaged ONNX models through the command line: a documented end, within bounds, never code 70."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.mutate import mutant
+from tests.hostile.seeds import seeds
+
+MUTANTS = int(os.environ.get("RKNNTUI_MUTANTS", "2000"))
+
+
+def attacked(first: int, count: int, folder: Path, root: Path) -> dict[str, int]:
+    command = [sys.executable, "-m", "tests.hostile.attack", str(first), str(count), str(folder)]
+    quiet = os.environ | {"RKNNTUI_CACHE_MB": "0"}
+    ran = subprocess.run(command, cwd=root, env=quiet, capture_output=True, text=True, check=False)
+    at = folder / "at"
+    where = at.read_text() if at.exists() else "no mutant"
+    assert ran.returncode == 0, f"ended with {ran.returncode} at {where}:\n{ran.stderr[-2000:]}"
+    *faults, seen = map(json.loads, ran.stdout.splitlines())
+    assert not faults, json.dumps(faults[:5], indent=1)
+    told: dict[str, int] = seen
+    return told
+
+
+# what ended with exit code 70, a crash or a hang before it was put right
+@pytest.mark.parametrize("number", [20, 80, 1420, 1407, 1825, 11384])
+def test_mutants_that_hurt_once(number: int, tmp_path: Path, repository: Path) -> None:
+    attacked(number, 1, tmp_path, repository)
+
+
+@pytest.mark.long
+def test_thousands_of_mutants(tmp_path: Path, repository: Path) -> None:
+    seen = attacked(0, MUTANTS, tmp_path, repository)
+    print(seen)
+    assert seen["done"] > MUTANTS // 20  # the damage does not hide what is behind loading
+    assert seen["refused"] > MUTANTS // 20
+
+
+def test_a_mutant_is_the_same_every_time_and_damaged() -> None:
+    seed = seeds()[0]
+    made = [mutant(seed, number).SerializeToString(deterministic=True) for number in range(60)]
+    assert made[7] == mutant(seed, 7).SerializeToString(deterministic=True)
+    assert len(set(made)) > 45
