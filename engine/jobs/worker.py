@@ -365,8 +365,16 @@ def main() -> None:
     serve(QUERIES, TASKS)
 
 
+def _close_children() -> None:
+    """Let the processes of converters go, with their folders: ``os._exit`` runs no clean-up."""
+    foreign = sys.modules.get("engine.frontends.foreign")
+    if foreign is not None:
+        foreign.close()
+
+
 if __name__ == "__main__":
     main()
     sys.stdout.flush()
+    _close_children()
     # Threads of libraries are not waited for: everything that counts is on disk.
     os._exit(0)
