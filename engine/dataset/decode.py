@@ -17,6 +17,7 @@ from PIL import Image, UnidentifiedImageError
 
 from engine.base.errors import DatasetError
 from engine.base.text import printable
+from engine.dataset.whole import check_png, require_whole
 from engine.graph.ir.arrays import read_npy
 
 __all__ = [
@@ -31,6 +32,9 @@ __all__ = [
 
 PIXEL_LIMIT = 89_478_485
 """Pixels of the largest picture that is decoded: Pillow's own limit, 256 MiB as RGB."""
+
+SIDE_LIMIT = 65_535
+"""Pixels of a side, JPEG's own limit: Pillow keeps a pointer a row."""
 
 _FORMATS = ("JPEG", "PNG", "BMP")
 # modes of more than 8 bits a channel: Pillow would clip them at 255
@@ -146,7 +150,19 @@ def _check_picture(path: Path, image: Image.Image) -> None:
             cause="It is far larger than any input, or a decompression bomb.",
             remedy="Scale it down or remove it.",
         )
-    if image.mode in _DEEP_MODES:
+    if max(width, height) > SIDE_LIMIT:
+        raise DatasetError(
+            f"{named(path)} is {width}x{height}; a side has up to {SIDE_LIMIT} pixels.",
+            cause="It is no photograph, or a decompression bomb.",
+            remedy="Cut it, or remove it.",
+        )
+    depth = 8
+    if image.format == "PNG":
+        try:
+            depth = check_png(path)
+        except (ValueError, OSError) as error:
+            raise unreadable(path, error) from error
+    if depth > 8 or image.mode in _DEEP_MODES:  # of colours with 16 bits Pillow drops 8 silently
         raise DatasetError(
             f"{named(path)} has more than 8 bits a channel (mode {image.mode}).",
             remedy="Convert it to 8 bits, or give the values as npy.",
@@ -179,6 +195,7 @@ def rgb_or_grey(path: Path, image: Image.Image, channels: int) -> Image.Image:
         DatasetError: truncated or damaged.
     """
     try:
+        require_whole(path, image)
         return image.convert("RGB" if channels == 3 else "L")
     except _CORRUPT as error:
         raise unreadable(path, error) from error
@@ -190,8 +207,9 @@ def readable_picture(path: Path) -> str:
         with open_picture(path) as image:
             try:
                 # whether all data is there shows at an eighth of the size too; pixels are not used
-                image.draft("L", (1, 1))
-                image.load()
+                if not image.info.get("progressive"):  # whose last scans only refine
+                    image.draft("L", (1, 1))
+                require_whole(path, image)
             except _CORRUPT as error:
                 raise unreadable(path, error) from error
     except DatasetError as error:
