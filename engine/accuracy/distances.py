@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.graph.execute import dot
+from engine.graph.execute import dot, without_agreed_infinity
 
 __all__ = ["Distance", "RowSums", "Saturation", "mean"]
 
@@ -74,12 +74,17 @@ class RowSums:
         signal = w_power = w_noise = a_power = a_noise = 0.0
         for start in range(0, len(g_all), _BLOCK):
             part = g_all[start : start + _BLOCK]
+            w, a = w_all[start : start + _BLOCK], a_all[start : start + _BLOCK]
             g = part.astype(np.float64)
-            signal += dot(g, g)
-            power, noise = _sums(g, w_all[start : start + _BLOCK])
+            squares = dot(g, g)
+            if not math.isfinite(squares):
+                g, w, a = without_agreed_infinity(g, w, a)
+                squares = dot(g, g)
+            signal += squares
+            power, noise = _sums(g, w)
             w_power, w_noise = w_power + power, w_noise + noise
             if not same:
-                power, noise = _sums(g, a_all[start : start + _BLOCK])
+                power, noise = _sums(g, a)
                 a_power, a_noise = a_power + power, a_noise + noise
             if span is not None:
                 self.low += int(np.count_nonzero(part < span[0]))

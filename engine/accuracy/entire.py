@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.accuracy.rows import Row
 from engine.accuracy.sides import Carrier, SimulatedSide
-from engine.graph.execute import PartedRun, dot, is_quantized
+from engine.graph.execute import PartedRun, dot, is_quantized, without_agreed_infinity
 from engine.graph.ir import Graph
 
 __all__ = ["EntireRun", "ErrorSums"]
@@ -31,6 +31,8 @@ class ErrorSums:
         """Take one sample, in float64."""
         r: np.ndarray = np.ravel(reference).astype(np.float64)
         q: np.ndarray = np.ravel(simulated).astype(np.float64)
+        if not math.isfinite(dot(r, r)):
+            r, q = without_agreed_infinity(r, q)
         difference: np.ndarray = r - q
         self.signal += dot(r, r)
         self.noise += dot(difference, difference)
@@ -63,7 +65,7 @@ class ErrorSums:
                 np.subtract(r, q, out=values)
             signal += dot(r, r)
             noise += dot(values, values)
-        if not math.isfinite(signal + noise + power):  # the squares may be too large for float32
+        if not math.isfinite(signal + noise + power):  # too large for float32, or a mask
             self.add_exactly(reference, carrier.values(stored) if scale is not None else stored)
             return
         self.signal += signal

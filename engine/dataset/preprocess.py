@@ -144,6 +144,7 @@ class Preprocess:
             resize_fit=self.resize_fit,
             generation=self.generation,
             quant=spec.quant,
+            mask=spec.mask,
         )
 
 
@@ -161,6 +162,7 @@ class InputPlan:
             arrays are quantized with it, after mean and std; arrays of the input's own type are
             taken as they are.
         reorder: new channel -> channel of the file or array, before mean and std; None: the same.
+        mask: whether it may hold minus infinity (see :class:`~engine.graph.ir.TensorSpec`).
     """
 
     name: str
@@ -176,6 +178,7 @@ class InputPlan:
     generation: int
     quant: tuple[float, int] | None = None
     reorder: tuple[int, ...] | None = None
+    mask: bool = False
 
     @property
     def picture_order(self) -> tuple[int, ...] | None:
@@ -276,11 +279,11 @@ class InputPlan:
         Raises:
             DatasetError: values that the input's dtype cannot hold; not finite.
         """
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if not self._holds(array):
             raise DatasetError(
                 "has values that are not finite (NaN or infinity)",
                 cause="Whatever wrote the file divided by zero or overflowed.",
-                remedy="Write finite numbers.",
+                remedy="Write finite numbers; only an attention mask may hold minus infinity.",
             )
         axis = 3 if self.layout == "NHWC" else min(1, array.ndim - 1)
         if self.reorder is not None:
@@ -299,8 +302,15 @@ class InputPlan:
                 scaled /= np.asarray(self.std, dtype=np.float32).reshape(shape)
         return self._finite(self._cast(self._quantized(self._finite(scaled))))
 
+    def _holds(self, array: np.ndarray) -> bool:
+        if array.dtype.kind != "f":
+            return True
+        # NaN is not below infinity either
+        good = (array < np.inf) if self.mask else np.isfinite(array)
+        return bool(good.all())
+
     def _finite(self, array: np.ndarray) -> np.ndarray:
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if not self._holds(array):
             raise DatasetError(
                 f"has values that input {printable(self.name, 80)} of type {self.dtype} cannot "
                 "hold",

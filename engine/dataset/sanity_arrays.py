@@ -17,7 +17,7 @@ __all__ = ["ARRAY_CHECKS"]
 def _finite(
     plan: InputPlan, arrays: Sequence[ArrayLook], _: Sequence[InputPlan]
 ) -> Iterator[Finding]:
-    bad = [a for a in arrays if a.bad]
+    bad = [] if plan.mask else [a for a in arrays if a.bad]
     if bad:
         yield Finding(
             "npy-not-finite",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph, infer_shapes, is_custom
@@ -16,6 +17,7 @@ from engine.quantize.formats import Format, Scheme, scheme_of
 from engine.quantize.forms import (
     Clamp,
     WeightPlan,
+    array_of,
     clamp_bounds,
     data_inputs,
     has_constant_matrix,
@@ -210,6 +212,8 @@ class _Planner:
     def _special(self, node: ir.Node) -> str:
         """Conditions of single operators; the reason where they are not met."""
         name, op = node.name or "", node.op_type
+        if op not in WEIGHTED and not all(map(_is_finite, data_inputs(node))):
+            return "a constant of it is infinite (a mask) or NaN, which integers cannot hold"
         if op in WEIGHTED and not (op == "MatMul" and not has_constant_matrix(node)):
             weight, reason = weight_plan(node)
             if weight is None:
@@ -371,6 +375,12 @@ def root_of(tensor: str, sources: Mapping[str, str]) -> str:
     while tensor in sources:
         tensor = sources[tensor]
     return tensor
+
+
+def _is_finite(value: ir.Value) -> bool:
+    """Whether a value is none of a constant with NaN or infinity in it."""
+    array = array_of(value) if is_constant(value) else None
+    return array is None or array.dtype.kind != "f" or bool(np.isfinite(array).all())
 
 
 def _readers(node: ir.Node) -> list[ir.Node]:

@@ -2,7 +2,13 @@
 
 from engine.graph.execute.form import runtime_form
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
-from engine.graph.execute.metrics import cosine, dot, euclidean, sqnr
+from engine.graph.execute.metrics import (
+    cosine,
+    dot,
+    euclidean,
+    sqnr,
+    without_agreed_infinity,
+)
 from engine.graph.execute.parted import PartedRun
 from engine.graph.execute.pool import release_pool
 from engine.graph.execute.precision import keep_sums_exact, kernels_saturate, opposing_signs
@@ -26,4 +32,5 @@ __all__ = [
     "runtime_form",
     "simulation_errors",
     "sqnr",
+    "without_agreed_infinity",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.base.errors import SimulationError
 
-__all__ = ["cosine", "dot", "euclidean", "sqnr"]
+__all__ = ["cosine", "dot", "euclidean", "sqnr", "without_agreed_infinity"]
 
 _BLOCK = 16_384
 
@@ -24,6 +24,19 @@ def dot(a: np.ndarray, b: np.ndarray) -> float:
         float(np.einsum("i,i->", a[start : start + _BLOCK], b[start : start + _BLOCK]))
         for start in range(0, len(a), _BLOCK)
     )
+
+
+def without_agreed_infinity(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Copies of arrays of one shape, with 0 where all of them hold the same infinity.
+
+    Scores behind an attention mask are minus infinity in both graphs: they are equal there, and
+    have no part in a sum of squares. Where only one is infinite it stays.
+    """
+    first = arrays[0]
+    agreed = np.isinf(first)
+    for other in arrays[1:]:
+        agreed &= other == first
+    return tuple(np.where(agreed, array.dtype.type(0), array) for array in arrays)
 
 
 def _pair(reference: np.ndarray, quantized: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

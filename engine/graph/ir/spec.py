@@ -24,6 +24,8 @@ class TensorSpec:
             (``int4``, ``bfloat16``); ``unknown`` before shape inference.
         quant: (scale, zero point) of an 8-bit graph input whose values stand for real ones, as
             models that were quantized elsewhere have; else None.
+        mask: whether a graph input goes nowhere but, through sums, into Softmax, as an attention
+            mask does: there minus infinity is a value like others.
     """
 
     name: str
@@ -31,6 +33,7 @@ class TensorSpec:
     dtype: str
     rank_known: bool = True
     quant: tuple[float, int] | None = None
+    mask: bool = False
 
     @property
     def size(self) -> int | None:
@@ -93,8 +96,12 @@ _MAX_CARRIERS = 8
 
 
 def input_spec(value: ir.Value) -> TensorSpec:
-    """:func:`spec_of` a graph input, with the parameters that dequantize it where it has some."""
+    """:func:`spec_of` a graph input, with the parameters that dequantize it where it has some, and
+    whether it is a mask.
+    """
     spec = spec_of(value)
+    if spec.dtype in ("float32", "float16", "float64"):
+        return replace(spec, mask=_is_mask(value))
     if spec.dtype not in ("int8", "uint8"):
         return spec
     for _ in range(_MAX_CARRIERS):
@@ -108,6 +115,32 @@ def input_spec(value: ir.Value) -> TensorSpec:
             break
         value = reader.outputs[0]
     return spec
+
+
+_TO_SOFTMAX = _CARRIERS | {"Add", "Cast", "Concat", "Expand", "Gather", "Slice", "Tile", "Where"}
+_MAX_READERS = 4096
+
+
+def _is_mask(value: ir.Value) -> bool:
+    """Whether a tensor reaches nothing but Softmax, through sums and what moves values."""
+    seen: set[ir.Node] = set()
+    waiting = [value]
+    reached = False
+    while waiting:
+        current = waiting.pop()
+        if current.is_graph_output():
+            return False
+        for reader in current.consumers():
+            if reader in seen:
+                continue
+            seen.add(reader)
+            if reader.op_type == "Softmax":
+                reached = True
+            elif reader.op_type in _TO_SOFTMAX and len(seen) < _MAX_READERS:
+                waiting.extend(reader.outputs)
+            else:
+                return False
+    return reached
 
 
 def _parameters(node: ir.Node) -> tuple[float, int] | None:
