@@ -17,6 +17,9 @@ def give_back() -> None:
     still lives. A warm worker would start its next build from there.
     """
     gc.collect()
+    pool = sys.modules.get("engine.graph.execute.pool")  # not loaded: no session took of it
+    if pool is not None:
+        pool.release_pool()
     trim()
 
 
