@@ -113,14 +113,12 @@ class InputSum:
             return MeanInput(rows.sum(axis=0, dtype=np.float64), float(len(rows)))
         batch, _, *sizes = array.shape
         places = [self.window.places(axis, size) for axis, size in enumerate(sizes)]
-        # the last axis first: its rows are whole in memory, and what is left is small
-        found = (lines or Lines(array)).over(places[-1][0])
-        for axis in reversed(range(len(sizes) - 1)):
-            found = Lines(np.moveaxis(found, 2 + axis, -1)).over(places[axis][0])
-        found = found.sum(axis=0)
-        order = (0, *range(len(sizes), 0, -1))
+        # the first axis first: what lies outside of a window is whole rows then, and little is left
+        found = (lines or Lines(array)).over(places[0][0])
+        for axis in range(1, len(sizes)):
+            found = Lines(found, 2 + axis).over(places[axis][0])
         outputs = float(batch * np.prod([count for _, count in places]))
-        return MeanInput(np.ascontiguousarray(found.transpose(order)), outputs)
+        return MeanInput(found.sum(axis=0), outputs)
 
 
 class Sums:
@@ -154,7 +152,7 @@ class Sums:
             self._settle(tensor)
             pile, count = None, 0
         if pile is None:
-            pile = array.astype(np.float64)
+            pile = array.copy()
         else:
             pile += array
         self._piles[tensor] = pile, count + 1
@@ -173,44 +171,51 @@ class Sums:
 
 
 class Lines:
-    """An array whose last axis is summed at several places; what they share is summed once."""
+    """An array of which one axis is summed at several places; what they share is summed once.
 
-    def __init__(self, array: np.ndarray) -> None:
-        self._array = array
+    Args:
+        array: floats.
+        axis: which.
+    """
+
+    def __init__(self, array: np.ndarray, axis: int = 2) -> None:
+        self._array, self._axis = array, axis
         self._every: dict[tuple[int, int], np.ndarray] = {}
 
     def over(self, places: Sequence[slice]) -> np.ndarray:
-        """Sums over slices of the last axis, float64, stacked at its end."""
-        return np.stack([self._sum(place) for place in places], axis=-1)
+        """Sums over slices of the axis, float64, stacked in its place."""
+        return np.stack([self._sum(place) for place in places], axis=self._axis)
 
     def _sum(self, place: slice) -> np.ndarray:
-        array, step = self._array, place.step or 1
-        size = array.shape[-1]
+        step, size = place.step or 1, self._array.shape[self._axis]
         count = len(range(place.start, place.stop, step))
         if 2 * count * step < size:
-            return _summed(array[..., place])
+            return self._of(place)
         # few values lie outside of a window that moves along: take them off all that it could meet
         first = place.start % step
         found = self._from(first, step)
         if place.start > first:
-            found = found - _summed(array[..., first : place.start : step])
+            found = found - self._of(slice(first, place.start, step))
         after = place.start + count * step
         if after < size:
-            found = found - _summed(array[..., after::step])
+            found = found - self._of(slice(after, size, step))
         return found
 
     def _from(self, first: int, step: int) -> np.ndarray:
         """The sums of every ``step``-th value."""
         found = self._every.get((first, step))
         if found is None:
-            found = self._every[first, step] = _summed(self._array[..., first::step])
+            every = slice(first, None, step)
+            found = self._every[first, step] = self._of(every)
         return found
 
-
-def _summed(array: np.ndarray) -> np.ndarray:
-    # a fifth of the time that the method takes, where rows are whole in memory
-    sums: np.ndarray = np.einsum("...i->...", array)
-    return sums.astype(np.float64)
+    def _of(self, place: slice) -> np.ndarray:
+        letters = "abcdefgh"[: self._array.ndim]
+        rest = letters.replace(letters[self._axis], "")
+        some = self._array[(slice(None),) * self._axis + (place,)]
+        # takes less than half of the time of the method of arrays
+        sums: np.ndarray = np.einsum(f"{letters}->{rest}", some)
+        return sums.astype(np.float64)
 
 
 def input_sums(graph: Graph, plan: Plan) -> dict[str, InputSum]:
