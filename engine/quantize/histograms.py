@@ -106,8 +106,11 @@ class HistogramBuilder:
         if positive:
             self._counts[_SPAN:] += np.bincount(index, minlength=_SPAN + 1)
             return
-        signed = np.where(bits < 0, _SPAN - index, index + _SPAN)
-        self._counts += np.bincount(signed, minlength=self._counts.size)
+        negative = bits >> 31  # all bits set, or none: index becomes -index, or stays
+        index ^= negative
+        index -= negative
+        index += _SPAN
+        self._counts += np.bincount(index, minlength=self._counts.size)
 
     def include(self, other: Histogram) -> None:
         """Count what another histogram counted."""
