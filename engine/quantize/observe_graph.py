@@ -28,7 +28,7 @@ _CHANNELS = 4096
 # Values of a tensor whose range is found at a time: they are in the cache for both ends of it.
 _BLOCK = 1 << 17
 
-# Rows so short are turned before they are reduced: numpy takes most of its time between them.
+# Rows so short are turned before they are reduced.
 _SHORT = 64
 
 # Values of one tensor and sample that go to its histogram. Its range is that of all values.
@@ -71,7 +71,6 @@ class Watch:
         threads: int,
         whole: bool = False,
     ) -> None:
-        self._whole = whole
         self._summed = dict.fromkeys(wanted.tensor for wanted in sums)
         names = dict.fromkeys([*tensors, *self._summed])
         self._inputs = [spec.name for spec in graph.inputs if spec.name in names]
@@ -80,6 +79,7 @@ class Watch:
         inner = [name for name in names if name not in self._inputs and name not in derived]
         own = [spec.name for spec in graph.outputs]
         self._wanted = set(inner)
+        self._channels = set() if whole else _channelled(graph, names)
         # a graph of which nothing is wanted runs all the same: it may refuse a sample
         self._run = PartedRun(graph, inner or own, threads=threads)
 
@@ -110,7 +110,7 @@ class Watch:
             yield other, Seen(rising(seen.low), rising(seen.high), rising(seen.values))
 
     def _seen(self, name: str, array: np.ndarray, sample: int, is_input: bool) -> Seen:
-        low, high, values = _reduced(array, whole=self._whole)
+        low, high, values = _reduced(array, name in self._channels)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             raise _not_finite(array, name, sample, is_input)
         return Seen(low, high, values, array if name in self._summed else None)
@@ -162,9 +162,31 @@ def _has_channels(shape: Sequence[int]) -> bool:
     return len(shape) > 1 and 0 < shape[1] <= _CHANNELS
 
 
-def _reduced(array: np.ndarray, *, whole: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ends of the values, by channels where it has them and not the ``whole`` is asked for, and
-    the values for the histogram.
+def _channelled(graph: Graph, names: Iterable[str]) -> set[str]:
+    """Which tensors have channels that a weighted layer may scale.
+
+    Those around convolutions, and what has their form. Axis 1 of tokens and of attention is none,
+    and ranges of its many short rows would take longer than the network.
+    """
+    around: set[str] = set()
+    lines = False
+    for node in graph.nodes:
+        if node.op_type in ("Conv", "ConvTranspose"):
+            around.update(v.name or "" for v in (*node.inputs[:1], *node.outputs) if v is not None)
+            kernel = node.inputs[1].shape if node.inputs[1] is not None else None
+            lines |= kernel is not None and kernel.rank() == 3
+    batches = {spec.shape[0] for spec in graph.inputs if spec.shape}
+    found = set()
+    for name in names:
+        shape = graph.spec(name).shape
+        spatial = len(shape) > 3 or (lines and len(shape) == 3)
+        if name in around or len(shape) == 2 or (spatial and shape[0] in batches):
+            found.add(name)
+    return found
+
+
+def _reduced(array: np.ndarray, channels: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ends of the values, by channels where it has them, and the values for the histogram.
 
     The lower ends are exact where one is negative; else they may be the lowest of several channels.
     All is read block by block, while a block is in the cache.
@@ -172,38 +194,34 @@ def _reduced(array: np.ndarray, *, whole: bool) -> tuple[np.ndarray, np.ndarray,
     if array.size == 0:
         return np.zeros(1, np.float32), np.zeros(1, np.float32), array
     flat, stride = array.reshape(-1), _stride(array.size)
-    if whole or not _has_channels(array.shape):
-        return *_ends_of_all(flat), flat[::stride]
-    if array.shape[0] != 1:
+    channels = channels and _has_channels(array.shape)
+    if channels and array.shape[0] != 1:
         return *_ends(np.moveaxis(array, 1, 0).reshape(array.shape[1], -1)), flat[::stride]
-    rows = flat.reshape(array.shape[1], -1)
-    count, length = rows.shape
-    step = max(1, _BLOCK // length)
-    if step >= count:
-        return *_ends(rows), flat[::stride]
-    low, high = np.empty(count, rows.dtype), np.empty(count, rows.dtype)
+    length = flat.size // array.shape[1] if channels else 1
+    width = max(1, _BLOCK // length) * length
+    if width >= flat.size:
+        return *_ends(flat.reshape(-1, length) if channels else flat[np.newaxis]), flat[::stride]
+    lows, highs = [], []
     values = np.empty(-(-flat.size // stride), flat.dtype)
-    for start in range(0, count, step):
-        some = slice(start, start + step)
-        low[some], high[some] = _ends(rows[some])
-        begin, end = start * length, min(start + step, count) * length
+    for begin in range(0, flat.size, width):
+        block = flat[begin : begin + width]
+        low, high = _ends(block.reshape(-1, length) if channels else block[np.newaxis])
+        lows.append(low)
+        highs.append(high)
+        end = begin + block.size
         first = -(-begin // stride)
         values[first : -(-end // stride)] = flat[first * stride : end : stride]
+    low, high = np.concatenate(lows), np.concatenate(highs)
+    if not channels:  # min and max pass NaN on
+        low, high = low.min(keepdims=True), high.max(keepdims=True)
     return low, high, values
-
-
-def _ends_of_all(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Minimum and maximum of all values, (1,) each."""
-    blocks = (values[start : start + _BLOCK] for start in range(0, len(values), _BLOCK))
-    ends = np.array([(block.min(), block.max()) for block in blocks], values.dtype)
-    return ends[:, 0].min(keepdims=True), ends[:, 1].max(keepdims=True)
 
 
 def _ends(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Maximum of every row; minimum of every row, or of all where nothing is negative."""
-    if rows.shape[1] <= _SHORT:
-        rows = np.asfortranarray(rows)
     lowest = rows.min()
+    if 1 < rows.shape[1] <= _SHORT < rows.size:  # numpy takes most of its time between short rows
+        rows = np.ascontiguousarray(rows.T).T
     low = np.broadcast_to(lowest, len(rows)) if lowest >= 0 else rows.min(axis=1)
     return low, rows.max(axis=1)
 

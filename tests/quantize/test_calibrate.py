@@ -303,13 +303,42 @@ def test_a_graph_in_many_parts_tells_the_same(monkeypatch: pytest.MonkeyPatch) -
     test_a_tensor_that_is_not_finite_is_named()
 
 
+def test_channels_are_those_of_weighted_layers() -> None:
+    net = Net()
+    x = net.input(1, 4, 6, 6)
+    y = net.conv(x, 4, 8)
+    tokens = net.op("Reshape", y, net.constant(np.array([1, 8, 36])))
+    turned = net.op("Transpose", tokens, perm=[0, 2, 1])
+    rows = net.op("MatMul", turned, net.constant(net.normal(8, 5)))
+    windows = net.op("Reshape", rows, net.constant(np.array([4, 9, 5])))
+    flat = net.op("Reshape", windows, net.constant(np.array([36, 5])))
+    out = net.op("Gemm", flat, net.constant(net.normal(5, 3)))
+    graph = net.graph(out)
+    seen = calibrate(graph, net.feeds(2))
+    found = {name: len(seen[name].peaks or ()) for name in (x, y, rows, windows, out)}
+    assert found == {x: 4, y: 8, rows: 1, windows: 1, out: 3}
+
+
+def test_the_range_of_a_large_tensor_without_channels() -> None:
+    from engine.quantize.observe_graph import _reduced, _stride
+
+    array = np.random.default_rng(2).normal(size=(3, 5000, 33)).astype(np.float32)
+    low, high, values = _reduced(array, channels=False)
+    assert (low.tolist(), high.tolist()) == ([array.min()], [array.max()])
+    np.testing.assert_array_equal(values, array.reshape(-1)[:: _stride(array.size)])
+    array[1, 2, 3] = np.nan
+    low, high, _ = _reduced(array, channels=False)
+    assert np.isnan(low).all()
+    assert np.isnan(high).all()
+
+
 @pytest.mark.parametrize("low", [-1.0, 0.0])
 @pytest.mark.parametrize("shape", [(1, 3, 7), (2, 5, 3), (1, 700, 299), (1, 2, 200_000), (9,)])
 def test_what_is_kept_of_one_tensor(shape: tuple[int, ...], low: float) -> None:
     from engine.quantize.observe_graph import _reduced, _stride
 
     array = np.random.default_rng(1).uniform(low, 1, size=shape).astype(np.float32)
-    lows, highs, values = _reduced(array, whole=False)
+    lows, highs, values = _reduced(array)
     rows = np.moveaxis(array, 1, 0).reshape(shape[1], -1) if len(shape) > 1 else array[np.newaxis]
     np.testing.assert_array_equal(highs, rows.max(axis=1))
     assert lows.min() == array.min()
@@ -317,24 +346,24 @@ def test_what_is_kept_of_one_tensor(shape: tuple[int, ...], low: float) -> None:
     np.testing.assert_array_equal(values, array.reshape(-1)[:: _stride(array.size)])
     for bad in (np.nan, np.inf, -np.inf):
         array.reshape(-1)[-1] = bad
-        lows, highs, _ = _reduced(array, whole=False)
+        lows, highs, _ = _reduced(array)
         assert not (np.isfinite(lows).all() and np.isfinite(highs).all())
 
 
 def test_what_a_sigmoid_gave_follows_from_what_it_read() -> None:
     net = Net()
-    x = net.input(1, 4, 9)
+    x = net.input(1, 4, 3, 3)
     before = net.op("Mul", x, net.constant(3.0))
     gate = net.op("Sigmoid", before)
     twice = net.op("Sigmoid", gate)
     graph = net.graph(net.op("Add", net.op("Mul", before, gate), twice))
     feeds = net.feeds(2)
-    feeds[0][x][0, 0, 0] = -200.0  # whose exponential float32 does not hold
+    feeds[0][x][0, 0, 0, 0] = -200.0  # whose exponential float32 does not hold
     seen = calibrate(graph, feeds)
     session = Session(graph, outputs=[gate, twice])
     for name in (gate, twice):
         arrays = np.concatenate([session.run(feed, [name])[name] for feed in feeds])
-        peaks = np.abs(arrays).max(axis=(0, 2))
+        peaks = np.abs(arrays).max(axis=(0, 2, 3))
         ends = [seen[name].minimum, seen[name].maximum]
         np.testing.assert_allclose(ends, [arrays.min(), arrays.max()], atol=1e-6)
         np.testing.assert_allclose(seen[name].peaks or (), peaks, atol=1e-6)
