@@ -40,6 +40,9 @@ class _Kept(Sized, Iterable[Mapping[str, np.ndarray]]):
     def __len__(self) -> int:
         return len(self._samples)
 
+    def __getitem__(self, index: int) -> Mapping[str, np.ndarray]:
+        return self._samples[index]
+
     def __iter__(self) -> Iterator[Mapping[str, np.ndarray]]:
         return iter(self._samples)
 
