@@ -1,9 +1,10 @@
-"""One worker for one command: queries and jobs in turn, Ctrl-C cancels."""
+"""One worker for one command: queries and jobs in turn, Ctrl-C cancels, Ctrl-Z lets them wait."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import click
 from engine import (
     ArtifactWritten,
     ContainerError,
+    EngineError,
     Event,
     Job,
     RecipeError,
@@ -45,7 +47,10 @@ class WorkerSession:
         return await self._worker.call(method, {**params, **self._allowed})
 
     async def run(self, method: str, **params: Any) -> dict[str, Any]:
-        """Run a job to its end; Ctrl-C and SIGTERM cancel it, a second one kills it."""
+        """Run a job to its end; Ctrl-C and SIGTERM cancel it, a second one kills it.
+
+        Ctrl-Z lets it wait until the command goes on (``fg``).
+        """
         return await self._run(method, params, self._on_event)
 
     async def run_after(self, method: str, **params: Any) -> dict[str, Any]:
@@ -66,6 +71,11 @@ class WorkerSession:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, lambda: _spawn(job))
                 stack.callback(loop.remove_signal_handler, number)
+            if (
+                signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
+            ):  # a shell without jobs ignores it
+                loop.add_signal_handler(signal.SIGTSTP, lambda: _wait(job))
+                stack.callback(loop.remove_signal_handler, signal.SIGTSTP)
             async for event in job.events():
                 tell(event)
             return await job.result()
@@ -79,6 +89,14 @@ def _spawn(job: Job) -> None:
     task = asyncio.get_running_loop().create_task(job.cancel())
     _cancels.add(task)
     task.add_done_callback(_cancels.discard)
+
+
+def _wait(job: Job) -> None:
+    """Stop as Ctrl-Z does; the worker has a session of its own and would go on by itself."""
+    with contextlib.suppress(EngineError):  # a full disk: there is only this process to stop
+        job.pause()
+    os.kill(os.getpid(), signal.SIGSTOP)
+    job.resume()  # the shell let this process go on
 
 
 def with_worker(
