@@ -229,11 +229,11 @@ def _rounded(
     column = _column_factors(material, moments.tensor, moments.groups, moments.length, factors)
     matrix = _as_matrix(graph, name, weight, moments.groups)
     mean = moments.mean / column
-    second = moments.second
     integers = given.integers
     # integers with a zero point, powers of two and half precision stay the nearest ones
     symmetric = material.plan.schemes[name].weight.kind == "symmetric"
-    if choice.feedback and second is not None and symmetric:
+    second = moments.second if choice.feedback and symmetric else None
+    if second is not None:
         scale = np.asarray(given.params.scale, dtype=np.float64)
         own = scale.reshape((1, 1) if given.params.axis is None else (moments.groups, -1))
         steps = np.broadcast_to(own, matrix.shape[:2])
