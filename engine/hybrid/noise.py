@@ -112,7 +112,7 @@ class Switches:
         # the graph is in the form that runs: floats, and int8 where nothing fuses
         large = sum(sizes.values()) >= _LARGE
         count = len(self.switches) // _SWITCHES if large else 1
-        self._parts = Parts(Graph(work.model).to_proto(), sizes, count, threads)
+        self._parts = Parts(work, sizes, count, threads)
 
     def run(
         self, feeds: Mapping[str, np.ndarray], on: Sequence[Switch] = ()

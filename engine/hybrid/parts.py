@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 
 from engine.graph.execute import open_model, simulation_errors
 from engine.graph.execute.segments import Runs
+from engine.graph.ir import Graph
 
 __all__ = ["Parts"]
 
@@ -27,9 +29,12 @@ Values = Mapping[str, np.ndarray]
 
 @dataclass
 class _Part:
-    """Some nodes in a row; the session is opened when the shapes of its inputs are known."""
+    """Some nodes in a row; the session is opened when the shapes of its inputs are known.
 
-    nodes: Sequence[onnx.NodeProto]
+    From then on it holds the constants, and ``nodes`` is empty.
+    """
+
+    nodes: Sequence[ir.Node]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     session: Runs | None = None
@@ -39,21 +44,24 @@ class Parts:
     """A model cut into parts.
 
     Args:
-        model: with its nodes in an order in which they can run.
+        graph: with its nodes in an order in which they can run; nobody else may use it any more.
         sizes: tensor -> number of elements, as far as known: cuts are made where little lies
             between.
         count: of parts; 1 is the model as it is.
         threads: of the sessions.
     """
 
-    def __init__(
-        self, model: onnx.ModelProto, sizes: Mapping[str, int], count: int, threads: int
-    ) -> None:
-        self._model = model
+    def __init__(self, graph: Graph, sizes: Mapping[str, int], count: int, threads: int) -> None:
+        inner = graph.model.graph
+        self._versions = graph.model.ir_version, dict(inner.opset_imports)
         self._threads = threads
-        self._stored = {tensor.name: tensor for tensor in model.graph.initializer}
-        self.outputs = tuple(output.name for output in model.graph.output)
-        self._parts = self._cut(sizes, min(max(count, 1), _MOST))
+        self._stored = {
+            name: value.const_value
+            for name, value in inner.initializers.items()
+            if value.const_value is not None
+        }
+        self.outputs = tuple(value.name or "" for value in inner.outputs)
+        self._parts = self._cut(list(inner), sizes, min(max(count, 1), _MOST))
 
     def run(self, feeds: Values) -> dict[str, np.ndarray]:
         """Run everything.
@@ -109,38 +117,43 @@ class Parts:
         outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in part.outputs]
         used = {name for node in part.nodes for name in _reads(node)}
         graph = onnx.helper.make_graph(
-            part.nodes,
+            [ir.to_proto(node) for node in part.nodes],
             "part",
             inputs,
             outputs,
-            [tensor for name, tensor in self._stored.items() if name in used],
+            [_named(tensor, name) for name, tensor in self._stored.items() if name in used],
         )
+        version, opsets = self._versions
         model = onnx.helper.make_model(
-            graph, opset_imports=self._model.opset_import, ir_version=self._model.ir_version
+            graph,
+            opset_imports=[onnx.helper.make_opsetid(*one) for one in opsets.items()],
+            ir_version=version,
         )
-        return open_model(
-            model.SerializeToString(), threads=self._threads, plan_memory=False, arena=False
-        )
+        data = model.SerializeToString()
+        del graph, model
+        for node in part.nodes:
+            _forget(node)
+        part.nodes = ()
+        return open_model(data, threads=self._threads, plan_memory=False, pooled=True)
 
-    def _cut(self, sizes: Mapping[str, int], count: int) -> list[_Part]:
-        nodes = list(self._model.graph.node)
+    def _cut(self, nodes: Sequence[ir.Node], sizes: Mapping[str, int], count: int) -> list[_Part]:
         reads = [_reads(node) for node in nodes]
         last = {name: index for index, names in enumerate(reads) for name in names}
         last |= dict.fromkeys(self.outputs, len(nodes))
-        made = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+        made = {name: index for index, node in enumerate(nodes) for name in _gives(node)}
         ends = _ends(len(nodes), count, _between(made, last, sizes, len(nodes)))
         parts, begin = [], 0
         for end in ends:
             inside = range(begin, end)
-            own = {name for index in inside for name in nodes[index].output if name}
+            own = {name for index in inside for name in _gives(nodes[index])}
             inputs = dict.fromkeys(name for index in inside for name in reads[index])
             parts.append(
                 _Part(
                     nodes[begin:end],
                     tuple(name for name in inputs if name not in own | self._stored.keys()),
                     tuple(
-                        name for index in inside for name in nodes[index].output
-                        if name and last.get(name, -1) >= end
+                        name for index in inside for name in _gives(nodes[index])
+                        if last.get(name, -1) >= end
                     ),
                 )
             )  # fmt: skip
@@ -148,15 +161,35 @@ class Parts:
         return [part for part in parts if part.outputs]
 
 
-def _reads(node: onnx.NodeProto) -> list[str]:
+def _gives(node: ir.Node) -> list[str]:
+    return [value.name for value in node.outputs if value.name]
+
+
+def _reads(node: ir.Node) -> list[str]:
     """What a node reads, its branches too."""
-    found = [name for name in node.input if name]
-    for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            own = {tensor.name for tensor in attribute.g.initializer}
-            for inner in attribute.g.node:
-                found += [name for name in _reads(inner) if name not in own]
-                own |= set(inner.output)
+    found = [value.name for value in node.inputs if value is not None and value.name]
+    for branch in _branches(node):
+        own = set(branch.initializers)
+        for inner in branch:
+            found += [name for name in _reads(inner) if name not in own]
+            own.update(_gives(inner))
+    return found
+
+
+def _branches(node: ir.Node) -> list[ir.Graph]:
+    return [a.as_graph() for a in node.attributes.values() if a.type == ir.AttributeType.GRAPH]
+
+
+def _forget(node: ir.Node) -> None:
+    """Let go of the constants of a node's branches: a session holds them now."""
+    for branch in _branches(node):
+        for value in branch.initializers.values():
+            value.const_value = None
+
+
+def _named(tensor: ir.TensorProtocol, name: str) -> onnx.TensorProto:
+    found = ir.to_proto(tensor)
+    found.name = name
     return found
 
 
