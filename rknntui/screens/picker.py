@@ -11,6 +11,7 @@ from textual.binding import Binding
 from textual.widgets import Input, Static
 
 from rknntui.screens.dialogs import Dialog
+from rknntui.widgets.paint import shorten
 from rknntui.widgets.rows import Rows, TextRows
 
 if TYPE_CHECKING:
@@ -83,7 +84,12 @@ class PathPicker(Dialog):
         folder, prefix = _split(text)
         self._entries = _entries(folder, prefix)
         lines: list[Line] = [
-            [(printable(name, 200) + (os.sep if is_folder else ""), "accent" if is_folder else "")]
+            [
+                (
+                    shorten(printable(name, 300) + (os.sep if is_folder else ""), self.text_width),
+                    "accent" if is_folder else "",
+                )
+            ]
             for name, is_folder in self._entries
         ]
         said = "a new file" if self._new else "nothing here"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.cells import cell_len
+
 from engine import OPTIONS, summary_sections
-from rknntui.widgets.paint import Line
+from rknntui.widgets.paint import Line, fit
 from rknntui.widgets.rows import TextRows
 from rknntui.widgets.wrap import wrap
 
@@ -79,7 +81,7 @@ def _section_lines(section: Any, width: int) -> list[tuple[Line, int]]:
     rows = [row for row in section.rows if len(row) > 1]
     headed = [section.columns] if "SQNR" in section.columns and rows else []
     count = max((len(row) for row in rows), default=0)
-    widths = [max(len(r[i]) for r in [*headed, *rows] if i < len(r)) for i in range(count)]
+    widths = [max(cell_len(r[i]) for r in [*headed, *rows] if i < len(r)) for i in range(count)]
     if widths:
         widths[0] = max(12, widths[0] - max(0, sum(widths) + 2 * (count - 1) - width))
     out: list[tuple[Line, int]] = [(_cells(head, widths, "dim"), 0) for head in headed]
@@ -93,11 +95,5 @@ def _section_lines(section: Any, width: int) -> list[tuple[Line, int]]:
 
 
 def _cells(row: Sequence[str], widths: Sequence[int], style: str) -> Line:
-    cells = [_cut(cell, widths[i]).ljust(widths[i]) for i, cell in enumerate(row)]
+    cells = [fit(cell, widths[i]) for i, cell in enumerate(row)]
     return [("   " + "  ".join(cells).rstrip(), style)]
-
-
-def _cut(text: str, width: int) -> str:
-    return (
-        text if len(text) <= width else text[: width // 3] + "…" + text[-(width - width // 3 - 1) :]
-    )

@@ -15,6 +15,7 @@ from rknntui.screens.configure_text import issue_lines
 from rknntui.screens.dialogs import ConfirmDialog
 from rknntui.screens.help import HelpDialog
 from rknntui.screens.model import ModelWorkspace
+from rknntui.screens.picker import PathPicker
 from rknntui.screens.remedies import RemedyDialog
 from rknntui.widgets.paint import fit
 from rknntui.widgets.records import RecordTable
@@ -85,6 +86,18 @@ async def test_dialogs_show_every_character(size: tuple[int, int]) -> None:
                 assert "".join(text.split()) in shown, screen_text(app)
             await pilot.press("escape")
             await until(pilot, lambda: len(app.screen_stack) == 1, "no dialog")
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_files_with_long_names_can_be_told_apart(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{'模型' * 40}{number}.onnx").write_bytes(b"")
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.push_screen(PathPicker("Open", f"{tmp_path}/"))
+        await until(pilot, lambda: isinstance(app.screen, PathPicker), "the picker")
+        await pilot.pause(0.1)
+        assert all(f"{number}.onnx" in inside(app) for number in range(3)), screen_text(app)
 
 
 @pytest.mark.usefixtures("no_engine")
