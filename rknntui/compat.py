@@ -1,4 +1,4 @@
-"""The only place that touches what Textual 8.2.8 does not promise.
+"""What touches things that Textual 8.2.8 does not promise: this module and ``sent``, none else.
 
 Its version is pinned exactly.
 """
