@@ -133,7 +133,7 @@ async def test_enter_lists_every_value_with_a_line_on_each(demo: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["target_platform", "quantized_dtype"])
-def test_the_help_names_every_value(name: str) -> None:
+async def test_the_help_names_every_value(name: str) -> None:
     told = option(name)
     lines = help_lines(told, "", 0, 40)
     text = "".join("".join(part for line in lines for part, _ in line).split())
