@@ -46,9 +46,6 @@ class _Kept(Sized, Iterable[Mapping[str, np.ndarray]]):
     def __iter__(self) -> Iterator[Mapping[str, np.ndarray]]:
         return iter(self._samples)
 
-    def __getitem__(self, index: int, /) -> Mapping[str, np.ndarray]:
-        return self._samples[index]
-
 
 class HybridPipeline(Pipeline):
     """A pipeline that starts from the files of step 1: nothing is loaded or calibrated again.

@@ -206,14 +206,13 @@ def open_model(
     optimised_model: Path | None = None,
     without: Sequence[str] = (),
     plan_memory: bool = True,
-    arena: bool = True,
     pooled: bool = False,
     weights: Mapping[str, np.ndarray] | None = None,
 ) -> Runs:
     """A serialised model as it is, in ONNX Runtime, with the settings of every session here.
 
     ``without``: rewrites of ONNX Runtime, by name, that are not worth their time; ``plan_memory``:
-    as of :class:`Session`; ``arena``: whether the session keeps the memory of a run for the next;
+    as of :class:`Session`;
     ``pooled``: memory of the pool that such sessions share; ``weights``: constants that the model
     says are outside of it, which must live as long as the session.
 
@@ -226,7 +225,6 @@ def open_model(
     options.graph_optimization_level = LEVELS[level]
     options.log_severity_level = 4
     options.enable_mem_pattern = plan_memory
-    options.enable_cpu_mem_arena = arena
     keep_sums_exact(options)
     if pooled:
         share_pool(options)
