@@ -275,7 +275,12 @@ class Worker:
             return False
         if time.monotonic() - connection.since < after:
             return False
-        self._leave(connection, JobCancelledError("Stopped before the answer was there."))
+        self._leave(
+            connection,
+            JobCancelledError(
+                "Stopped before the answer was there.", remedy="Ask again when ready."
+            ),
+        )
         return True
 
     def _leave(self, connection: _Connection, error: WorkerError | JobCancelledError) -> None:
@@ -327,7 +332,7 @@ async def _close(connection: _Connection) -> None:
         connection.reader.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await connection.reader
-    closed = WorkerError("The worker was let go before it answered.")
+    closed = WorkerError("The worker was let go before it answered.", remedy="Ask again.")
     for future in (*connection.calls.values(), *connection.accepting.values()):
         _settle(future, {"error": closed.to_dict()})
     for job in connection.jobs.values():
