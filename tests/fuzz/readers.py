@@ -199,7 +199,7 @@ def npz(_zoo: Path) -> Attack:
     return Attack(read_predef, (case,))
 
 
-def labels(_zoo: Path) -> Attack:
+def labelled(_zoo: Path) -> Attack:
     from engine.accuracy.labelled import read_labelled
 
     stream = io.BytesIO()
@@ -309,6 +309,6 @@ READERS: Mapping[str, Callable[[Path], Attack]] = {
     read.__name__: read
     for read in (
         *(caffe, darknet, mxnet, tflite, onnx, rknn, rknnop, recipe, dataset, npz),
-        *(labels, remade, step2, records),
+        *(labelled, remade, step2, records),
     )
 }
