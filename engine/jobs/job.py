@@ -24,6 +24,9 @@ from engine.jobs.record import is_locked, read_json
 
 __all__ = ["Job"]
 
+# The pipe tells at once that a record has grown, unless native code took the interpreter's lock
+# before the worker's thread could write.
+_PIPED_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 _LADDER_SECONDS = 2.0
 
@@ -169,7 +172,8 @@ class Job:
 
     async def _woken(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), None if self._piped else _POLL_SECONDS)
+            longest = _PIPED_SECONDS if self._piped else _POLL_SECONDS
+            await asyncio.wait_for(self._wake.wait(), longest)
         self._wake.clear()
 
     async def _message(self) -> Message:
