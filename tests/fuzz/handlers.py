@@ -69,31 +69,6 @@ def made() -> Path:
     return folder
 
 
-def container(_zoo: Path) -> Attack:
-    """A container of ours whose checksums hold and one of whose sections is damaged."""
-    from engine.container.blob import pack, unpack
-
-    folder = made()
-    recipe = {"model": str(demo_folder() / "digits_demo.onnx"), **listing(folder / "work")}
-    asked("export", recipe=recipe, path=str(folder / "demo.rknn"))
-    frame = unpack((folder / "demo.rknn").read_bytes(), "demo.rknn")
-    names = list(frame.sections)
-    files = {name: (bytes(part), _is_text(part)) for name, part in frame.sections.items()}
-
-    def read(path: Path) -> None:
-        sections = {name: (path.parent / name).read_bytes() for name in names}
-        whole = path.parent.parent / "damaged.rknn"
-        whole.write_bytes(pack(sections, bytes(frame.layers)))
-        asked("open", path=str(whole))
-        asked("simulate", path=str(whole), inputs=[str(demo_folder() / "calibration" / "000.png")])
-
-    return Attack(read, (Case(names[0], files),))
-
-
-def _is_text(part: memoryview) -> bool:
-    return bytes(part[:1]) in (b"{", b"[")
-
-
 def picture(form: str, mode: str, **options: Any) -> bytes:
     values = np.random.default_rng(0).integers(0, 255, (16, 16, 3), dtype=np.uint8)
     stream = io.BytesIO()
@@ -191,27 +166,67 @@ def hybrid(_zoo: Path) -> Attack:
     return Attack(read, tuple(cases))
 
 
-def record(_zoo: Path) -> Attack:
-    """The history lists what is on disk."""
+def remade(_zoo: Path) -> Attack:
+    """Sections of a container of ours, put together anew so that every checksum holds, and run."""
+    from engine.base.events import NullReporter
+    from engine.container.blob import pack, unpack
+    from engine.jobs.pipeline import build
+    from engine.jobs.queries import open_model
+    from engine.jobs.tasks import simulate
+    from engine.jobs.warm import pipeline_of, recipe_of
+    from rknntui.demo import demo_recipe
+
+    built = build(pipeline_of(recipe_of({"recipe": demo_recipe()}), NullReporter()))
+    frame = unpack(built.container, "seed")
+    files = {name: (bytes(part), part[:1] in b"{[") for name, part in frame.sections.items()}
+    picture = str(next((demo_folder() / "calibration").glob("*.png")))
+    layers = bytes(frame.layers)
+
+    def read(path: Path) -> object:
+        whole = path.with_name("m.rknn")
+        whole.write_bytes(pack({n: path.with_name(n).read_bytes() for n in files}, layers))
+        open_model({"path": str(whole)})
+        return simulate({"path": str(whole), "inputs": [picture]}, NullReporter())
+
+    return Attack(read, (Case("graph", files),))
+
+
+def records(_zoo: Path) -> Attack:
+    """The record of a job, listed and drawn as the workbench does; a damaged one is a bad row."""
+    from engine.base.errors import WorkerError
     from engine.jobs.history import EventTail, record_of
+    from engine.jobs.record import jobs_folder, new_record
+    from rknntui.jobview import JobView
+    from rknntui.screens.jobs import _when
 
-    job = b'{"method": "build", "title": "build a.onnx", "started": 1.5, "params": {}}'
-    end = b'{"state": "done", "finished": 2.5, "summary": {"label": "simulated"}, "error": null}'
-    progress = b'{"type": "Progress", "stage": "load", "done": 1, "total": 2}'
-    event = b'{"t": 1.5, "event": ' + progress + b"}\n"
+    recorder = new_record()
+    recorder.start("build", "build m.onnx", {"recipe": {"model": "m.onnx"}})
+    from engine.base.events import LogLine, Progress, StageFinished, StageStarted
 
-    def read(path: Path) -> None:
-        from engine.jobs.protocol import encode
+    for event in (StageStarted("load", "Load", 0, 2), Progress("load", 1, 3)):
+        recorder.emit(event)
+    for event in (LogLine("a line", "warning"), StageFinished("load", 0.5)):
+        recorder.emit(event)
+    recorder.end("done", result={"outputs": [1, 2]})
+    names = ("job.json", "end.json", "events.jsonl")
+    files = {name: ((jobs_folder() / recorder.id / name).read_bytes(), True) for name in names}
 
-        record_of(path.parent)
-        for _, one in EventTail(path.parent).read():
-            encode(vars(one))
+    def read(path: Path) -> object:
+        record = record_of(path.parent)
+        if record is None:
+            return None
+        view = JobView(record.id, record.method, record.title, record.started, record.params)
+        for _, event in EventTail(path.parent).read():
+            view.apply(event)
+        shown = (_when(record.started), view.fraction, (record.finished or 0.0) - record.started)
+        if record.state == "lost":
+            raise WorkerError(str((record.error or {})["what"]), remedy="Look at the row.")
+        return shown
 
-    files = {"job.json": (job, True), "end.json": (end, True), "events.jsonl": (event * 3, True)}
     return Attack(read, (Case("job.json", files),))
 
 
 HANDLERS: Mapping[str, Callable[[Path], Attack]] = {
-    read.__name__: read for read in (build, container, pictures, labels, hybrid, record)
+    read.__name__: read for read in (build, pictures, labels, hybrid, remade, records)
 }
 """Each mutant is a whole job: there are fewer of them than of those that are only read."""

@@ -207,108 +207,10 @@ def labelled(_zoo: Path) -> Attack:
     return Attack(read_labelled, (Case("l.npz", {"l.npz": (stream.getvalue(), False)}),))
 
 
-def remade(_zoo: Path) -> Attack:
-    """Sections of a container of ours, put together anew so that every checksum holds, and run."""
-    from engine.base.events import NullReporter
-    from engine.container.blob import pack, unpack
-    from engine.jobs.pipeline import build
-    from engine.jobs.queries import open_model
-    from engine.jobs.tasks import simulate
-    from engine.jobs.warm import pipeline_of, recipe_of
-    from rknntui.demo import demo_recipe
-
-    built = build(pipeline_of(recipe_of({"recipe": demo_recipe()}), NullReporter()))
-    frame = unpack(built.container, "seed")
-    files = {name: (bytes(part), part[:1] in b"{[") for name, part in frame.sections.items()}
-    picture = str(next((demo_folder() / "calibration").glob("*.png")))
-    layers = bytes(frame.layers)
-
-    def read(path: Path) -> object:
-        whole = path.with_name("m.rknn")
-        whole.write_bytes(pack({n: path.with_name(n).read_bytes() for n in files}, layers))
-        open_model({"path": str(whole)})
-        return simulate({"path": str(whole), "inputs": [picture]}, NullReporter())
-
-    return Attack(read, (Case("graph", files),))
-
-
-def step2(_zoo: Path) -> Attack:
-    """The files of hybrid step 1, the archive put together anew so that they belong together."""
-    import hashlib
-    import json
-    import tempfile
-    import zipfile
-
-    from engine.base.events import NullReporter
-    from engine.jobs.hybrid_steps import step1
-    from engine.jobs.hybrid_steps import step2 as run
-    from rknntui.demo import demo_recipe
-
-    with tempfile.TemporaryDirectory() as folder:
-        made = step1({"recipe": demo_recipe(), "folder": folder}, NullReporter())["files"]
-        model, config = (Path(made[kind]).read_bytes() for kind in ("model", "config"))
-        with zipfile.ZipFile(made["data"]) as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
-    places = {f"member{number}": name for number, name in enumerate(members)}
-    files = {place: (members[name], name.endswith(".json")) for place, name in places.items()}
-    files |= {"m.model": (model, False), "m.cfg": (config, True)}
-
-    def read(path: Path) -> object:
-        data = path.with_name("m.data")
-        with zipfile.ZipFile(data, "w") as archive:
-            for place, name in places.items():
-                content = path.with_name(place).read_bytes()
-                if name == "hybrid.json" and content == members[name]:
-                    facts = json.loads(content)
-                    structure = path.with_name("m.model").read_bytes()
-                    facts["model"] = hashlib.sha256(structure).hexdigest()
-                    content = json.dumps(facts).encode()
-                archive.writestr(name, content)
-        three = {kind: str(path.with_name(f"m.{kind}")) for kind in ("model", "data")}
-        return run({**three, "config": str(path.with_name("m.cfg"))}, NullReporter())
-
-    return Attack(read, (Case("m.model", files),))
-
-
-def records(_zoo: Path) -> Attack:
-    """The record of a job, listed and drawn as the workbench does; a damaged one is a bad row."""
-    from engine.base.errors import WorkerError
-    from engine.jobs.history import EventTail, record_of
-    from engine.jobs.record import jobs_folder, new_record
-    from rknntui.jobview import JobView
-    from rknntui.screens.jobs import _when
-
-    recorder = new_record()
-    recorder.start("build", "build m.onnx", {"recipe": {"model": "m.onnx"}})
-    from engine.base.events import LogLine, Progress, StageFinished, StageStarted
-
-    for event in (StageStarted("load", "Load", 0, 2), Progress("load", 1, 3)):
-        recorder.emit(event)
-    for event in (LogLine("a line", "warning"), StageFinished("load", 0.5)):
-        recorder.emit(event)
-    recorder.end("done", result={"outputs": [1, 2]})
-    names = ("job.json", "end.json", "events.jsonl")
-    files = {name: ((jobs_folder() / recorder.id / name).read_bytes(), True) for name in names}
-
-    def read(path: Path) -> object:
-        record = record_of(path.parent)
-        if record is None:
-            return None
-        view = JobView(record.id, record.method, record.title, record.started, record.params)
-        for _, event in EventTail(path.parent).read():
-            view.apply(event)
-        shown = (_when(record.started), view.fraction, (record.finished or 0.0) - record.started)
-        if record.state == "lost":
-            raise WorkerError(str((record.error or {})["what"]), remedy="Look at the row.")
-        return shown
-
-    return Attack(read, (Case("job.json", files),))
-
-
 READERS: Mapping[str, Callable[[Path], Attack]] = {
     read.__name__: read
     for read in (
         *(caffe, darknet, mxnet, tflite, onnx, rknn, rknnop, recipe, dataset, npz),
-        *(labelled, remade, step2, records),
+        labelled,
     )
 }
