@@ -52,19 +52,20 @@ class ErrorSums:
         r_all, q_all = np.ravel(reference), np.ravel(stored)
         scratch = np.empty(min(_BLOCK, r_all.size), np.float32)
         signal = noise = power = 0.0
-        for start in range(0, r_all.size, _BLOCK):
-            r, q = r_all[start : start + _BLOCK], q_all[start : start + _BLOCK]
-            values = scratch[: r.size]
-            if scale is not None and zero is not None:
-                np.subtract(q, zero, out=values, dtype=np.float32)
-                np.multiply(values, scale, out=values)
-                power += dot(values, values)
-                np.subtract(r, values, out=values)
-            else:
-                power += dot(q, q)
-                np.subtract(r, q, out=values)
-            signal += dot(r, r)
-            noise += dot(values, values)
+        with np.errstate(invalid="ignore"):  # infinities of a mask, which are looked at below
+            for start in range(0, r_all.size, _BLOCK):
+                r, q = r_all[start : start + _BLOCK], q_all[start : start + _BLOCK]
+                values = scratch[: r.size]
+                if scale is not None and zero is not None:
+                    np.subtract(q, zero, out=values, dtype=np.float32)
+                    np.multiply(values, scale, out=values)
+                    power += dot(values, values)
+                    np.subtract(r, values, out=values)
+                else:
+                    power += dot(q, q)
+                    np.subtract(r, q, out=values)
+                signal += dot(r, r)
+                noise += dot(values, values)
         if not math.isfinite(signal + noise + power):  # too large for float32, or a mask
             self.add_exactly(reference, carrier.values(stored) if scale is not None else stored)
             return

@@ -84,7 +84,7 @@ class Conversion:
             why = refusal_of(spec)
             raise UnsupportedOperatorError(
                 f"{spec.path}, line {spec.fields.line}, cannot be converted: {why}.",
-                remedy="Change the layer and export again, or cut the model before it (outputs).",
+                remedy="",  # where to cut is known to who sees all layers
             )
 
         def only_feeds(top: int, kind: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from engine.graph.execute.feeds import check_feeds
+from engine.graph.execute.lower import is_quantized, lower_for_runtime
 from engine.graph.execute.parts import PartModel
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_shapes
@@ -27,7 +28,8 @@ class PartedRun:
 
     Args:
         graph: no Q/DQ pairs: a cut between them would take integer kernels apart.
-        tensors: which to give; inputs of the graph are none of them.
+        tensors: which to give; inputs of the graph are none of them, nor are integers of a
+            quantized graph, which may run as uint8.
         threads: of one operator.
 
     Attributes:
@@ -40,6 +42,9 @@ class PartedRun:
     def __init__(self, graph: Graph, tensors: Sequence[str], *, threads: int = 1) -> None:
         if any(value.dtype is None for node in graph.nodes for value in node.outputs):
             graph = infer_shapes(graph)
+        if is_quantized(graph):
+            # int8 activations: ONNX Runtime's own way to uint8 fails on nodes that it inserted
+            graph = lower_for_runtime(graph)
         model = PartModel(graph)
         self._inputs = graph.inputs
         self._constants: dict[str, np.ndarray] = {}
