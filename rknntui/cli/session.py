@@ -109,11 +109,43 @@ def with_worker(
     async def main() -> Result:
         worker = await Worker.start()
         try:
-            return await action(WorkerSession(worker, on_event, allowed))
+            return await _unless_broken(action(WorkerSession(worker, on_event, allowed)))
         finally:
             await worker.close()
 
     return asyncio.run(main())
+
+
+async def _unless_broken(action: Awaitable[Result]) -> Result:
+    """Wait for ``action``, but not for an answer that cannot be read.
+
+    Where memory runs out in a callback of the loop, asyncio says so and goes on: nobody would ever
+    hear of the worker again.
+    """
+    loop = asyncio.get_running_loop()
+    broken: asyncio.Future[None] = loop.create_future()
+
+    def note(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, MemoryError):
+            loop.default_exception_handler(context)
+        elif not broken.done():
+            broken.set_exception(error)
+
+    loop.set_exception_handler(note)
+    run = asyncio.ensure_future(action)
+    try:
+        await asyncio.wait((run, broken), return_when=asyncio.FIRST_COMPLETED)
+        if broken.done() and not run.done():
+            run.cancel()
+            broken.result()
+        return await run
+    except asyncio.CancelledError:
+        run.cancel()
+        raise
+    finally:
+        if not broken.done():
+            broken.cancel()
 
 
 async def resolve(session: WorkerSession, target: Path, given: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from rknntui.demo import demo_folder
+from tests.safety import PATIENCE
+
 pytestmark = [pytest.mark.cc]
 
 
@@ -69,3 +72,44 @@ def test_some_faults(injector: Path, repository: Path, tmp_path: Path, kind: str
     seen = attacked(injector, repository, tmp_path, kind, "stays", first=17, step=25)
     holds(seen)
     assert seen["told"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", [0, 1])
+def test_faults_in_every_process_of_a_command(injector: Path, tmp_path: Path, kind: int) -> None:
+    """The command and its worker, from their start on: an answer, a documented exit code, no file
+    that is not whole.
+    """
+    listing = tmp_path / "dataset.txt"
+    names = [demo_folder() / "calibration" / f"{n:03d}.png" for n in range(4)]
+    listing.write_text("".join(f"{name}\n" for name in names))
+    model = demo_folder() / "digits_demo.onnx"
+    command = [sys.executable, "-m", "rknntui", "export", str(model), "--dataset", str(listing)]
+    codes = set()
+    for nth in (*range(1, 80, 11), 10**9):
+        home, out = tmp_path / f"{nth}", tmp_path / f"{nth}.rknn"
+        (home / "tmp").mkdir(parents=True)
+        ran = subprocess.run(
+            [*command, "-o", str(out)],
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(home),
+                "TMPDIR": str(home / "tmp"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "LD_PRELOAD": str(injector),
+                "RKNNTUI_FAULT": f"{kind}:{nth}:1",
+            },
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        if "MemoryError" in ran.stderr and "importlib" in ran.stderr:
+            continue  # the interpreter itself did not start
+        assert ran.returncode in (0, 8, 10, 12), ran.stderr
+        assert "Traceback" not in ran.stderr
+        assert out.exists() == (ran.returncode == 0)
+        codes.add(ran.returncode)
+    assert len(codes) > 1  # some were told, the last one went well
+    assert 0 in codes
