@@ -148,7 +148,7 @@ def _one_by_one(folder: Path, count: int, seed: int) -> None:
     layers = every.removeprefix(heads).strip().split("\n")
     small = heads + layer("PReLU", "x", "p") + layer("Bias", "x", "b", "", "bias")
     weights = caffemodel({"it": [floats(1, 4)], "bias": [floats(2, 4)], "no": [floats(3, 2, 2)]})
-    loaded = 0
+    loaded, before = 0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(count):
         with ends():
             if number % 3 == 2:
@@ -158,7 +158,8 @@ def _one_by_one(folder: Path, count: int, seed: int) -> None:
                 chosen = heads + "\n".join(["", *rng.sample(layers, 2)])
                 loaded += _load(folder, _damaged_text(chosen.encode(), rng), None)
     assert 0 < loaded < count
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 << 20  # KiB, with all of pytest
+    # KiB: what other tests of this process took before says nothing
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20
 
 
 def test_damaged_files_are_refused_or_sound(tmp_path: Path) -> None:
