@@ -267,7 +267,6 @@ def refusal_of(op: str, *, graph: bool = False) -> str:
         return _FOREIGN_SPACES[space]
     if space in _OWN_SPACES:
         return (
-            "it is not on the list of operators that only compute; others may read or write "
-            "files: leave it out of the module that is traced"
+            "it is not on the list of operators that only compute; others may read or write files"
         )
     return f"its library {space!r} is not part of PyTorch: end the traced module before it"
