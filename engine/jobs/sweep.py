@@ -105,7 +105,7 @@ def sweep(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
     Returns:
         ``rows``: ``values``, ``state`` (done, failed), ``outputs`` (name, sqnr_db, cosine;
         simulated), ``bytes`` of the quantized graph, ``seconds`` (measured), ``error``;
-        ``samples``: what they were compared on.
+        ``compared_on``: which samples the figures are over.
 
     Raises:
         UsageError: the axes do not fit, Dask is missing, or the cluster's address does not do.

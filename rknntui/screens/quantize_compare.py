@@ -89,6 +89,9 @@ class ComparePane(Vertical):
     job: JobView | None = None
     """The sweep that is shown."""
 
+    over: tuple[str, str] = ("", "")
+    """A sweep's id, and the samples that its figures are over."""
+
     def compose(self) -> ComposeResult:
         fields = (
             Field(
@@ -133,7 +136,12 @@ class ComparePane(Vertical):
             count = f" {stage.done} of {stage.total}" if stage is not None and stage.total else ""
             said = f"▶ building{count}, Esc stops"
         elif job is not None:
-            said = f"{'✓' if job.state == 'done' else '✗'} {job.state} · Enter takes a row's values"
+            if result is not None:
+                self.over = job.id, printable(str(result.get("compared_on") or ""), 80)
+            over = self.over[1] if self.over[0] == job.id else ""
+            said = f"{'✓' if job.state == 'done' else '✗'} {job.state}"
+            said += f" · over {over}" if over else ""
+            said += " · Enter takes a row's values"
         self.query_one("#compare-facts", Static).update(said)
 
 

@@ -163,6 +163,7 @@ async def test_algorithms_are_built_beside_each_other_and_one_is_taken(
         await until(pilot, lambda: pane.table.total == 2, "two builds")
         await until(pilot, lambda: app.session.running is None, "the end")
         assert all(record["state"] == "✓" for record in pane.table.records)
+        await until(pilot, lambda: "over calibration samples" in screen_text(app), "the samples")
         assert pane.table.select_record("title", "layer")
         await pilot.press("enter")
         assert app.session.recipe["quantized_method"] == "layer"
