@@ -17,9 +17,10 @@ import struct
 import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from engine.base.peers.limits import limit_data, limit_soft, private_bytes
 
 __all__ = ["Walls", "confine_process", "confine_thread", "limit_memory", "walls"]
 
@@ -142,18 +143,9 @@ def limit_memory(growth: int) -> None:
     """Let this process allocate ``growth`` bytes and a little more than it has, and write no file
     above ``growth`` bytes; what goes beyond fails instead of filling the machine.
     """
-    with suppress(OSError, ValueError, IndexError):
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[5])
-        now = pages * resource.getpagesize()
-        _soft_limit(resource.RLIMIT_DATA, now + growth + _MEMORY_SLACK)
-    with suppress(OSError, ValueError):
-        _soft_limit(resource.RLIMIT_FSIZE, growth + _MEMORY_SLACK)
-
-
-def _soft_limit(which: int, value: int) -> None:
-    hard = resource.getrlimit(which)[1]
-    wanted = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(which, (wanted, hard))
+    if now := private_bytes():
+        limit_data(now + growth + _MEMORY_SLACK)
+    limit_soft(resource.RLIMIT_FSIZE, growth + _MEMORY_SLACK)
 
 
 def _libraries() -> list[Path]:

@@ -20,6 +20,7 @@ from engine.base.text import printable
 __all__ = [
     "atomic_write",
     "atomic_write_all",
+    "missing_error",
     "open_regular",
     "output_errors",
     "read_bounded",
@@ -289,18 +290,23 @@ def read_bounded(path: Path, limit: int, what: str) -> bytes:
         with path.open("rb") as stream:
             return stream.read(size)  # room is made for what is there, not for the limit
     except FileNotFoundError as error:
-        raise SourceModelError(
-            f"{printable(str(path))} does not exist.",
-            cause="The path is misspelled, or the file was moved or deleted.",
-            remedy="Check the path; relative paths start at the current folder, in a recipe at "
-            "the recipe's folder.",
-        ) from error
+        raise missing_error(path) from error
     except OSError as error:
         raise SourceModelError(
             f"{printable(str(path))} could not be read: {error.strerror or error}.",
             cause=_READ_CAUSES.get(error.errno or 0, "The file or its disk is damaged."),
             remedy="Check that it is a file and that you may read it.",
         ) from error
+
+
+def missing_error(path: Path) -> SourceModelError:
+    """The error for a file of the user's that is not there."""
+    return SourceModelError(
+        f"{printable(str(path))} does not exist.",
+        cause="The path is misspelled, or the file was moved or deleted.",
+        remedy="Check the path; relative paths start at the current folder, in a recipe at "
+        "the recipe's folder.",
+    )
 
 
 def sha256_of(path: Path) -> str:

@@ -18,6 +18,7 @@ __all__ = [
     "config_folder",
     "folders",
     "log_crash",
+    "log_handle",
     "private_file",
     "private_folder",
     "private_handle",
@@ -99,6 +100,19 @@ def private_handle(path: Path, flags: int) -> int:
         if os.fstat(handle).st_mode & 0o777 != 0o600:
             os.fchmod(handle, 0o600)
     return handle
+
+
+def log_handle(path: Path, limit: int = 0) -> int:
+    """A descriptor that appends to a log; one that is longer than ``limit`` bytes (unless that is
+    0) is set aside first. Where it cannot be written, the descriptor leads nowhere.
+    """
+    try:
+        private_folder(path.parent)
+        if limit and path.exists() and path.stat().st_size > limit:
+            path.replace(path.with_suffix(".old.log"))
+        return private_handle(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
 
 
 def log_crash(error: BaseException) -> Path | None:

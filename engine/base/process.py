@@ -9,7 +9,6 @@ import contextlib
 import fcntl
 import os
 import signal
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
@@ -18,10 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import engine
 from engine.base.folders import private_handle
 
-__all__ = ["ProcessId", "child_environment", "death_of", "start_child", "try_lock"]
+__all__ = ["ProcessId", "child_environment", "death_of", "engine_command", "try_lock"]
 
 _THREAD_CAPS = (
     "OMP_NUM_THREADS",
@@ -42,7 +40,7 @@ def child_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
     interface keeps a core.
     """
     environment = dict(os.environ if given is None else given)
-    root = str(Path(engine.__file__).resolve().parent.parent)
+    root = str(Path(__file__).resolve().parents[2])
     entries = [
         e for e in environment.get("PYTHONPATH", "").split(os.pathsep) if e.startswith(os.sep)
     ]
@@ -68,28 +66,13 @@ def _is_site_folder(root: str) -> bool:
     return any(os.path.realpath(path) == root for path in known if path)
 
 
-def start_child(
-    module: str, *arguments: str, environment: Mapping[str, str] | None = None
-) -> subprocess.Popen[bytes]:
-    """Start ``python -P -m module`` in its own session with pipes on stdin and stdout.
+def engine_command(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module of the engine, with :func:`child_environment`.
 
     ``-P`` keeps the current folder out of the module search: a folder ``engine/`` where the user
-    stands is not run instead of ours. ``asyncio.create_subprocess_exec`` is not used because its
-    transport kills the child when the loop ends, and a worker with a running job has to outlive the
-    interface.
-
-    Raises:
-        OSError: the interpreter could not be started.
+    stands is not run instead of ours.
     """
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", module, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=child_environment(environment),
-        start_new_session=True,
-        bufsize=0,
-    )
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 @cache
@@ -173,7 +156,7 @@ def death_of(returncode: int | None) -> tuple[str, str]:
     except ValueError:
         name = f"signal {-returncode}"
     cause = {
-        "SIGKILL": "Memory ran out and the system killed it, or somebody did.",
+        "SIGKILL": "Killed by the system, probably out of memory, or by somebody.",
         "SIGTERM": "Somebody told it to end, or the machine is shutting down.",
         "SIGSEGV": "A library crashed.",
         "SIGBUS": "A library crashed, or a file was cut short while it was read.",

@@ -31,8 +31,8 @@ from engine.frontends.sniff import sniff
 from engine.frontends.tensorflow.predef import read_predef
 from engine.graph.ir import TensorSpec
 from engine.graph.ir.arrays import read_npy
-from engine.jobs.datasets import check
 from engine.recipe import Recipe, load_recipe, read_recipe
+from engine.services.datasets import check
 from rknntui.demo import demo_folder
 
 
@@ -200,7 +200,7 @@ def test_a_limit_of_memory_is_no_mistake_of_this_program(megabytes: int, tmp_pat
 def test_a_container_made_anew_around_a_damaged_graph_is_refused(tmp_path: Path) -> None:
     from engine.base.events import NullReporter
     from engine.container.blob import pack, unpack
-    from engine.jobs.tasks import simulate
+    from engine.services.build import simulate
 
     sections, layers = whole_container()
     picture = next((demo_folder() / "calibration").glob("*.png"))
@@ -225,13 +225,11 @@ def test_a_container_made_anew_around_a_damaged_graph_is_refused(tmp_path: Path)
 def whole_container() -> tuple[dict[str, bytes], bytes]:
     from engine.base.events import NullReporter
     from engine.container.blob import unpack
-    from engine.jobs.pipeline import build
-    from engine.jobs.warm import pipeline_of, recipe_of
+    from engine.pipeline.build import build
+    from engine.services.state import pipeline_of, recipe_of
     from rknntui.demo import demo_recipe
 
-    frame = unpack(
-        build(pipeline_of(recipe_of({"recipe": demo_recipe()}), NullReporter())).container, "x"
-    )
+    frame = unpack(build(pipeline_of(recipe_of(demo_recipe()), NullReporter())).container, "x")
     return {name: bytes(part) for name, part in frame.sections.items()}, bytes(frame.layers)
 
 

@@ -24,9 +24,9 @@ from engine.base.folders import (
     state_folder,
 )
 from engine.base.leftovers import clear_leftovers, make_owned, owned_folder
-from engine.jobs.cache import StageCache
-from engine.jobs.confirmed import confirm
+from engine.base.trust import confirm
 from engine.jobs.record import new_record
+from engine.pipeline.cache import StageCache
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -61,7 +61,7 @@ def test_state_and_cache_are_private_whatever_the_umask(
     recorder.start("hybrid.effect", "t", {})
     recorder.end("done", result={})
     log_crash(ValueError("x"))
-    from rknntui import uistate
+    from rknntui.session import uistate
 
     uistate.save({"theme": "dark"})
     StageCache().put("load", "k", {"a": b"b"})
@@ -160,7 +160,7 @@ def test_the_worker_clears_at_its_start(tmp_path: Path) -> None:
     left = tmp_path / "rknntui-convert-abcdefgh"
     left.mkdir()
     (left / ".owner").touch()
-    words = [sys.executable, "-P", "-m", "engine.jobs.worker"]
+    words = [sys.executable, "-P", "-m", "engine.services"]
     root = Path(leftovers.__file__).parents[2]
     subprocess.run(
         words, check=True, input=b"", env=environment | {"PYTHONPATH": str(root)}, timeout=60

@@ -1,0 +1,76 @@
+"""What a process may take and have, as the kernel counts it. Standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import sys
+from pathlib import Path
+
+__all__ = [
+    "die_with_parent",
+    "limit_data",
+    "limit_soft",
+    "machine_bytes",
+    "private_bytes",
+    "resident_bytes",
+]
+
+_PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
+
+
+def resident_bytes(pid: int) -> int:
+    """Memory of a process that is in use now, 0 where there is none."""
+    return _statm(pid, 1)
+
+
+def private_bytes() -> int:
+    """Private memory of this process, used or not: what :func:`limit_data` bounds."""
+    return _statm("self", 5)
+
+
+def _statm(pid: int | str, field: int) -> int:
+    """A field of proc(5), ``/proc/PID/statm``, in bytes."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[field])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def machine_bytes() -> int:
+    """Memory that this process can get at all: the machine's with its swap, or its container's."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text("ascii").splitlines():
+            if line.startswith("SwapTotal:"):
+                total += int(line.split()[1]) << 10
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            total = min(total, int(Path("/sys/fs/cgroup", name).read_text("ascii")))
+    return total
+
+
+def limit_data(size: int) -> None:
+    """Let private memory grow to ``size`` bytes; an allocation beyond them fails."""
+    limit_soft(resource.RLIMIT_DATA, size)
+
+
+def limit_soft(which: int, size: int) -> None:
+    """Set a limit of :mod:`resource`, never beyond what the user allowed."""
+    with contextlib.suppress(OSError, ValueError):
+        hard = resource.getrlimit(which)[1]
+        wanted = size if hard == resource.RLIM_INFINITY else min(size, hard)
+        resource.setrlimit(which, (wanted, hard))
+
+
+def die_with_parent(number: int) -> None:
+    """Have the kernel send this process a signal when its parent dies; 0 for none.
+
+    It belongs to the thread that asks for it, and counts for as long as that thread lives.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
