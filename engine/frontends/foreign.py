@@ -1,22 +1,18 @@
 """Conversions by a framework's own code, in a warm child process: torch and TensorFlow load there.
 
-A child answers one request after another, a JSON object a line in both directions:
-``{"request": {...}, "out": "/.../model.onnx", "seconds": 60, "growth": 1073741824, "reads": []}``
-is answered by ``{"answer": {...}}`` or ``{"error": {kind, what, cause, remedy}}``. A child that
-crashes, hangs or eats memory costs one call: the next one starts another. Standard library only.
+A child is a far end (:mod:`engine.base.peers`) with one method, ``convert``, whose parameters are
+``{"request": {...}, "out": "/.../model.onnx", "seconds": 60, "growth": 1073741824, "reads": []}``.
+One that crashes, hangs or eats memory costs one call: the next one starts another. Standard library
+only.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import json
 import os
-import select
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -27,16 +23,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from engine.base.errors import EngineError, SourceModelError, WorkerError, error_from_dict
+from engine.base.errors import SourceModelError, WorkerError, error_from_dict
 from engine.base.events import LogLine, Reporter
 from engine.base.folders import state_folder
 from engine.base.leftovers import OWNER, let_go, let_go_empty, make_owned
-from engine.base.process import death_of, start_child
+from engine.base.peers.child import Child
+from engine.base.peers.far import Message
+from engine.base.peers.limits import resident_bytes
+from engine.base.peers.near import LOOK_SECONDS, PeerEndedError
+from engine.base.process import child_environment, engine_command
 
-__all__ = ["FRAMEWORKS", "Foreign", "close", "convert", "log_path", "require", "resident_bytes"]
+__all__ = ["FRAMEWORKS", "Foreign", "close", "convert", "log_path", "require"]
 
-_POLL_SECONDS = 0.1
-_GOODBYE_SECONDS = 1.0
 _ANSWER_LIMIT = 64 << 20
 _DEFAULT_GROWTH = 1 << 30
 # a child that holds more than this beyond its framework is not kept: it gives nothing back
@@ -94,119 +92,70 @@ FRAMEWORKS: dict[str, Foreign] = {
 }
 
 
-class _EndedError(Exception):
-    """The child has closed its output; ``idle`` where it had ended before the request came."""
-
-    def __init__(self, returncode: int | None) -> None:
-        super().__init__()
-        self.returncode = returncode
-        self.idle = returncode == 0
-
-
-class _Child:
-    """One process, its two pipes, and the folder that it may write in."""
+class _Converter:
+    """A child process, and the folder that it may write in."""
 
     def __init__(self, kind: Foreign) -> None:
         self.kind = kind
         self.folder = _new_folder(None)
         own = {"TMPDIR": str(self.folder), **kind.environment}
+        arguments = (kind.child, str(log_path(kind)), str(self.folder))
         try:
-            process = start_child(
-                _MODULE,
-                kind.child,
-                str(log_path(kind)),
-                str(self.folder),
-                environment=os.environ | own,
+            self.child = Child(
+                engine_command(_MODULE, *arguments),
+                child_environment(os.environ | own),
+                f"The process for {kind.words}",
+                limit=_ANSWER_LIMIT,
             )
-        except OSError as error:
+        except WorkerError:
             let_go(self.folder)
-            raise WorkerError(
-                f"The process for {kind.words} could not be started: {error.strerror or error}.",
-                cause="There is no memory or no process left for it.",
-                remedy="End other programs and try again.",
-            ) from error
-        if process.stdin is None or process.stdout is None:
-            raise WorkerError(
-                f"The process for {kind.words} was started without pipes.", remedy="Try again."
-            )
-        self.process = process
-        self._input = process.stdin
-        self._output = process.stdout.fileno()
+            raise
 
-    @property
-    def alive(self) -> bool:
-        return self.process.poll() is None
-
-    def ask(self, message: Mapping[str, Any], reporter: Reporter) -> dict[str, Any]:
+    def ask(self, params: Mapping[str, Any], reporter: Reporter) -> Message:
         """Send a request and wait for its answer, looking after the child meanwhile.
 
         Raises:
-            _EndedError: it ended instead of answering.
-            WorkerError: it took longer than the message's ``seconds`` or ``growth`` bytes more
-                than before.
+            PeerEndedError: it ended instead of answering.
+            WorkerError: it took longer than ``seconds`` or ``growth`` bytes more than before, or
+                answered with something else.
             JobCancelledError: as ``reporter`` says.
         """
-        seconds, growth = float(message["seconds"]), int(message["growth"])
-        ceiling = max(resident_bytes(self.process.pid), self.kind.resident) + growth
+        words, pid = self.kind.words, self.child.process.pid
+        seconds, growth = float(params["seconds"]), int(params["growth"])
+        ceiling = max(resident_bytes(pid), self.kind.resident) + growth
         deadline = time.monotonic() + seconds
-        try:
-            self._send(message)
-        except BrokenPipeError:
-            raise _EndedError(self._returncode()) from None
-        line = bytearray()
-        while not line.endswith(b"\n"):
+
+        def look() -> None:
             reporter.check_cancelled()
-            if select.select([self._output], [], [], _POLL_SECONDS)[0]:
-                part = os.read(self._output, 1 << 16)
-                line += part
-                if not part:
-                    raise _EndedError(self._returncode())
-                if len(line) > _ANSWER_LIMIT:
-                    raise WorkerError(
-                        f"The answer of {self.kind.words} is too long.",
-                        remedy="Convert the model to ONNX and load that.",
-                    )
-            elif time.monotonic() > deadline:
-                raise self._too_long(seconds)
-            elif resident_bytes(self.process.pid) > ceiling:
-                raise self._too_large(growth)
-        return _decoded(line, self.kind)
+            if time.monotonic() > deadline:
+                raise WorkerError(
+                    f"{words} was stopped: it had worked for more than {seconds:.0f} s.",
+                    cause="The model is very large, or it sends the converter in circles.",
+                    remedy="Try again on a quieter machine, or convert the model to ONNX and load "
+                    "that.",
+                )
+            if resident_bytes(pid) > ceiling:
+                raise WorkerError(
+                    f"{words} was stopped: it had taken more than {growth >> 20} MiB of memory.",
+                    cause="The model is damaged, or larger than this program expects of such a "
+                    "file.",
+                    remedy="Check the file, or convert the model to ONNX and load that.",
+                )
 
-    def _send(self, message: Mapping[str, Any]) -> None:
-        rest = memoryview(json.dumps(message, allow_nan=False).encode("ascii") + b"\n")
-        while rest:
-            rest = rest[os.write(self._input.fileno(), rest) :]
-
-    def _too_long(self, seconds: float) -> WorkerError:
-        return WorkerError(
-            f"{self.kind.words} was stopped: it had worked for more than {seconds:.0f} s.",
-            cause="The model is very large, or it sends the converter in circles.",
-            remedy="Try again on a quieter machine, or convert the model to ONNX and load that.",
-        )
-
-    def _too_large(self, growth: int) -> WorkerError:
-        return WorkerError(
-            f"{self.kind.words} was stopped: it had taken more than {growth >> 20} MiB of memory.",
-            cause="The model is damaged, or larger than this program expects of such a file.",
-            remedy="Check the file, or convert the model to ONNX and load that.",
-        )
-
-    def _returncode(self) -> int | None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self.process.wait(_GOODBYE_SECONDS)
-        return None
+        peer = self.child.peer
+        try:
+            return peer.wait(peer.request("convert", params), look)
+        except PeerEndedError:
+            if not peer.fault:
+                raise
+            raise WorkerError(
+                f"The process for {words} gave no answer that can be read: {peer.fault}.",
+                remedy="Try again; where it stays so, convert the model to ONNX and load that.",
+            ) from None
 
     def end(self, *, kill: bool) -> None:
-        """Let it go (it ends when its input is closed) or kill it; it is gone afterwards."""
-        if kill and self.alive:
-            self.process.send_signal(signal.SIGKILL)
-        self._input.close()
-        self._returncode()
-        if self.alive:
-            self.process.kill()
-            self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        """Let it go or kill it; it is gone afterwards, and so is what it left but for answers."""
+        self.child.end(kill=kill)
         with contextlib.suppress(OSError):  # what it left beside its answers
             for left in self.folder.iterdir():
                 if not left.name.startswith((_ANSWER, OWNER)):
@@ -214,7 +163,7 @@ class _Child:
         let_go_empty(self.folder)  # an answer may still be read: then its reader does it
 
 
-_children: dict[str, _Child] = {}
+_children: dict[str, _Converter] = {}
 _locks: dict[str, threading.Lock] = {name: threading.Lock() for name in FRAMEWORKS}
 
 
@@ -255,7 +204,7 @@ def convert(
         JobCancelledError: the user cancelled.
     """
     require(framework)
-    message = {
+    params = {
         "request": dict(request),
         "seconds": seconds,
         "growth": growth,
@@ -264,13 +213,13 @@ def convert(
     folders: list[Path] = []
     try:
         with _turn(framework, reporter):
-            answer = _asked(framework, message, reporter, folders)
+            answer = _asked(framework, params, reporter, folders)
         yield folders[-1] / _FILE, answer
     finally:
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
             # only where the child has gone, and all of it
-            if folder.parent not in [child.folder for child in _children.values()]:
+            if folder.parent not in [one.folder for one in _children.values()]:
                 let_go_empty(folder.parent)
 
 
@@ -294,9 +243,9 @@ def require(framework: str) -> None:
 def close(framework: str | None = None) -> None:
     """Let the warm children go: one, or all of them."""
     for name in [framework] if framework is not None else list(_children):
-        child = _children.pop(name, None)
-        if child is not None:
-            child.end(kill=False)
+        converter = _children.pop(name, None)
+        if converter is not None:
+            converter.end(kill=False)
 
 
 atexit.register(close)
@@ -307,20 +256,11 @@ def log_path(kind: Foreign) -> Path:
     return state_folder() / "logs" / f"{kind.words.lower()}.log"
 
 
-def resident_bytes(pid: int) -> int:
-    """Memory of a process that is in use now, 0 where there is none (proc(5), statm)."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 @contextlib.contextmanager
 def _turn(framework: str, reporter: Reporter) -> Iterator[None]:
     """Wait until no other thread uses the child."""
     lock = _locks.setdefault(framework, threading.Lock())
-    while not lock.acquire(timeout=_POLL_SECONDS):
+    while not lock.acquire(timeout=LOOK_SECONDS):
         reporter.check_cancelled()
     try:
         yield
@@ -329,38 +269,46 @@ def _turn(framework: str, reporter: Reporter) -> Iterator[None]:
 
 
 def _asked(
-    framework: str, message: Mapping[str, Any], reporter: Reporter, folders: list[Path]
+    framework: str, params: Mapping[str, Any], reporter: Reporter, folders: list[Path]
 ) -> dict[str, Any]:
     """The answer of the child; ``folders`` gets those that it may have written in."""
     kind = FRAMEWORKS[framework]
-    child, warm = _child_of(framework, reporter)
+    converter, warm = _converter_of(framework, reporter)
     try:
         try:
-            found = child.ask(_with_folder(message, child, folders), reporter)
-        except _EndedError as ended:
-            if not (warm and ended.idle):
+            found = converter.ask(_with_folder(params, converter, folders), reporter)
+        except PeerEndedError:
+            if not (warm and converter.child.returncode() == 0):
                 raise
             # its two minutes were over while the request was on its way
             close(framework)
-            child, _ = _child_of(framework, reporter)
-            found = child.ask(_with_folder(message, child, folders), reporter)
+            converter, _ = _converter_of(framework, reporter)
+            found = converter.ask(_with_folder(params, converter, folders), reporter)
     except BaseException as error:
         _children.pop(framework, None)
-        child.end(kill=True)
-        if isinstance(error, _EndedError):
-            raise _death(kind, error.returncode) from None
+        returncode = converter.child.returncode() if isinstance(error, PeerEndedError) else None
+        converter.end(kill=True)
+        if isinstance(error, PeerEndedError):
+            raise converter.child.lost(
+                f"The process in which {kind.words} converted the model",
+                returncode,
+                f"Check the model; what {kind.words} said last stands in {log_path(kind)}. "
+                "The next load starts a new process.",
+            ) from None
         raise
-    if resident_bytes(child.process.pid) > kind.resident + _KEPT_GROWTH:
+    if resident_bytes(converter.child.process.pid) > kind.resident + _KEPT_GROWTH:
         close(framework)
     if "error" in found:
         raise error_from_dict(found["error"])
-    answer: dict[str, Any] = found["answer"]
+    answer: dict[str, Any] = found["result"]
     return answer
 
 
-def _with_folder(message: Mapping[str, Any], child: _Child, folders: list[Path]) -> dict[str, Any]:
-    folders.append(_new_folder(child.folder))
-    return {**message, "out": str(folders[-1] / _FILE)}
+def _with_folder(
+    params: Mapping[str, Any], converter: _Converter, folders: list[Path]
+) -> dict[str, Any]:
+    folders.append(_new_folder(converter.folder))
+    return {**params, "out": str(folders[-1] / _FILE)}
 
 
 def _new_folder(inside: Path | None) -> Path:
@@ -378,35 +326,12 @@ def _new_folder(inside: Path | None) -> Path:
         ) from error
 
 
-def _child_of(framework: str, reporter: Reporter) -> tuple[_Child, bool]:
+def _converter_of(framework: str, reporter: Reporter) -> tuple[_Converter, bool]:
     """The child of a framework, and whether it had been there before."""
-    child = _children.get(framework)
-    if child is not None and child.alive:
-        return child, True
+    converter = _children.get(framework)
+    if converter is not None and converter.child.alive:
+        return converter, True
     close(framework)
     reporter.emit(LogLine(f"Starting {FRAMEWORKS[framework].words} in a process of its own."))
-    _children[framework] = child = _Child(FRAMEWORKS[framework])
-    return child, False
-
-
-def _death(kind: Foreign, returncode: int | None) -> EngineError:
-    how, cause = death_of(returncode)
-    return WorkerError(
-        f"The process in which {kind.words} converted the model {how}.",
-        cause=cause,
-        remedy=f"Check the model; what {kind.words} said last stands in {log_path(kind)}. "
-        "The next load starts a new process.",
-    )
-
-
-def _decoded(line: bytes | bytearray, kind: Foreign) -> dict[str, Any]:
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        message = None
-    if not isinstance(message, dict) or not ({"answer", "error"} & message.keys()):
-        raise WorkerError(
-            f"The process for {kind.words} answered with something else than JSON.",
-            remedy="Try again; where it stays so, convert the model to ONNX and load that.",
-        )
-    return message
+    _children[framework] = converter = _Converter(FRAMEWORKS[framework])
+    return converter, False

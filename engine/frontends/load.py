@@ -22,7 +22,7 @@ def load_source(source: SourceModel, reporter: Reporter | None = None) -> Loaded
     """The graph of a source model, numerically its framework's, or an error that says why not.
 
     Args:
-        source: from :func:`engine.frontends.source.find_source`.
+        source: from :func:`engine.frontends.find.find_source`.
         reporter: told of progress where a conversion takes long, asked whether to stop.
 
     Raises:

@@ -14,7 +14,8 @@ from typing import BinaryIO
 
 from engine.base.content import reading
 from engine.base.errors import SourceModelError
-from engine.frontends.wire import (
+from engine.base.files import missing_error
+from engine.frontends.sniff_protobuf import (
     looks_like_caffe,
     looks_like_graph_def,
     looks_like_onnx,
@@ -67,12 +68,7 @@ def sniff(path: str | os.PathLike[str]) -> Recognised:
         with reading(), place.open("rb") as stream:
             return _recognise(stream, place.stat().st_size)
     except FileNotFoundError as error:
-        raise SourceModelError(
-            f"{place} does not exist.",
-            cause="The path is misspelled, or the file was moved or deleted.",
-            remedy="Check the path; relative paths start at the current folder, in a recipe at "
-            "the recipe's folder.",
-        ) from error
+        raise missing_error(place) from error
     except (OSError, ValueError) as error:
         raise SourceModelError(
             f"{place} could not be read: {getattr(error, 'strerror', None) or error}.",
@@ -105,7 +101,6 @@ def _recognise(stream: BinaryIO, size: int) -> Recognised:
         (looks_like_graph_def, _GRAPH_DEF),
     )
     for read, known in protobuf:
-        stream.seek(0)
         why = read(stream, size)
         if why:
             return Recognised(*known, why)

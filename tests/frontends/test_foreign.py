@@ -24,6 +24,7 @@ from engine.base.errors import (
     WorkerError,
 )
 from engine.base.events import CallbackReporter, NullReporter
+from engine.base.peers.limits import resident_bytes
 from engine.frontends import foreign
 from tests.safety import ends
 
@@ -49,7 +50,7 @@ def ask(do: str, **options: Any) -> dict[str, Any]:
 def ended(pid: int) -> bool:
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
-        if foreign.resident_bytes(pid) == 0:  # of a zombie, too
+        if resident_bytes(pid) == 0:  # of a zombie, too
             return True
         time.sleep(0.02)
     return False
@@ -185,14 +186,14 @@ def test_cancelling_kills_the_child_at_once() -> None:
 
 def test_a_child_that_ended_by_itself_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     pid = ask("write")["pid"]
-    child = foreign._children["toy"]
+    child = foreign._children["toy"].child
     # as after two idle minutes, but seen only when the request was already written
     monkeypatch.setattr(type(child), "alive", True)
-    child._input.close()
+    child.peer.hang_up()
     assert ended(pid)
     read, write = os.pipe()
     os.close(read)
-    child._input = os.fdopen(write, "wb", buffering=0)
+    child.peer._writes = os.fdopen(write, "wb", buffering=0)
     assert ask("write")["pid"] != pid
 
 

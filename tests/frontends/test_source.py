@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import SourceModelError
-from engine.frontends.source import LoadOptions, find_source
+from engine.frontends.find import find_source
+from engine.frontends.source import LoadOptions
 
 CFG = b"[net]\nwidth=8\n"
 WEIGHTS = struct.pack("<3iQ", 0, 2, 5, 0) + bytes(40)

@@ -11,8 +11,9 @@ import pytest
 from PIL import Image
 
 from engine.api import RKNN
+from engine.frontends.find import find_source
 from engine.frontends.load import load_source, look_source
-from engine.frontends.source import LoadOptions, find_source
+from engine.frontends.source import LoadOptions
 from engine.graph.execute import Session
 from engine.graph.ir import verify
 

@@ -337,7 +337,7 @@ def look(source: SourceModel) -> SourceSummary:
     return SourceSummary(
         framework="mxnet",
         format=_format(files),
-        version=(("MXNet", symbol.version or "not told", "0.x to 1.9"),),
+        version=(("MXNet", symbol.version or "not specified", "0.x to 1.9"),),
         files=files.digests,
         inputs=tuple(SourceTensor(given.name, given.shape, given.dtype) for given in inputs),
         outputs=outputs,

@@ -11,13 +11,14 @@ import onnx
 
 from engine.base.errors import GraphError, SourceModelError
 from engine.base.files import read_bounded
+from engine.base.formats.protobuf import TruncatedError
 from engine.base.text import printable
 from engine.frontends.onnx.external import load_external
 from engine.frontends.onnx.nested import walk
 from engine.frontends.onnx.newer import NEWEST_OPSET
 from engine.frontends.onnx.tensors import check_tensor_sizes
 from engine.frontends.sniff import sniff
-from engine.frontends.wire import TruncatedError, model_fields
+from engine.frontends.sniff_protobuf import outer_fields
 from engine.graph.ir.constants import MAX_PROTO_BYTES, STANDARD_DOMAINS
 from engine.graph.ir.graph import parse_proto
 
@@ -97,7 +98,7 @@ def _damaged(place: Path, size: int) -> SourceModelError:
     missing = ""
     try:
         with place.open("rb") as stream:
-            for _ in model_fields(stream, size):
+            for _ in outer_fields(stream, size):
                 pass
     except TruncatedError as error:
         missing = f": {error}"

@@ -11,7 +11,7 @@ from onnx import numpy_helper
 from engine.graph.ir.constants import OPSET
 from engine.graph.ir.naming import UniqueNames
 
-__all__ = ["Context", "Rewrite", "attribute", "rewrite", "without"]
+__all__ = ["Context", "Rewrite", "attribute", "rewrite", "static_shape", "without"]
 
 
 class Context:
@@ -76,13 +76,7 @@ class Context:
         """The static shape of a tensor; None where a dimension or the rank is open."""
         if name in self._tensors:
             return tuple(self._tensors[name].dims)
-        kind = self._types.get(name)
-        if kind is None or not kind.tensor_type.HasField("shape"):
-            return None
-        dims = kind.tensor_type.shape.dim
-        if not all(dim.HasField("dim_value") for dim in dims):
-            return None
-        return tuple(dim.dim_value for dim in dims)
+        return static_shape(self._types.get(name))
 
     def type(self, name: str) -> onnx.TypeProto:
         """The type of a tensor as far as it is known; an empty one for an input left out."""
@@ -145,3 +139,13 @@ def without(node: onnx.NodeProto, *names: str) -> None:
         copies = [onnx.AttributeProto.FromString(a.SerializeToString()) for a in kept]
         del node.attribute[:]
         node.attribute.extend(copies)
+
+
+def static_shape(kind: onnx.TypeProto | None) -> tuple[int, ...] | None:
+    """The shape of a tensor's type; None where a dimension or the rank is open, or without one."""
+    if kind is None or not kind.tensor_type.HasField("shape"):
+        return None
+    dims = kind.tensor_type.shape.dim
+    if not all(dim.HasField("dim_value") for dim in dims):
+        return None
+    return tuple(dim.dim_value for dim in dims)

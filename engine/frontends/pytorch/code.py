@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.frontends.pytorch.members import dotted
 from engine.frontends.pytorch.pickles import Made
 
 __all__ = ["Argument", "Call", "Code", "Unparsable"]
@@ -178,14 +179,14 @@ class _Walk:
     def _assign(self, node: ast.Assign, held: dict[str, _Held]) -> None:
         target = node.targets[0]
         if isinstance(target, ast.Name):
-            found = _module_of(node.value, held) or _dotted(node.value)
+            found = _module_of(node.value, held) or dotted(node.value)
             if isinstance(found, tuple) or found in self.code.functions:
                 held[target.id] = found
             else:
                 held.pop(target.id, None)
 
     def _called(self, node: ast.Call, held: dict[str, _Held], path: str, depth: int) -> bool:
-        name = _dotted(node.func)
+        name = dotted(node.func)
         alias = held.get(name)
         name = alias if isinstance(alias, str) else name
         if name.startswith("torch."):
@@ -238,7 +239,7 @@ def _module_of(node: Any, held: dict[str, _Held]) -> tuple[Made, str] | None:
     base: Any = None
     if isinstance(node, ast.Attribute):
         base, attribute = node.value, node.attr
-    elif isinstance(node, ast.Call) and _dotted(node.func) == "getattr" and len(node.args) == 2:
+    elif isinstance(node, ast.Call) and dotted(node.func) == "getattr" and len(node.args) == 2:
         base, last = node.args
         attribute = str(last.value) if isinstance(last, ast.Constant) else ""
     owner = held.get(base.id) if isinstance(base, ast.Name) else None
@@ -249,20 +250,10 @@ def _module_of(node: Any, held: dict[str, _Held]) -> tuple[Made, str] | None:
     return part, f"{owner[1]}.{attribute}" if owner[1] else attribute
 
 
-def _dotted(node: Any) -> str:
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return ""
-    return ".".join([node.id, *reversed(parts)])
-
-
 _SHORT: dict[type[Any], Callable[[Any], str]] = {
     ast.Name: lambda node: str(node.id),
     ast.Constant: lambda node: repr(node.value)[:60],
-    ast.Attribute: lambda node: _dotted(node)[:60],
+    ast.Attribute: lambda node: dotted(node)[:60],
     ast.UnaryOp: lambda node: "-" + _short(node.operand),
     ast.List: lambda node: "[" + ", ".join(_short(e) for e in node.elts[:8]) + "]",
 }

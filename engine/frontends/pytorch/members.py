@@ -292,7 +292,7 @@ def _named(path: str) -> ast.expr:
     return found
 
 
-def dotted(node: ast.expr) -> str:
+def dotted(node: ast.AST) -> str:
     """``a.b.c`` of names alone; empty for anything else."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):

@@ -7,12 +7,12 @@ tensor.proto, tensor_shape.proto, types.proto and function.proto.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.base.errors import SourceModelError
 from engine.base.files import read_bounded
+from engine.base.formats.protobuf import FIXED32, LENGTH, VARINT, fields, signed, varints
 from engine.base.text import printable
 
 __all__ = ["GraphFile", "Node", "read_graph", "tensor_of"]
@@ -45,8 +45,6 @@ DTYPES = {
     23: "uint64",
 }
 """Numbers of types.proto, DataType; other ones are quantized and reference types."""
-
-Wire = tuple[int, int, int, int]  # field, wire type, where its payload starts and ends
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,7 @@ class GraphFile:
 
     nodes: dict[str, Node]
     producer: int
-    _data: memoryview
-    _functions: dict[str, tuple[int, int]]
+    _functions: dict[str, memoryview]
 
     @property
     def functions(self) -> frozenset[str]:
@@ -107,11 +104,10 @@ class GraphFile:
         Raises:
             ValueError: its bytes are damaged.
         """
-        start, end = self._functions[function]
         return tuple(
-            _node(self._data, first, last)
-            for number, wire, first, last in _fields(self._data, start, end)
-            if (number, wire) == (3, 2)
+            _node(node)
+            for number, wire, _, node in fields(self._functions[function])
+            if (number, wire) == (3, LENGTH)
         )
 
 
@@ -140,11 +136,11 @@ def read_graph(path: Path) -> GraphFile:
 
 def _graph(data: memoryview) -> GraphFile:
     nodes: dict[str, Node] = {}
-    functions: dict[str, tuple[int, int]] = {}
+    functions: dict[str, memoryview] = {}
     producer = 0
-    for number, wire, start, end in _fields(data, 0, len(data)):
-        if number == 1 and wire == 2:
-            node = _node(data, start, end)
+    for number, wire, value, payload in fields(data):
+        if number == 1 and wire == LENGTH:
+            node = _node(payload)
             if not node.name or not node.op:
                 raise ValueError("a node has no name or no operator")
             if node.name in nodes:
@@ -152,84 +148,46 @@ def _graph(data: memoryview) -> GraphFile:
             if len(nodes) >= _MAX_NODES:
                 raise ValueError(f"it has more than {_MAX_NODES} nodes")
             nodes[node.name] = node
-        elif number == 2 and wire == 2:
-            functions.update(_library(data, start, end))
-        elif number == 3 and wire == 0:
-            producer = producer or start
-        elif number == 4 and wire == 2:
-            producer = next((s for n, w, s, _ in _fields(data, start, end) if (n, w) == (1, 0)), 0)
+        elif number == 2 and wire == LENGTH:
+            functions.update(_library(payload))
+        elif number == 3 and wire == VARINT:
+            producer = producer or value
+        elif number == 4 and wire == LENGTH:
+            producer = _number(payload)
     if not nodes:
         raise ValueError("it has no nodes")
-    return GraphFile(nodes, producer, data, functions)
+    return GraphFile(nodes, producer, functions)
 
 
-def _fields(data: memoryview, start: int, end: int) -> Iterator[Wire]:
-    """The fields of a message. A number (wire type 0) stands in the place of its start."""
-    position = start
-    while position < end:
-        key, position = _varint(data, position, end)
-        number, wire = key >> 3, key & 7
-        if wire == 0:
-            value, position = _varint(data, position, end)
-            yield number, wire, value, position
-            continue
-        if wire == 2:
-            length, position = _varint(data, position, end)
-        elif wire in (1, 5):
-            length = 8 if wire == 1 else 4
-        else:
-            raise ValueError(f"a field has the wire type {wire}")
-        if number == 0 or length > end - position:
-            raise ValueError("a field is longer than the message that holds it")
-        yield number, wire, position, position + length
-        position += length
+def _text(data: memoryview) -> str:
+    return bytes(data).decode("utf-8")
 
 
-def _varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    while position < end and shift < 70:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-    raise ValueError("a number is cut or too long")
-
-
-def _text(data: memoryview, start: int, end: int) -> str:
-    return bytes(data[start:end]).decode("utf-8")
-
-
-def _name(data: memoryview, start: int, end: int) -> str:
+def _name(data: memoryview) -> str:
     """Field 1 of a message, which is its name; empty where it has none."""
-    for number, wire, first, last in _fields(data, start, end):
-        if (number, wire) == (1, 2):
-            return _text(data, first, last)
-    return ""
+    return next((_text(p) for n, wire, _, p in fields(data) if (n, wire) == (1, LENGTH)), "")
 
 
-def _signed(value: int) -> int:
-    """An int64 as protobuf writes it: negative ones are 64 bits long."""
-    value &= (1 << 64) - 1
-    return value - (1 << 64) if value >> 63 else value
+def _number(data: memoryview) -> int:
+    """Field 1 of a message that is a number; 0 where it has none."""
+    return next((value for n, wire, value, _ in fields(data) if (n, wire) == (1, VARINT)), 0)
 
 
-def _node(data: memoryview, start: int, end: int) -> Node:
+def _node(data: memoryview) -> Node:
     name = op = ""
     inputs: list[str] = []
     attributes: dict[str, _Attribute] = {}
-    for number, wire, first, last in _fields(data, start, end):
-        if wire != 2:
+    for number, wire, _, payload in fields(data):
+        if wire != LENGTH:
             continue
         if number == 1:
-            name = _text(data, first, last)
+            name = _text(payload)
         elif number == 2:
-            op = _text(data, first, last)
+            op = _text(payload)
         elif number == 3:
-            inputs.append(_text(data, first, last))
+            inputs.append(_text(payload))
         elif number == 5:
-            key, value = _entry(data, first, last)
+            key, value = _entry(payload)
             attributes[key] = value
     kind = next((attributes[k] for k in ("dtype", "DstT", "T") if k in attributes), None)
     value = attributes.get("value", _NOTHING)
@@ -268,114 +226,103 @@ class _Attribute:
 _NOTHING = _Attribute()
 
 
-def _entry(data: memoryview, start: int, end: int) -> tuple[str, _Attribute]:
+def _entry(data: memoryview) -> tuple[str, _Attribute]:
     key, value = "", _Attribute()
-    for number, wire, first, last in _fields(data, start, end):
-        if (number, wire) == (1, 2):
-            key = _text(data, first, last)
-        elif (number, wire) == (2, 2):
-            value = _attribute(data, first, last)
+    for number, wire, _, payload in fields(data):
+        if (number, wire) == (1, LENGTH):
+            key = _text(payload)
+        elif (number, wire) == (2, LENGTH):
+            value = _attribute(payload)
     return key, value
 
 
-def _attribute(data: memoryview, start: int, end: int) -> _Attribute:
+def _attribute(data: memoryview) -> _Attribute:
     found = _Attribute()
-    for number, wire, first, last in _fields(data, start, end):
-        if number == 1 and wire == 2:
-            items = _list(data, first, last)
+    for number, wire, value, payload in fields(data):
+        if number == 1 and wire == LENGTH:
+            items = _list(payload)
             found.count = len(items)
             shown = items[:_MAX_LIST] + (["…"] if len(items) > _MAX_LIST else [])
             found.text = f"[{', '.join(shown)}]"
-        elif number == 7 and wire == 2:
-            found.shape, found.has_shape = _shape(data, first, last), True
+        elif number == 7 and wire == LENGTH:
+            found.shape, found.has_shape = _shape(payload), True
             found.text = "?" if found.shape is None else str(list(found.shape))
-        elif number == 8 and wire == 2:
-            _tensor(data, first, last, found)
-        elif number == 10 and wire == 2:
-            found.text = next(
-                (
-                    _text(data, a, b)
-                    for n, w, a, b in _fields(data, first, last)
-                    if (n, w) == (1, 2)
-                ),
-                "",
-            )
+        elif number == 8 and wire == LENGTH:
+            _tensor(payload, found)
+        elif number == 10 and wire == LENGTH:
+            found.text = _name(payload)
         else:
-            found.text = _plain(data, number, wire, first, last)
+            found.text = _plain(number, wire, value, payload)
             if number == 3:
-                found.number = _signed(first)
+                found.number = signed(value)
     return found
 
 
-def _plain(data: memoryview, number: int, wire: int, first: int, last: int) -> str:
+def _plain(number: int, wire: int, value: int, payload: memoryview) -> str:
     """A text, number or type of AttrValue (fields 2 to 6)."""
-    if number == 2 and wire == 2:
-        return printable(bytes(data[first:last][:_MAX_TEXT]).decode("utf-8", "replace"), _MAX_TEXT)
-    if number == 3 and wire == 0:
-        return str(_signed(first))
-    if number == 4 and wire == 5:
-        return f"{struct.unpack_from('<f', data, first)[0]:g}"
-    if number == 5 and wire == 0:
-        return "true" if first else "false"
-    if number == 6 and wire == 0:
-        return DTYPES.get(first, f"type {first}")
+    if number == 2 and wire == LENGTH:
+        return printable(bytes(payload[:_MAX_TEXT]).decode("utf-8", "replace"), _MAX_TEXT)
+    if number == 3 and wire == VARINT:
+        return str(signed(value))
+    if number == 4 and wire == FIXED32:
+        return f"{struct.unpack('<f', payload)[0]:g}"
+    if number == 5 and wire == VARINT:
+        return "true" if value else "false"
+    if number == 6 and wire == VARINT:
+        return DTYPES.get(value, f"type {value}")
     return ""
 
 
-def _list(data: memoryview, start: int, end: int) -> list[str]:
+def _list(data: memoryview) -> list[str]:
     """AttrValue.ListValue: numbers may be packed."""
     items: list[str] = []
-    for number, wire, first, last in _fields(data, start, end):
-        if number in (3, 5, 6) and wire == 2:
-            position = first
-            while position < last:
-                value, position = _varint(data, position, last)
-                items.append(_plain(data, number, 0, value, 0))
-        elif number == 4 and wire == 2:
-            items.extend(f"{v[0]:g}" for v in struct.iter_unpack("<f", data[first:last]))
-        elif number == 7 and wire == 2:
-            items.append(str(_shape(data, first, last)))
+    for number, wire, value, payload in fields(data):
+        if number in (3, 5, 6) and wire == LENGTH:
+            items.extend(_plain(number, VARINT, item, payload) for item in varints(payload))
+        elif number == 4 and wire == LENGTH:
+            items.extend(f"{v[0]:g}" for v in struct.iter_unpack("<f", payload))
+        elif number == 7 and wire == LENGTH:
+            items.append(str(_shape(payload)))
         else:
-            items.append(_plain(data, number, wire, first, last))
+            items.append(_plain(number, wire, value, payload))
     return items
 
 
-def _shape(data: memoryview, start: int, end: int) -> tuple[int, ...] | None:
+def _shape(data: memoryview) -> tuple[int, ...] | None:
     sizes: list[int] = []
-    for number, wire, first, last in _fields(data, start, end):
-        if (number, wire) == (3, 0) and first:
+    for number, wire, value, payload in fields(data):
+        if (number, wire) == (3, VARINT) and value:
             return None
-        if (number, wire) == (2, 2):
-            size = next((s for n, w, s, _ in _fields(data, first, last) if (n, w) == (1, 0)), 0)
-            sizes.append(max(_signed(size), -1))
+        if (number, wire) == (2, LENGTH):
+            sizes.append(max(signed(_number(payload)), -1))
     if len(sizes) > _MAX_RANK:
         raise ValueError(f"a shape has {len(sizes)} axes")
     return tuple(sizes)
 
 
-def _tensor(data: memoryview, start: int, end: int, found: _Attribute) -> None:
+def _tensor(data: memoryview, found: _Attribute) -> None:
     """TensorProto: its type, its shape and how long its data are."""
     dtype = ""
     shape: tuple[int, ...] = ()
-    for number, wire, first, last in _fields(data, start, end):
-        if (number, wire) == (1, 0):
-            dtype = DTYPES.get(first, f"type {first}")
-        elif (number, wire) == (2, 2):
-            shape = _shape(data, first, last) or ()
-        elif wire == 2:
-            found.bytes += last - first
+    for number, wire, value, payload in fields(data):
+        if (number, wire) == (1, VARINT):
+            dtype = DTYPES.get(value, f"type {value}")
+        elif (number, wire) == (2, LENGTH):
+            shape = _shape(payload) or ()
+        elif wire == LENGTH:
+            found.bytes += len(payload)
     found.shape, found.has_shape = shape, True
     found.text = f"{dtype} {list(shape)}"
 
 
-def _library(data: memoryview, start: int, end: int) -> dict[str, tuple[int, int]]:
+def _library(data: memoryview) -> dict[str, memoryview]:
     """FunctionDefLibrary: where each function stands (function = 1, signature = 1, name = 1)."""
-    found: dict[str, tuple[int, int]] = {}
-    for number, wire, first, last in _fields(data, start, end):
-        if (number, wire) != (1, 2):
+    found: dict[str, memoryview] = {}
+    for number, wire, _, function in fields(data):
+        if (number, wire) != (1, LENGTH):
             continue
-        for inner, kind, a, b in _fields(data, first, last):
-            if (inner, kind) == (1, 2):
-                found[_name(data, a, b)] = (first, last)
+        for inner, kind, _, signature in fields(function):
+            if (inner, kind) == (1, LENGTH):
+                found[_name(signature)] = function
                 break
     return found

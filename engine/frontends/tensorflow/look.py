@@ -62,7 +62,7 @@ def look(source: SourceModel) -> SourceSummary:
     return SourceSummary(
         framework="tensorflow",
         format=format_of(graph),
-        version=(("GraphDef producer", str(graph.producer or "not told"), _READ),),
+        version=(("GraphDef producer", str(graph.producer or "not specified"), _READ),),
         files=((source.model.name, sha256_of(source.model)),),
         inputs=tuple(_tensor(graph, name) for name in selection.inputs),
         outputs=tuple(_tensor(graph, name) for name in selection.outputs),

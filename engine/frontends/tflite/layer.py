@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import printable
 from engine.frontends.emit import element_type
 from engine.frontends.tflite.schema import Operator
+from engine.frontends.tflite.tensors import Frame, Tensors
 from engine.frontends.tflite.values import (
     FIRST,
     LAST,
@@ -21,9 +22,6 @@ from engine.frontends.tflite.values import (
     quantization_of,
     to_first,
 )
-
-if TYPE_CHECKING:
-    from engine.frontends.tflite.convert import Converter, Frame
 
 __all__ = ["Handler", "Layer"]
 
@@ -44,11 +42,20 @@ class Layer:
     Attributes:
         operator: as the file has it.
         name: of the layer: that of its first output, as the file names no operators.
+        tensors: of the file, and their forms in the graph.
+        inline: writes the subgraph of a number with values as its inputs; its outputs.
     """
 
-    def __init__(self, converter: Converter, frame: Frame, operator: Operator) -> None:
-        self.converter = converter
-        self.emit = converter.emit
+    def __init__(
+        self,
+        tensors: Tensors,
+        frame: Frame,
+        operator: Operator,
+        inline: Callable[[int, Sequence[Value]], list[Value]],
+    ) -> None:
+        self.tensors = tensors
+        self.emit = tensors.emit
+        self.inline = inline
         self.operator = operator
         self._frame = frame
         self._constants: dict[int, tuple[np.ndarray, str]] = {}
@@ -59,7 +66,7 @@ class Layer:
     def inputs(self) -> list[Value | None]:
         """Its tensors; None where one is left out."""
         return [
-            None if index < 0 else self.converter.value(self._frame, index)
+            None if index < 0 else self.tensors.value(self._frame, index)
             for index in self.operator.inputs
         ]
 
@@ -118,11 +125,11 @@ class Layer:
 
     def stored(self, index: int = 0, layout: str = LAST) -> str:
         """Input ``index`` as it is stored."""
-        return self.converter.stored(self.input(index), layout)
+        return self.tensors.stored(self.input(index), layout)
 
     def real(self, index: int = 0, layout: str = LAST) -> str:
         """Input ``index`` in real numbers."""
-        return self.converter.real(self.input(index), layout)
+        return self.tensors.real(self.input(index), layout)
 
     def layout(self, *indices: int) -> str:
         """Channels first where every one of these inputs (default: the first) has that form."""
@@ -139,7 +146,7 @@ class Layer:
         ]
         shown = ", ".join(repr(printable(name, 100)) for name in feeds[:4])
         return UnsupportedOperatorError(
-            f"{printable(self.converter.file)}: layer {self.name!r} is the operator "
+            f"{printable(self.tensors.file)}: layer {self.name!r} is the operator "
             f"{printable(self.operator.label, 80)}, which is not converted: {why}.",
             cause="Only what is computed exactly as TFLite does is converted.",
             remedy=f"Cut the graph before it: outputs: [{shown}]."
@@ -224,7 +231,7 @@ class Layer:
         **attributes: Any,
     ) -> None:
         """The node that gives ``value`` in ``layout``."""
-        name = self.converter.name_for(value, layout)
+        name = self.tensors.name_for(value, layout)
         if value.quant is not None:
             self._write_quantized(value, layout, name, activation, (op, inputs, attributes))
             return
@@ -250,7 +257,7 @@ class Layer:
         op, inputs, attributes = node
         real = self.emit.node(op, inputs, f"{name}_real", **attributes)
         if activation and not self._saturates(value, activation):
-            parameters = self.converter.parameters(value)
+            parameters = self.tensors.parameters(value)
             axis = self._axis_in(value, layout)
             stored = self.node("QuantizeLinear", [real, *parameters], axis=axis)
             again = self.node("DequantizeLinear", [stored, *parameters], axis=axis)
@@ -260,8 +267,8 @@ class Layer:
     def quantized(self, value: Value, real: str, layout: str) -> None:
         """``value`` is the quantized form of ``real``."""
         axis = self._axis_in(value, layout)
-        parameters = self.converter.parameters(value)
-        name = self.converter.name_for(value, layout)
+        parameters = self.tensors.parameters(value)
+        name = self.tensors.name_for(value, layout)
         value.forms[layout] = self.node_named(
             "QuantizeLinear", [real, *parameters], name, axis=axis
         )
@@ -269,10 +276,10 @@ class Layer:
     def dequantized(self, value: Value, stored: Value, layout: str) -> None:
         """``value`` is the real form of ``stored``."""
         inputs = [
-            self.converter.stored(stored, layout),
-            *self.converter.parameters(stored),
+            self.tensors.stored(stored, layout),
+            *self.tensors.parameters(stored),
         ]
-        name = self.converter.name_for(value, layout)
+        name = self.tensors.name_for(value, layout)
         value.forms[layout] = self.node_named(
             "DequantizeLinear", inputs, name, axis=self._axis_in(stored, layout)
         )
@@ -331,5 +338,5 @@ class Layer:
             raise self.refusal("it reshapes a tensor with a scale per channel")
         if value.array is not None:
             return value.rearranged(value.array.reshape(sizes))
-        stored = self.node("Reshape", [self.converter.stored(value), self.emit.ints(*sizes)])
+        stored = self.node("Reshape", [self.tensors.stored(value), self.emit.ints(*sizes)])
         return Value(value.name, sizes, value.dtype, value.quant, None, {LAST: stored})

@@ -17,10 +17,11 @@ from engine.frontends.emit import element_type
 from engine.frontends.loaded import Loaded, SourceInfo
 from engine.frontends.onnx.axes import fix_inputs
 from engine.frontends.source import LoadOptions, SourceModel
-from engine.frontends.tflite.convert import Converter, Frame
+from engine.frontends.tflite.convert import Converter
 from engine.frontends.tflite.dilated import join_dilated
 from engine.frontends.tflite.ops import TABLES
 from engine.frontends.tflite.schema import Model, Operator, Subgraph, parse_model
+from engine.frontends.tflite.tensors import Frame, Tensors
 from engine.frontends.tflite.values import (
     FIRST,
     LAST,
@@ -86,12 +87,12 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     converter = Converter(file.model, file.name, TABLES, names, reporter)
     frame = Frame(graph)
     try:
-        findings = _declare_inputs(converter, frame, ends.inputs, options)
+        findings = _declare_inputs(converter.tensors, frame, ends.inputs, options)
         operators = needed(graph, ends)
         converter.run(frame, join_dilated(graph, operators, ends.outputs))
-        _declare_outputs(converter, frame, ends.outputs)
+        _declare_outputs(converter.tensors, frame, ends.outputs)
         reporter.check_cancelled()
-        converted = converter.emit.finish(printable(file.name))
+        converted = converter.tensors.emit.finish(printable(file.name))
     except GraphError as error:
         raise SourceModelError(
             f"{printable(file.name)}: {error.what}", cause=error.cause, remedy=error.remedy
@@ -104,7 +105,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         producer=printable(file.model.description, 100),
         files=((file.name, file.sha256),),
     )
-    notes = (*findings, *converter.findings, *_notes(file.model, graph, ends, operators))
+    notes = (*findings, *converter.tensors.findings, *_notes(file.model, graph, ends, operators))
     return Loaded(converted, notes, info)
 
 
@@ -170,17 +171,17 @@ def needed(graph: Subgraph, ends: Ends) -> list[Operator]:
 
 
 def _declare_inputs(
-    converter: Converter, frame: Frame, numbers: tuple[int, ...], options: LoadOptions
+    tensors: Tensors, frame: Frame, numbers: tuple[int, ...], options: LoadOptions
 ) -> list[Finding]:
     """Give every input its size, its name and its place in the graph."""
     if not numbers:
         raise SourceModelError(
-            f"{printable(converter.file)} has no inputs.",
+            f"{printable(tensors.file)} has no inputs.",
             remedy="Give a model that computes something from an input.",
         )
     infos = onnx.GraphProto()
     for number in numbers:
-        infos.input.append(_info(converter, frame.graph, number, options.input_is_nchw))
+        infos.input.append(_info(tensors, frame.graph, number, options.input_is_nchw))
     findings = fix_inputs(infos, options.input_size_list, options.input_initial_val)
     constants = {tensor.name: tensor for tensor in infos.initializer}
     sizes = {
@@ -200,7 +201,7 @@ def _declare_inputs(
         shape = checked_shape(last, tensor.name)
         value = Value(tensor.name, shape, tensor.dtype, quantization_of(tensor, shape), constant)
         if constant is None:
-            value.forms[layout] = converter.emit.input(name, dims, tensor.dtype)
+            value.forms[layout] = tensors.emit.input(name, dims, tensor.dtype)
         frame.values[number] = value
     return findings
 
@@ -214,11 +215,11 @@ def _labels(graph: Subgraph, numbers: Sequence[int]) -> list[str]:
     return labels
 
 
-def _info(converter: Converter, graph: Subgraph, number: int, nchw: bool) -> onnx.ValueInfoProto:
+def _info(tensors: Tensors, graph: Subgraph, number: int, nchw: bool) -> onnx.ValueInfoProto:
     tensor = graph.tensors[number]
     if tensor.dtype not in NUMBERS:
         raise UnsupportedOperatorError(
-            f"{printable(converter.file)}: input {printable(tensor.name, 120)!r} holds "
+            f"{printable(tensors.file)}: input {printable(tensor.name, 120)!r} holds "
             f"{tensor.dtype}, no numbers that a graph can take.",
             remedy="Begin behind it: name inner tensors in 'inputs'.",
         )
@@ -230,12 +231,12 @@ def _info(converter: Converter, graph: Subgraph, number: int, nchw: bool) -> onn
     return onnx.helper.make_tensor_value_info(position, element_type(tensor.dtype), dims)
 
 
-def _declare_outputs(converter: Converter, frame: Frame, numbers: tuple[int, ...]) -> None:
-    emit = converter.emit
+def _declare_outputs(tensors: Tensors, frame: Frame, numbers: tuple[int, ...]) -> None:
+    emit = tensors.emit
     given: set[str] = set()
     for number in numbers:
-        value = converter.value(frame, number)
-        stored = converter.stored(value)
+        value = tensors.value(frame, number)
+        stored = tensors.stored(value)
         wished = value.name or f"output_{number}"
         inputs = {
             form

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from engine.frontends.tflite.flat import Table
+from engine.base.formats.flatbuffers import FlatTable
 
 __all__ = ["NO_OPTIONS", "OPTIONS", "OptionField", "OptionTable", "Value", "read_options"]
 
@@ -144,7 +144,7 @@ OPTIONS: Mapping[str, OptionTable] = MappingProxyType(
 """Operator -> its options; an operator that is not listed has none that this reader needs."""
 
 
-def read_options(kind: OptionTable, table: Table | None) -> dict[str, Value]:
+def read_options(kind: OptionTable, table: FlatTable | None) -> dict[str, Value]:
     """Every field of ``kind``; the schema's defaults where the file leaves fields or all out.
 
     Raises:
@@ -155,12 +155,11 @@ def read_options(kind: OptionTable, table: Table | None) -> dict[str, Value]:
     return {field.name: _read(field, table) for field in kind.fields}
 
 
-def _read(field: OptionField, table: Table) -> Value:
+def _read(field: OptionField, table: FlatTable) -> Value:
     if field.kind == "f":
         return table.real(field.number)
     if field.kind == "i*":
-        return table.ints(field.number) or ()
+        return table.numbers(field.number)
     if field.kind == "f*":
-        found = table.vector(field.number, "<f4")
-        return () if found is None else tuple(found.tolist())
+        return table.reals(field.number)
     return table.number(field.number, field.kind, int(field.default))  # type: ignore[arg-type]

@@ -13,8 +13,8 @@ from tflite.BuiltinOptions2 import BuiltinOptions2
 from tflite.TensorType import TensorType
 
 from engine.base.errors import SourceModelError
+from engine.base.formats.flatbuffers import FlatBuffer, FlatError, FlatTable
 from engine.base.text import printable
-from engine.frontends.tflite.flat import FlatBuffer, FlatError, Table
 from engine.frontends.tflite.options import NO_OPTIONS, OPTIONS, Value, read_options
 
 __all__ = [
@@ -32,6 +32,10 @@ __all__ = [
 IDENTIFIER = b"TFL3"
 _VERSION = 3
 _MAX_RANK = 32
+_MAX_TEXT = 1 << 16
+# Vectors may be shared, and are: exporters write equal ones once. What is read of their files takes
+# less than 6 times the file's size.
+_SHARING = 32
 _T = TypeVar("_T")
 
 
@@ -174,7 +178,7 @@ def parse_model(data: bytes, name: str) -> Model:
 class _Parser:
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._root = FlatBuffer(data).root()
+        self._root = FlatBuffer(data, _SHARING * len(data) + (1 << 16)).root()
 
     def model(self) -> Model:
         root = self._root
@@ -191,10 +195,10 @@ class _Parser:
             graph = _pick(subgraphs, signature.subgraph, "graph of a signature")
             for _, tensor in (*signature.inputs, *signature.outputs):
                 _pick(graph.tensors, tensor, "tensor of a signature")
-        return Model(version, root.text(3), subgraphs, signatures)
+        return Model(version, _text(root, 3), subgraphs, signatures)
 
-    def _buffer(self, table: Table) -> np.ndarray | None:
-        data = table.vector(0, "u1")
+    def _buffer(self, table: FlatTable) -> np.ndarray | None:
+        data = _vector(table, 0, "u1")
         # files above 2 GB keep their weights behind the flatbuffer: Buffer.offset and .size
         offset, size = table.number(1, "Q"), table.number(2, "Q")
         if (data is None or not len(data)) and offset > 1:
@@ -204,25 +208,38 @@ class _Parser:
         return data if data is not None and len(data) else None
 
 
+def _vector(table: FlatTable, field: int, dtype: str) -> np.ndarray | None:
+    """A vector of numbers, as a view on the file."""
+    found = table.view(field, np.dtype(dtype).itemsize)
+    return None if found is None else np.frombuffer(found, dtype)
+
+
+def _text(table: FlatTable, field: int) -> str:
+    found = table.text(field)
+    if len(found) > _MAX_TEXT:
+        raise FlatError(f"a name has {len(found)} letters")
+    return found
+
+
 def _pick(items: tuple[_T, ...] | list[_T], index: int, what: str) -> _T:
     if not 0 <= index < len(items):
         raise FlatError(f"a {what} has the number {index}, and there are {len(items)}")
     return items[index]
 
 
-def _code(table: Table) -> tuple[str, str, int]:
+def _code(table: FlatTable) -> tuple[str, str, int]:
     """(type, custom name, version); codes above 127 have a field of their own."""
     number = max(table.number(0, "b"), table.number(3, "i"))
     known = _OPERATORS.get(number, f"BUILTIN_{number}")
-    return known, table.text(1), table.number(2, "i", 1)
+    return known, _text(table, 1), table.number(2, "i", 1)
 
 
 def _subgraph(
-    table: Table, codes: list[tuple[str, str, int]], buffers: list[np.ndarray | None]
+    table: FlatTable, codes: list[tuple[str, str, int]], buffers: list[np.ndarray | None]
 ) -> Subgraph:
     tensors = tuple(_tensor(item, buffers) for item in table.tables(0))
     operators = tuple(_operator(item, codes) for item in table.tables(3))
-    ends = [table.ints(field) or () for field in (1, 2)]
+    ends = [table.numbers(field) for field in (1, 2)]
     for index in (i for numbers in ends for i in numbers):
         _pick(tensors, index, "input or output of the graph")
     for operator in operators:
@@ -231,10 +248,10 @@ def _subgraph(
                 _pick(tensors, index, f"tensor of {operator.type}")
         for index in operator.outputs:
             _pick(tensors, index, f"tensor of {operator.type}")
-    return Subgraph(table.text(4), tensors, ends[0], ends[1], operators)
+    return Subgraph(_text(table, 4), tensors, ends[0], ends[1], operators)
 
 
-def _operator(table: Table, codes: list[tuple[str, str, int]]) -> Operator:
+def _operator(table: FlatTable, codes: list[tuple[str, str, int]]) -> Operator:
     kind, custom, version = _pick(codes, table.number(0, "I"), "type of an operator")
     known = OPTIONS.get(kind, NO_OPTIONS)
     options = None
@@ -245,15 +262,15 @@ def _operator(table: Table, codes: list[tuple[str, str, int]]) -> Operator:
         type=kind,
         custom_code=custom,
         version=version,
-        inputs=table.ints(1) or (),
-        outputs=table.ints(2) or (),
+        inputs=table.numbers(1),
+        outputs=table.numbers(2),
         options=read_options(known, options),
     )
 
 
-def _tensor(table: Table, buffers: list[np.ndarray | None]) -> Tensor:
-    shape = table.ints(0) or ()
-    signature = table.ints(7) or shape
+def _tensor(table: FlatTable, buffers: list[np.ndarray | None]) -> Tensor:
+    shape = table.numbers(0)
+    signature = table.numbers(7) or shape
     if len(shape) > _MAX_RANK or len(signature) != len(shape):
         raise FlatError(f"a tensor has the shape {shape[:_MAX_RANK]} and signature {signature[:9]}")
     number = table.number(2, "I")
@@ -261,7 +278,7 @@ def _tensor(table: Table, buffers: list[np.ndarray | None]) -> Tensor:
     quantization = table.table(4)
     sparsity = table.table(6)
     return Tensor(
-        name=table.text(3),
+        name=_text(table, 3),
         shape=shape,
         signature=signature,
         dtype=_TYPES.get(table.number(1, "b"), "unknown"),
@@ -272,12 +289,12 @@ def _tensor(table: Table, buffers: list[np.ndarray | None]) -> Tensor:
     )
 
 
-def _quantization(table: Table) -> Quantization | None:
-    scale = table.vector(2, "<f4")
+def _quantization(table: FlatTable) -> Quantization | None:
+    scale = _vector(table, 2, "<f4")
     details = table.number(4, "B")
     if scale is None or not len(scale):
         return None if not details else Quantization(np.ones(0, np.float32), np.zeros(0), 0, True)
-    zero = table.vector(3, "<i8")
+    zero = _vector(table, 3, "<i8")
     if zero is None or len(zero) == 0:
         zero = np.zeros(len(scale), np.int64)
     if len(zero) == 1 and len(scale) > 1:
@@ -290,12 +307,12 @@ def _quantization(table: Table) -> Quantization | None:
 _SEGMENTS = {1: "<i4", 2: "<u2", 3: "u1"}
 
 
-def _sparsity(table: Table) -> Sparsity:
-    def indices(level: Table, kind: int, field: int) -> tuple[int, ...] | None:
+def _sparsity(table: FlatTable) -> Sparsity:
+    def indices(level: FlatTable, kind: int, field: int) -> tuple[int, ...] | None:
         holder = level.table(field)
         if holder is None or level.number(kind, "B") not in _SEGMENTS:
             return None
-        found = holder.vector(0, _SEGMENTS[level.number(kind, "B")])
+        found = _vector(holder, 0, _SEGMENTS[level.number(kind, "B")])
         return None if found is None else tuple(found.tolist())
 
     levels = tuple(
@@ -304,11 +321,11 @@ def _sparsity(table: Table) -> Sparsity:
         else Dimension(0, indices(level, 2, 3), indices(level, 4, 5))
         for level in table.tables(2)
     )
-    return Sparsity(table.ints(0) or (), table.ints(1) or (), levels)
+    return Sparsity(table.numbers(0), table.numbers(1), levels)
 
 
-def _signature(table: Table) -> Signature:
+def _signature(table: FlatTable) -> Signature:
     def names(field: int) -> tuple[tuple[str, int], ...]:
-        return tuple((item.text(0), item.number(1, "I")) for item in table.tables(field))
+        return tuple((_text(item, 0), item.number(1, "I")) for item in table.tables(field))
 
-    return Signature(table.text(2), table.number(4, "I"), names(0), names(1))
+    return Signature(_text(table, 2), table.number(4, "I"), names(0), names(1))

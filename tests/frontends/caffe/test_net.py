@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from engine.frontends.find import find_source
 from engine.frontends.load import load_source, look_source
-from engine.frontends.source import find_source
 from tests.frontends.caffe.nets import (
     blob,
     caffemodel,

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from engine.frontends.find import find_source
 from engine.frontends.load import load_source, look_source
 from engine.frontends.loaded import Loaded
 from engine.frontends.onnx import load_onnx
-from engine.frontends.source import LoadOptions, find_source
+from engine.frontends.source import LoadOptions
 from engine.graph.execute.session import Session
 from engine.graph.ir import verify
 

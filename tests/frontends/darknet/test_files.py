@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.frontends.darknet.cfg import read_cfg
+from engine.frontends.find import find_source
 from engine.frontends.load import load_source, look_source
-from engine.frontends.source import LoadOptions, find_source
+from engine.frontends.source import LoadOptions
 from engine.graph.ir.verify import verify
 from tests.frontends.darknet.networks import HEADER, head, run, source
 

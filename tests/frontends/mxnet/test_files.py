@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
+from engine.frontends.find import find_source
 from engine.frontends.load import load_source, look_source
 from engine.frontends.mxnet.params import read_params
-from engine.frontends.source import LoadOptions, find_source
+from engine.frontends.source import LoadOptions
 from engine.graph.ir.verify import verify
 from tests.frontends.mxnet.networks import Network, array_bytes, params_bytes, run, source
 

@@ -12,9 +12,10 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.helper import make_node as node
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from engine.frontends.find import find_source
 from engine.frontends.onnx import load_onnx, look
 from engine.frontends.onnx.newer import NEWEST_OPSET
-from engine.frontends.source import LoadOptions, find_source
+from engine.frontends.source import LoadOptions
 from engine.graph.execute import Session, ort
 from engine.graph.ir import OPSET, verify
 from tests.frontends.onnx.backend_nodes import run, some_cases

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import EngineError, SourceModelError
+from engine.frontends.find import find_source
 from engine.frontends.load import look_source
-from engine.frontends.source import find_source
 from engine.frontends.summary import SourceSummary
 from tests.frontends.pytorch.archives import FORMAT, STOP, net, row, table, tensor, write
 

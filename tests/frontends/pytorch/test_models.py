@@ -12,10 +12,11 @@ import pytest
 
 from engine.base.errors import EngineError, SourceModelError, WorkerError
 from engine.frontends import foreign
+from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from engine.frontends.loaded import Loaded
 from engine.frontends.pytorch.archive import Archive
-from engine.frontends.source import LoadOptions, find_source
+from engine.frontends.source import LoadOptions
 from engine.graph.execute.session import Session
 from engine.graph.ir.verify import verify
 from tests.frontends.pytorch.conftest import QUICK
@@ -153,8 +154,8 @@ class _Killer:
 
     def check_cancelled(self) -> None:
         """Kill the child once it is there."""
-        for child in foreign._children.values():
-            child.process.kill()
+        for converter in foreign._children.values():
+            converter.child.process.kill()
 
     def finish_asked(self) -> bool:
         """Never."""

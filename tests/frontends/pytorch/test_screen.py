@@ -16,13 +16,15 @@ from engine.base.errors import (
     UnsupportedOperatorError,
     WorkerError,
 )
+from engine.base.peers.limits import resident_bytes
 from engine.frontends import foreign
+from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from engine.frontends.pytorch import convert
 from engine.frontends.pytorch.archive import Archive
 from engine.frontends.pytorch.look import look
 from engine.frontends.pytorch.screen import screen
-from engine.frontends.source import LoadOptions, find_source
+from engine.frontends.source import LoadOptions
 from tests.frontends.pytorch.archives import net, write
 from tests.frontends.pytorch.hostile import (
     OTHERS,
@@ -196,8 +198,8 @@ class _Peak:
 
     def check_cancelled(self) -> None:
         """Look."""
-        for child in foreign._children.values():
-            self.bytes = max(self.bytes, foreign.resident_bytes(child.process.pid))
+        for converter in foreign._children.values():
+            self.bytes = max(self.bytes, resident_bytes(converter.child.process.pid))
 
     def finish_asked(self) -> bool:
         """Never."""

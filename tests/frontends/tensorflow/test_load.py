@@ -19,8 +19,9 @@ from engine.base.errors import (
 )
 from engine.base.events import NullReporter
 from engine.frontends import foreign
+from engine.frontends.find import find_source
 from engine.frontends.loaded import Loaded
-from engine.frontends.source import LoadOptions, SourceModel, find_source
+from engine.frontends.source import LoadOptions, SourceModel
 from engine.frontends.tensorflow import load
 from engine.graph.execute.session import Session
 from engine.graph.ir.verify import verify

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.base.events import NullReporter
-from engine.frontends.source import LoadOptions, SourceModel, find_source
+from engine.frontends.find import find_source
+from engine.frontends.source import LoadOptions, SourceModel
 from engine.frontends.tensorflow import load, look
 from engine.frontends.tensorflow.graphdef import read_graph, tensor_of
 from engine.frontends.tensorflow.operators import SUPPORTED, refusal_of
@@ -82,7 +83,7 @@ def test_looking_imports_no_tensorflow(tmp_path: Path) -> None:
     path = tmp_path / "graph.pb"
     path.write_bytes(SMALL)
     code = (
-        "import sys; from engine.frontends.source import find_source;"
+        "import sys; from engine.frontends.find import find_source;"
         "from engine.frontends.load import look_source;"
         f"look_source(find_source({str(path)!r})); print('tensorflow' in sys.modules)"
     )

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from engine.frontends.loaded import Loaded
-from engine.frontends.source import LoadOptions, find_source
+from engine.frontends.source import LoadOptions
 from engine.graph.execute.session import Session
 from engine.graph.ir import verify
 from tests.frontends.tflite.tflite_models import interpret

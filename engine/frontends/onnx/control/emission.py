@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from engine.frontends.onnx.rewriting import static_shape
 from engine.graph.ir.constants import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.ir.naming import UniqueNames
 
@@ -125,13 +126,7 @@ class Emission:
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """The static shape of a tensor; None where a dimension or the rank is open."""
-        kind = self._types.get(name)
-        if kind is None or not kind.tensor_type.HasField("shape"):
-            return None
-        dims = kind.tensor_type.shape.dim
-        if not all(dim.HasField("dim_value") for dim in dims):
-            return None
-        return tuple(dim.dim_value for dim in dims)
+        return static_shape(self._types.get(name))
 
     # -- what is taken as it is --------------------------------------------------------------
 

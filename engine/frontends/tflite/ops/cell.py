@@ -127,11 +127,11 @@ def cell_of(layer: Layer, first: int, states: int, norms: int | None) -> Cell:
 
 def note_state(layer: Layer) -> None:
     """A finding: the state does not last from run to run."""
-    layer.converter.note(
+    layer.tensors.note(
         Finding(
             code="state-starts-at-zero",
             severity="info",
-            where=layer.converter.file,
+            where=layer.tensors.file,
             what="The state of recurrent layers starts at zero in every run.",
             cause="TFLite keeps it between calls until it is reset; a graph has no memory.",
         )

@@ -27,24 +27,24 @@ def _give(layer: Layer, values: list[Value]) -> None:
 def _if(layer: Layer) -> None:
     chosen = "then_subgraph" if _decided(layer, layer.input(0)) else "else_subgraph"
     inputs = [layer.input(index) for index in range(1, len(layer.inputs))]
-    _give(layer, layer.converter.inline(layer.int_option(chosen), inputs))
+    _give(layer, layer.inline(layer.int_option(chosen), inputs))
 
 
 def _while(layer: Layer) -> None:
     values = [layer.input(index) for index in range(len(layer.inputs))]
     condition, body = layer.int_option("cond_subgraph"), layer.int_option("body_subgraph")
     for _ in range(_MAX_ROUNDS):
-        if not _decided(layer, layer.converter.inline(condition, values)[0]):
+        if not _decided(layer, layer.inline(condition, values)[0]):
             _give(layer, values)
             return
-        values = layer.converter.inline(body, values)
+        values = layer.inline(body, values)
     raise layer.refusal(f"it runs for more than {_MAX_ROUNDS} rounds")
 
 
 def _composite(layer: Layer) -> None:
     """STABLEHLO_COMPOSITE: the graph that says what it computes."""
     inputs = [layer.input(index) for index in range(len(layer.inputs))]
-    _give(layer, layer.converter.inline(layer.int_option("decomposition"), inputs))
+    _give(layer, layer.inline(layer.int_option("decomposition"), inputs))
 
 
 HANDLERS: Mapping[str, Handler] = MappingProxyType(

@@ -36,16 +36,16 @@ def _channels_first(values: Sequence[Value], rank: int) -> bool:
 
 
 def _operand(layer: Layer, value: Value, rank: int, layout: str) -> str:
-    converter = layer.converter
+    tensors = layer.tensors
     if layout == LAST or value.rank == rank:
-        return converter.real(value, layout)
+        return tensors.real(value, layout)
     if value.array is None or value.count == 1:
-        return converter.real(value, LAST)  # a single number fits anywhere
+        return tensors.real(value, LAST)  # a single number fits anywhere
     padded = value.array.reshape([1] * (rank - value.rank) + list(value.shape))
     axis = -1
     if value.quant is not None and value.quant.axis >= 0:
         axis = to_first(rank).index(value.quant.axis + rank - value.rank)
-    return converter.real(value.rearranged(padded.transpose(to_first(rank)), axis))
+    return tensors.real(value.rearranged(padded.transpose(to_first(rank)), axis))
 
 
 def _unary(op: str, **attributes: Any) -> Handler:
@@ -194,7 +194,7 @@ def _select(layer: Layer) -> None:
     )
     if rowwise:
         rows = layer.part(condition, [condition.shape[0], *[1] * (x.rank - 1)])
-        inputs = [layer.converter.stored(rows), layer.real(1), layer.real(2)]
+        inputs = [layer.tensors.stored(rows), layer.real(1), layer.real(2)]
         layer.result("Where", inputs, x.shape)
         return
     inputs, shape, layout = operands(layer, 0, 1, 2)
@@ -221,7 +221,7 @@ def _cast(layer: Layer) -> None:
     layout = layer.layout(0)
     stored = layer.stored(0, layout)
     value = layer.output(0, layer.input(0).shape)
-    name = layer.converter.name_for(value, layout)
+    name = layer.tensors.name_for(value, layout)
     value.forms[layout] = layer.node_named("Cast", [stored], name, to=layer.emit_type(value.dtype))
 
 
@@ -269,7 +269,7 @@ def _fake_quant(layer: Layer) -> None:
     layout = layer.layout(0)
     stored = layer.node("QuantizeLinear", [layer.real(0, layout), *parameters])
     layer.result("DequantizeLinear", [stored, *parameters], layer.input(0).shape, layout=layout)
-    layer.converter.note(
+    layer.tensors.note(
         Finding(
             code="fake-quant-kept",
             severity="info",

@@ -41,7 +41,7 @@ def initial_of(layer: Layer, value: Value) -> str:
     """A state for ONNX: (1, batch, units), or nothing for zeros."""
     if value.array is not None and not value.array.any():
         return ""
-    return layer.node("Unsqueeze", [layer.converter.real(value), layer.emit.ints(0)])
+    return layer.node("Unsqueeze", [layer.tensors.real(value), layer.emit.ints(0)])
 
 
 def _onnx_lstm(layer: Layer, cell: Cell, x: str, backward: bool) -> str:
@@ -88,7 +88,7 @@ def _unrolled(layer: Layer, cell: Cell, x: str, steps: int, backward: bool) -> s
     # everything keeps the axis of time, of length 1, so that the steps join without reshaping
     front = layer.emit.ints(0)
     hidden, state = (
-        layer.node("Unsqueeze", [layer.converter.real(value), front])
+        layer.node("Unsqueeze", [layer.tensors.real(value), front])
         for value in (cell.hidden, cell.state)
     )
     names = [f"{layer.name}_step_{step}" for step in range(steps)]

@@ -83,7 +83,7 @@ def _concatenation(layer: Layer) -> None:
     layout = FIRST if first else LAST
     layer.result(
         "Concat",
-        [layer.converter.real(value, layout) for value in values],
+        [layer.tensors.real(value, layout) for value in values],
         shape,
         layout=layout,
         activation=layer.int_option("activation"),
@@ -98,7 +98,7 @@ def _pack(layer: Layer) -> None:
     if any(list(value.shape) != shape for value in values):
         raise ValueError("its inputs have different shapes")
     where = layer.emit.ints(axis)
-    parts = [layer.node("Unsqueeze", [layer.converter.real(value), where]) for value in values]
+    parts = [layer.node("Unsqueeze", [layer.tensors.real(value), where]) for value in values]
     layer.result("Concat", parts, [*shape[:axis], len(parts), *shape[axis:]], axis=axis)
 
 
@@ -166,7 +166,7 @@ def _pad(layer: Layer) -> None:
     inputs = [layer.real(0, layout), layer.emit.ints(*begins, *ends)]
     if layer.has(2):
         value = layer.input(2)
-        inputs.append(layer.converter.real(layer.part(value, [])))
+        inputs.append(layer.tensors.real(layer.part(value, [])))
     shape = [size + sum(pad) for size, pad in zip(x.shape, pads, strict=True)]
     layer.result("Pad", inputs, shape, layout=layout)
 
@@ -323,7 +323,7 @@ def _broadcast_to(layer: Layer) -> None:
 
 def _fill(layer: Layer) -> None:
     shape = layer.ints(0, "shape")
-    one = layer.converter.real(layer.part(layer.input(1), []))
+    one = layer.tensors.real(layer.part(layer.input(1), []))
     layer.result("Expand", [one, layer.emit.ints(*shape)], shape)
 
 

@@ -184,14 +184,14 @@ def _sparse_to_dense(layer: Layer) -> None:
     shape = layer.ints(1, "shape")
     rows = values.count if values.rank == 0 and places.rank < 2 else None
     indices = layer.part(places, [places.count // len(shape), len(shape)])
-    column = layer.node("Cast", [layer.converter.stored(indices)], to=layer.emit_type("int64"))
+    column = layer.node("Cast", [layer.tensors.stored(indices)], to=layer.emit_type("int64"))
     base = layer.node(
-        "Expand", [layer.converter.stored(layer.part(layer.input(3), [])), layer.emit.ints(*shape)]
+        "Expand", [layer.tensors.stored(layer.part(layer.input(3), [])), layer.emit.ints(*shape)]
     )
     count = indices.shape[0]
     stored = layer.stored(2)
     if values.count != count or rows is not None or values.rank != 1:
-        one = layer.converter.stored(layer.part(values, [values.count]))
+        one = layer.tensors.stored(layer.part(values, [values.count]))
         stored = layer.node("Expand", [one, layer.emit.ints(count)])
     layer.result("ScatterND", [base, column, stored], shape)
 

@@ -99,7 +99,7 @@ def _svdf(layer: Layer) -> None:
         total = layer.node("Add", [total, layer.real(3)])
     total = layer.activated(total, layer.int_option("activation"))
     layer.result("Identity", [total], [batch, units])
-    layer.converter.note(
+    layer.tensors.note(
         Finding(
             code="memory-starts-at-zero",
             severity="warning",

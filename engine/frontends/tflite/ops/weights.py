@@ -26,7 +26,7 @@ def bias_of(layer: Layer, index: int, x: Value, weights: Value) -> list[str]:
         return []
     bias = layer.input(index)
     if bias.dtype == "float32" or x.quant is None or weights.quant is None:
-        return [layer.converter.real(bias)]
+        return [layer.tensors.real(bias)]
     if bias.array is None:
         raise layer.refusal("its bias is computed, and quantized")
     scale = x.quant.scale.astype(np.float32) * weights.quant.scale.astype(np.float32)
@@ -36,15 +36,15 @@ def bias_of(layer: Layer, index: int, x: Value, weights: Value) -> list[str]:
         return [layer.emit.constant(real, bias.name or "bias")]
     axis = -1 if len(scale) == 1 else 0
     quant = Quantization(scale, np.zeros(len(scale), np.int64), axis, False)
-    return [layer.converter.real(replace(bias, quant=quant, forms=dict(bias.forms), reals={}))]
+    return [layer.tensors.real(replace(bias, quant=quant, forms=dict(bias.forms), reals={}))]
 
 
 def _note_int16(layer: Layer) -> None:
-    layer.converter.note(
+    layer.tensors.note(
         Finding(
             code="int16-in-float",
             severity="info",
-            where=layer.converter.file,
+            where=layer.tensors.file,
             what="The model has 16-bit activations, which are computed in float32 here.",
             cause="ONNX Runtime has no kernels of 16-bit integers.",
             remedy="Results may differ from TFLite's by the last bits of the 16.",
@@ -68,7 +68,7 @@ def fully_connected(layer: Layer) -> None:
     flat = layer.part(x, [rows, depth])
     output = layer.output(0, shape)
     target = output if len(shape) == 2 else replace(output, shape=(rows, out), forms={}, reals={})
-    inputs = [layer.converter.real(flat), layer.converter.real(weights)]
+    inputs = [layer.tensors.real(flat), layer.tensors.real(weights)]
     layer.write(
         target,
         "Gemm",
@@ -78,7 +78,7 @@ def fully_connected(layer: Layer) -> None:
         transB=1,
     )
     if target is not output:
-        stored = layer.converter.stored(target)
+        stored = layer.tensors.stored(target)
         output.forms[LAST] = layer.node("Reshape", [stored, layer.emit.ints(*shape)])
 
 

@@ -66,14 +66,14 @@ def moved(layer: Layer, weights: Value, perm: Sequence[int]) -> str:
 
 
 def _moved(layer: Layer, weights: Value, perm: Sequence[int]) -> str:
-    converter = layer.converter
+    tensors = layer.tensors
     axis = weights.quant.axis if weights.quant is not None else -1
     if weights.array is not None:
         where = perm.index(axis) if axis >= 0 else -1
-        return converter.real(weights.rearranged(weights.array.transpose(perm), where))
+        return tensors.real(weights.rearranged(weights.array.transpose(perm), where))
     if axis >= 0:
         raise layer.refusal("its weights are computed, with a scale per channel")
-    return layer.node("Transpose", [converter.real(weights)], perm=list(perm))
+    return layer.node("Transpose", [tensors.real(weights)], perm=list(perm))
 
 
 def _padded(
@@ -178,7 +178,7 @@ def transpose_conv(layer: Layer) -> None:
     layer.result(
         "ConvTranspose",
         [
-            layer.converter.real(x, FIRST),
+            layer.tensors.real(x, FIRST),
             moved(layer, weights, (3, 0, 1, 2)),
             *bias_of(layer, 3, x, weights),
         ],

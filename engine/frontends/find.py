@@ -1,0 +1,201 @@
+"""Finding a source model: its files are recognised by their content, and paired."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from engine.base.errors import SeveralFilesError, SourceModelError
+from engine.base.text import printable
+from engine.frontends.sniff import Recognised, sniff
+from engine.frontends.source import FRAMEWORKS, LoadOptions, SourceModel
+
+__all__ = ["find_pairs", "find_source"]
+
+_PARTNERS = {"caffe": "caffe_weights", "darknet": "darknet_weights", "mxnet": "mxnet_weights"}
+_MAIN = {weights: main for main, weights in _PARTNERS.items()}
+_WORDS = {
+    "caffe": "prototxt",
+    "caffe_weights": "caffemodel",
+    "darknet": ".cfg file",
+    "darknet_weights": ".weights file",
+    "mxnet": "symbol file (JSON)",
+    "mxnet_weights": ".params file",
+}
+_MAX_NEIGHBOURS = 2000
+
+
+def find_source(
+    path: str | os.PathLike[str],
+    weights: str | os.PathLike[str] | None = None,
+    options: LoadOptions | None = None,
+) -> SourceModel:
+    """Recognise a source model by its content; of a pair of files either one may be given.
+
+    Where the other file of a pair is not named, it is looked for in the same folder: the one of the
+    same name without suffix, else the only one whose name begins with the other's
+    (``net.cfg`` and ``net_final.weights``), else the only one of its kind.
+
+    Raises:
+        SourceModelError: missing, unreadable, no model of the seven frameworks (with what it is
+            instead and what to do).
+        SeveralFilesError: several files could be its partner (see :func:`find_pairs`).
+    """
+    given = Path(path)
+    seen = sniff(given)
+    if seen.kind in _MAIN and weights is None:
+        main = _partner(given, _MAIN[seen.kind], seen)
+        if main is None:
+            raise SourceModelError(
+                f"{printable(str(given))} is {_article(seen.format)}, one half of a model.",
+                cause=f"Its {_WORDS[_MAIN[seen.kind]]}, which describes the layers, is not beside "
+                "it.",
+                remedy=f"Give the {_WORDS[_MAIN[seen.kind]]} and name this file as its weights.",
+            )
+        given, weights, seen = main, given, sniff(main)
+    if seen.kind not in FRAMEWORKS:
+        raise refusal(given, seen)
+    other: Path | None = None
+    wanted = _PARTNERS.get(seen.kind)
+    if wanted is not None and not (options is not None and options.random_weights):
+        other = Path(weights) if weights is not None else _partner(given, wanted, seen)
+    if weights is not None and wanted is None:
+        raise SourceModelError(
+            f"{printable(str(given))} is {_article(seen.format)}, which holds its own weights.",
+            remedy="Leave the file of weights out.",
+        )
+    return SourceModel(seen.kind, given, other, seen, options or LoadOptions())
+
+
+def find_pairs(path: str | os.PathLike[str]) -> tuple[tuple[Path, Path], ...]:
+    """The models that a file may be one half of, as (main file, weights).
+
+    One pair where it is clear which files belong together; none for a file that is whole.
+
+    Raises:
+        SourceModelError: missing or unreadable.
+    """
+    given = Path(path)
+    seen = sniff(given)
+    if seen.kind in _MAIN:
+        return tuple((main, given) for main in _fitting(given, _MAIN[seen.kind]))
+    if seen.kind in _PARTNERS:
+        return tuple((given, weights) for weights in _fitting(given, _PARTNERS[seen.kind]))
+    return ()
+
+
+def _partner(given: Path, kind: str, seen: Recognised) -> Path | None:
+    """The file beside ``given`` that is of ``kind``; None where there is none."""
+    fitting = _fitting(given, kind)
+    if len(fitting) > 1:
+        names_found = ", ".join(printable(place.name, 80) for place in fitting[:5])
+        more = f" and {len(fitting) - 5} more" if len(fitting) > 5 else ""
+        what = f"which {_WORDS[kind]} belongs to it is not clear: {names_found}{more}."
+        remedy = "Name it with the option weights (--weights FILE)."
+        if kind in FRAMEWORKS:
+            remedy = f"Give the {_WORDS[kind]}, and this file as its weights (--weights FILE)."
+        raise SeveralFilesError(
+            f"{printable(str(given))} is {_article(seen.format)}, and {what}", remedy=remedy
+        )
+    return fitting[0] if fitting else None
+
+
+def _fitting(given: Path, kind: str) -> list[Path]:
+    """The files of ``kind`` beside ``given`` that may belong to it, the likeliest first."""
+    folder = given.parent
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
+    except OSError:
+        return []
+    stem = _stem(given.name)
+    found: list[Path] = []
+    for name in sorted(names[:_MAX_NEIGHBOURS], key=lambda n: _stem(n) != stem):
+        if name == given.name:
+            continue
+        if _stem(name) != stem and found and _stem(found[0].name) == stem:
+            return found[:1]  # the file of the same name is the partner, whatever else lies there
+        with contextlib.suppress(SourceModelError):
+            if sniff(folder / name).kind == kind:
+                found.append(folder / name)
+    if not found or _stem(found[0].name) == stem:
+        return found[:1]
+    related = [place for place in found if _related(_stem(place.name), stem)]
+    others = [place for place in found if place not in related]
+    return related if len(related) == 1 else [*related, *others]
+
+
+def _related(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)
+
+
+def _stem(name: str) -> str:
+    """A file name without suffixes and without MXNet's ``-symbol`` and ``-0001``."""
+    stem = name.rsplit(".", 1)[0] if "." in name[1:] else name
+    if stem.endswith("-symbol"):
+        return stem.removesuffix("-symbol")
+    head, _, tail = stem.rpartition("-")
+    return head if head and len(tail) == 4 and tail.isdigit() else stem
+
+
+def _article(words: str) -> str:
+    return f"{'an' if words[:1].lower() in 'aeiou' else 'a'} {words}"
+
+
+_CAUSES = {
+    "Git LFS pointer, not the file itself": "The repository was cloned without git-lfs.",
+    "web page (HTML)": "A download link gave a page instead of the file.",
+    "empty file": "A download or an export was interrupted.",
+}
+
+_FREEZE = (
+    "    from tensorflow.python.framework import convert_to_constants as c\n"
+    "    g = c.convert_variables_to_constants_v2(f, lower_control_flow=False).graph\n"
+    "    tf.io.write_graph(g, '.', 'model.pb', as_text=False)"
+)
+_KERAS = (
+    "Freeze it to one .pb file where TensorFlow is:\n"
+    "    m = tf.keras.models.load_model(PATH)\n"
+    "    f = tf.function(lambda x: m(x, training=False)).get_concrete_function(\n"
+    "        tf.TensorSpec([1, 224, 224, 3]))\n" + _FREEZE
+)
+
+# by kind, or by format where one kind has several remedies
+_REMEDIES = {
+    "saved_model": "Freeze it to one .pb file where TensorFlow is:\n"
+    "    m = tf.saved_model.load(FOLDER)\n"
+    "    f = m.signatures['serving_default']\n" + _FREEZE,
+    "HDF5 file (Keras .h5)": _KERAS,
+    "Keras model (.keras)": _KERAS,
+    "checkpoint": "Freeze it to one .pb file where TensorFlow is:\n"
+    "    v1 = tf.compat.v1; v1.disable_eager_execution(); s = v1.Session()\n"
+    "    v1.train.import_meta_graph('model.ckpt.meta').restore(s, 'model.ckpt')\n"
+    "    g = v1.graph_util.convert_variables_to_constants(s, s.graph_def, ['OUTPUT_NODE'])\n"
+    "    tf.io.write_graph(g, '.', 'model.pb', as_text=False)",
+    "TensorFlow graph as text (.pbtxt)": "Write it as a .pb file where TensorFlow is (it has to be "
+    "frozen: a text often lacks the weights):\n"
+    "    g = google.protobuf.text_format.Parse(open(PATH).read(), tf.compat.v1.GraphDef())\n"
+    "    tf.io.write_graph(g, '.', 'model.pb', as_text=False)",
+    "folder": "Give the model file inside it.",
+    "rknn": "It is a build already: simulate or inspect it, or open its source model.",
+    "rknn_vendor": "It is compiled for one NPU: `rknntui inspect` shows what is in it; load its "
+    "source model to build again.",
+}
+
+
+def refusal(path: Path, seen: Recognised) -> SourceModelError:
+    """The error for a file that is no source model: what it is, why, and what to do."""
+    if seen.kind.startswith("pytorch_"):
+        from engine.frontends.pytorch.explain import explain
+
+        return explain(path)
+    return SourceModelError(
+        f"{printable(str(path))} is no model that can be loaded: it is {_article(seen.format)} "
+        f"({seen.why}).",
+        cause=_CAUSES.get(seen.format, ""),
+        remedy=_REMEDIES.get(
+            seen.format if seen.format in _REMEDIES else seen.kind,
+            "Give a model of ONNX, Caffe, TensorFlow, TFLite, Darknet, PyTorch (TorchScript) or "
+            "MXNet.",
+        ),
+    )
