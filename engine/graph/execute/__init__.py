@@ -1,14 +1,7 @@
-"""Graphs that run in ONNX Runtime, and distances between their results."""
+"""Graphs that run in ONNX Runtime."""
 
 from engine.graph.execute.form import runtime_form
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
-from engine.graph.execute.metrics import (
-    cosine,
-    dot,
-    euclidean,
-    sqnr,
-    without_agreed_infinity,
-)
 from engine.graph.execute.parted import PartedRun
 from engine.graph.execute.pool import release_pool
 from engine.graph.execute.precision import keep_sums_exact, kernels_saturate, opposing_signs
@@ -18,9 +11,6 @@ from engine.graph.execute.session import Session, open_model, simulation_errors
 __all__ = [
     "PartedRun",
     "Session",
-    "cosine",
-    "dot",
-    "euclidean",
     "is_quantized",
     "keep_sums_exact",
     "kernels_saturate",
@@ -31,6 +21,4 @@ __all__ = [
     "release_pool",
     "runtime_form",
     "simulation_errors",
-    "sqnr",
-    "without_agreed_infinity",
 ]

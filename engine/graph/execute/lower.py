@@ -13,7 +13,7 @@ from engine.base.errors import GraphError
 from engine.base.text import printable
 from engine.graph.ir.graph import Graph, no_collection
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import constant_of
+from engine.graph.ir.spec import add_constant, constant_of
 
 __all__ = ["OFFSET", "is_quantized", "lower_for_runtime"]
 
@@ -307,12 +307,4 @@ class _Lowering:
 
     def _new(self, wish: str, array: np.ndarray, *, claimed: bool = False) -> ir.Value:
         name = wish if claimed else self._names.claim(wish)
-        tensor = ir.Tensor(array, name=name)
-        value = ir.Value(
-            name=name,
-            shape=ir.Shape(array.shape),
-            type=ir.TensorType(tensor.dtype),
-            const_value=tensor,
-        )
-        self._graph.register_initializer(value)
-        return value
+        return add_constant(self._graph, name, array)

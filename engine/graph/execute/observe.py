@@ -12,7 +12,7 @@ from engine.graph.execute.lower import OFFSET
 from engine.graph.ir.custom import is_custom
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.spec import constant_of
+from engine.graph.ir.spec import add_constant, constant_of
 
 __all__ = ["Fetch", "expose"]
 
@@ -202,16 +202,7 @@ class _Exposure:
         return value
 
     def _constant(self, wish: str, array: np.ndarray) -> ir.Value:
-        name = self._names.claim(wish)
-        tensor = ir.Tensor(array, name=name)
-        value = ir.Value(
-            name=name,
-            shape=ir.Shape(array.shape),
-            type=ir.TensorType(tensor.dtype),
-            const_value=tensor,
-        )
-        self._target.model.graph.register_initializer(value)
-        return value
+        return add_constant(self._target.model.graph, self._names.claim(wish), array)
 
 
 def _is_float(value: ir.Value) -> bool:

@@ -234,13 +234,16 @@ def open_model(
     if optimised_model is not None:
         options.optimized_model_filepath = str(optimised_model)
     with simulation_errors():
-        session: Runs = ort.InferenceSession(
+        session = ort.InferenceSession(
             data,
             options,
             providers=["CPUExecutionProvider"],
             disabled_optimizers=[*WRONG_FUSIONS, *without],
         )
-    return session
+    # the wrapper keeps the model to open it again with other providers, of which there are none
+    vars(session).update(_model_bytes=None)
+    runs: Runs = session
+    return runs
 
 
 def _typed(graph: Graph) -> Graph:

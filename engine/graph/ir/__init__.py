@@ -5,7 +5,7 @@ from engine.graph.ir.custom import CustomOperator, CustomOperators, adopt, from_
 from engine.graph.ir.diff import GraphDiff, NodeChange, ValueChange, diff
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames, name_everything
-from engine.graph.ir.quant import QUANT_DTYPES, QuantParams, QuantTable
+from engine.graph.ir.quant import QUANT_DTYPES, QuantParams, QuantTable, params_of
 from engine.graph.ir.shapes import infer_model, infer_shapes
 from engine.graph.ir.skeleton import skeleton
 from engine.graph.ir.spec import TensorSpec, constant_of, dtype_name, spec_of
@@ -42,6 +42,7 @@ __all__ = [
     "is_custom",
     "name_everything",
     "node_detail",
+    "params_of",
     "skeleton",
     "spec_of",
     "tensor_statistics",

@@ -8,11 +8,12 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from engine.base.errors import QuantizationError
 from engine.base.text import did_you_mean, printable
 
-__all__ = ["QUANT_DTYPES", "QuantParams", "QuantTable"]
+__all__ = ["QUANT_DTYPES", "QuantParams", "QuantTable", "params_of"]
 
 # dtype -> (lowest, highest) value of the integers
 QUANT_DTYPES: Mapping[str, tuple[int, int]] = MappingProxyType(
@@ -255,3 +256,36 @@ class QuantTable(Mapping[str, QuantParams]):
                 "The quant table is malformed: it is no mapping.", remedy="Export the file again."
             )
         return cls((str(name), QuantParams.from_json(params)) for name, params in data.items())
+
+
+def params_of(node: ir.Node) -> QuantParams | None:
+    """What a Q or DQ node, or the Cast that gives half precision back in float32, says.
+
+    None where its parameters are no constants, or have no such form (a scale per block).
+    """
+    source = node.inputs[0]
+    if node.op_type == "Cast":
+        half = source is not None and source.dtype == ir.DataType.FLOAT16
+        return QuantParams(_HALF, (1.0,), (0,)) if half else None
+    scale, zero = (_constant(node, index) for index in (1, 2))
+    if scale is None or scale.ndim > 1 or scale.dtype != np.float32:
+        return None
+    if zero is None:
+        stored = None
+        if source is not None and node.op_type == "DequantizeLinear":
+            stored = source.dtype
+        zero = np.zeros(scale.shape, np.uint8 if stored is None else stored.numpy())
+    if str(zero.dtype) not in QUANT_DTYPES:
+        return None
+    return QuantParams(
+        dtype=str(zero.dtype),
+        scale=tuple(scale.reshape(-1).tolist()),
+        zero_point=tuple(map(int, zero.reshape(-1))),
+        axis=node.attributes.get_int("axis", 1) if scale.ndim else None,
+    )
+
+
+def _constant(node: ir.Node, index: int) -> np.ndarray | None:
+    value = node.inputs[index] if len(node.inputs) > index else None
+    tensor = None if value is None else ir.convenience.get_const_tensor(value)
+    return None if tensor is None else tensor.numpy()

@@ -9,7 +9,15 @@ import onnx_ir as ir
 
 from engine.base.text import shape_text
 
-__all__ = ["TensorSpec", "constant_of", "dtype_name", "input_spec", "shape_of", "spec_of"]
+__all__ = [
+    "TensorSpec",
+    "add_constant",
+    "constant_of",
+    "dtype_name",
+    "input_spec",
+    "shape_of",
+    "spec_of",
+]
 
 
 @dataclass(frozen=True)
@@ -173,3 +181,18 @@ def constant_of(value: ir.Value | None) -> ir.TensorProtocol | None:
         if name in ("value_int", "value_ints"):
             return ir.Tensor(np.array(attribute.value, dtype=np.int64), name=value.name)
     return None
+
+
+def add_constant(
+    graph: ir.Graph, name: str, array: np.ndarray, dtype: ir.DataType | None = None
+) -> ir.Value:
+    """Make an initializer of a graph; ``dtype`` where numpy has no such type (4 bits)."""
+    tensor = ir.Tensor(array, dtype=dtype, name=name)
+    value = ir.Value(
+        name=name,
+        shape=ir.Shape(array.shape),
+        type=ir.TensorType(tensor.dtype),
+        const_value=tensor,
+    )
+    graph.register_initializer(value)
+    return value

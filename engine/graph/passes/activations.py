@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from engine.graph.layers import FUSED_ACTIVATIONS
 from engine.graph.passes.base import NodePass
 from engine.graph.passes.editor import Editor
 from engine.graph.passes.match import array, input_at, is_constant, only_reader, same_everywhere
@@ -259,7 +260,7 @@ class ActivationsFirst(NodePass):
     level = 3
     summary = "Relu and Clip move before Transpose, Reshape, MaxPool and Concat to be fused."
     keeps_bits = False
-    roots = frozenset({"Relu", "Clip"})
+    roots = FUSED_ACTIVATIONS
 
     _PASSED = frozenset({"Transpose", "Reshape", "MaxPool", "Concat"})
     _FUSES = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "BatchNormalization"})

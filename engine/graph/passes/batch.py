@@ -1,4 +1,4 @@
-"""The batch of a graph made wider (the vendor's ``rknn_batch_size``, 002:981-995)."""
+"""The batch of a graph made wider (``rknn_batch_size`` [RKNN-T2 2.3.0, 2.4])."""
 
 from __future__ import annotations
 

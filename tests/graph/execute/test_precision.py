@@ -9,8 +9,8 @@ import pytest
 
 from engine.graph.execute import Session, kernels_saturate, open_model, ort, precision, runtime_form
 from engine.graph.ir import Graph
-from engine.jobs.health import doctor
-from engine.quantize import QuantizeSettings, calibrate, quantize
+from engine.quantize import QuantizeSettings, calibrate, layers_of, quantize
+from engine.services.doctor import doctor
 from engine.simulate.layers import quantized_layers
 from engine.simulate.reference import reference_layer
 from engine.simulate.selfcheck import saturating_convolution
@@ -38,7 +38,7 @@ def _bare(graph: Graph) -> ort.InferenceSession:
 
 def test_what_was_tried_is_what_kernels_do_in_a_network() -> None:
     graph, feeds = saturating_convolution()
-    layer = quantized_layers(graph)[0]
+    layer = quantized_layers(graph, layers_of(graph))[0]
     name, params = layer.outputs[0] or ("", None)
     assert params is not None
     want = reference_layer(layer, {"input/dequantized": feeds["input"]})[0]

@@ -1,0 +1,196 @@
+"""The layers of a graph: what a layer is, what it is called, and how its tensors are stored.
+
+A layer is a node that computes, together with the Relu or Clip that its saturation does. Its id is
+the name of that node: tables, files and messages show it. The nodes behind it, the tensors that
+they write and the layers of the source model that were merged into it are aliases.
+
+How the QDQ form names what it adds is known to the module that writes it alone: every other one
+reads a :class:`LayerMap`, which says where a tensor's numbers lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import onnx_ir as ir
+
+from engine.graph.ir import ORIGIN, QuantParams
+
+__all__ = ["ADDED", "FUSED_ACTIVATIONS", "GUARD", "Layer", "LayerMap", "StoredTensor", "origins"]
+
+ADDED = "qdq"
+"""Key in the ``metadata_props`` of nodes that hold or round numbers and are no layers."""
+
+GUARD = "guard"
+"""Its value in a node that only keeps ONNX Runtime from choosing an integer kernel."""
+
+FUSED_ACTIVATIONS = frozenset({"Relu", "Clip"})
+"""Activations that the saturation of the layer before them can do."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer.
+
+    Attributes:
+        id: the name of the node that computes.
+        op: its operator.
+        kind: ``weighted``, ``arithmetic``, ``move`` (it hands values on: Transpose, MaxPool,
+            Concat) or ``float`` (never quantized).
+        nodes: all nodes of it: the one that computes, then its activations.
+        inner: tensors between its nodes; no kernel of a quantized graph writes them.
+        outputs: tensors that it writes, the first of them behind its activations.
+        sources: the layers of the source model that it comes from.
+        dtype: that it computes in: ``int8``, ``int16``, ``float16``, ``float32``.
+    """
+
+    id: str
+    op: str
+    kind: str
+    nodes: tuple[str, ...]
+    inner: tuple[str, ...]
+    outputs: tuple[str, ...]
+    sources: tuple[str, ...]
+    dtype: str = "float32"
+
+    @property
+    def tensor(self) -> str:
+        """Its first output: its key in recipes, and in the vendor's files."""
+        return self.outputs[0]
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """All tensors that its nodes write, in their order."""
+        return (*self.inner, *self.outputs)
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Every name that finds it, its id first."""
+        return tuple(
+            dict.fromkeys((self.id, self.tensor, *self.nodes, *self.tensors, *self.sources))
+        )
+
+    @property
+    def may_lift(self) -> bool:
+        """Whether it is quantized by default, and may have another dtype."""
+        return self.kind != "float"
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """Where a QDQ graph has a tensor of the float graph that is rounded.
+
+    Attributes:
+        tensor: its name in the float graph.
+        computed: float32, before it is rounded.
+        stored: what it is rounded to: integers, or float16 numbers.
+        value: float32, as the layers read it that take it in this dtype.
+        dtype: of ``stored``.
+        params: its parameters; None where they are not known.
+    """
+
+    tensor: str
+    computed: str
+    stored: str
+    value: str
+    dtype: str
+    params: QuantParams | None = None
+
+
+@dataclass(frozen=True)
+class LayerMap:
+    """The layers of a graph, and where its quantized form has their tensors.
+
+    Attributes:
+        layers: in the order of the graph.
+        stored: key in the quant table -> where it lies. The key is the tensor's name; that of a
+            conversion for layers of another dtype is the name that the vendor gives it
+            (``NAME__int8``). Empty for a float graph.
+    """
+
+    layers: tuple[Layer, ...] = ()
+    stored: Mapping[str, StoredTensor] = field(default_factory=dict)
+
+    @cached_property
+    def by_tensor(self) -> Mapping[str, Layer]:
+        """Tensor, inner ones too -> the layer that writes it."""
+        return {tensor: layer for layer in self.layers for tensor in layer.tensors}
+
+    @cached_property
+    def by_node(self) -> Mapping[str, Layer]:
+        """Node -> its layer."""
+        return {node: layer for layer in self.layers for node in layer.nodes}
+
+    @cached_property
+    def _by_source(self) -> Mapping[str, Layer]:
+        named = ((source, layer) for layer in reversed(self.layers) for source in layer.sources)
+        return dict(named)
+
+    @cached_property
+    def inner(self) -> frozenset[str]:
+        """Tensors inside layers, which no kernel of a quantized graph writes."""
+        return frozenset(tensor for layer in self.layers for tensor in layer.inner)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; parameters stand in the quant table."""
+        rows = [asdict(layer) for layer in self.layers]
+        stored = [
+            [key, one.tensor, one.computed, one.stored, one.value, one.dtype]
+            for key, one in self.stored.items()
+        ]
+        return {"layers": rows, "stored": stored}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], table: Mapping[str, QuantParams]) -> LayerMap:
+        """Read :meth:`to_json`.
+
+        Args:
+            data: as it gave.
+            table: the parameters, by the keys of :attr:`stored`.
+
+        Raises:
+            KeyError, TypeError, ValueError: data of another form.
+        """
+        stored = {}
+        for key, *names in data["stored"]:
+            tensor, computed, place, value, dtype = map(_text, names)
+            params = table.get(_text(key))
+            stored[key] = StoredTensor(tensor, computed, place, value, dtype, params)
+        return cls(tuple(_layer(row) for row in data["layers"]), stored)
+
+    def find(self, name: str) -> Layer | None:
+        """The layer that a user means by any of its names; None where there is none.
+
+        A tensor counts before a node, and both before a layer of the source model, of which several
+        layers may come: then it is the first of them.
+        """
+        for names in (self.by_tensor, self.by_node, self._by_source):
+            if name in names:
+                return names[name]
+        return None
+
+
+def origins(node: ir.Node) -> tuple[str, ...]:
+    """The layers of the source model that a node stands for: its own name, where it is one."""
+    noted = tuple(text for text in node.metadata_props.get(ORIGIN, "").split("\n") if text)
+    return noted or ((node.name,) if node.name else ())
+
+
+def _layer(row: Mapping[str, Any]) -> Layer:
+    """A row of :meth:`LayerMap.to_json`; ValueError where it has another form."""
+    op, kind, dtype = (_text(row[name]) for name in ("op", "kind", "dtype"))
+    nodes, inner, outputs, sources = (
+        tuple(map(_text, row[name])) for name in ("nodes", "inner", "outputs", "sources")
+    )
+    if not nodes or not outputs:
+        raise ValueError("a layer without nodes or outputs")
+    return Layer(_text(row["id"]), op, kind, nodes, inner, outputs, sources, dtype)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no name")
+    return value
