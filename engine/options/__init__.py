@@ -2,14 +2,16 @@
 
 Rendered five times: arguments of ``engine.api.RKNN``, form fields, command line flags, YAML keys of
 a recipe, and ``--help`` with the docs. Names and defaults are the vendor's, generation 2 V2.3.0
-where both have them (API reference 002:478-693); our own additions have no generation.
+where both have them [RKNN-T2 2.3.0, 2.2]; our own additions have no generation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from engine.options.about import chips_with
-from engine.options.data import DATASET, PREPROCESS
-from engine.options.declare import Kind, Option, Role, Section, Value
+from engine.options.data import Calibration, Preprocessing
+from engine.options.declare import Kind, Option, Role, SectionName, Value
 from engine.options.names import (
     ALGORITHMS,
     DTYPES,
@@ -17,9 +19,10 @@ from engine.options.names import (
     GRANULARITIES,
     LAYER_DTYPES,
 )
-from engine.options.quantization import QUANTIZATION
-from engine.options.source import SOURCE
-from engine.options.target import COMPILER, TARGET
+from engine.options.quantization import Quantization
+from engine.options.section import Section
+from engine.options.source import Source
+from engine.options.target import Compiler, Target
 
 __all__ = [
     "ALGORITHMS",
@@ -29,11 +32,17 @@ __all__ = [
     "LAYER_DTYPES",
     "OPTIONS",
     "SECTIONS",
-    "STAGES",
+    "Calibration",
+    "Compiler",
     "Kind",
     "Option",
+    "Preprocessing",
+    "Quantization",
     "Role",
     "Section",
+    "SectionName",
+    "Source",
+    "Target",
     "Value",
     "check_values",
     "chips_with",
@@ -41,26 +50,20 @@ __all__ = [
     "option",
 ]
 
-STAGES = ("load", "optimise", "calibrate", "quantize", "evaluate", "container")
-"""The stages of a build in order; ``Option.stage`` is the first that depends on the option."""
-
-SECTIONS: dict[Section, str] = {
-    "source": "Source model",
-    "preprocess": "Preprocessing",
-    "quantization": "Quantization",
-    "target": "Target",
-    "compiler": "Compiler",
-    "dataset": "Calibration dataset",
-}
-
-OPTIONS: tuple[Option, ...] = (
-    *SOURCE,
-    *PREPROCESS,
-    *QUANTIZATION,
-    *TARGET,
-    *COMPILER,
-    *DATASET,
+PARTS: tuple[type[Section], ...] = (
+    Source,
+    Preprocessing,
+    Quantization,
+    Target,
+    Compiler,
+    Calibration,
 )
+"""The sections of a recipe in their order."""
+
+SECTIONS: dict[SectionName, str] = {part.NAME: part.TITLE for part in PARTS}
+"""Name -> title."""
+
+OPTIONS: tuple[Option, ...] = tuple(one for part in PARTS for one in part.options())
 """Every option, section by section."""
 
 _BY_NAME = {o.name: o for o in OPTIONS}
@@ -79,11 +82,16 @@ def named_option(text: str) -> str | None:
     return next((o.name for o in OPTIONS if "_" in o.name and o.name in text), None)
 
 
-def check_values(values: dict[str, Value]) -> dict[str, str]:
-    """Check a flat dict of option values; returns option name -> message where one is unfit."""
+def check_values(values: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, str]]:
+    """Check a flat dict of option values.
+
+    Returns:
+        Option name -> value in its normal form; option name -> message where one does not fit.
+    """
     from engine.base.errors import RecipeError
     from engine.base.text import did_you_mean
 
+    checked: dict[str, Value] = {}
     problems: dict[str, str] = {}
     for name, value in values.items():
         known = _BY_NAME.get(name)
@@ -91,7 +99,7 @@ def check_values(values: dict[str, Value]) -> dict[str, str]:
             problems[name] = f"There is no option {name}. {did_you_mean(name, _BY_NAME)}".strip()
             continue
         try:
-            known.check(value)
+            checked[name] = known.check(value)
         except RecipeError as error:
             problems[name] = f"{error.what} {error.cause}".strip()
-    return problems
+    return checked, problems

@@ -19,7 +19,7 @@ from engine.options.values import (
     sizes,
 )
 
-__all__ = ["Kind", "Option", "Role", "Section", "Value"]
+__all__ = ["Kind", "Option", "Role", "SectionName", "Value"]
 
 Kind = Literal[
     "bool",  # yes or no
@@ -38,7 +38,7 @@ Kind = Literal[
     "mapping",  # tensor name -> one of the choices
     "ranges",  # tensor name -> [minimum, maximum]
 ]
-Section = Literal["source", "preprocess", "quantization", "target", "compiler", "dataset"]
+SectionName = Literal["source", "preprocess", "quantization", "target", "compiler", "dataset"]
 Role = Literal["simulator", "compiler", "refused"]
 Value = Any
 
@@ -58,7 +58,7 @@ class Option:
         default: the value that an absent option has; None where absent means "as in the model".
         choices: allowed values of a ``choice``, and of the entries of a ``mapping``.
         generations: the vendor's generations whose API has it; empty for our own additions.
-        stage: the first stage whose result depends on it (see ``engine.options.STAGES``).
+        stage: the first stage whose result depends on it (see ``engine.pipeline.stages``).
         minimum, maximum: bounds of an ``int`` or ``float``.
         aliases: other lower-case spellings of a choice -> the choice.
         frameworks: whose models it concerns; empty for all.
@@ -72,7 +72,7 @@ class Option:
     """
 
     name: str
-    section: Section
+    section: SectionName
     kind: Kind
     help: str
     default: Value = None

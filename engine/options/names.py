@@ -1,7 +1,7 @@
 """Names that several options share: dtypes, algorithms, granularities; the vendor's and ours.
 
-Sources: user guide V1.3.2 (000:843), V1.1.0 (001:298-325, 001:474-488), API reference V2.3.0
-(002:532-578); what later code of the vendor names is told apart in the refusals.
+Sources: [RKNN-T1 1.3.2, 3.6.3], [RKNN-T2 1.1.0, 3.3.2 and 3.5.2], [RKNN-T2 2.3.0, 2.2]; what later
+code of the vendor names is told apart in the refusals.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.options.about import ALGORITHM_ABOUT, DTYPE_ABOUT, METHOD_ABOUT, chips_with
-from engine.options.declare import Option
+from engine.options.kinds import boolean, choice, integer, mapping, number, ranges
 from engine.options.names import (
     ALGORITHMS,
     DTYPE_ALIASES,
@@ -16,23 +16,24 @@ from engine.options.names import (
     REFUSED_ALGORITHMS,
     REFUSED_GRANULARITIES,
 )
+from engine.options.section import Section
 
-__all__ = ["QUANTIZATION"]
+__all__ = ["Quantization"]
 
-QUANTIZATION: tuple[Option, ...] = (
-    Option(
-        "do_quantization",
-        "quantization",
-        "bool",
+
+class Quantization(Section):
+    """Number formats, ranges and rewrites."""
+
+    NAME = "quantization"
+    TITLE = "Quantization"
+
+    do_quantization = boolean(
         "Whether to quantize; otherwise the float graph goes through all stages.",
         default=True,
         generations=(1, 2),
         stage="calibrate",
-    ),
-    Option(
-        "quantized_dtype",
-        "quantization",
-        "choice",
+    )
+    quantized_dtype = choice(
         "Types of weights and activations; docs/dtypes.md says which chips have them.",
         default="w8a8",
         choices=DTYPES,
@@ -40,155 +41,109 @@ QUANTIZATION: tuple[Option, ...] = (
         stage="quantize",
         aliases=DTYPE_ALIASES,
         about=DTYPE_ABOUT,
-    ),
-    Option(
-        "quantized_algorithm",
-        "quantization",
-        "choice",
+    )
+    quantized_algorithm = choice(
         "How ranges are chosen from what calibration saw; accurate and vendor are ours.",
         default="normal",
         choices=ALGORITHMS,
         stage="quantize",
         refused=REFUSED_ALGORITHMS,
         about=ALGORITHM_ABOUT,
-    ),
-    Option(
-        "quantized_method",
-        "quantization",
-        "choice",
+    )
+    quantized_method = choice(
         "One scale per output channel of a weight (channel) or one per weight (layer).",
         default="channel",
         choices=GRANULARITIES,
         stage="quantize",
         refused=REFUSED_GRANULARITIES,
         about=METHOD_ABOUT,
-    ),
-    Option(
-        "bias_correction",
-        "quantization",
-        "bool",
+    )
+    bias_correction = boolean(
         "Whether biases absorb the mean error that rounding the weights makes.",
         default=True,
         generations=(),
         stage="quantize",
-    ),
-    Option(
-        "quantized_layers",
-        "quantization",
-        "mapping",
+    )
+    quantized_layers = mapping(
         "Hybrid quantization: layer (any of its names) = its dtype, where it is not the model's.",
         choices=LAYER_DTYPES,
         generations=(),
         stage="quantize",
         aliases=LAYER_DTYPE_ALIASES,
-    ),
-    Option(
-        "quantized_ranges",
-        "quantization",
-        "ranges",
-        "Hybrid quantization: tensor or layer = minimum and maximum; they win over the algorithm.",
+    )
+    quantized_ranges = ranges(
+        "Hybrid quantization: tensor or layer = minimum and maximum; these override the algorithm.",
         generations=(),
         stage="quantize",
-    ),
-    Option(
-        "auto_hybrid",
-        "quantization",
-        "bool",
+    )
+    auto_hybrid = boolean(
         "Lift the layers that quantization hurts most, until the thresholds below hold.",
         default=False,
         stage="quantize",
-    ),
-    Option(
-        "auto_hybrid_cos_thresh",
-        "quantization",
-        "float",
+    )
+    auto_hybrid_cos_thresh = number(
         "The cosine to float below which auto_hybrid lifts a layer.",
         default=0.98,
         minimum=-1.0,
         maximum=1.0,
         stage="quantize",
-    ),
-    Option(
-        "auto_hybrid_euc_thresh",
-        "quantization",
-        "float",
+    )
+    auto_hybrid_euc_thresh = number(
         "The Euclidean distance to float above which auto_hybrid lifts a layer; unset: none.",
+        default=None,
         minimum=0.0,
         stage="quantize",
-    ),
-    Option(
-        "quantized_hybrid_level",
-        "quantization",
-        "int",
+    )
+    quantized_hybrid_level = integer(
         "A level of hybrid quantization that toolkit 2.3.2 names.",
         default=0,
         stage="quantize",
         role="refused",
         reason="No manual says what a level lifts; quantized_layers and auto_hybrid say it.",
-    ),
-    Option(
-        "op_target",
-        "quantization",
-        "mapping",
+    )
+    op_target = mapping(
         "Output tensor of an operator = where it runs; on the cpu it computes in float.",
         choices=EXECUTION_TARGETS,
         stage="quantize",
-    ),
-    Option(
-        "float_dtype",
-        "quantization",
-        "choice",
+    )
+    float_dtype = choice(
         "How a build without quantization computes: float16 as a chip does; unset is float32 here.",
+        default=None,
         choices=FLOAT_DTYPES,
         about={
             "float16": f"16 bits. On {' '.join(chips_with('float16'))}.",
             "float32": "32 bits, ours: for comparison on this machine; no NPU computes in it.",
         },
         stage="container",
-    ),
-    Option(
-        "quantize_weight",
-        "quantization",
-        "bool",
+    )
+    quantize_weight = boolean(
         "Store weights in 8 bits in a build without quantization; it computes in float.",
         default=False,
         stage="container",
-    ),
-    Option(
-        "optimization_level",
-        "quantization",
-        "int",
+    )
+    optimization_level = integer(
         "0: the graph as it is; 3: every rewrite; 1 and 2 leave out some that may touch accuracy.",
         default=3,
         minimum=0,
         maximum=3,
         generations=(1, 2),
         stage="optimise",
-    ),
-    Option(
-        "model_pruning",
-        "quantization",
-        "bool",
+    )
+    model_pruning = boolean(
         "Remove channels whose weights are all zero; results stay equal.",
         default=False,
         stage="optimise",
-    ),
-    Option(
-        "remove_reshape",
-        "quantization",
-        "bool",
+    )
+    remove_reshape = boolean(
         "Remove reshapes at inputs and outputs, whose shapes change by it.",
         default=False,
         stage="optimise",
-    ),
-    Option(
-        "rknn_batch_size",
-        "quantization",
-        "int",
+    )
+    rknn_batch_size = integer(
         "Samples that the built model takes at once; calibration stays as it is.",
+        default=None,
         minimum=1,
         maximum=1024,
         generations=(1, 2),
         stage="container",
-    ),
-)
+    )

@@ -16,14 +16,14 @@ def divisors(rows: Any) -> str:
 
 
 def mean_and_scale(rows: Any) -> str:
-    """The mean of every channel, then one scale (004:65-83)."""
+    """The mean of every channel, then one scale [RKNN-TS 1.4.0, 1.2]."""
     if any(len(row) < 2 for row in rows):
         return "the mean of every channel and then the scale, as 128 128 128 128"
     return divisors([row[-1:] for row in rows])
 
 
 def permutation(rows: Any) -> str:
-    """Every channel once, in any order (000:829-837)."""
+    """Every channel once, in any order [RKNN-T1 1.3.2, 3.6.3]."""
     fits = all(sorted(row) == list(range(len(row))) for row in rows)
     return "" if fits else "every channel's number once, from 0, as 2 1 0"
 

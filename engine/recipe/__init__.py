@@ -1,26 +1,15 @@
 """The recipe: one YAML file, or one frozen object, with everything needed to build again.
 
-Sections, names, defaults and checks are those of ``engine.options``; nothing is declared here a
-second time.
+Sections, names, types, defaults and checks are those of ``engine.options``; nothing is declared
+here a second time.
 """
 
 from __future__ import annotations
 
-from engine.recipe.frozen import FrozenMap
 from engine.recipe.keys import canonical_json, portable, portable_values, stage_key, stage_values
-from engine.recipe.model import (
-    VERSION,
-    Calibration,
-    Compiler,
-    Preprocessing,
-    Quantization,
-    Recipe,
-    Source,
-    Target,
-    recipe_problems,
-    recipe_schema,
-)
+from engine.recipe.model import VERSION, Recipe, recipe_problems
 from engine.recipe.notes import option_notes
+from engine.recipe.schema import recipe_schema
 from engine.recipe.text import (
     Change,
     Problem,
@@ -33,16 +22,9 @@ from engine.recipe.text import (
 
 __all__ = [
     "VERSION",
-    "Calibration",
     "Change",
-    "Compiler",
-    "FrozenMap",
-    "Preprocessing",
     "Problem",
-    "Quantization",
     "Recipe",
-    "Source",
-    "Target",
     "canonical_json",
     "diff_recipes",
     "dump_recipe",

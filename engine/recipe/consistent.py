@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from engine.recipe.model import Recipe
+from engine.options import Preprocessing, Source
 
 __all__ = ["contradictions"]
 
 
-def contradictions(recipe: Recipe) -> dict[str, str]:
+def contradictions(source: Source, preprocess: Preprocessing) -> dict[str, str]:
     """Option name -> message, for options that cannot hold together whatever the model is."""
-    return {
-        **_of_rows(recipe),
-        **_of_channels(recipe),
-        **_of_inputs(recipe),
-    }
+    return {**_of_rows(preprocess), **_of_channels(preprocess), **_of_inputs(source)}
 
 
-def _of_rows(recipe: Recipe) -> dict[str, str]:
-    mean, std = recipe.preprocess.mean_values, recipe.preprocess.std_values
+def _of_rows(part: Preprocessing) -> dict[str, str]:
+    mean, std = part.mean_values, part.std_values
     if mean is None or std is None:
         return {}
     if len(mean) != len(std):
@@ -38,9 +30,8 @@ def _of_rows(recipe: Recipe) -> dict[str, str]:
     return {}
 
 
-def _of_channels(recipe: Recipe) -> dict[str, str]:
+def _of_channels(part: Preprocessing) -> dict[str, str]:
     """What generation 1 says in one option and generation 2 in others."""
-    part = recipe.preprocess
     problems = {}
     if part.channel_mean_value is not None and (part.mean_values or part.std_values):
         problems["channel_mean_value"] = (
@@ -56,17 +47,19 @@ def _of_channels(recipe: Recipe) -> dict[str, str]:
     return problems
 
 
-def _of_inputs(recipe: Recipe) -> dict[str, str]:
+def _of_inputs(source: Source) -> dict[str, str]:
     problems = {}
-    names = recipe.source.inputs
-    rows: Mapping[str, int | None] = {
-        name: None if (value := recipe.value(name)) is None else len(value)
-        for name in ("input_size_list", "input_initial_val")
+    names = source.inputs
+    rows = {
+        "input_size_list": source.input_size_list,
+        "input_initial_val": source.input_initial_val,
     }
-    for name, count in rows.items():
-        if names is not None and count is not None and count != len(names):
-            problems[name] = f"inputs names {len(names)} tensors and {name} has {count} entries."
-    sets = recipe.source.dynamic_input
+    for name, entries in rows.items():
+        if names is not None and entries is not None and len(entries) != len(names):
+            problems[name] = (
+                f"inputs names {len(names)} tensors and {name} has {len(entries)} entries."
+            )
+    sets = source.dynamic_input
     if sets is None:
         return problems
     if len({len(one) for one in sets}) > 1:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.options import OPTIONS, SECTIONS, STAGES, Value, option
-from engine.recipe.frozen import thawed
+from engine.options import OPTIONS, SECTIONS, Value, option
+from engine.options.frozen import thawed
 from engine.recipe.model import PATH_KINDS, VERSION, Recipe
 
 __all__ = ["canonical_json", "portable", "portable_values", "stage_key", "stage_values"]
@@ -31,8 +31,6 @@ def stage_values(recipe: Recipe, stage: str) -> dict[str, Value]:
 
     What the named files hold decides, not their names: :func:`stage_key` takes their hashes.
     """
-    if stage not in STAGES:
-        raise KeyError(stage)
     return {
         o.name: thawed(recipe.value(o.name))
         for o in OPTIONS
@@ -52,7 +50,7 @@ def stage_key(
 
     Args:
         recipe: the build's options.
-        stage: one of ``engine.options.STAGES``.
+        stage: its name, as of ``Option.stage``.
         contents: for each set option of this stage that names files, the hash of what they hold.
         previous: the key of the stage before.
         extra: whatever else decides the result (library versions, the version of the stage's code).

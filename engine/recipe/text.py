@@ -13,7 +13,7 @@ from engine.base.errors import RecipeError, SourceModelError
 from engine.base.files import read_bounded
 from engine.base.text import did_you_mean, printable
 from engine.options import OPTIONS, SECTIONS, Option, Value, option
-from engine.recipe.frozen import thawed
+from engine.options.frozen import frozen, thawed
 from engine.recipe.model import (
     PATH_KINDS,
     VERSION,
@@ -291,7 +291,7 @@ def dump_recipe(
         body: list[str] = []
         for declared in (o for o in OPTIONS if o.section == section):
             value = recipe.value(declared.name)
-            if value == Recipe().value(declared.name) and not everything:
+            if value == frozen(declared.default) and not everything:
                 continue
             if comments:
                 body.append(f"  # {declared.help}")

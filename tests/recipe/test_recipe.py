@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from engine.base.errors import RecipeError
-from engine.options import OPTIONS, SECTIONS, STAGES
+from engine.options import OPTIONS, SECTIONS, Option, Value
+from engine.pipeline.pipeline import told_stages
+from engine.pipeline.stages import STAGES
 from engine.recipe import (
     Recipe,
     canonical_json,
@@ -29,6 +31,8 @@ from engine.recipe import (
     stage_values,
 )
 from tests.safety import ends
+
+NAMES = told_stages(STAGES)
 
 FULL: dict[str, Any] = {
     "model": "net.onnx",
@@ -57,21 +61,13 @@ FULL: dict[str, Any] = {
 
 
 def test_recipe_and_options_are_the_same_set_with_the_same_defaults() -> None:
-    sections = {name: field for name, field in Recipe.model_fields.items() if name != "version"}
-    assert list(sections) == list(SECTIONS)
-    declared = {o.name: o for o in OPTIONS}
-    seen = []
-    for section in sections:
-        part = Recipe().section(section)  # type: ignore[arg-type]
-        for name, field in type(part).model_fields.items():
-            seen.append(name)
-            option = declared[name]
-            assert option.section == section
-            assert getattr(part, name) == option.default
-            assert field.description == option.help
-    assert seen == list(declared)
+    assert [field.name for field in fields(Recipe)] == list(SECTIONS)
+    for option in OPTIONS:
+        part = Recipe().section(option.section)
+        assert getattr(part, option.name) == option.default
+        assert Recipe().value(option.name) == option.default
     assert Recipe().to_values() == {}
-    assert set(Recipe().to_values(everything=True)) == set(declared)
+    assert set(Recipe().to_values(everything=True)) == {o.name for o in OPTIONS}
 
 
 def test_frozen_and_hashable() -> None:
@@ -79,8 +75,10 @@ def test_frozen_and_hashable() -> None:
     assert hash(recipe) == hash(Recipe.from_values(FULL))
     assert recipe == Recipe.from_values(FULL)
     assert recipe != Recipe()
-    with pytest.raises(ValidationError):
+    with pytest.raises(AttributeError, match="resize_fit"):
         recipe.preprocess.resize_fit = "crop"  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        recipe.preprocess = Recipe().preprocess  # type: ignore[misc]
     assert recipe.to_values() == FULL
     changed = recipe.with_values(resize_fit="crop", mean_values=None, std_values=None)
     assert changed.preprocess.resize_fit == "crop"
@@ -88,16 +86,18 @@ def test_frozen_and_hashable() -> None:
     assert recipe.preprocess.resize_fit == "pad"
 
 
-def test_sections_check_like_options() -> None:
-    from engine.recipe import Preprocessing
+def test_every_value_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+    check = Option.check
 
-    assert Preprocessing(mean_values=[1, 2, 3]).mean_values == ((1.0, 2.0, 3.0),)  # type: ignore[arg-type]
-    with pytest.raises(RecipeError, match="mean_value"):
-        Preprocessing(mean_value=[1])  # type: ignore[call-arg]
-    with pytest.raises(RecipeError, match="resize_fit"):
-        Preprocessing(resize_fit="strech")
-    with pytest.raises(ValidationError):
-        Recipe(sauce={})  # type: ignore[call-arg]
+    def counted(self: Option, value: Value) -> Value:
+        checked.append(self.name)
+        return check(self, value)
+
+    monkeypatch.setattr(Option, "check", counted)
+    recipe = Recipe.from_values(FULL)
+    assert sorted(checked) == sorted(FULL)
+    assert recipe.preprocess.mean_values == ((127.0, 127.5, 0.0),)
 
 
 def test_file_round_trip_with_paths_from_its_folder(tmp_path: Path) -> None:
@@ -297,10 +297,10 @@ def test_stage_keys_depend_on_their_own_options_only() -> None:
     contents = {"model": "m" * 64, "dataset": "d" * 64}
 
     def keys(recipe: Recipe) -> dict[str, str]:
-        return {s: stage_key(recipe, s, contents=contents) for s in STAGES}
+        return {s: stage_key(recipe, s, contents=contents) for s in NAMES}
 
     plain = keys(base)
-    assert len(set(plain.values())) == len(STAGES)
+    assert len(set(plain.values())) == len(NAMES)
     for change, stage in (
         ({"inputs": ["x"]}, "load"),
         ({"optimization_level": 2}, "optimise"),
@@ -314,7 +314,7 @@ def test_stage_keys_depend_on_their_own_options_only() -> None:
         ({"custom_string": "x"}, "container"),
     ):
         changed = keys(base.with_values(**change))
-        assert {s for s in STAGES if changed[s] != plain[s]} == {stage}
+        assert {s for s in NAMES if changed[s] != plain[s]} == {stage}
     # names do not matter, what the files hold does
     assert keys(base.with_values(model="/b/c.onnx", dataset="x")) == plain
     assert stage_key(base, "load", contents={"model": "x"}) != plain["load"]
@@ -322,7 +322,7 @@ def test_stage_keys_depend_on_their_own_options_only() -> None:
     assert stage_key(base, "load", contents=contents, extra={"ort": "1"}) != plain["load"]
     with pytest.raises(KeyError):
         stage_key(base, "load")
-    stages = [name for stage in STAGES for name in stage_values(base, stage)]
+    stages = [name for stage in NAMES for name in stage_values(base, stage)]
     files = ("path", "paths", "code")
     assert sorted(stages) == sorted(o.name for o in OPTIONS if o.kind not in files)
 
@@ -385,6 +385,10 @@ def test_schema_describes_every_option() -> None:
     assert "rk3588" in text
     assert schema["required"] == ["version"]
     assert schema["additionalProperties"] is False
+    preprocess = schema["properties"]["preprocess"]["properties"]
+    rows = {"type": "array", "items": {"type": "array", "items": {"type": "number"}}}
+    assert preprocess["mean_values"]["anyOf"] == [rows, {"type": "null"}]
+    assert preprocess["resize_fit"]["enum"] == ["stretch", "crop", "pad"]
 
 
 def test_mappings_are_frozen_compared_and_shown_by_their_entries() -> None:

@@ -1,14 +1,9 @@
-"""Values of options in a form that cannot change and that has a hash."""
+"""Anys of options in a form that cannot change and that has a hash."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
-
-from pydantic import GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
-
-from engine.options import Value
 
 __all__ = ["FrozenMap", "frozen", "thawed"]
 
@@ -45,24 +40,15 @@ class FrozenMap(Mapping[str, Any]):
         """As a dict."""
         return f"FrozenMap({self._entries!r})"
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Any instance is valid: its values went through the check of their option."""
-        return core_schema.json_or_python_schema(
-            json_schema=core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()),
-            python_schema=core_schema.is_instance_schema(cls),
-            serialization=core_schema.plain_serializer_function_ser_schema(thawed),
-        )
 
-
-def frozen(value: Value) -> Value:
+def frozen(value: Any) -> Any:
     """Lists, nested ones too, as tuples, and mappings as :class:`FrozenMap`: hashable."""
     if isinstance(value, Mapping):
         return FrozenMap(value)
     return tuple(frozen(v) for v in value) if isinstance(value, list | tuple) else value
 
 
-def thawed(value: Value) -> Value:
+def thawed(value: Any) -> Any:
     """Tuples, nested ones too, as lists, maps as dicts: what JSON and YAML have."""
     if isinstance(value, Mapping):
         return {name: thawed(one) for name, one in value.items()}

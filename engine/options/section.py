@@ -1,0 +1,75 @@
+"""A section of a recipe: its options, each declared as an attribute, and their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, Never, Self, TypeVar, overload
+
+from engine.options.declare import Kind, Option, SectionName, Value
+from engine.options.frozen import FrozenMap
+
+__all__ = ["Field", "Section"]
+
+T = TypeVar("T")
+
+
+class Field(Generic[T]):
+    """Declares an option by the name that it is given in a :class:`Section`.
+
+    An instance of the section has the value there, of the type ``T``.
+
+    Args:
+        kind, help_, default, choices, more: as of :class:`Option`.
+    """
+
+    option: Option
+
+    def __init__(
+        self,
+        kind: Kind,
+        help_: str,
+        default: Value = None,
+        choices: tuple[str, ...] = (),
+        **more: Any,
+    ) -> None:
+        self._declared = (kind, help_, default, choices)
+        self._more = more
+
+    def __set_name__(self, owner: type[Section], name: str) -> None:
+        self.option = Option(name, owner.NAME, *self._declared, **self._more)
+
+    @overload
+    def __get__(self, part: None, owner: type[Section]) -> Self: ...
+    @overload
+    def __get__(self, part: Section, owner: type[Section]) -> T: ...
+    def __get__(self, part: Section | None, owner: type[Section]) -> Any:
+        return self if part is None else part.values[self.option.name]
+
+    def __set__(self, part: Section, value: Never) -> None:
+        raise AttributeError(f"{self.option.name} of a recipe never changes: make another recipe")
+
+
+@dataclass(frozen=True)
+class Section:
+    """Values of the options that a subclass declares.
+
+    Attributes:
+        values: of every option, lists as tuples.
+    """
+
+    NAME: ClassVar[SectionName]
+    TITLE: ClassVar[str]
+
+    values: FrozenMap
+
+    @classmethod
+    def options(cls) -> tuple[Option, ...]:
+        """The options in their order."""
+        return tuple(one.option for one in vars(cls).values() if isinstance(one, Field))
+
+    @classmethod
+    def of(cls, values: Mapping[str, Value] = MappingProxyType({})) -> Self:
+        """A section of checked values; an absent option has its default."""
+        return cls(FrozenMap({o.name: values.get(o.name, o.default) for o in cls.options()}))
