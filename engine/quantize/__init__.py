@@ -1,26 +1,28 @@
 """Calibration and quantization: from a float graph and samples to a QDQ graph and its table."""
 
-from engine.quantize.calibrate import Observation, Observations, calibrate, samples_wanted
-from engine.quantize.formats import check_dtype, check_layer_dtype, resolve_dtype
-from engine.quantize.honoured import honoured
-from engine.quantize.layer_names import LayerName, find_layer, layer_names
-from engine.quantize.operators import LAYOUT, WEIGHTED, Role, reason_for, role_of
+from engine.quantize.calibration.calibrate import (
+    Observation,
+    Observations,
+    calibrate,
+    samples_wanted,
+)
+from engine.quantize.dtypes.formats import check_dtype, check_layer_dtype, resolve_dtype
 from engine.quantize.plain import require_plain_run
-from engine.quantize.plan import is_quantized_source
-from engine.quantize.qdq import GUARD, REASON
-from engine.quantize.qdq_build import ADDED
-from engine.quantize.quantize import Quantized, quantize, to_float16
+from engine.quantize.planning.operators import LAYOUT, WEIGHTED, Role, reason_for, role_of
+from engine.quantize.planning.placement import layers_of_targets
+from engine.quantize.planning.plan import is_quantized_source, plan
+from engine.quantize.planning.sources import layers_of
+from engine.quantize.qdq.insert import REASON
+from engine.quantize.qdq.vendor_opset import lower_for_vendor
+from engine.quantize.qdq.verify import honoured
+from engine.quantize.quantize import quantize, to_float16
+from engine.quantize.quantized import Quantized
 from engine.quantize.settings import QuantizeSettings
-from engine.quantize.targets import layers_of_targets
-from engine.quantize.vendor import lower_for_vendor
 
 __all__ = [
-    "ADDED",
-    "GUARD",
     "LAYOUT",
     "REASON",
     "WEIGHTED",
-    "LayerName",
     "Observation",
     "Observations",
     "QuantizeSettings",
@@ -29,12 +31,12 @@ __all__ = [
     "calibrate",
     "check_dtype",
     "check_layer_dtype",
-    "find_layer",
     "honoured",
     "is_quantized_source",
-    "layer_names",
+    "layers_of",
     "layers_of_targets",
     "lower_for_vendor",
+    "plan",
     "quantize",
     "reason_for",
     "require_plain_run",

@@ -12,10 +12,10 @@ from engine.base.errors import QuantizationError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable
 from engine.graph.ir import Graph, QuantParams
-from engine.quantize.formats import HALF_LIMIT
-from engine.quantize.forms import array_of
-from engine.quantize.operators import WEIGHTED
-from engine.quantize.plan import Plan, root_of
+from engine.quantize.dtypes.formats import HALF_LIMIT
+from engine.quantize.planning.node_properties import array_of
+from engine.quantize.planning.operators import WEIGHTED
+from engine.quantize.planning.plan import Plan, root_of
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.weights import LayerWeights
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -18,22 +17,25 @@ from engine.options.names import (
     REFUSED_ALGORITHMS,
     REFUSED_GRANULARITIES,
 )
-from engine.quantize import accurate, by_ranges, kl_check, mmse_layers, vendor_mode
-from engine.quantize.calibrate import Observations
+from engine.quantize.algorithms import accurate
+from engine.quantize.algorithms import kl_divergence as kl_check
+from engine.quantize.algorithms import mmse as mmse_layers
+from engine.quantize.algorithms import range_based as by_ranges
+from engine.quantize.algorithms.vendor import mode as vendor_mode
+from engine.quantize.calibration.calibrate import Observations
 from engine.quantize.checks import overflows, with_ranges_of_roots, without_effect
-from engine.quantize.conform import conform
-from engine.quantize.formats import check_dtype, check_layer_dtype
-from engine.quantize.forms import array_of
-from engine.quantize.honoured import honoured
-from engine.quantize.plan import Plan, is_quantized_source, plan
-from engine.quantize.prepared import Feeds, Prepared
-from engine.quantize.qdq import insert_qdq
+from engine.quantize.dtypes.formats import check_dtype, check_layer_dtype
+from engine.quantize.planning.node_properties import array_of
+from engine.quantize.planning.plan import is_quantized_source, plan
+from engine.quantize.planning.sources import layers_of, table_of
+from engine.quantize.prepared import Feeds, Prepare
+from engine.quantize.qdq.conform import conform
+from engine.quantize.qdq.insert import insert_qdq
+from engine.quantize.qdq.verify import honoured
+from engine.quantize.quantized import Quantized
 from engine.quantize.settings import QuantizeSettings
-from engine.quantize.sources import table_of
 
-__all__ = ["Quantized", "quantize", "to_float16"]
-
-Prepare = Callable[[Graph, Plan, Observations, QuantizeSettings, Feeds | None, Reporter], Prepared]
+__all__ = ["quantize", "to_float16"]
 
 # Algorithms that are more than a choice of ranges.
 _PREPARE: Mapping[str, Prepare] = {
@@ -42,26 +44,6 @@ _PREPARE: Mapping[str, Prepare] = {
     "mmse": mmse_layers.prepare,
     "vendor": vendor_mode.prepare,
 }
-
-
-@dataclass(frozen=True)
-class Quantized:
-    """A quantized graph.
-
-    Attributes:
-        graph: the QDQ graph: activations, weights and biases in the formats of their dtypes.
-        table: parameters of every quantized tensor, activations, weights and biases, and of the
-            conversions between layers of two dtypes.
-        reference: the float graph that ``graph`` is the quantized form of. Its outputs are those of
-            the graph that was given; inner tensors may be scaled, where an algorithm equalized
-            them. Layers are compared with this graph.
-        findings: what the user should know of this quantization.
-    """
-
-    graph: Graph
-    table: QuantTable
-    reference: Graph
-    findings: tuple[Finding, ...] = ()
 
 
 def quantize(
@@ -89,7 +71,8 @@ def quantize(
     _check_names(settings)
     reporter = reporter or NullReporter()
     if is_quantized_source(graph):
-        return Quantized(graph, QuantTable(table_of(graph)), graph, (_kept(graph),))
+        table = QuantTable(table_of(graph))
+        return Quantized(graph, table, graph, (_kept(graph),), layers_of(graph))
     found = check_dtype(settings.dtype)
     for dtype in dict.fromkeys(settings.layers.values()):
         found += check_layer_dtype(dtype)
@@ -110,10 +93,12 @@ def quantize(
         ready = conform(ready, settings.granularity)
     found += (*ready.findings, *overflows(ready.activations, ready.weights))
     reporter.check_cancelled()
-    quantized, table = insert_qdq(ready.graph, ready.plan, ready.activations, ready.weights)
+    quantized, params, layers = insert_qdq(
+        ready.graph, ready.plan, ready.activations, ready.weights
+    )
     how = ", ".join(part for part in (settings.dtype, algorithm, settings.granularity) if part)
-    reporter.emit(LogLine(f"{len(table)} tensors quantized to {how}"))
-    done = Quantized(quantized, QuantTable(table), ready.graph, found)
+    reporter.emit(LogLine(f"{len(params)} tensors quantized to {how}"))
+    done = Quantized(quantized, QuantTable(params), ready.graph, found, layers)
     _verify(settings, done)
     return done
 

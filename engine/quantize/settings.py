@@ -19,7 +19,7 @@ class QuantizeSettings:
         bias_correction: whether biases absorb the mean error of the rounded weights (ours).
         layers: tensor of the float graph -> dtype of the layer that writes it, where it differs
             from the model's (hybrid quantization).
-        ranges: tensor -> (minimum, maximum) in its unit, set by hand; they win over the algorithm.
+        ranges: tensor -> (minimum, maximum) in its unit, set by hand; these override the algorithm.
     """
 
     dtype: str = "w8a8"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.graph.ir import Graph, QuantParams
-from engine.quantize.forms import data_inputs
-from engine.quantize.plan import Plan
-from engine.quantize.scheme import weight_params
+from engine.quantize.dtypes.scheme import weight_params
+from engine.quantize.planning.node_properties import data_inputs
+from engine.quantize.planning.plan import Plan
 
 __all__ = ["LayerWeights", "quantize_weights"]
 

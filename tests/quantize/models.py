@@ -10,6 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.graph.ir import Graph
+from engine.quantize.calibration.histograms import Histogram
 
 
 class Net:
@@ -118,3 +119,13 @@ def small_cnn(seed: int = 0) -> tuple[Net, Graph]:
 def stream(feeds: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:
     """The samples as something that can be read once."""
     yield from feeds
+
+
+def quantile(histogram: Histogram, share: float) -> float:
+    """A value that at most ``share`` (0..1) of the values are below; exact within its bin."""
+    if histogram.codes.size == 0:
+        return 0.0
+    low, high = histogram.edges
+    reached = np.searchsorted(np.cumsum(histogram.counts), share * histogram.total)
+    index = min(int(reached), histogram.codes.size - 1)
+    return float((low[index] + high[index]) / 2)

@@ -9,10 +9,10 @@ import pytest
 
 from engine.graph.execute import Session
 from engine.quantize import QuantizeSettings, calibrate, quantize
-from engine.quantize.bias import mean_output
-from engine.quantize.calibrate import Observations
-from engine.quantize.observe_inputs import Sums, input_sums
-from engine.quantize.plan import plan
+from engine.quantize.calibration.calibrate import Observations
+from engine.quantize.calibration.input_means import Sums, input_sums
+from engine.quantize.planning.plan import plan
+from engine.quantize.techniques.bias import mean_output
 from tests.quantize.models import Net, small_cnn
 
 FORMS: list[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
@@ -57,7 +57,7 @@ def test_mean_outputs_are_those_of_the_layer(
 
 def test_large_inputs_are_summed_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     import engine.graph.execute.parted as parted
-    import engine.quantize.observe_inputs as module
+    import engine.quantize.calibration.input_means as module
 
     net, graph = small_cnn()
     feeds = net.feeds(11)

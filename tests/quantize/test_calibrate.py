@@ -14,8 +14,8 @@ from engine.base.errors import JobCancelledError, QuantizationError
 from engine.base.events import CallbackReporter, Event, Progress
 from engine.graph.execute import Session
 from engine.quantize import Observations, QuantizeSettings, calibrate, quantize
-from engine.quantize.calibrate import samples_wanted
-from tests.quantize.models import Net, small_cnn, stream
+from engine.quantize.calibration.calibrate import samples_wanted
+from tests.quantize.models import Net, quantile, small_cnn, stream
 
 
 def test_ranges_are_those_of_the_float_graph() -> None:
@@ -320,7 +320,7 @@ def test_channels_are_those_of_weighted_layers() -> None:
 
 
 def test_the_range_of_a_large_tensor_without_channels() -> None:
-    from engine.quantize.observe_graph import _reduced, _stride
+    from engine.quantize.calibration.observer import _reduced, _stride
 
     array = np.random.default_rng(2).normal(size=(3, 5000, 33)).astype(np.float32)
     low, high, values = _reduced(array, channels=False)
@@ -335,7 +335,7 @@ def test_the_range_of_a_large_tensor_without_channels() -> None:
 @pytest.mark.parametrize("low", [-1.0, 0.0])
 @pytest.mark.parametrize("shape", [(1, 3, 7), (2, 5, 3), (1, 700, 299), (1, 2, 200_000), (9,)])
 def test_what_is_kept_of_one_tensor(shape: tuple[int, ...], low: float) -> None:
-    from engine.quantize.observe_graph import _reduced, _stride
+    from engine.quantize.calibration.observer import _reduced, _stride
 
     array = np.random.default_rng(1).uniform(low, 1, size=shape).astype(np.float32)
     lows, highs, values = _reduced(array)
@@ -370,4 +370,55 @@ def test_what_a_sigmoid_gave_follows_from_what_it_read() -> None:
         histogram = seen[name].histogram
         assert histogram is not None
         assert histogram.total == arrays.size
-        np.testing.assert_allclose(histogram.quantile(0.5), np.median(arrays), atol=0.05)
+        np.testing.assert_allclose(quantile(histogram, 0.5), np.median(arrays), atol=0.05)
+
+
+def test_what_a_gelu_holds_inside_follows_from_what_it_reads() -> None:
+    from engine.quantize.calibration.observer import _derived
+
+    net = Net()
+    x = net.input(1, 4, 30, 30)
+    weight = np.random.default_rng(3).normal(size=(4, 4, 1, 1)).astype(np.float32)
+    before = net.op("Conv", x, net.constant(weight))
+    erf = net.op("Erf", net.op("Div", before, net.constant(1.4142135)))
+    plus = net.op("Add", net.constant(1.0), erf)
+    product = net.op("Mul", before, plus)
+    graph = net.graph(net.op("Relu", net.op("Mul", product, net.constant(0.5))))
+    feeds = net.feeds(3)
+    seen = calibrate(graph, feeds)
+    derived = {n for found in _derived(graph, list(seen.tensors), ()).values() for n, _ in found}
+    assert {erf, plus} <= derived
+    assert product not in derived
+    session = Session(graph, outputs=[erf, plus])
+    for name in (erf, plus):
+        arrays = np.concatenate([session.run(feed, [name])[name] for feed in feeds])
+        ends = [seen[name].minimum, seen[name].maximum]
+        np.testing.assert_allclose(ends, [arrays.min(), arrays.max()], rtol=1e-6, atol=3e-7)
+        peaks = np.abs(arrays).max(axis=(0, 2, 3))
+        np.testing.assert_allclose(seen[name].peaks or (), peaks, rtol=1e-6, atol=3e-7)
+
+
+@pytest.mark.parametrize(("op", "constant"), [("Mul", -2.0), ("Div", -2.0), ("Mul", 0.0)])
+def test_what_falls_is_read(op: str, constant: float) -> None:
+    net = Net()
+    x = net.input(1, 4, 3, 3)
+    before = net.op("Mul", x, net.constant([[[[1.0]], [[2.0]], [[3.0]], [[4.0]]]]))
+    after = net.op(op, before, net.constant(constant))
+    graph = net.graph(net.op("Relu", net.op("Add", before, after)))
+    feeds = net.feeds(2)
+    seen = calibrate(graph, feeds)
+    arrays = [Session(graph, outputs=[after]).run(feed, [after])[after] for feed in feeds]
+    assert seen[after].minimum == min(array.min() for array in arrays)
+    assert seen[after].maximum == max(array.max() for array in arrays)
+
+
+def test_a_tensor_that_follows_and_overflows_is_named() -> None:
+    net = Net()
+    x = net.input(1, 2, 3, 3)
+    before = net.op("Relu", x)
+    after = net.op("Mul", before, net.constant(3e38))
+    graph = net.graph(net.op("Add", after, before))
+    feeds = net.feeds(1)
+    feeds[0][x][0, 0, 0, 0] = 100.0
+    with pytest.raises(QuantizationError, match=f"{after}.*infinite"):
+        calibrate(graph, feeds)

@@ -11,10 +11,10 @@ from engine.base.events import NullReporter
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.quantize import QuantizeSettings, calibrate, quantize
-from engine.quantize.accurate.assemble import Choice
-from engine.quantize.accurate.choose import choose
-from engine.quantize.accurate.gather import gather
-from engine.quantize.plan import plan
+from engine.quantize.algorithms.accurate.assemble import Choice
+from engine.quantize.algorithms.accurate.choose import choose
+from engine.quantize.algorithms.accurate.gather import gather
+from engine.quantize.planning.plan import plan
 from tests.quantize.models import Net, small_cnn
 
 Feeds = Sequence[dict[str, np.ndarray]]

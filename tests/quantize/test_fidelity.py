@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from engine.frontends.onnx import load_onnx
-from engine.graph.execute import Session, sqnr
+from engine.graph.execute import Session
+from engine.graph.metrics import sqnr
 from engine.graph.passes import optimise
 from engine.quantize import calibrate, quantize
 from engine.simulate import integer_coverage

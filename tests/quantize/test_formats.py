@@ -14,7 +14,7 @@ from engine import options
 from engine.base.errors import QuantizationError
 from engine.chips import chips
 from engine.quantize import Observations, QuantizeSettings, calibrate, quantize, to_float16
-from engine.quantize.formats import (
+from engine.quantize.dtypes.formats import (
     LAYER_DTYPES,
     SCHEMES,
     Format,
@@ -22,7 +22,7 @@ from engine.quantize.formats import (
     check_layer_dtype,
     resolve_dtype,
 )
-from engine.quantize.scheme import activation_params, weight_params
+from engine.quantize.dtypes.scheme import activation_params, weight_params
 from tests.quantize.models import Net, small_cnn
 
 FORMATS = {scheme.activation for scheme in SCHEMES.values()} | {

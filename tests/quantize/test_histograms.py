@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from engine.quantize.histograms import BINS_PER_OCTAVE, OCTAVES, Histogram, HistogramBuilder
+from engine.quantize.calibration.histograms import (
+    BINS_PER_OCTAVE,
+    OCTAVES,
+    Histogram,
+    HistogramBuilder,
+)
+from tests.quantize.models import quantile
 
 values = npst.arrays(
     np.float32,
@@ -52,7 +58,7 @@ def test_every_value_is_in_its_bin(array: np.ndarray) -> None:
 @settings(max_examples=40)
 @given(values.filter(lambda array: array.size > 0), st.floats(0.0, 1.0))
 def test_quantiles_are_exact_within_a_bin(array: np.ndarray, share: float) -> None:
-    found = Histogram.of(array).quantile(share)
+    found = quantile(Histogram.of(array), share)
     ordered = np.sort(array.astype(np.float64))
     # the values at and beside the share: with counts as floats, either may be meant
     at = int(np.ceil(share * array.size)) - 1
@@ -69,7 +75,7 @@ def test_an_outlier_costs_no_resolution_and_only_what_is_far_smaller_joins_zero(
     for share in (0.1, 0.5, 0.9):
         exact = float(np.quantile(bulk, share))
         for histogram in (alone, joined):
-            assert abs(histogram.quantile(share) - exact) < 0.02
+            assert abs(quantile(histogram, share) - exact) < 0.02
     tiny = Histogram.of(np.array([1e-9, 1.0], np.float32))
     assert tiny.codes[0] == 0
     assert tiny.counts.tolist() == [1, 1]
@@ -84,7 +90,7 @@ def test_values_without_negative_ones_take_the_short_way_to_the_same_result() ->
 
 def test_nothing_and_extremes() -> None:
     assert Histogram.of(np.zeros(0, np.float32)).total == 0
-    assert Histogram().quantile(0.5) == 0.0
+    assert quantile(Histogram(), 0.5) == 0.0
     largest = np.finfo(np.float32).max
     extremes = Histogram.of(np.array([largest, -largest, 0.0], np.float32))
     low, high = extremes.edges

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.graph.execute import Session, sqnr
+from engine.graph.execute import Session
 from engine.graph.ir import Graph
+from engine.graph.metrics import sqnr
 from engine.quantize import QuantizeSettings, calibrate, quantize
-from engine.quantize.histograms import Histogram
-from engine.quantize.kl import COST_LIMIT, divergence, least_divergence_range
-from engine.quantize.mmse import RangeCost
-from engine.quantize.observe import Observation
+from engine.quantize.algorithms.kl import COST_LIMIT, divergence, least_divergence_range
+from engine.quantize.algorithms.mmse_range import RangeCost
+from engine.quantize.calibration.histograms import Histogram
+from engine.quantize.calibration.observations import Observation
 from tests.quantize.models import Net
 
 

@@ -9,19 +9,13 @@ import numpy as np
 import pytest
 
 from engine.base.errors import QuantizationError
-from engine.graph.execute import Session, sqnr
+from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from engine.quantize import (
-    Observations,
-    Quantized,
-    QuantizeSettings,
-    calibrate,
-    honoured,
-    quantize,
-)
-from engine.quantize.activations import activation_table
-from engine.quantize.formats import LAYER_DTYPES
-from engine.quantize.plan import Plan, plan
+from engine.graph.metrics import sqnr
+from engine.quantize import Observations, Quantized, QuantizeSettings, calibrate, honoured, quantize
+from engine.quantize.algorithms.activations import activation_table
+from engine.quantize.dtypes.formats import LAYER_DTYPES
+from engine.quantize.planning.plan import Plan, plan
 from engine.quantize.prepared import Prepared
 from engine.quantize.weights import quantize_weights
 from tests.quantize.models import Net, small_cnn

@@ -13,9 +13,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.helper import make_node as node
 
 from engine.base.errors import DatasetError
-from engine.jobs.analysis import analyse_build
-from engine.jobs.pipeline import Pipeline, build
-from engine.jobs.runner import Runnable
+from engine.pipeline.analysis import analyse_build
+from engine.pipeline.build import build
+from engine.pipeline.pipeline import Pipeline
+from engine.pipeline.runner import Runnable
+from engine.pipeline.stages import STAGES
 from engine.recipe import Recipe
 
 TOKENS, WIDTH = 6, 8
@@ -85,7 +87,7 @@ def dataset(folder: Path, *more: np.ndarray) -> Path:
 def pipeline(folder: Path, name: str, **options: object) -> Pipeline:
     onnx.save(MODELS[name], folder / "m.onnx")
     values = {"model": str(folder / "m.onnx"), **options}
-    return Pipeline(Recipe.from_values(values))
+    return Pipeline(Recipe.from_values(values), STAGES)
 
 
 @pytest.mark.parametrize("algorithm", ["normal", "kl_divergence", "mmse", "accurate"])

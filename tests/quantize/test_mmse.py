@@ -5,14 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.graph.execute import Session, sqnr
+from engine.graph.execute import Session
 from engine.graph.ir import Graph
+from engine.graph.metrics import sqnr
 from engine.quantize import QuantizeSettings, calibrate, quantize
-from engine.quantize.forms import Clamp
-from engine.quantize.histograms import Histogram
-from engine.quantize.mmse import CAUTION, RangeCost, lattice_range, least_cost_range
-from engine.quantize.observe import Observation, Observations
-from engine.quantize.scheme import activation_params
+from engine.quantize.algorithms.mmse_range import (
+    CAUTION,
+    RangeCost,
+    lattice_range,
+    least_cost_range,
+)
+from engine.quantize.calibration.histograms import Histogram
+from engine.quantize.calibration.observations import Observation, Observations
+from engine.quantize.dtypes.scheme import activation_params
+from engine.quantize.planning.node_properties import Clamp
 from tests.quantize.models import Net, small_cnn
 
 SHAPES = {

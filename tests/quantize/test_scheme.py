@@ -8,9 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.graph.ir import QuantParams
-from engine.quantize.activations import absorbs
-from engine.quantize.plan import Clamp
-from engine.quantize.scheme import activation_params, bias_params, quantize_bias, weight_params
+from engine.quantize.algorithms.activations import absorbs
+from engine.quantize.dtypes.scheme import (
+    activation_params,
+    bias_params,
+    quantize_bias,
+    weight_params,
+)
+from engine.quantize.planning.plan import Clamp
 
 finite = st.floats(-1e6, 1e6, width=32)
 

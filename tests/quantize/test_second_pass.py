@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from engine.quantize import QuantizeSettings, calibrate
-from engine.quantize.accurate.channels import find_channels
-from engine.quantize.accurate.equalize import scaled_graph
-from engine.quantize.accurate.moments import make_moments
-from engine.quantize.mmse_layers import channel_factors, scaled_means
-from engine.quantize.observe_graph import _reduced
-from engine.quantize.plan import plan
+from engine.quantize.algorithms.mmse import channel_factors, scaled_means
+from engine.quantize.calibration.observer import _reduced
+from engine.quantize.planning.plan import plan
+from engine.quantize.techniques.channels import find_channels
+from engine.quantize.techniques.equalize import scaled_graph
+from engine.quantize.techniques.moments import make_moments
 from tests.quantize.models import small_cnn
 
 

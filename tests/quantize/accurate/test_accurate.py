@@ -10,11 +10,13 @@ import pytest
 
 from engine.base.errors import JobCancelledError, QuantizationError
 from engine.base.events import Event, NullReporter
-from engine.graph.execute import Session, sqnr
+from engine.graph.execute import Session
 from engine.graph.ir import Graph
+from engine.graph.metrics import sqnr
 from engine.quantize import QuantizeSettings, calibrate, quantize
-from engine.quantize.accurate.choose import CANDIDATES
-from engine.quantize.quantize import Quantized
+from engine.quantize.algorithms.accurate.choose import CANDIDATES
+from engine.quantize.quantized import Quantized
+from engine.report import sqnr_rank
 from tests.quantize.models import Net, small_cnn
 
 ACCURATE = QuantizeSettings(algorithm="accurate")
@@ -29,7 +31,7 @@ def least_sqnr(graph: Graph, other: Graph, feeds: list[dict[str, np.ndarray]]) -
     one, two = Session(graph), Session(other)
     rows = [(one.run(feed), two.run(feed)) for feed in feeds]
     return min(
-        sqnr(np.stack([a[n] for a, _ in rows]), np.stack([b[n] for _, b in rows]))
+        sqnr_rank(sqnr(np.stack([a[n] for a, _ in rows]), np.stack([b[n] for _, b in rows])))
         for n in rows[0][0]
     )
 
@@ -125,7 +127,7 @@ def test_the_recipe_is_left_where_it_does_harm(monkeypatch: pytest.MonkeyPatch) 
     feeds = net.feeds(8)
     reporter = _Stopping(1000)
     # by the module: the package has a function of the same name
-    module = sys.modules["engine.quantize.accurate.assemble"]
+    module = sys.modules["engine.quantize.algorithms.accurate.assemble"]
     monkeypatch.setattr(module, "factors_of", harmful)
     found = quantize(
         graph, calibrate(graph, feeds), ACCURATE, feeds=lambda: feeds, reporter=reporter

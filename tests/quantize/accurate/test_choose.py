@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.graph.execute import Session, sqnr
+from engine.graph.execute import Session
+from engine.graph.metrics import sqnr
 from engine.quantize import QuantizeSettings, calibrate
-from engine.quantize.accurate.choose import noise_level
-from engine.quantize.accurate.trial import Trial, can_try
-from engine.quantize.activations import activation_table
-from engine.quantize.plan import plan
-from engine.quantize.qdq import insert_qdq
+from engine.quantize.algorithms.accurate.choose import noise_level
+from engine.quantize.algorithms.accurate.trial import Trial, can_try
+from engine.quantize.algorithms.activations import activation_table
+from engine.quantize.planning.plan import plan
+from engine.quantize.qdq.insert import insert_qdq
 from engine.quantize.weights import quantize_weights
 from tests.quantize.models import small_cnn
 
@@ -21,7 +22,7 @@ def test_a_trial_gives_what_the_integer_graph_gives() -> None:
     decided = plan(graph)
     activations = activation_table(graph, decided, calibrate(graph, net.feeds(4)))
     weights = quantize_weights(graph, decided, activations, "channel")
-    quantized, _ = insert_qdq(graph, decided, activations, weights)
+    quantized, *_ = insert_qdq(graph, decided, activations, weights)
     trial = Trial(graph, decided)
     inputs = trial.inputs(activations, weights)
     integer, exact = Session(quantized), Session(graph)

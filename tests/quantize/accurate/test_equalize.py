@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from engine.base.events import NullReporter
-from engine.graph.execute import Session, sqnr
+from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from engine.quantize.accurate.assemble import Choice, assemble
-from engine.quantize.accurate.channels import find_channels
-from engine.quantize.accurate.equalize import scaled_graph
-from engine.quantize.accurate.gather import gather
-from engine.quantize.plan import plan
+from engine.graph.metrics import sqnr
+from engine.quantize.algorithms.accurate.assemble import Choice, assemble
+from engine.quantize.algorithms.accurate.gather import gather
+from engine.quantize.planning.plan import plan
 from engine.quantize.settings import QuantizeSettings
+from engine.quantize.techniques.channels import find_channels
+from engine.quantize.techniques.equalize import scaled_graph
 from tests.quantize.models import Net, small_cnn
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from engine.quantize import QuantizeSettings, accurate, calibrate, quantize
+from engine.quantize import QuantizeSettings, calibrate, quantize
+from engine.quantize.algorithms import accurate
 from tests.quantize.models import Net
 
 _SHAPE = (1, 3, 128, 128)

@@ -9,8 +9,8 @@ import pytest
 
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from engine.quantize.accurate.moments import make_moments
-from engine.quantize.plan import plan
+from engine.quantize.planning.plan import plan
+from engine.quantize.techniques.moments import make_moments
 from tests.quantize.models import Net
 
 FORMS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [

@@ -6,12 +6,17 @@ import numpy as np
 
 from engine.graph.execute import Session
 from engine.graph.ir import TensorSpec
-from engine.quantize.accurate.copies import COPIES, are_pictures, copy_of
-from engine.quantize.accurate.headroom import WEIGHINGS, best_rules, range_ends, thresholds
-from engine.quantize.accurate.softmax import find_logits
-from engine.quantize.accurate.statistics import Tails, terms_of_clamped_sums
-from engine.quantize.plan import plan
-from engine.quantize.scheme import activation_params
+from engine.quantize.algorithms.accurate.copies import COPIES, are_pictures, copy_of
+from engine.quantize.algorithms.accurate.headroom import (
+    WEIGHINGS,
+    best_rules,
+    range_ends,
+    thresholds,
+)
+from engine.quantize.algorithms.accurate.statistics import Tails, terms_of_clamped_sums
+from engine.quantize.dtypes.scheme import activation_params
+from engine.quantize.planning.plan import plan
+from engine.quantize.techniques.softmax import find_logits
 from tests.quantize.models import Net
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.quantize.accurate.rounding import corrected_bias, round_with_feedback
+from engine.quantize.techniques.rounding import corrected_bias, round_with_feedback
 
 
 def loss(weight: np.ndarray, rounded: np.ndarray, second: np.ndarray) -> float:

@@ -7,8 +7,8 @@ import pytest
 
 from engine.base.events import NullReporter
 from engine.graph.execute import Session, parted
-from engine.quantize.accurate.statistics import Runs, terms_of_clamped_sums
-from engine.quantize.plan import plan
+from engine.quantize.algorithms.accurate.statistics import Runs, terms_of_clamped_sums
+from engine.quantize.planning.plan import plan
 from tests.quantize.models import Net
 
 

@@ -1,0 +1,1 @@
+"""The quantization algorithms: from observations to ranges and weights."""

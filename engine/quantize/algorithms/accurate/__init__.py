@@ -1,0 +1,79 @@
+"""Our own algorithm ``accurate``: ranges judged by the error of what follows.
+
+The recipe, each step in a module of its own: statistics of every channel (:mod:`statistics`,
+:mod:`moments`, :mod:`copies`), ranges with headroom by cross-validation (:mod:`headroom`), channels
+equalized by activation ranges (:mod:`channels`, :mod:`equalize`), the range before a Softmax
+(:mod:`softmax`), weights with error feedback and biases corrected (:mod:`rounding`), and a choice
+on samples held out (:mod:`choose`). What comes out is plain w8a8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+import numpy as np
+
+from engine.base.errors import QuantizationError
+from engine.base.events import LogLine, Reporter
+from engine.graph.ir import Graph
+from engine.quantize.algorithms.accurate.assemble import assemble
+from engine.quantize.algorithms.accurate.choose import choose
+from engine.quantize.algorithms.accurate.gather import gather
+from engine.quantize.calibration.observations import Observations
+from engine.quantize.planning.plan import Plan
+from engine.quantize.prepared import Feeds, Prepared
+from engine.quantize.settings import QuantizeSettings
+
+__all__ = ["SAMPLES", "prepare"]
+
+SAMPLES = 128
+"""Samples that are looked at, at most: statistics are kept per sample and channel, so that memory
+would grow with a dataset.
+"""
+
+
+def prepare(
+    graph: Graph,
+    plan: Plan,
+    observations: Observations,
+    settings: QuantizeSettings,
+    feeds: Feeds | None,
+    reporter: Reporter,
+) -> Prepared:
+    """Quantize by ``accurate``.
+
+    As :class:`~engine.quantize.prepared.Prepare`. Of the observations only their number of samples
+    is used, as ranges of whole tensors are too little for channels. Of more than ``SAMPLES``, as
+    many are looked at, spread evenly; they are read up to five times.
+
+    Raises:
+        QuantizationError: without ``feeds``, or a tensor is not finite.
+        SimulationError: the graph does not run.
+    """
+    if feeds is None:
+        raise QuantizationError(
+            "The algorithm 'accurate' reads the calibration samples again.",
+            cause="It was given observations without the samples.",
+            remedy="Give the dataset, or choose the algorithm 'normal'.",
+        )
+    some, count = _spread(feeds, observations.samples)
+    if count < observations.samples:
+        read = f"accurate looks at {count} of {observations.samples} samples"
+        reporter.emit(LogLine(f"{read}, spread evenly"))
+    material = gather(graph, plan, settings, some, count, reporter)
+    choice = choose(material, some, reporter)
+    return assemble(material, choice, range(material.statistics.samples))
+
+
+def _spread(feeds: Feeds, samples: int) -> tuple[Feeds, int]:
+    """Of the samples that calibration read at most ``SAMPLES``, spread evenly; and how many."""
+    count = min(samples, SAMPLES)
+    chosen = frozenset(index * samples // count for index in range(count))
+
+    def some() -> Iterator[Mapping[str, np.ndarray]]:
+        for index, feed in enumerate(islice(feeds(), samples)):
+            if index in chosen:
+                yield feed
+
+    return some, count

@@ -1,0 +1,278 @@
+"""From statistics and a choice of steps to everything that the QDQ form is written from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.graph.ir import Graph, QuantParams
+from engine.quantize.algorithms.accurate.headroom import WEIGHINGS, Rules, range_ends
+from engine.quantize.algorithms.accurate.statistics import Statistics, Tails
+from engine.quantize.algorithms.activations import activation_table
+from engine.quantize.algorithms.ranges import has_free_scale
+from engine.quantize.calibration.observations import Observation, Observations
+from engine.quantize.dtypes.formats import Format
+from engine.quantize.dtypes.scheme import activation_params
+from engine.quantize.planning.plan import Plan, root_of
+from engine.quantize.prepared import Prepared
+from engine.quantize.settings import QuantizeSettings
+from engine.quantize.techniques.channels import Channels
+from engine.quantize.techniques.equalize import ChannelRange, Reader, factors_of, scaled_graph
+from engine.quantize.techniques.rounding import corrected_bias, round_with_feedback
+from engine.quantize.weights import LayerWeights, quantize_weights
+
+# By what the range of a graph input may be widened.
+_WIDTHS = tuple(1.0 + 0.0025 * i for i in range(17))
+
+# By what the range of a graph output is wider than that of an inner tensor with the same tail. Its
+# own rounding is little of the error that arrives there, and its clipping nothing softens.
+_RESULTS = 1.25
+
+__all__ = ["Choice", "Material", "assemble"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which steps are taken.
+
+    Attributes:
+        equalize: scale channels by their activation ranges.
+        headroom: let ranges reach beyond the samples, by the rule of ``headroom`` with this
+            weighing; where it is empty every range ends where the samples end.
+        feedback: round weights with error feedback.
+        bias: correct biases, unless the settings forbid it.
+    """
+
+    equalize: bool = True
+    headroom: str = WEIGHINGS[0]
+    feedback: bool = True
+    bias: bool = True
+
+    def draft(self) -> Choice:
+        """The same without error feedback, which takes time and is no matter of choice."""
+        return replace(self, feedback=False)
+
+
+@dataclass(frozen=True)
+class Material:
+    """What all choices are made from; nothing in it depends on a choice."""
+
+    graph: Graph
+    plan: Plan
+    settings: QuantizeSettings
+    channels: Channels
+    statistics: Statistics
+    above: Mapping[str, Tails]
+    below: Mapping[str, Tails]
+
+    readers: list[Reader]
+    gains: np.ndarray
+    logits: Mapping[str, tuple[float, float]]
+    shares: Mapping[str, float]
+    upper_rules: Mapping[str, Mapping[str, Rules]]
+    lower_rules: Mapping[str, Mapping[str, Rules]]
+
+    def ranges(self, choice: Choice, rows: Sequence[int]) -> dict[str, ChannelRange]:
+        """The range of every watched tensor's channels, judged by some of the samples."""
+        index = np.asarray(rows)
+        found: dict[str, ChannelRange] = {}
+        for name, seen in self.statistics.tensors.items():
+            least = np.minimum(seen.low[index].min(axis=0), 0.0)
+            most = np.maximum(seen.high[index].max(axis=0), 0.0)
+            if choice.headroom and _takes_room(self.plan.formats.get(name)):
+                clamps = self.plan.clamps.get(name, ())
+                top = min((clamp.high for clamp in clamps), default=np.inf)
+                bottom = max((clamp.low for clamp in clamps), default=-np.inf)
+                if name in self.above:
+                    most = np.minimum(self._end(name, self.above[name], index, choice), top)
+                if name in self.below:
+                    least = np.maximum(-self._end(name, self.below[name], index, choice), bottom)
+            found[name] = ChannelRange(np.minimum(least, 0.0), np.maximum(most, 0.0))
+        return found
+
+    def _end(self, name: str, tails: Tails, index: np.ndarray, choice: Choice) -> np.ndarray:
+        both = (self.upper_rules if tails is self.above.get(name) else self.lower_rules)[name]
+        rules = both[choice.headroom]
+        groups = self.channels.groups.get(name)
+        one = groups is None or bool(self.channels.frozen[groups].any()) or not choice.equalize
+        rule = rules.one if one else rules.each
+        return range_ends(tails, index, self.statistics.samples, rule)
+
+
+def assemble(material: Material, choice: Choice, rows: Sequence[int]) -> Prepared:
+    """Quantize by a choice, with ranges from some of the samples.
+
+    Args:
+        material: of all samples.
+        choice: the steps.
+        rows: numbers of the samples that ranges may come from.
+    """
+    plan, channels = material.plan, material.channels
+    spans = material.ranges(choice, rows)
+    factors = np.ones(channels.count)
+    graph = material.graph
+    if choice.equalize and channels.count:
+        factors = factors_of(
+            channels, material.readers, _with_own_scale(plan, spans), material.shares
+        )
+        graph = scaled_graph(graph, channels, factors)
+    seen, ranges = _tensor_ranges(material, spans, factors, choice)
+    activations = activation_table(graph, plan, seen, ranges)
+    weights = quantize_weights(graph, plan, activations, material.settings.granularity)
+    if choice.feedback or choice.bias:
+        for name, given in weights.items():
+            weights[name] = _rounded(material, graph, name, given, factors, choice, activations)
+    return Prepared(graph, plan, activations, weights)
+
+
+def _takes_room(form: Format | None) -> bool:
+    """Whether a format is given room beyond the samples here.
+
+    Of 8 bits with a scale that is a power of two it may cost one; affine ones of 16 bits have it
+    from :func:`~engine.quantize.algorithms.activations.activation_table`.
+    """
+    return form is None or (form.bits > 8) == (form.kind == "dynamic_fixed_point")
+
+
+def _with_own_scale(plan: Plan, spans: Mapping[str, ChannelRange]) -> dict[str, ChannelRange]:
+    """Without the inputs of a Concat that take the scale of its output."""
+    borrowed = {root for concat in plan.concats for root in concat.sharing}
+    return {name: span for name, span in spans.items() if name not in borrowed}
+
+
+def shares_of(graph: Graph) -> dict[str, float]:
+    """Tensors that only averages read -> 1 / window: so much of their noise power is left."""
+    found: dict[str, float] = {}
+    for name, value in graph.values.items():
+        readers = [use.node for use in value.uses()]
+        if not readers or value.is_graph_output() or value.shape is None:
+            continue
+        windows = []
+        for node in readers:
+            window = 1
+            if node.op_type == "GlobalAveragePool":
+                sizes = [size for size in value.shape[2:] if isinstance(size, int)]
+                window = int(np.prod(sizes))
+            elif node.op_type == "AveragePool":
+                window = int(np.prod(node.attributes.get_ints("kernel_shape", (1,))))
+            windows.append(window)
+        if min(windows) > 1:
+            found[name] = 1.0 / min(windows)
+    return found
+
+
+def _tensor_ranges(
+    material: Material,
+    spans: Mapping[str, ChannelRange],
+    factors: np.ndarray,
+    choice: Choice,
+) -> tuple[Observations, dict[str, tuple[float, float]]]:
+    """What the tensors of the equalized graph were seen to hold, and the ranges chosen."""
+    plan, groups = material.plan, material.channels.groups
+    tensors: dict[str, Observation] = {}
+    ranges: dict[str, tuple[float, float]] = {}
+    results = {root_of(spec.name, plan.sources) for spec in material.graph.outputs}
+    for name in plan.tensors:
+        root = root_of(name, plan.sources)
+        span, seen = spans[root], material.statistics.tensors[root]
+        own = factors[groups[root]] if root in groups else np.ones(1)
+        if own.size != span.low.size:
+            own = np.ones(1)
+        low, high = (seen.low / own).min(initial=0.0), (seen.high / own).max(initial=0.0)
+        tensors[name] = Observation(float(low), float(high))
+        if name == root:
+            ranges[name] = float((span.low / own).min()), float((span.high / own).max())
+            if name in material.statistics.values and has_free_scale(plan.formats.get(name)):
+                ranges[name] = _input_range(material.statistics.values[name], *ranges[name])
+            roomy = choice.headroom and _takes_room(plan.formats.get(name))
+            if roomy and name in results and not plan.clamps.get(name):
+                ranges[name] = ranges[name][0] * _RESULTS, ranges[name][1] * _RESULTS
+            if choice.headroom and name in material.logits:
+                ranges[name] = material.logits[name]
+            if name in material.settings.ranges:
+                ranges[name] = material.settings.ranges[name]
+    return Observations(material.statistics.samples, tensors), ranges
+
+
+def _input_range(values: np.ndarray, low: float, high: float) -> tuple[float, float]:
+    """The range of a graph input with the least rounding error of its values.
+
+    Pixels stand on a grid themselves. With mean and std of 127.5 every one of them falls between
+    two steps of the plain range, which makes three times the noise of a slightly wider one.
+    """
+    best, least = (low, high), np.inf
+    for factor in _WIDTHS:
+        params = activation_params(low * factor, high * factor)
+        error = float(np.square(values - params.dequantize(params.quantize(values))).mean())
+        if error < 0.9 * least:
+            best, least = (low * factor, high * factor), error
+    return best
+
+
+def _rounded(
+    material: Material,
+    graph: Graph,
+    name: str,
+    given: LayerWeights,
+    factors: np.ndarray,
+    choice: Choice,
+    activations: Mapping[str, QuantParams],
+) -> LayerWeights:
+    """One layer with error feedback and a corrected bias, as far as its form has them."""
+    moments = material.statistics.moments.get(name)
+    wanted = material.plan.weights[name]
+    weight = graph.constant(wanted.weight)
+    if moments is None or weight is None or moments.is_empty:
+        return given
+    column = _column_factors(material, moments.tensor, moments.groups, moments.length, factors)
+    matrix = _as_matrix(graph, name, weight, moments.groups)
+    mean = moments.mean / column
+    integers = given.integers
+    # integers with a zero point, powers of two and half precision stay the nearest ones
+    symmetric = material.plan.schemes[name].weight.kind == "symmetric"
+    second = moments.second if choice.feedback and symmetric else None
+    if second is not None:
+        scale = np.asarray(given.params.scale, dtype=np.float64)
+        own = scale.reshape((1, 1) if given.params.axis is None else (moments.groups, -1))
+        steps = np.broadcast_to(own, matrix.shape[:2])
+        scaled = second / (column[:, :, None] * column[:, None, :])
+        whole = round_with_feedback(matrix, steps, scaled)
+        integers = _from_matrix(graph, name, whole, integers)
+    bias = given.bias
+    node = graph.node(name)
+    if choice.bias and material.settings.bias_correction and node.op_type != "MatMul":
+        rounded = _as_matrix(graph, name, given.params.dequantize(integers), moments.groups)
+        bias = corrected_bias(matrix, rounded, bias, mean)
+    return replace(given, integers=integers, bias=bias)
+
+
+def _column_factors(
+    material: Material, tensor: str, groups: int, length: int, factors: np.ndarray
+) -> np.ndarray:
+    """(G, K): by what each row of a column is divided in the equalized graph."""
+    found = material.channels.groups.get(tensor)
+    if found is None:
+        return np.ones((groups, length))
+    own = factors[found].reshape(groups, -1)
+    return np.repeat(own, length // own.shape[1], axis=1)
+
+
+def _transposed(graph: Graph, name: str) -> bool:
+    node = graph.node(name)
+    flipped = node.op_type == "Gemm" and not node.attributes.get_int("transB", 0)
+    return node.op_type == "MatMul" or flipped
+
+
+def _as_matrix(graph: Graph, name: str, weight: np.ndarray, groups: int) -> np.ndarray:
+    """(G, M, K) of a weight of Conv, Gemm or MatMul."""
+    flat = weight.T if _transposed(graph, name) else weight.reshape(weight.shape[0], -1)
+    return flat.reshape(groups, flat.shape[0] // groups, flat.shape[1])
+
+
+def _from_matrix(graph: Graph, name: str, matrix: np.ndarray, like: np.ndarray) -> np.ndarray:
+    flat = matrix.reshape(-1, matrix.shape[2])
+    if _transposed(graph, name):
+        flat = flat.T
+    return np.ascontiguousarray(flat.reshape(like.shape).astype(like.dtype))

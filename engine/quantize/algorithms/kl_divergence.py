@@ -1,0 +1,142 @@
+"""``kl_divergence``, and a look at whether it lost against ``normal``.
+
+The ranges of :mod:`engine.quantize.algorithms.kl` are bounded tensor by tensor; what a whole
+network makes of them is found out by running it: both quantizations on calibration samples, side
+by side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from engine.base.events import LogLine, Reporter
+from engine.base.findings import Finding
+from engine.base.text import printable
+from engine.graph.execute import Session
+from engine.graph.ir import Graph
+from engine.graph.metrics import ErrorSums, decibel, error_sums
+from engine.quantize.algorithms.mmse_range import RangeCost
+from engine.quantize.algorithms.range_based import with_ranges
+from engine.quantize.algorithms.ranges import Ranges, choose_ranges
+from engine.quantize.calibration.observations import Observations
+from engine.quantize.planning.plan import Plan
+from engine.quantize.prepared import Feeds, Prepared
+from engine.quantize.qdq.insert import insert_qdq
+from engine.quantize.settings import QuantizeSettings
+
+__all__ = ["LOSS_LIMIT", "losses", "prepare"]
+
+LOSS_LIMIT = 3.0
+"""dB below ``normal`` on one output, on calibration samples, from which the user is warned."""
+
+_SAMPLES = 8
+_NAMED = 3  # tensors that a finding names
+
+
+def prepare(
+    graph: Graph,
+    plan: Plan,
+    observations: Observations,
+    settings: QuantizeSettings,
+    feeds: Feeds | None,
+    reporter: Reporter,
+) -> Prepared:
+    """Quantize by divergence; findings tell where that is worse than ``normal``.
+
+    As :class:`~engine.quantize.prepared.Prepare`; without ``feeds`` nothing is compared.
+    """
+    ranges = choose_ranges(graph, plan, observations, settings)
+    ready = with_ranges(ranges, graph, plan, observations, settings)
+    plain = replace(settings, algorithm="normal")
+    usual = choose_ranges(graph, plan, observations, plain)
+    if feeds is None or ranges == usual:
+        return ready
+    reporter.check_cancelled()
+    other = with_ranges(usual, graph, plan, observations, plain)
+    lost = losses(graph, ready, other, islice(feeds(), _SAMPLES))
+    text = ", ".join(f"{printable(name, 60)} {-loss:+.1f}" for name, loss in lost.items())
+    reporter.emit(LogLine(f"kl_divergence against normal, dB on calibration samples: {text}"))
+    found = tuple(
+        _finding(name, loss, ranges, usual, observations)
+        for name, loss in lost.items()
+        if loss > LOSS_LIMIT
+    )
+    return replace(ready, findings=found)
+
+
+def losses(
+    graph: Graph, first: Prepared, second: Prepared, feeds: Iterable[Mapping[str, np.ndarray]]
+) -> dict[str, float]:
+    """Output -> by how many dB the first quantization is below the second, simulated.
+
+    Args:
+        graph: the float graph.
+        first, second: two quantizations of it.
+        feeds: samples; read one at a time.
+    """
+    golden = Session(graph)
+    quantized = [
+        Session(insert_qdq(one.graph, one.plan, one.activations, one.weights)[0])
+        for one in (first, second)
+    ]
+    names = [spec.name for spec in graph.outputs if spec.dtype == "float32"]
+    sums = {name: (ErrorSums(), ErrorSums()) for name in names}
+    for feed in feeds:
+        expected = golden.run(feed)
+        found = [session.run(feed) for session in quantized]
+        for name in names:
+            new = error_sums(expected[name], *(one[name] for one in found))
+            sums[name] = sums[name][0] + new[0], sums[name][1] + new[1]
+    return {name: _loss(first.noise, second.noise) for name, (first, second) in sums.items()}
+
+
+def _loss(first: float, second: float) -> float:
+    """The first noise over the second in dB; infinite where only the second is none."""
+    level = 0.0 if first == second else decibel(first, second)
+    return math.inf if level is None else level
+
+
+def _finding(
+    output: str, loss: float, ranges: Ranges, usual: Ranges, observations: Observations
+) -> Finding:
+    """What is lost on one output, and which tensors are clipped most."""
+    clipped = sorted(
+        (
+            (_clipped_share(observations, name, ranges[name]), name)
+            for name in ranges
+            if ranges[name] != usual[name]
+        ),
+        reverse=True,
+    )[:_NAMED]
+    causes = "; ".join(
+        f"{printable(name, 60)} {usual[name][0]:.4g}..{usual[name][1]:.4g} became "
+        f"{ranges[name][0]:.4g}..{ranges[name][1]:.4g}, which clips {100 * share:.2g} % of its "
+        "energy"
+        for share, name in clipped
+    )
+    return Finding(
+        code="kl-divergence-loses",
+        severity="warning",
+        where=output,
+        what=f"kl_divergence is {loss:.1f} dB below normal on output {printable(output, 60)!r} "
+        "(simulated, on calibration samples).",
+        cause=f"It clipped {causes}." if causes else "It chose other ranges than normal.",
+        remedy="Choose normal, mmse or accurate, or set these ranges by hand.",
+        changes={"quantized_algorithm": "normal"},
+    )
+
+
+def _clipped_share(observations: Observations, tensor: str, ends: tuple[float, float]) -> float:
+    """The energy that lies beyond a range, of the tensor's energy."""
+    histogram = observations[tensor].histogram
+    if histogram is None:
+        return 0.0
+    low, high = histogram.edges
+    energy = float((histogram.counts * ((low + high) / 2) ** 2).sum())
+    clipped = RangeCost(histogram).clipping(np.array(ends[0]), np.array(ends[1]), law=False)
+    return float(clipped) / energy if energy else 0.0

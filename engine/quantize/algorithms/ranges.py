@@ -1,0 +1,89 @@
+"""From observations to the range of every activation tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from engine.graph.ir import Graph
+from engine.quantize.algorithms.kl import least_divergence_range
+from engine.quantize.algorithms.mmse_range import least_cost_range
+from engine.quantize.calibration.observations import Observation, Observations
+from engine.quantize.dtypes.formats import Format
+from engine.quantize.planning.node_properties import Clamp
+from engine.quantize.planning.operators import Role
+from engine.quantize.planning.plan import Plan, root_of
+from engine.quantize.settings import QuantizeSettings
+
+__all__ = ["Ranges", "choose_ranges", "has_free_scale", "kept_whole"]
+
+Ranges = Mapping[str, tuple[float, float]]
+"""Root tensor -> (minimum, maximum) in its unit."""
+
+Search = Callable[[Observation, int, Sequence[Clamp], bool], tuple[float, float]]
+
+# algorithms that look for a range; the others take what was seen
+_SEARCHES: Mapping[str, Search] = MappingProxyType(
+    {"kl_divergence": least_divergence_range, "mmse": least_cost_range}
+)
+
+
+def choose_ranges(
+    graph: Graph, plan: Plan, observations: Observations, settings: QuantizeSettings
+) -> dict[str, tuple[float, float]]:
+    """The range of every tensor that has one of its own, by the algorithm of the settings.
+
+    Args:
+        graph: the float graph.
+        plan: of this graph.
+        observations: of the same graph.
+        settings: the algorithm; ranges set by hand win over it.
+
+    Returns:
+        root tensor (see :attr:`~engine.quantize.planning.plan.Plan.sources`) -> (minimum, maximum)
+        in its unit, in the order of the graph.
+
+    Raises:
+        QuantizationError: the observations belong to another graph.
+    """
+    search = _SEARCHES.get(settings.algorithm)
+    inputs = {spec.name for spec in graph.inputs}
+    whole = kept_whole(graph, plan) if search is not None else frozenset[str]()
+    found: dict[str, tuple[float, float]] = {}
+    for name in plan.tensors:
+        if name in plan.sources:
+            continue
+        seen, form = observations[name], plan.formats.get(name)
+        if name in settings.ranges:
+            found[name] = settings.ranges[name]
+        elif search is None or name in inputs or not has_free_scale(form):
+            # an input's limits are those of pixels
+            found[name] = (seen.minimum, seen.maximum)
+        else:
+            steps = 255 if form is None else form.high - form.low
+            found[name] = search(seen, steps, plan.clamps.get(name, ()), name in whole)
+    return found
+
+
+def has_free_scale(form: Format | None) -> bool:
+    """Whether a format has a free scale: dynamic fixed point and half precision have none."""
+    return form is None or form.kind in ("affine", "symmetric")
+
+
+def kept_whole(graph: Graph, plan: Plan) -> frozenset[str]:
+    """Roots of tensors that are never clipped: results, and what float operators read.
+
+    Nothing behind them averages an error out, a Softmax amplifies it, and the largest value of a
+    result is what users look at.
+    """
+    roots: set[str] = set()
+    for name in plan.tensors:
+        value = graph.value(name)
+        readers = [plan.roles.get(use.node.name or "", Role.FLOAT) for use in value.uses()]
+        if value.is_graph_output() or Role.FLOAT in readers:
+            roots.add(root_of(name, plan.sources))
+    # the inputs of a Concat may take its scale
+    for concat in reversed(plan.concats):
+        if root_of(concat.output, plan.sources) in roots:
+            roots.update(concat.sharing)
+    return frozenset(roots)

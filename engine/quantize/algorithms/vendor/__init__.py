@@ -1,0 +1,1 @@
+"""The algorithm that repeats the vendor's choices."""

@@ -1,0 +1,1 @@
+"""One pass over the samples that observes every tensor."""

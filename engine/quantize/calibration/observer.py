@@ -1,0 +1,253 @@
+"""The float graph as something that tells what every tensor held on one sample.
+
+The graph runs in parts, so that a sample costs little more memory than the tensors of one part;
+they are reduced in numpy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.base.errors import QuantizationError
+from engine.base.text import printable
+from engine.graph.execute import PartedRun
+from engine.graph.ir import Graph
+from engine.quantize.calibration.input_means import InputSum
+from engine.quantize.calibration.monotonic import Rising, composed, rising_function
+
+__all__ = ["Seen", "Watch"]
+
+# Channels whose ranges are kept one by one; axis 1 of a list of boxes is longer and no channel.
+_CHANNELS = 4096
+
+# Values of a tensor whose range is found at a time: they are in the cache for both ends of it.
+_BLOCK = 1 << 17
+
+# Rows so short are turned before they are reduced.
+_SHORT = 64
+
+# Values that are asked whether anything is negative, before all are.
+_PEEK = 64
+
+# Values of one tensor and sample that go to its histogram. Its range is that of all values.
+_VALUES = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """One tensor on one sample.
+
+    Attributes:
+        low, high: of every channel (axis 1), (channels,), or of all values, (1,). Where nothing is
+            negative, ``low`` may be the lowest of several channels.
+        values: some of them, at fixed places, for the histogram; of any shape.
+        array: the tensor itself, where layers want it to be summed.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    values: np.ndarray
+    array: np.ndarray | None = None
+
+
+class Watch:
+    """Gives what the tensors of a graph held, sample by sample.
+
+    Args:
+        graph: the float graph.
+        tensors: whose range and values are wanted, besides those that ``sums`` name.
+        sums: what layers want to have summed.
+        threads: of ONNX Runtime.
+        whole: tell the ranges of whole tensors, not of channels.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        tensors: Sequence[str],
+        sums: Sequence[InputSum],
+        threads: int,
+        whole: bool = False,
+    ) -> None:
+        self._summed = dict.fromkeys(wanted.tensor for wanted in sums)
+        names = dict.fromkeys([*tensors, *self._summed])
+        self._inputs = [spec.name for spec in graph.inputs if spec.name in names]
+        self._derived = _derived(graph, names, self._summed)
+        derived = {name for found in self._derived.values() for name, _ in found}
+        inner = [name for name in names if name not in self._inputs and name not in derived]
+        own = [spec.name for spec in graph.outputs]
+        self._wanted = set(inner)
+        self._channels = set() if whole else _channelled(graph, names)
+        for source, follow in reversed(self._derived.items()):
+            if any(name in self._channels for name, _ in follow):
+                self._channels.add(source)
+        # a graph of which nothing is wanted runs all the same: it may refuse a sample
+        self._run = PartedRun(graph, inner or own, threads=threads)
+
+    def run(self, feed: Mapping[str, np.ndarray], sample: int) -> Iterator[tuple[str, Seen]]:
+        """Every tensor on one sample; ``sample`` counts from 0, for errors.
+
+        Raises:
+            QuantizationError: a tensor holds NaN or infinity.
+        """
+        parts = self._run.run(feed)
+        first = next(parts, {})  # says first what is wrong with the feed
+        for name in self._inputs:
+            yield from self._all(name, np.asarray(feed[name]), sample, True)
+        while first:
+            for name in list(first):
+                array = first.pop(name)
+                if name in self._wanted:
+                    yield from self._all(name, array, sample, False)
+            first = next(parts, {})
+
+    def _all(
+        self, name: str, array: np.ndarray, sample: int, is_input: bool
+    ) -> Iterator[tuple[str, Seen]]:
+        """A tensor, and those that follow from it."""
+        seen = self._seen(name, array, sample, is_input)
+        yield name, seen
+        waiting = [(name, seen)]
+        while waiting:
+            source, of = waiting.pop()
+            for other, rising in self._derived.get(source, ()):
+                follows = self._follows(of, other, rising, sample)
+                yield other, follows
+                waiting.append((other, follows))
+
+    def _seen(self, name: str, array: np.ndarray, sample: int, is_input: bool) -> Seen:
+        low, high, values = _reduced(array, name in self._channels)
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise _not_finite(array, name, sample, is_input)
+        return Seen(low, high, values, array if name in self._summed else None)
+
+    def _follows(self, seen: Seen, name: str, rising: Rising, sample: int) -> Seen:
+        with np.errstate(over="ignore"):  # told as what it is
+            low, high, values = rising(seen.low), rising(seen.high), rising(seen.values)
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise _not_finite(np.concatenate([low, high]), name, sample, False)
+        return Seen(low, high, values)
+
+
+def _derived(
+    graph: Graph, names: Iterable[str], but: Collection[str]
+) -> dict[str, list[tuple[str, Rising]]]:
+    """Tensor -> those of ``names`` that follow from it, and how; none of ``but`` does.
+
+    They need not leave the runtime, and what they hold is not read: a quarter of the values of a
+    network with SiLU are such, and half of those of an exported GELU. One may follow from another.
+    """
+    found: dict[str, list[tuple[str, Rising]]] = {}
+    known = set(names)
+    for name in names:
+        source, steps = name, list[Rising]()
+        while name not in but and (source == name or source not in known):
+            node = graph.value(source).producer()
+            rising = None if node is None else rising_function(graph, node)
+            if rising is None:
+                break
+            source, step = rising
+            steps.insert(0, step)
+        if source != name and source in known:
+            found.setdefault(source, []).append((name, composed(steps)))
+    return found
+
+
+def _stride(size: int) -> int:
+    """The step between values for the histogram.
+
+    Prime to the size and so to every axis: it meets all channels and columns alike.
+    """
+    step = -(-size // _VALUES) or 1
+    while step > 1 and math.gcd(step, size) > 1:
+        step += 1
+    return step
+
+
+def _has_channels(shape: Sequence[int]) -> bool:
+    return len(shape) > 1 and 0 < shape[1] <= _CHANNELS
+
+
+def _channelled(graph: Graph, names: Iterable[str]) -> set[str]:
+    """Which tensors have channels that a weighted layer may scale.
+
+    Those around convolutions, and what has their form. Axis 1 of tokens and of attention is none,
+    and ranges of its many short rows would take longer than the network.
+    """
+    around: set[str] = set()
+    lines = False
+    for node in graph.nodes:
+        if node.op_type in ("Conv", "ConvTranspose"):
+            around.update(v.name or "" for v in (*node.inputs[:1], *node.outputs) if v is not None)
+            kernel = node.inputs[1].shape if node.inputs[1] is not None else None
+            lines |= kernel is not None and kernel.rank() == 3
+    batches = {spec.shape[0] for spec in graph.inputs if spec.shape}
+    found = set()
+    for name in names:
+        shape = graph.spec(name).shape
+        spatial = len(shape) > 3 or (lines and len(shape) == 3)
+        if name in around or len(shape) == 2 or (spatial and shape[0] in batches):
+            found.add(name)
+    return found
+
+
+def _reduced(array: np.ndarray, channels: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ends of the values, by channels where it has them, and the values for the histogram.
+
+    The lower ends are exact where one is negative; else they may be the lowest of several channels.
+    All is read block by block, while a block is in the cache.
+    """
+    if array.size == 0:
+        return np.zeros(1, np.float32), np.zeros(1, np.float32), array
+    flat, stride = array.reshape(-1), _stride(array.size)
+    channels = channels and _has_channels(array.shape)
+    if channels and array.shape[0] != 1:
+        return *_ends(np.moveaxis(array, 1, 0).reshape(array.shape[1], -1)), flat[::stride]
+    length = flat.size // array.shape[1] if channels else 1
+    width = max(1, _BLOCK // length) * length
+    if width >= flat.size:
+        return *_ends(flat.reshape(-1, length) if channels else flat[np.newaxis]), flat[::stride]
+    lows, highs = [], []
+    values = np.empty(-(-flat.size // stride), flat.dtype)
+    for begin in range(0, flat.size, width):
+        block = flat[begin : begin + width]
+        low, high = _ends(block.reshape(-1, length) if channels else block[np.newaxis])
+        lows.append(low)
+        highs.append(high)
+        end = begin + block.size
+        first = -(-begin // stride)
+        values[first : -(-end // stride)] = flat[first * stride : end : stride]
+    low, high = np.concatenate(lows), np.concatenate(highs)
+    if not channels:  # min and max pass NaN on
+        low, high = low.min(keepdims=True), high.max(keepdims=True)
+    return low, high, values
+
+
+def _ends(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Maximum of every row; minimum of every row, or of all where nothing is negative."""
+    some = rows.reshape(-1)[:: max(1, rows.size // _PEEK)]
+    negative = bool((some < 0).any())  # then one pass over all values less
+    lowest = None if negative else rows.min()
+    if 1 < rows.shape[1] <= _SHORT < rows.size:  # numpy takes most of its time between short rows
+        rows = np.ascontiguousarray(rows.T).T
+    if lowest is not None and lowest >= 0:
+        return np.broadcast_to(lowest, len(rows)), rows.max(axis=1)
+    return rows.min(axis=1), rows.max(axis=1)
+
+
+def _not_finite(array: np.ndarray, tensor: str, sample: int, is_input: bool) -> QuantizationError:
+    bad = int(array.size - np.isfinite(array).sum())
+    nan = bool(np.isnan(array).any())
+    where = f"{'the input' if is_input else 'tensor'} {printable(tensor)!r}"
+    return QuantizationError(
+        f"Calibration sample {sample + 1} gives {bad} values of {where} that are "
+        f"{'not a number (NaN)' if nan else 'infinite'}.",
+        cause="The sample holds such values itself, or its mean and std do not fit the model."
+        if is_input
+        else "The model overflows on this sample: wrong mean and std, or damaged weights.",
+        remedy=f"Look at sample {sample + 1} of the dataset; check mean and std; or leave it out.",
+    )

@@ -1,0 +1,1 @@
+"""Number formats as data, and which scheme of them a quantized dtype is."""

@@ -1,0 +1,375 @@
+"""The quantized dtypes of both generations: their number formats, as data.
+
+Sources: the vendor's manuals for generation 1 (asymmetric u8, dynamic fixed point) and generation 2
+(w8a8 and the others). What they leave open is decided here and said in ``docs/dtypes.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, TypeVar
+
+from engine.base.errors import QuantizationError
+from engine.base.findings import Finding
+from engine.base.text import did_you_mean, printable
+from engine.chips import Chip, chip, chips
+
+__all__ = [
+    "HALF_LIMIT",
+    "LAYER_DTYPES",
+    "SCHEMES",
+    "Format",
+    "LayerDtype",
+    "Scheme",
+    "check_dtype",
+    "check_layer_dtype",
+    "layer_dtype",
+    "resolve_dtype",
+    "scheme_of",
+]
+
+T = TypeVar("T")
+Kind = Literal["affine", "symmetric", "dynamic_fixed_point", "float"]
+
+HALF_LIMIT = 65504.0
+"""The largest finite number of IEEE half precision."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """How the numbers of one tensor are stored.
+
+    Attributes:
+        kind: ``affine`` (scale and zero point), ``symmetric`` (zero point 0),
+            ``dynamic_fixed_point`` (scale a power of two, zero point 0) or ``float``.
+        bits: width.
+        dtype: of the stored numbers, as :class:`engine.graph.ir.QuantParams` names it.
+        low, high: smallest and largest number that is stored (integers; of ``float`` its limits).
+    """
+
+    kind: Kind
+    bits: int
+    dtype: str
+    low: int
+    high: int
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the numbers are floating point."""
+        return self.kind == "float"
+
+
+_U8 = Format("affine", 8, "uint8", 0, 255)
+_I8 = Format("affine", 8, "int8", -128, 127)
+_I8_SYMMETRIC = Format("symmetric", 8, "int8", -127, 127)
+_I16 = Format("affine", 16, "int16", -32768, 32767)
+_I4 = Format("affine", 4, "int4", -8, 7)
+_DFP8 = Format("dynamic_fixed_point", 8, "int8", -127, 127)
+_DFP16 = Format("dynamic_fixed_point", 16, "int16", -32767, 32767)
+_F16 = Format("float", 16, "float16", -65504, 65504)
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A quantized dtype: what a layer stores and computes with.
+
+    Attributes:
+        name: the vendor's name of the quantized dtype.
+        generation: of the toolkit that has the name.
+        weight, activation: formats.
+        bias: ``int32`` (at the scale of the accumulator), ``float32`` or ``float16``.
+        per_channel: whether weights may have a scale per output channel.
+        integer: whether ONNX Runtime has integer kernels for it, so that the simulator computes
+            integer sums; otherwise float kernels run between tensors of this format.
+        difference: the largest difference between the simulator and the numpy reference that was
+            measured, layer by layer on the same inputs, in steps of the output's format;
+            ``tests/simulate`` holds it.
+        share: the largest share of values that differed, over all layers of the nets measured.
+        note: what a user should know.
+    """
+
+    name: str
+    generation: int
+    weight: Format
+    activation: Format
+    bias: Literal["int32", "float32", "float16"]
+    per_channel: bool
+    integer: bool
+    difference: int
+    share: float
+    note: str = ""
+
+
+_WIDE_NOTE = "The width of the bias is not documented: it stays float32 here."
+_LAYER_NOTE = "Weights have one scale a tensor."
+
+SCHEMES: Mapping[str, Scheme] = MappingProxyType(
+    {
+        scheme.name: scheme
+        for scheme in (
+            Scheme(
+                "asymmetric_quantized-u8", 1, _U8, _U8, "int32", False, True, 1, 1.1e-5, _LAYER_NOTE
+            ),
+            Scheme(
+                "dynamic_fixed_point-8",
+                1,
+                _DFP8,
+                _DFP8,
+                "int32",
+                False,
+                True,
+                1,
+                4.5e-4,
+                _LAYER_NOTE,
+            ),
+            Scheme(
+                "dynamic_fixed_point-16",
+                1,
+                _DFP16,
+                _DFP16,
+                "float32",
+                False,
+                False,
+                1,
+                5.8e-4,
+                f"{_LAYER_NOTE} {_WIDE_NOTE}",
+            ),
+            Scheme(
+                "w8a8",
+                2,
+                _I8_SYMMETRIC,
+                _I8,
+                "int32",
+                True,
+                True,
+                1,
+                2.6e-7,
+                "Weights use the symmetric part of the format: zero point 0.",
+            ),
+            Scheme("w8a16", 2, _I8, _F16, "float16", True, False, 1, 5.7e-4),
+            Scheme("w4a16", 2, _I4, _F16, "float16", True, False, 1, 5.7e-4),
+            Scheme("w4a8", 2, _I4, _I8, "int32", True, True, 1, 5.2e-7),
+            Scheme("w16a16i", 2, _I16, _I16, "float32", True, False, 1, 5.3e-4, _WIDE_NOTE),
+            Scheme(
+                "w16a16i_dfp",
+                2,
+                _DFP16,
+                _DFP16,
+                "float32",
+                False,
+                False,
+                1,
+                5.8e-4,
+                f"{_LAYER_NOTE} {_WIDE_NOTE}",
+            ),
+            Scheme(
+                "asymmetric_quantized-8",
+                2,
+                _I8_SYMMETRIC,
+                _I8,
+                "int32",
+                True,
+                True,
+                1,
+                2.6e-7,
+                "The older name of w8a8.",
+            ),
+            Scheme(
+                "asymmetric_quantized-16",
+                2,
+                _I16,
+                _I16,
+                "float32",
+                True,
+                False,
+                1,
+                5.3e-4,
+                _WIDE_NOTE,
+            ),
+            Scheme("float16", 2, _F16, _F16, "float16", True, False, 1, 5.1e-4),
+        )
+    }
+)
+"""Every quantized dtype by its name, and float16."""
+
+_RENAMED: Mapping[str, str] = MappingProxyType({"asymmetric_quantized-8": "w8a8"})
+"""Names that a newer chip takes for another: the vendor renamed the dtype."""
+
+
+@dataclass(frozen=True)
+class LayerDtype:
+    """A dtype that a single layer can be given (hybrid quantization).
+
+    Attributes:
+        name: as it stands in the vendor's ``.quantization.cfg``.
+        generation: whose file has it.
+        scheme: what the layer then computes with.
+        listed: the chips' own name for it (:attr:`engine.chips.Chip.dtypes`); empty where no chip
+            is documented to have it in a hybrid model.
+    """
+
+    name: str
+    generation: int
+    scheme: Scheme
+    listed: str
+
+
+LAYER_DTYPES: Mapping[str, LayerDtype] = MappingProxyType(
+    {
+        layer.name: layer
+        for layer in (
+            LayerDtype("float16", 2, SCHEMES["float16"], "float16"),
+            LayerDtype("int16", 2, SCHEMES["w16a16i"], ""),
+            LayerDtype("int8", 2, SCHEMES["w8a8"], "w8a8"),
+            # generation 1 spells it float32 and computes in float16
+            LayerDtype("float32", 1, SCHEMES["float16"], "float16"),
+            LayerDtype(
+                "asymmetric_affine-u8",
+                1,
+                SCHEMES["asymmetric_quantized-u8"],
+                "asymmetric_quantized-u8",
+            ),
+            LayerDtype(
+                "dynamic_fixed_point-i8",
+                1,
+                SCHEMES["dynamic_fixed_point-8"],
+                "dynamic_fixed_point-8",
+            ),
+            LayerDtype(
+                "dynamic_fixed_point-i16",
+                1,
+                SCHEMES["dynamic_fixed_point-16"],
+                "dynamic_fixed_point-16",
+            ),
+        )
+    }
+)
+"""Every dtype of a single layer by its name in the vendor's file."""
+
+
+def scheme_of(dtype: str) -> Scheme:
+    """The scheme of a quantized dtype.
+
+    Raises:
+        QuantizationError: there is no such dtype.
+    """
+    return _named(
+        SCHEMES,
+        dtype,
+        f"Quantization dtype {printable(dtype, 60)!r} is not available.",
+        "There are",
+        "w8a8",
+    )
+
+
+def layer_dtype(name: str) -> LayerDtype:
+    """The dtype of a single layer by its name.
+
+    Raises:
+        QuantizationError: there is no such dtype.
+    """
+    what = f"A layer cannot have the dtype {printable(name, 60)!r}."
+    return _named(LAYER_DTYPES, name, what, "A layer can have", "float16")
+
+
+def _named(known: Mapping[str, T], name: str, what: str, there_are: str, usual: str) -> T:
+    found = known.get(name)
+    if found is None:
+        raise QuantizationError(
+            what,
+            cause=f"{there_are} {', '.join(known)}.",
+            remedy=did_you_mean(name, known) or f"Choose {usual}.",
+        )
+    return found
+
+
+def resolve_dtype(dtype: str, target: str | None = None) -> str:
+    """The name of a dtype on a chip: ``asymmetric_quantized-8`` is ``w8a8`` on newer chips."""
+    found = _target(target)
+    renamed = _RENAMED.get(dtype)
+    if found is None or renamed is None or dtype in found.dtypes:
+        return dtype
+    return renamed
+
+
+def check_dtype(dtype: str, target: str | None = None) -> tuple[Finding, ...]:
+    """Whether a model may have a quantized dtype.
+
+    Args:
+        dtype: of the whole model.
+        target: the chip; with None everything simulates.
+
+    Returns:
+        A finding where no chip has the dtype, nothing otherwise.
+
+    Raises:
+        QuantizationError: there is no such dtype or chip, or the chip does not have the dtype.
+    """
+    scheme_of(dtype)
+    having = _having(lambda one: dtype in one.dtypes)
+    found = _target(target)
+    if found is None:
+        return () if having else (_nowhere("quantized_dtype", dtype),)
+    if resolve_dtype(dtype, target) not in found.dtypes:
+        raise _refused(dtype, found, having, found.dtypes)
+    return ()
+
+
+def check_layer_dtype(dtype: str, target: str | None = None) -> tuple[Finding, ...]:
+    """Whether a layer may have a dtype of its own; like :func:`check_dtype`."""
+    layer = layer_dtype(dtype)
+
+    def has(one: Chip) -> bool:
+        return one.generation == layer.generation and layer.listed in one.dtypes
+
+    having = _having(has)
+    found = _target(target)
+    if found is None:
+        return () if having else (_nowhere("layers", dtype),)
+    if not has(found):
+        known = [
+            other.name
+            for other in LAYER_DTYPES.values()
+            if other.generation == found.generation and other.listed in found.dtypes
+        ]
+        raise _refused(dtype, found, having, known)
+    return ()
+
+
+def _target(name: str | None) -> Chip | None:
+    if name is None:
+        return None
+    found = chip(name)
+    if found is None:
+        names = [one.name for one in chips()]
+        raise QuantizationError(
+            f"There is no chip {printable(name, 60)!r}.",
+            remedy=did_you_mean(name, names) or f"Chips: {', '.join(names)}.",
+        )
+    return found
+
+
+def _having(has: Callable[[Chip], bool]) -> list[str]:
+    return [one.name for one in chips() if has(one)]
+
+
+def _refused(dtype: str, one: Chip, having: list[str], known: Iterable[str]) -> QuantizationError:
+    others = f"Chips with it: {', '.join(having)}." if having else "No chip has it."
+    return QuantizationError(
+        f"{one.name} does not have the dtype {dtype}.",
+        cause=f"It has {', '.join(known)}. {others}",
+        remedy="Choose one of these, another chip, or no chip: without one everything simulates.",
+    )
+
+
+def _nowhere(where: str, dtype: str) -> Finding:
+    return Finding(
+        code="no-chip-has-dtype",
+        severity="warning",
+        where=where,
+        what=f"No chip has the dtype {dtype}: it only simulates.",
+        cause="The vendor's manuals name it and list no chip that supports it.",
+        remedy="For a chip choose a dtype that it has: docs/dtypes.md lists them.",
+    )

@@ -1,0 +1,1 @@
+"""Which tensors are quantized, in which dtype, and which share their parameters."""

@@ -1,0 +1,90 @@
+"""The layers of a float graph, as what its nodes do and the clamps behind them say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from engine.graph.layers import Layer, LayerMap, origins
+from engine.quantize.dtypes.formats import Scheme
+from engine.quantize.planning.node_properties import Clamp, WeightPlan, name_of
+from engine.quantize.planning.operators import Role
+
+__all__ = ["find_layers", "kind_of", "with_dtypes"]
+
+
+def find_layers(
+    nodes: Iterable[ir.Node],
+    roles: Mapping[str, Role],
+    weights: Mapping[str, WeightPlan],
+    clamps: Mapping[str, tuple[Clamp, ...]],
+) -> LayerMap:
+    """The layers of a float graph.
+
+    Args:
+        nodes: of the graph, in its order.
+        roles: node -> role; nodes without one are no layers.
+        weights: node -> its constants.
+        clamps: tensor -> the clamps that end in it.
+    """
+    return LayerMap(tuple(_layers(list(nodes), roles, weights, clamps)))
+
+
+def _layers(
+    nodes: list[ir.Node],
+    roles: Mapping[str, Role],
+    weights: Mapping[str, WeightPlan],
+    clamps: Mapping[str, tuple[Clamp, ...]],
+) -> Iterator[Layer]:
+    by_name = {node.name or "": node for node in nodes}
+    behind: dict[str, list[ir.Node]] = {}
+    for chain in clamps.values():
+        parts = [by_name[clamp.node] for clamp in chain]
+        first = parts[0].inputs[0]
+        start = None if first is None else first.producer()
+        if start is not None:
+            behind[start.name or ""] = parts
+    absorbed = {part.name for parts in behind.values() for part in parts}
+    for node in nodes:
+        name = node.name or ""
+        role = roles.get(name)
+        if role is None or name in absorbed:
+            continue
+        parts = behind.get(name, [])
+        inner = tuple(name_of(part.inputs[0]) for part in parts)
+        written = (value.name or "" for part in (*parts[-1:], node) for value in part.outputs)
+        outputs = tuple(tensor for tensor in written if tensor and tensor not in inner)
+        if not outputs:
+            continue
+        yield Layer(
+            name,
+            node.op_type,
+            kind_of(node, role, name in weights),
+            (name, *(part.name or "" for part in parts)),
+            inner,
+            outputs,
+            tuple(dict.fromkeys(source for part in (node, *parts) for source in origins(part))),
+        )
+
+
+def kind_of(node: ir.Node, role: Role, weighted: bool) -> str:
+    """The kind of a layer (:attr:`Layer.kind`)."""
+    if role is Role.FLOAT:
+        return "float"
+    if weighted:
+        return "weighted"
+    return "move" if role is Role.SHARE or node.op_type == "Concat" else "arithmetic"
+
+
+def with_dtypes(layers: LayerMap, schemes: Mapping[str, Scheme]) -> LayerMap:
+    """The layers with the dtypes that they compute in."""
+    return LayerMap(
+        tuple(
+            replace(layer, dtype=schemes[layer.id].activation.dtype)
+            if layer.id in schemes
+            else layer
+            for layer in layers.layers
+        )
+    )

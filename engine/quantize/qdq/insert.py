@@ -1,0 +1,313 @@
+"""The QDQ form: a float graph with QuantizeLinear and DequantizeLinear where the NPU has integers.
+
+A quantized tensor's name stands for its dequantized value: the node that computed it writes
+``NAME/float``, which is quantized to ``NAME/quantized`` and dequantized to ``NAME``. Tensors that
+come in float (graph inputs, results of float operators) keep their names; their dequantized twin
+is ``NAME/dequantized``. Constants likewise: ``NAME/quantized`` holds the integers. Half precision
+is a Cast to float16 (``NAME/float16``) and one back. A tensor that a reader takes in another format
+than it is written in is converted for it as ``NAME__<dtype>``.
+
+A Relu or Clip behind an integer operator stays in the graph, without a scale before it: ONNX
+Runtime drops it where saturation does its work. In dynamic fixed point, whose zero point is 0, it
+becomes a Max or Min on the integers, which is the same for every value as rounding is monotone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+import onnx_ir as ir
+
+from engine.graph.ir import Graph, QuantParams
+from engine.graph.ir.graph import no_collection
+from engine.graph.layers import ADDED, GUARD, LayerMap, StoredTensor
+from engine.quantize.dtypes.scheme import bias_params, half_params, quantize_bias
+from engine.quantize.planning.mixed import keeps_format, operands
+from engine.quantize.planning.node_properties import (
+    Clamp,
+    WeightPlan,
+    data_inputs,
+    is_constant,
+    name_of,
+)
+from engine.quantize.planning.operators import Role
+from engine.quantize.planning.plan import Plan
+from engine.quantize.qdq.builder import Builder
+from engine.quantize.weights import LayerWeights
+
+__all__ = ["REASON", "insert_qdq"]
+
+REASON = "float_reason"
+"""Key in a node's ``metadata_props``: why the node has no integer kernel."""
+
+
+@no_collection()
+def insert_qdq(
+    graph: Graph,
+    plan: Plan,
+    activations: Mapping[str, QuantParams],
+    weights: Mapping[str, LayerWeights],
+) -> tuple[Graph, dict[str, QuantParams], LayerMap]:
+    """A copy of the graph in QDQ form, the parameters of all its tensors and constants, and its
+    layers.
+
+    Args:
+        graph: the float graph.
+        plan: of this graph.
+        activations: parameters of the plan's tensors and constants.
+        weights: node name -> its quantized constants, of every weighted node of the plan.
+    """
+    writer = _Writer(graph.copy(), plan, activations, weights)
+    writer.guards()
+    writer.weights()
+    writer.constants()
+    writer.activations()
+    writer.finish()
+    layers = LayerMap(plan.layers.layers, writer.stored)
+    return Graph(writer.graph.model), writer.table, layers
+
+
+class _Writer:
+    def __init__(
+        self,
+        graph: Graph,
+        plan: Plan,
+        params: Mapping[str, QuantParams],
+        weights: Mapping[str, LayerWeights],
+    ) -> None:
+        self.graph = graph
+        self.table: dict[str, QuantParams] = {}
+        self.stored: dict[str, StoredTensor] = {}
+        self._guards: dict[str, str] = {}
+        self._plan = plan
+        self._params = params
+        self._weights = weights
+        self._build = Builder(graph)
+        self._reads = dict(_reads(graph, plan))
+
+    def guards(self) -> None:
+        """Put ``Max(x, lowest float)``, which changes nothing, behind the nodes that need it."""
+        for name in sorted(self._plan.guarded):
+            node = self.graph.node(name)
+            value = node.outputs[0]
+            tensor = value.name or ""
+            out = ir.Value(name=tensor, type=value.type, shape=value.shape)
+            value.name = self._build.names.claim(f"{tensor}/unguarded")
+            self._replace(value, out)
+            lowest = self._build.parameter("lowest_float", np.array(np.finfo(np.float32).min))
+            guard = ir.node("Max", [value, lowest], name=f"{name}/guard", outputs=[out])
+            guard.metadata_props[ADDED] = GUARD
+            self._guards[guard.name or ""] = name
+            self._build.inner.insert_after(node, guard)
+            self._build.values[tensor] = out
+
+    def weights(self) -> None:
+        """Store the weights and biases of all weighted nodes in their formats."""
+        for node in list(self.graph.nodes):
+            plan = self._plan.weights.get(node.name or "")
+            if plan is not None:
+                self._store_weight(node, plan)
+
+    def _store_weight(self, node: ir.Node, plan: WeightPlan) -> None:
+        data = next(v for v in data_inputs(node) if v.name != plan.weight)
+        given = self._weights[plan.node]
+        value = self._constant(plan.weight, given.integers, given.params, node)
+        node.replace_input_with(1, value)
+        if given.bias is None:
+            return
+        name = plan.bias or self._build.names.claim(f"{plan.node}/bias")
+        bias = given.bias.reshape(-1)
+        kind = self._plan.schemes[plan.node].bias
+        if kind == "float32":
+            value = self._build.initializer(f"{name}/float32", bias.astype(np.float32))
+        elif kind == "float16":
+            half = half_params()
+            value = self._constant(name, half.quantize(bias), half, node)
+        else:
+            scale = self._params[self._plan.read_as(name_of(data), plan.node)].scale[0]
+            params = bias_params(scale, given.params)
+            value = self._constant(name, quantize_bias(bias, params), params, node)
+        if len(node.inputs) < 3:
+            node.resize_inputs(3)
+        node.replace_input_with(2, value)
+
+    def _constant(
+        self, name: str, array: np.ndarray, params: QuantParams, before: ir.Node
+    ) -> ir.Value:
+        key = name if name not in self.table else self._build.names.claim(name)
+        self.table[key] = params
+        return self._build.stored(key, array, params, before)
+
+    def constants(self) -> None:
+        """Store the constants that operators take as activations."""
+        for name in self._plan.constants:
+            constant = self._build.values[name]
+            array = _array(constant)
+            for key in (name, *(border.name for border in self._plan.borders.get(name, ()))):
+                uses = self._uses(constant, key)
+                if uses:
+                    params = self._params[key]
+                    value = self._constant(key, params.quantize(array), params, uses[0][0])
+                    for node, index in uses:
+                        node.replace_input_with(index, value)
+
+    def activations(self) -> None:
+        """Put a Q/DQ pair, or a rounding to half precision, behind every activation."""
+        converted: dict[str, QuantParams] = {}
+        constants = set(self._plan.constants)
+        for name in self._plan.formats:
+            if name in constants:
+                continue
+            self.table[name] = self._params[name]
+            source = self._write(name, self._build.values[name])
+            for border in self._plan.borders.get(name, ()):
+                converted[border.name] = self._params[border.name]
+                self._read(source, border.name, border.name, name)
+        # as in the vendor's file, conversions come last
+        self.table.update(converted)
+
+    def _write(self, name: str, value: ir.Value) -> ir.Value:
+        """Give a tensor its format; returns the value that its other formats are made of."""
+        producer = value.producer()
+        writer = "" if producer is None else producer.name or ""
+        writer = self._guards.get(writer, writer)
+        scheme = self._plan.schemes.get(writer)
+        if producer is None or scheme is None:
+            # it comes in float, and what stays in float reads it so
+            self._read(value, name, f"{name}/dequantized", name)
+            return value
+        # what is before clamps has no format; what has two says with a rounding which is its own
+        plain = name not in self._plan.clamps and name not in self._plan.borders
+        if plain and keeps_format(producer, self._plan.roles[writer], scheme):
+            return value
+        out = ir.Value(name=name, type=value.type, shape=value.shape)
+        self._replace(value, out)
+        form = self._plan.formats[name]
+        if form.kind == "dynamic_fixed_point" and form.bits == 8 and name in self._plan.clamps:
+            value = self._without_clamps(name)
+        else:
+            value.name = self._build.names.claim(f"{name}/float")
+        self._form(value, out, name, name)
+        return out
+
+    def _read(self, source: ir.Value, key: str, wish: str, tensor: str) -> None:
+        """Give the readers of a tensor that want it in a format of its own a value in it."""
+        uses = self._uses(source, key)
+        if not uses:
+            return
+        out = ir.Value(
+            name=self._build.names.claim(wish) if wish != key else wish,
+            type=source.type,
+            shape=source.shape,
+        )
+        for node, index in uses:
+            node.replace_input_with(index, out)
+        self._form(source, out, key, tensor)
+
+    def _uses(self, value: ir.Value, key: str) -> list[tuple[ir.Node, int]]:
+        return [
+            (use.node, use.idx)
+            for use in value.uses()
+            if self._reads.get((use.node.name or "", use.idx)) == key
+        ]
+
+    def _form(self, value: ir.Value, out: ir.Value, key: str, tensor: str) -> None:
+        """Write ``out``: the numbers of ``value`` in the format of ``key``."""
+        params, computed = self._params[key], value.name or ""
+        if params.is_float:
+            stored = self._build.half(value, out, key)
+        else:
+            stored = self._pair(value, out, key, tensor)
+        self.stored[key] = StoredTensor(
+            tensor, computed, stored, out.name or "", params.dtype, params
+        )
+
+    def _pair(self, value: ir.Value, out: ir.Value, key: str, tensor: str) -> str:
+        params = self._params[key]
+        clamps = self._plan.clamps.get(tensor, ()) if key == tensor else ()
+        bounds = (int(np.iinfo(params.dtype).min), int(np.iinfo(params.dtype).max))
+        if params.narrow and tensor not in self._plan.sources:
+            if params.dtype == "int8":
+                bounds = _within(params, clamps)
+            elif not any(clamp.low >= 0 for clamp in clamps):
+                value = self._floor(value, key, params)
+        return self._build.pair(value, out, key, params, bounds)
+
+    def _floor(self, value: ir.Value, key: str, params: QuantParams) -> ir.Value:
+        """``Max(value, lowest)`` in float: there is no Max on integers of 16 bits."""
+        name = self._build.names.claim(f"{key}/max")
+        out = ir.Value(name=name, type=value.type, shape=value.shape)
+        lowest = np.array(params.limits[0] * params.scale[0], np.float32)
+        limit = self._build.parameter(f"{key}/lowest", lowest)
+        node = self._build.node("Max", [value, limit], out, f"{key}/Max")
+        self._build.place(node, value.producer())
+        return out
+
+    def _without_clamps(self, name: str) -> ir.Value:
+        """Take the Relu and Clip nodes before a tensor away; gives what the first of them read."""
+        nodes = [self.graph.node(clamp.node) for clamp in self._plan.clamps[name]]
+        first = nodes[0].inputs[0]
+        if first is None:
+            raise ValueError(f"{nodes[0].name} has no input")
+        for node in reversed(nodes):
+            self._build.inner.remove(node, safe=True)
+        return first
+
+    def _replace(self, old: ir.Value, new: ir.Value) -> None:
+        """Let all readers of ``old`` read ``new``, and the graph's outputs be it."""
+        for use in tuple(old.uses()):
+            use.node.replace_input_with(use.idx, new)
+        if old.is_graph_output():
+            for index, output in enumerate(self._build.inner.outputs):
+                if output is old:
+                    self._build.inner.outputs[index] = new
+
+    def finish(self) -> None:
+        """Drop constants that nothing reads any more, and note why float layers are float."""
+        inner = self._build.inner
+        for node in list(inner):
+            reason = self._plan.reasons.get(node.name or "")
+            if reason:
+                node.metadata_props[REASON] = reason
+            if node.op_type == "Constant" and not any(
+                value.uses() or value.is_graph_output() for value in node.outputs
+            ):
+                inner.remove(node, safe=True)
+        for name, value in list(inner.initializers.items()):
+            if not value.uses() and not value.is_graph_output():
+                del inner.initializers[name]
+
+
+def _reads(graph: Graph, plan: Plan) -> Iterator[tuple[tuple[str, int], str]]:
+    """(node name, index of an input) -> key of the parameters that it is read with."""
+    for node in graph.nodes:
+        name = node.name or ""
+        scheme = plan.schemes.get(name)
+        if scheme is None:
+            continue
+        role = plan.roles[name]
+        whole = role is Role.INTEGER or scheme.activation.is_float
+        taken = operands(node, role, scheme, plan.weights.get(name))
+        for index, value in enumerate(node.inputs):
+            if value is None or name_of(value) not in plan.formats:
+                continue
+            if any(value is one for one in taken) and (whole or not is_constant(value)):
+                yield (name, index), plan.read_as(name_of(value), name)
+
+
+def _within(params: QuantParams, clamps: Iterable[Clamp]) -> tuple[int, int]:
+    """Smallest and largest integer of a tensor whose clamps are held on its integers."""
+    low, high = params.limits
+    for clamp in clamps:
+        ends = params.quantize(np.array([clamp.low, clamp.high], dtype=np.float32))
+        first, last = int(ends[0]), int(ends[1])
+        low, high = min(max(low, first), last), min(max(high, first), last)
+    return low, high
+
+
+def _array(value: ir.Value) -> np.ndarray:
+    tensor = ir.convenience.get_const_tensor(value)
+    if tensor is None:
+        raise ValueError(f"{value.name} is no constant")
+    return tensor.numpy()

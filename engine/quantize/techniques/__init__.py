@@ -1,0 +1,1 @@
+"""What several algorithms do to weights, biases and ranges."""
