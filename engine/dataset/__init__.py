@@ -1,7 +1,7 @@
 """Calibration datasets: from the vendor's ``dataset.txt`` to what the network sees.
 
 The same code reads for calibration, simulation, accuracy analysis and preview. One sample at a
-time is in memory.
+time is in memory, beside pictures that are kept within a budget for who reads them again.
 """
 
 from __future__ import annotations

@@ -87,8 +87,9 @@ class _Checker:
 
     def file(self, path: Path, plan: InputPlan) -> None:
         """Check one file; DatasetError when a build would stop at it."""
-        if file_kind(path) == "npy":
-            scratch = Tally()  # decoding below counts by itself
+        scratch = Tally()  # of the two looks at a file only one counts
+        is_array = file_kind(path) == "npy"
+        if is_array:
             placed = place_array(path, plan, scratch if self.decode else self.tally)
             self.arrays += 1
             self.sizes[shape_text(placed.shape)] += 1
@@ -97,10 +98,9 @@ class _Checker:
             with open_picture(path) as image:
                 self.sizes[f"{image.size[0]}x{image.size[1]}"] += 1
                 self.turned += orientation(image) != 1
-                if not self.decode:
-                    note_picture(image, plan, self.tally)
+                note_picture(image.size, plan, self.tally)
         if self.decode:
-            load_file(path, plan, self.tally)
+            load_file(path, plan, self.tally if is_array else scratch)
 
     def findings(self, dataset: Dataset) -> list[Finding]:
         found = list(self.tally.findings(self.plans))

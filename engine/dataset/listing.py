@@ -1,8 +1,8 @@
 """Which files make up a dataset, in which order: ``dataset.txt``, a folder, or paths by hand.
 
-Format: the vendor's `build(dataset=...)` (000:866-880, 002:952-977): a line a sample, one path per
-input, split by blanks. It has no comments; blank lines are skipped, a byte order mark and CRLF are
-tolerated.
+Format: the vendor's `build(dataset=...)` [RKNN-T1 1.3.2, 3.6.4; RKNN-T2 2.3.0, 2.4]: a line a
+sample, one path per input, split by blanks. It has no comments; blank lines are skipped, a byte
+order mark and CRLF are tolerated.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """From pixels and arrays to inputs of the network: layout, channel order, mean and std.
 
-The vendor's order (001:453-461, 002:494-508): RGB to BGR first, then mean, then std. Mean and std
-apply to npy too, the swap does not (001:465-472). Generation 1's ``reorder_channel`` comes first as
-well (004:87); it is part of the model there (000:829-837), and so applies to npy and to whatever is
-fed.
+The vendor's order [RKNN-T2 1.1.0, 3.5.2; RKNN-T2 2.3.0, 2.2]: RGB to BGR first, then mean, then
+std. Mean and std apply to npy too, the swap does not [RKNN-T2 1.1.0, 3.5.2]. Generation 1's
+``reorder_channel`` comes first as well [RKNN-TS 1.4.0, 1.2]; it is part of the model there
+[RKNN-T1 1.3.2, 3.6.3], and so applies to npy and to whatever is fed.
 """
 
 from __future__ import annotations

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PIL import Image, ImageOps
 
 from engine.base.errors import DatasetError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import printable, shape_text
-from engine.dataset.decode import file_kind, named, open_array, open_picture, rgb_or_grey
+from engine.dataset.decode import file_kind, named, open_array
 from engine.dataset.listing import Dataset
+from engine.dataset.pictures import PICTURES
 from engine.dataset.preprocess import InputPlan, Preprocess, shape_error
 
 if TYPE_CHECKING:
@@ -23,13 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SampleStream", "Tally", "load_file", "samples"]
 
-_FILTERS = {
-    "bilinear": Image.Resampling.BILINEAR,
-    "nearest": Image.Resampling.NEAREST,
-    "bicubic": Image.Resampling.BICUBIC,
-    "lanczos": Image.Resampling.LANCZOS,
-    "box": Image.Resampling.BOX,
-}
 # an npy of at most this size whose input divides pixels by more was probably normalised before
 _NORMALISED = 16.0
 
@@ -99,9 +92,14 @@ def load_file(path: Path, plan: InputPlan, tally: Tally) -> np.ndarray:
     if file_kind(path) == "npy":
         return _load_array(path, plan, tally)
     require_picture_input(path, plan)
-    with open_picture(path) as image:
-        note_picture(image, plan, tally)
-        return plan.normalise_pixels(_pixels(path, image, plan))
+    picture = PICTURES.get(path, plan)
+    note_picture(picture.size, plan, tally)
+    pixels = picture.pixels
+    if plan.picture_order is not None:
+        pixels = pixels[..., plan.picture_order]
+    if pixels.shape[:2] != (plan.height, plan.width):
+        pixels = _padded(pixels, plan)
+    return plan.normalise_pixels(pixels)
 
 
 def require_picture_input(path: Path, plan: InputPlan) -> None:
@@ -116,43 +114,23 @@ def require_picture_input(path: Path, plan: InputPlan) -> None:
     )
 
 
-def note_picture(image: Image.Image, plan: InputPlan, tally: Tally) -> None:
-    """Count an opened picture, and whether it will be scaled."""
+def note_picture(size: tuple[int, int], plan: InputPlan, tally: Tally) -> None:
+    """Count a picture of that width and height, and whether it will be scaled."""
     tally.pictures += 1
-    if image.size != (plan.width, plan.height):
+    if size != (plan.width, plan.height):
         tally.resized += 1
         if not tally.example:
-            width, height = image.size
+            width, height = size
             tally.example = f"{width}x{height} to {plan.width}x{plan.height}"
 
 
-def _pixels(path: Path, image: Image.Image, plan: InputPlan) -> np.ndarray:
-    """Pixels (H, W, C) uint8 of an opened picture; float32 where it is padded with the mean."""
-    decoded = rgb_or_grey(path, image, plan.channels)
-    size, method = (plan.width, plan.height), _FILTERS[plan.resize_filter]
-    if decoded.size == size or plan.resize_fit == "stretch":
-        pixels = np.asarray(decoded.resize(size, method))
-    elif plan.resize_fit == "crop":
-        pixels = np.asarray(ImageOps.fit(decoded, size, method, centering=(0.5, 0.5)))
-    else:
-        return _padded(decoded, plan, method)
-    pixels = pixels.reshape(plan.height, plan.width, plan.channels)
-    order = plan.picture_order
-    return pixels if order is None else pixels[..., order]
-
-
-def _padded(image: Image.Image, plan: InputPlan, method: Image.Resampling) -> np.ndarray:
+def _padded(pixels: np.ndarray, plan: InputPlan) -> np.ndarray:
     """The whole picture in the middle; the rest has the mean and so becomes 0 after it."""
-    inner = np.asarray(ImageOps.contain(image, (plan.width, plan.height), method))
-    height, width = inner.shape[:2]
-    inner = inner.reshape(height, width, plan.channels)
-    order = plan.picture_order
-    if order is not None:
-        inner = inner[..., order]
+    height, width = pixels.shape[:2]
     canvas = np.empty((plan.height, plan.width, plan.channels), dtype=np.float32)
     canvas[:] = np.asarray(plan.mean or (0.0,), dtype=np.float32)
     top, left = (plan.height - height) // 2, (plan.width - width) // 2
-    canvas[top : top + height, left : left + width] = inner
+    canvas[top : top + height, left : left + width] = pixels
     return canvas
 
 
@@ -200,6 +178,7 @@ class SampleStream(Iterator[dict[str, np.ndarray]]):
         self._reporter = reporter
         self._tally = Tally()
         self._next = 0
+        PICTURES.begin_round()
         for index, entry in enumerate(dataset.entries):
             if len(entry) != len(self._plans):
                 raise input_count_error(dataset, index, self._plans)

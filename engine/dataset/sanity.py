@@ -16,7 +16,7 @@ from engine.dataset.sanity_words import name_of
 __all__ = ["sanity_findings"]
 
 _FEW = 20
-"""Samples below which the vendor's manuals see too few (001:478, 002:553: 20 to 100)."""
+"""The manuals advise 20 to 100 samples [RKNN-T2 1.1.0, 3.5.2; RKNN-T2 2.3.0, 2.2]."""
 
 
 def sanity_findings(

@@ -41,7 +41,7 @@ def _constant(
             "dataset",
             f"{part_of(len(flat), arrays, 'npy files')} hold one value only, such as "
             f"{name_of(flat[0].path)} ({flat[0].low:g}).",
-            cause="They are placeholders, or the data was lost on the way.",
+            cause="The arrays are constant: placeholders, or damaged files.",
             remedy="Give samples of real data: a constant shows no range.",
         )
 

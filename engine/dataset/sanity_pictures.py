@@ -174,7 +174,7 @@ def _flat(
             f"{part_of(len(flat), pictures, 'pictures')} show one colour only, such as "
             f"{name_of(flat[0].path)}.",
             cause="They are black frames, covers, or were damaged on the way.",
-            remedy="Remove them: they teach no range.",
+            remedy="Remove them: they contribute nothing to calibration ranges.",
         )
 
 

@@ -20,7 +20,7 @@ def name_of(path: Path) -> str:
 
 def part_of(count: int, looks: Sequence[Any], what: str) -> str:
     """How many of the files that were looked at; ``what`` they are, in the plural."""
-    return f"{count} of {len(looks)} {what} that were looked at"
+    return f"{count} of {len(looks)} {what} that were checked"
 
 
 def are_fractions(plan: InputPlan) -> bool:

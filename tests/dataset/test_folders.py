@@ -23,7 +23,7 @@ from engine.dataset import (
     samples,
 )
 from engine.graph.ir import TensorSpec
-from engine.jobs.tasks import build
+from engine.services.build import build
 from rknntui.demo import demo_folder, demo_recipe
 
 RGB = TensorSpec("image", (1, 3, 6, 8), "float32")
