@@ -7,6 +7,7 @@ from engine.accuracy.analyse import (
     Runner,
     Sink,
     analyse,
+    noisiest,
 )
 from engine.accuracy.damage import with_damage
 from engine.accuracy.distances import Saturation
@@ -36,6 +37,7 @@ __all__ = [
     "file_names",
     "layer_rows",
     "metric_of",
+    "noisiest",
     "read_labelled",
     "with_damage",
 ]

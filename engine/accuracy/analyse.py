@@ -8,15 +8,26 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from engine.accuracy.distances import Distance, RowSums, Saturation, mean
+from engine.accuracy.distances import Distance, RowSums, Saturation, mean_distance
 from engine.accuracy.rows import CONVERTER, INPUT, Row, layer_rows
 from engine.accuracy.sides import AloneSide, GoldenSide, SimulatedSide
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
-from engine.graph.ir import Graph
-from engine.quantize import LayerName, layer_names
+from engine.build import ErrorFigure, OwnError
+from engine.graph.layers import Layer
+from engine.graph.metrics import ErrorSums
+from engine.quantize import Quantized
 
-__all__ = ["AccuracyReport", "Distance", "LayerAccuracy", "Runner", "Sink", "analyse", "chunks"]
+__all__ = [
+    "AccuracyReport",
+    "Distance",
+    "LayerAccuracy",
+    "Runner",
+    "Sink",
+    "analyse",
+    "chunks",
+    "noisiest",
+]
 
 CHUNK_BYTES = 16 << 20
 """Tensors of one side that are held at the same time; larger graphs are taken in parts."""
@@ -46,11 +57,11 @@ class LayerAccuracy:
 
     Attributes:
         layer, op, tensor: node of the float graph, its operator, the tensor's name as shown.
-        entire: against the float graph with all errors of the layers before; None for a tensor
-            that was fused into the next layer.
+        entire: against the float graph with all errors of the layers before, the mean over the
+            samples; None for a tensor that was fused into the next layer.
         single: of this layer alone, on golden inputs.
-        sqnr_db: signal to noise of ``entire`` over all samples; None without noise, or fused.
-        own_db: the same of the layer alone.
+        error: of ``entire``, all samples together; the figure that a build's summary has.
+        own: of ``single``, all samples together.
         own_share: how much of the tensor's error this layer makes by itself, 0 to 1; the rest is
             inherited. None without any error.
         saturation: how many float values the quantized tensor cannot hold.
@@ -66,14 +77,19 @@ class LayerAccuracy:
     tensor: str
     entire: Distance | None
     single: Distance | None
-    sqnr_db: float | None
-    own_db: float | None = None
+    error: ErrorFigure | None = None
+    own: OwnError | None = None
     own_share: float | None = None
     saturation: Saturation | None = None
     dtype: str = ""
     sources: tuple[str, ...] = ()
     damage: float | None = None
-    named: LayerName | None = None
+    named: Layer | None = None
+
+    @property
+    def id(self) -> str:
+        """What tables call it: the layer, or the node of an input or of a tensor inside a layer."""
+        return self.layer if self.named is None or self.inner else self.named.id
 
     @property
     def inner(self) -> bool:
@@ -84,7 +100,7 @@ class LayerAccuracy:
         """As the worker protocol carries it."""
         named = None if self.inner else self.named
         return {
-            "name": self.layer if named is None else named.name,
+            "name": self.id,
             "op": self.op if named is None else named.op,
             "tensor": self.tensor,
             "node": self.layer,
@@ -94,8 +110,8 @@ class LayerAccuracy:
             else list(self.named.aliases),
             "entire": None if self.entire is None else vars(self.entire).copy(),
             "single": None if self.single is None else vars(self.single).copy(),
-            "sqnr": self.sqnr_db,
-            "own_sqnr": self.own_db,
+            "sqnr": None if self.error is None else self.error.sqnr_db,
+            "own_sqnr": None if self.own is None else self.own.sqnr_db,
             "own_share": self.own_share,
             "saturation": None if self.saturation is None else self.saturation.to_json(),
             "dtype": self.dtype,
@@ -121,9 +137,18 @@ class AccuracyReport:
         return {"samples": self.samples, "layers": [layer.to_json() for layer in self.layers]}
 
 
+def noisiest(report: AccuracyReport, count: int) -> list[LayerAccuracy]:
+    """The layers with the lowest SQNR by themselves, at most ``count`` of those with any noise."""
+    noisy = [
+        (layer.own.sqnr_db, place, layer)
+        for place, layer in enumerate(report.layers)
+        if layer.own is not None and layer.own.sqnr_db is not None and layer.layer
+    ]
+    return [layer for _, _, layer in sorted(noisy)[:count]]
+
+
 def analyse(
-    float_graph: Graph,
-    qdq_graph: Graph,
+    build: Quantized,
     samples: Iterable[Mapping[str, np.ndarray]],
     *,
     rows: Sequence[Row] | None = None,
@@ -136,9 +161,9 @@ def analyse(
     """Compare every layer of a quantized build with the float graph.
 
     Args:
-        float_graph, qdq_graph: of one build.
+        build: its float graph, its quantized one, and its layers.
         samples: feeds, one sample at a time; the vendor takes one, several are averaged.
-        rows: of the two graphs, where the caller has them.
+        rows: of the build, where the caller has them.
         golden, simulator: run the two graphs in the place of ONNX Runtime here.
         sink: gets the tensors of the first sample.
         threads: of the sessions made here.
@@ -149,8 +174,8 @@ def analyse(
         UsageError: no sample.
     """
     reporter = reporter or NullReporter()
-    rows = layer_rows(float_graph, qdq_graph) if rows is None else rows
-    work = _Work(float_graph, qdq_graph, chunks(rows), golden, simulator, threads)
+    rows = layer_rows(build) if rows is None else rows
+    work = _Work(build, chunks(rows), golden, simulator, threads)
     count = 0
     total = len(samples) if isinstance(samples, Sized) else 0
     for feeds in samples:
@@ -159,24 +184,24 @@ def analyse(
         reporter.emit(Progress("accuracy", count, total))
     if count == 0:
         raise UsageError("There is no sample to analyse.", remedy="Give the inputs of one sample.")
-    names = {tensor: named for named in layer_names(float_graph) for tensor in named.tensors}
+    names = build.layers.by_tensor
     return AccuracyReport(
         tuple(_layer(row, work.sums[row], names.get(row.golden)) for row in rows), count
     )
 
 
-def _layer(row: Row, sums: RowSums, named: LayerName | None) -> LayerAccuracy:
-    gone = row.simulated is None
+def _layer(row: Row, sums: RowSums, named: Layer | None) -> LayerAccuracy:
+    whole, own = (sum(side, ErrorSums()) for side in (sums.entire, sums.single))
     return LayerAccuracy(
         row.layer,
         row.op,
         row.label,
-        mean(sums.entire),
-        mean(sums.single),
-        None if gone else sums.sqnr,
-        None if gone else sums.own_sqnr,
-        sums.own_share,
-        sums.saturation,
+        mean_distance(sums.entire),
+        mean_distance(sums.single),
+        ErrorFigure(whole.sqnr, whole.cosine, whole.samples) if whole.samples else None,
+        OwnError(own.sqnr, own.cosine, own.samples) if own.samples else None,
+        min(1.0, own.noise / whole.noise) if whole.noise else None,
+        sums.outside.saturation,
         row.dtype,
         row.sources,
         named=None if row.op in (INPUT, CONVERTER) else named,
@@ -201,8 +226,7 @@ class _Work:
 
     def __init__(
         self,
-        float_graph: Graph,
-        qdq_graph: Graph,
+        build: Quantized,
         parts: Sequence[Sequence[Row]],
         golden: Runner | None,
         simulator: Runner | None,
@@ -210,8 +234,8 @@ class _Work:
     ) -> None:
         self._parts = parts
         self._golden_runner, self._simulator_runner = golden, simulator
-        self._golden = GoldenSide(float_graph, parts, threads)
-        self._simulated = SimulatedSide(qdq_graph, parts, threads)
+        self._golden = GoldenSide(build.reference, parts, threads)
+        self._simulated = SimulatedSide(build.graph, build.layers, parts, threads)
         self._alone = AloneSide(self._simulated, parts, threads)
         self._golden.keep_for(self._alone)
         self.sums = {row: RowSums() for rows in parts for row in rows}

@@ -9,13 +9,15 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from engine.accuracy.analyse import AccuracyReport, LayerAccuracy
-from engine.accuracy.rows import Row, layer_rows
+from engine.accuracy.analyse import AccuracyReport, noisiest
+from engine.accuracy.rows import Row, float_rows, layer_rows
 from engine.accuracy.sides import AloneSide, GoldenSide, SimulatedSide
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.graph.execute import Session
 from engine.graph.execute.parts import Part, PartModel
 from engine.graph.ir import Graph
+from engine.graph.metrics import error_sums
+from engine.quantize import Quantized
 
 __all__ = ["with_damage"]
 
@@ -26,8 +28,7 @@ _OWN, _ERROR = "own/", "error/"
 
 def with_damage(
     report: AccuracyReport,
-    float_graph: Graph,
-    qdq_graph: Graph,
+    build: Quantized,
     samples: Iterable[Mapping[str, np.ndarray]],
     *,
     count: int = LAYERS,
@@ -43,8 +44,8 @@ def with_damage(
     not add up to 1.
 
     Args:
-        report: of these two graphs.
-        float_graph, qdq_graph: of one build.
+        report: of this build.
+        build: its float graph, its quantized one, and its layers.
         samples: feeds; one is enough for a ranking.
         count: how many layers, those with the lowest SQNR by themselves.
         threads: of the sessions.
@@ -54,11 +55,12 @@ def with_damage(
         SimulationError: a graph does not run.
     """
     reporter = reporter or NullReporter()
-    rows = {row.label: row for row in layer_rows(float_graph, qdq_graph)}
-    asked = [rows[layer.tensor] for layer in _worst(report, count) if rows[layer.tensor].computed]
+    rows = {row.label: row for row in layer_rows(build)}
+    noisy = noisiest(report, count)
+    asked = [rows[layer.tensor] for layer in noisy if rows[layer.tensor].computed]
     if not asked:
         return report
-    measure = _Measure(float_graph, qdq_graph, asked, threads)
+    measure = _Measure(build, asked, threads)
     for done, feeds in enumerate(samples):
         measure.take(feeds, reporter, done)
     shares = measure.shares()
@@ -68,25 +70,19 @@ def with_damage(
     return AccuracyReport(tuple(layers), report.samples)
 
 
-def _worst(report: AccuracyReport, count: int) -> list[LayerAccuracy]:
-    noisy = [layer for layer in report.layers if layer.own_db is not None and layer.layer]
-    return sorted(noisy, key=lambda layer: layer.own_db or 0.0)[:count]
-
-
 class _Measure:
     """The float graph with an error to add at some tensors, and sums over samples."""
 
-    def __init__(
-        self, float_graph: Graph, qdq_graph: Graph, rows: Sequence[Row], threads: int
-    ) -> None:
+    def __init__(self, build: Quantized, rows: Sequence[Row], threads: int) -> None:
+        float_graph = build.reference
         self._rows = rows
         self._outputs = [s.name for s in float_graph.outputs if s.dtype == "float32"]
-        side = SimulatedSide(qdq_graph, [rows], threads)
+        side = SimulatedSide(build.graph, build.layers, [rows], threads)
         self._alone = AloneSide(side, [rows], threads)
         wanted = _with_inputs(float_graph, self._alone.golden(0), rows)
         self._golden = GoldenSide(float_graph, [wanted], threads)
         self._golden.keep_for(self._alone)
-        self._simulator = Session(qdq_graph, threads=threads)
+        self._simulator = Session(build.graph, threads=threads)
         self._float = _open_to_errors(float_graph, rows, self._outputs, threads)
         self._noise = {row.label: dict.fromkeys(self._outputs, 0.0) for row in rows}
         self._total = dict.fromkeys(self._outputs, 0.0)
@@ -102,13 +98,13 @@ class _Measure:
         clean = self._float.run({**feeds, **none})
         whole = self._simulator.run(feeds)
         for name in self._outputs:
-            self._total[name] += _power(whole[name], clean[name])
+            self._total[name] += error_sums(clean[name], whole[name])[0].noise
         for place, row in enumerate(self._rows):
             reporter.check_cancelled()
             error = np.asarray(alone[row.simulated or ""] - expected[row.golden])
             found = self._float.run({**feeds, **none, _ERROR + row.golden: error})
             for name in self._outputs:
-                self._noise[row.label][name] += _power(found[name], clean[name])
+                self._noise[row.label][name] += error_sums(clean[name], found[name])[0].noise
             reporter.emit(Progress("damage", place + 1, len(self._rows), f"sample {done + 1}"))
 
     def shares(self) -> dict[str, float]:
@@ -122,15 +118,11 @@ class _Measure:
         }
 
 
-def _power(found: np.ndarray, clean: np.ndarray) -> float:
-    return float(np.square(found.astype(np.float64) - clean.astype(np.float64)).sum())
-
-
 def _with_inputs(graph: Graph, needed: Iterable[str], rows: Sequence[Row]) -> list[Row]:
     """The rows, and those of the tensors that their layers read."""
     known = {row.golden for row in rows}
     more = [name for name in needed if name not in known]
-    read = [row for row in layer_rows(graph, graph) if row.golden in more and row.computed]
+    read = [row for row in float_rows(graph) if row.golden in more and row.computed]
     return [*rows, *read]
 
 

@@ -1,6 +1,6 @@
 """Tensors of every layer of one run, a file each: what ``NN_LAYER_DUMP=1`` asks of a simulator.
 
-Source: RKNN-Toolkit Trouble Shooting V1.4.0 (004:611-613, 004:619-631). It shows neither names nor
+Source: [RKNN-TS 1.4.0, 2]. It shows neither names nor
 format of the files: ``layer_0003_NAME.npy`` in the order of the graph, float32 in the model's
 layout, is ours.
 """
@@ -16,20 +16,25 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.accuracy.analyse import chunks
-from engine.accuracy.rows import INPUT, Row, is_fused
+from engine.accuracy.rows import INPUT, Row
 from engine.accuracy.sides import SimulatedSide
 from engine.accuracy.snapshot import file_names
 from engine.base.files import atomic_write
 from engine.graph.ir import Graph, spec_of
+from engine.graph.layers import LayerMap
 
 __all__ = ["dump_layers"]
 
 _ROUNDING = ("QuantizeLinear", "Constant")
-_ENDINGS = ("/dequantized", "/float", "/unguarded")
 
 
 def dump_layers(
-    graph: Graph, feeds: Mapping[str, np.ndarray], folder: Path, *, threads: int = 1
+    graph: Graph,
+    layers: LayerMap,
+    feeds: Mapping[str, np.ndarray],
+    folder: Path,
+    *,
+    threads: int = 1,
 ) -> tuple[Path, ...]:
     """Run a float or QDQ graph once and write what every layer gives.
 
@@ -43,10 +48,10 @@ def dump_layers(
         SimulationError: the graph does not run.
         OutputError: a file cannot be written.
     """
-    rows = list(_rows(graph))
+    rows = list(_rows(graph, layers))
     names = file_names([row.label for row in rows])
     parts = chunks(rows)
-    side = SimulatedSide(graph, parts, threads)
+    side = SimulatedSide(graph, layers, parts, threads)
     files: list[Path] = []
     known: dict[str, np.ndarray] = {}
     for index, part in enumerate(parts):
@@ -60,18 +65,21 @@ def dump_layers(
     return tuple(files)
 
 
-def _rows(graph: Graph) -> Iterator[Row]:
+def _rows(graph: Graph, layers: LayerMap) -> Iterator[Row]:
+    labels = {one.value: one.tensor for key, one in layers.stored.items() if key == one.tensor}
+    hidden = {one.value for one in layers.stored.values()} - labels.keys()
+    hidden |= {one.computed for one in layers.stored.values() if one.computed != one.tensor}
     for value in graph.model.graph.inputs:
         if spec_of(value).dtype == "float32":
-            yield _row(value, INPUT)
+            yield _row(value, INPUT, labels)
     for node in graph.nodes:
         if node.op_type in _ROUNDING or _of_constant(node):
             continue
         for value in node.outputs:
             name = value.name or ""
-            inner = name.endswith(_ENDINGS[1:]) or "__" in name.rpartition("/")[2]
-            if name and not inner and spec_of(value).dtype == "float32" and not is_fused(value):
-                yield _row(value, node.op_type)
+            shown = name and name not in hidden and name not in layers.inner
+            if shown and spec_of(value).dtype == "float32":
+                yield _row(value, node.op_type, labels)
 
 
 def _of_constant(node: ir.Node) -> bool:
@@ -82,10 +90,8 @@ def _of_constant(node: ir.Node) -> bool:
     )
 
 
-def _row(value: ir.Value, op: str) -> Row:
+def _row(value: ir.Value, op: str, labels: Mapping[str, str]) -> Row:
     name = value.name or ""
-    label = name
-    for ending in _ENDINGS:
-        label = label.removesuffix(ending)
+    label = labels.get(name, name)
     size = 4 * math.prod(max(dim, 1) for dim in spec_of(value).shape)
     return Row(label, op, label, name, name, size)

@@ -1,8 +1,7 @@
 """The manual's procedure for finding lost accuracy, as data: steps, when each is due, verdicts.
 
-Sources: RKNN-Toolkit2 user guide V1.1.0 chapter 3.6 (001:1044-1147), trouble shooting guide of
-RKNN-Toolkit V1.4.0 chapter 2 (004:586-636). Steps marked as ours are not in them. Rule of both: a
-later stage is not begun while an earlier one fails.
+Sources: [RKNN-T2 1.1.0, 3.6], [RKNN-TS 1.4.0, 2] (docs/references.md). Steps without a source are
+ours. Rule of both manuals: a later stage is not begun while an earlier one fails.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ Fact = Literal[
 """What must hold for a step to be due; who runs the steps finds out."""
 
 GOOD = 0.99
-"""From this cosine on two results agree (001:1090)."""
+"""From this cosine on two results agree [RKNN-T2 1.1.0, 3.6.1.1]."""
 FAIR = 0.98
-"""Below this cosine a result is taken as wrong (001:1090)."""
+"""Below this cosine a result is taken as wrong [RKNN-T2 1.1.0, 3.6.1.1]."""
 
 STAGES = {"A": "Float", "B": "Quantized", "C": "Board"}
 
@@ -75,56 +74,56 @@ STEPS: tuple[Step, ...] = (
         "Float16 against the source model",
         "the quantized model cannot be better than the float one",
         "always",
-        "001:1054-1080",
+        "RKNN-T2 1.1.0, 3.6.1.1",
     ),
     Step(
         "A2",
         "Check the configuration of the inputs",
         "mean, std, channel order and layout are the usual causes of wrong float results",
         "float wrong",
-        "001:1060-1068",
+        "RKNN-T2 1.1.0, 3.6.1.1",
     ),
     Step(
         "A3",
         "Outputs at optimization levels 0 to 3",
         "a pass that changes results shows at the first level that runs it",
         "float wrong",
-        "001:1086-1090",
+        "RKNN-T2 1.1.0, 3.6.1.1",
     ),
     Step(
         "B1",
         "Quantize and compare",
         "tells how much the quantization as set loses",
         "float right",
-        "001:1108",
+        "RKNN-T2 1.1.0, 3.6.1.2.1",
     ),
     Step(
         "B2.1",
         "Quantized dtype",
         "the dtype bounds what any method can reach",
         "quantized short",
-        "001:1098",
+        "RKNN-T2 1.1.0, 3.6.1.2.1",
     ),
     Step(
         "B2.2",
         "Channel order of the calibration pictures",
         "pictures in the wrong order give ranges of other inputs than the deployed ones",
         "quantized short",
-        "001:1100, 001:1114",
+        "RKNN-T2 1.1.0, 3.6.1.2.1",
     ),
     Step(
         "B2.3",
         "Calibrate with the probe alone",
         "if that is much better, the calibration set does not look like the probe",
         "quantized short",
-        "001:1116",
+        "RKNN-T2 1.1.0, 3.6.1.2.1",
     ),
     Step(
         "B2.4",
         "Number of calibration samples",
         "one or two samples do not show the ranges that a model meets",
         "quantized short",
-        "001:1102, 001:1118",
+        "RKNN-T2 1.1.0, 3.6.1.2.1",
     ),
     Step(
         "B2.5",
@@ -132,16 +131,26 @@ STEPS: tuple[Step, ...] = (
         "boxes and scores in one tensor share one scale",
         "quantized short",
     ),
-    Step("B3.1", "Weights per channel", "costs next to nothing", "per layer", "001:1126"),
+    Step(
+        "B3.1",
+        "Weights per channel",
+        "costs next to nothing",
+        "per layer",
+        "RKNN-T2 1.1.0, 3.6.1.2.2",
+    ),
     Step(
         "B3.2",
         "Ranges by kl_divergence",
         "helps where few values are far out",
         "before kl_divergence",
-        "002:550",
+        "RKNN-T2 2.3.0, 2.2",
     ),
     Step(
-        "B3.3", "Ranges by mmse", "takes longer to build, runs as fast", "before mmse", "001:1128"
+        "B3.3",
+        "Ranges by mmse",
+        "takes longer to build, runs as fast",
+        "before mmse",
+        "RKNN-T2 1.1.0, 3.6.1.2.2",
     ),
     Step(
         "B3.4",
@@ -154,14 +163,14 @@ STEPS: tuple[Step, ...] = (
         "Rank the layers",
         "the error of a layer alone tells the guilty from those that inherit",
         "quantized short",
-        "001:1134",
+        "RKNN-T2 1.1.0, 3.6.1.2.2",
     ),
     Step(
         "B4.2",
         "Lift the guilty layers to float16",
         "a few layers often cause most of the error",
         "quantized short",
-        "001:1134-1136, 004:615",
+        "RKNN-T2 1.1.0, 3.6.1.2.2; RKNN-TS 1.4.0, 2",
     ),
     Step(
         "B5",
@@ -174,7 +183,7 @@ STEPS: tuple[Step, ...] = (
         "Compare with a board",
         "the simulator is not the hardware",
         "float right",
-        "001:1138-1147",
+        "RKNN-T2 1.1.0, 3.6.2",
     ),
 )
 """All steps in their order."""

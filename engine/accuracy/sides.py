@@ -18,6 +18,7 @@ from engine.accuracy.rows import INPUT, Row
 from engine.graph.execute import runtime_form
 from engine.graph.execute.parts import OWN, Part, PartModel, renamed
 from engine.graph.ir import Graph
+from engine.graph.layers import LayerMap
 
 __all__ = ["AloneSide", "Carrier", "GoldenSide", "SimulatedSide"]
 
@@ -120,6 +121,7 @@ class SimulatedSide:
 
     Args:
         graph: with Q/DQ nodes.
+        layers: of it.
         parts: rows.
         threads: of the sessions.
         fast: whether float layers get the simulator's own kernels, which take longer to set up;
@@ -127,14 +129,22 @@ class SimulatedSide:
     """
 
     def __init__(
-        self, graph: Graph, parts: Sequence[Sequence[Row]], threads: int, *, fast: bool = False
+        self,
+        graph: Graph,
+        layers: LayerMap,
+        parts: Sequence[Sequence[Row]],
+        threads: int,
+        *,
+        fast: bool = False,
     ) -> None:
         form = runtime_form(graph)
         self.model = PartModel(form.graph)
+        # conversions for layers of another dtype are others' integers
+        own = {one.stored for key, one in layers.stored.items() if key == one.tensor}
         quantizers = {
             node.input[0]: node
             for node in self.model.nodes
-            if node.op_type == "QuantizeLinear" and node.output[0].startswith(f"{node.input[0]}/")
+            if node.op_type == "QuantizeLinear" and node.output[0] in own
         }
         self.carriers = {
             row.simulated: _carrier(self.model, row, quantizers)

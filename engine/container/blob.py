@@ -27,7 +27,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.base.errors import ContainerError
-from engine.container.foreign import MAGIC, refuse_foreign
+from engine.container.foreign import refuse_foreign
+from engine.container.magic import MAGIC
 
 __all__ = ["BLOB_VERSION", "HEAD_SIZE", "Frame", "aligned", "pack", "section_offsets", "unpack"]
 

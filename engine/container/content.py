@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.build import BuildSummary, Provenance
 from engine.graph.ir import Graph, QuantTable
+from engine.graph.layers import LayerMap
 
 __all__ = ["Container", "ContainerContent", "portable_summary"]
 
@@ -20,6 +21,7 @@ SECTIONS = frozenset(
         "custom_string",
         "quant_table",
         "quant_values",
+        "layer_map",
         "graph",
         "weights",
         "float_graph",
@@ -43,6 +45,7 @@ class ContainerContent:
         recipe: as :func:`engine.recipe.portable` gives it.
         provenance: where the build came from.
         table: quantization parameters; None without quantization.
+        layers: of a quantized graph; None without quantization, and in files of version 0.1.
         summary: as :func:`portable_summary` gives it.
         custom_string: the user's own text.
         target_platform: the chip, or None.
@@ -56,6 +59,7 @@ class ContainerContent:
     recipe: Mapping[str, Any]
     provenance: Provenance
     table: QuantTable | None = None
+    layers: LayerMap | None = None
     summary: Mapping[str, Any] | None = None
     custom_string: str | None = None
     target_platform: str | None = None

@@ -6,11 +6,9 @@ import struct
 from pathlib import Path
 
 from engine.base.errors import ContainerError
+from engine.container.magic import MAGIC
 
-__all__ = ["MAGIC", "foreign_kind", "refuse_foreign"]
-
-MAGIC = b"OPENMODL"
-"""In the reserved bytes of the head (offset 24) and at the start of the data."""
+__all__ = ["foreign_kind", "refuse_foreign"]
 
 
 def foreign_kind(head: bytes) -> str:

@@ -1,7 +1,8 @@
 """The layer list: the JSON part of a container, in the form that Netron's reader shows.
 
 Form: JSON as the vendor's first generation has it (docs/container.md), tried with Netron itself.
-Q/DQ pairs are folded: a layer has its quantized tensors, and their parameters as attributes.
+Q/DQ pairs are folded: a layer has its quantized tensors, by their names in the float graph, and
+their parameters as attributes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.ir import Graph, TensorSpec, spec_of
+from engine.graph.layers import LayerMap
 
 __all__ = ["GENERATOR", "layer_list"]
 
@@ -43,6 +45,7 @@ class _Tensors:
 
     places: Mapping[str, tuple[int, int]]
     base: int
+    names: Mapping[str, str]
     norm: list[dict[str, Any]] = field(default_factory=list)
     const: list[dict[str, Any]] = field(default_factory=list)
     ids: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -80,7 +83,8 @@ class _Tensors:
         spec = spec_of(value)
         quant = self.quants.get(spec.name)
         if value.const_value is None:
-            self.norm.append(_entry(len(self.norm), spec, quant))
+            shown = self.names.get(spec.name, spec.name)
+            self.norm.append(_entry(len(self.norm), spec, quant) | {"url": shown})
             return "norm_tensor", len(self.norm) - 1
         entry = _entry(len(self.const), spec, quant)
         if spec.name in self.places:
@@ -103,6 +107,7 @@ def layer_list(
     tool: str,
     places: Mapping[str, tuple[int, int]],
     base: int,
+    layers: LayerMap,
     *,
     quantized: bool,
     target_platform: str | None = None,
@@ -116,16 +121,17 @@ def layer_list(
         tool: this program's version.
         places: tensor name -> (offset, size) within the weights.
         base: offset of the weights from the start of the data.
+        layers: of the graph.
         quantized, target_platform, custom_string: shown as they are.
     """
-    tensors = _Tensors(places, base)
+    names = {one.computed: one.tensor for key, one in layers.stored.items() if key == one.tensor}
+    tensors = _Tensors(places, base, names)
     for node in graph.nodes:
         if node.op_type in _FOLDED:
             tensors.fold(node)
     inputs = _numbered(tensors, graph.model.graph.inputs)
-    nodes, connections = _connected(graph, tensors)
+    nodes, connections = _connected(graph, tensors, layers)
     outputs = _numbered(tensors, graph.model.graph.outputs)
-    _name_outputs(graph, tensors)
     return {
         "connection": connections,
         "const_tensor": tensors.const,
@@ -154,7 +160,7 @@ def layer_list(
 
 
 def _connected(
-    graph: Graph, tensors: _Tensors
+    graph: Graph, tensors: _Tensors, layers: LayerMap
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The layers, and the connections of their inputs and outputs to tensors."""
     nodes: list[dict[str, Any]] = []
@@ -173,7 +179,9 @@ def _connected(
                 }
                 for index, value in enumerate(values)
             ]
-        nodes.append(_node(node, number, len(inputs), tensors))
+        layer = layers.by_node.get(node.name or "")
+        lid = node.name or "" if layer is None else layer.id
+        nodes.append(_node(node, number, len(inputs), tensors) | {"lid": lid})
     return nodes, connections
 
 
@@ -202,16 +210,6 @@ def _without_tail(values: Sequence[ir.Value | None]) -> list[ir.Value | None]:
     while kept and kept[-1] is None:
         kept.pop()
     return kept
-
-
-def _name_outputs(graph: Graph, tensors: _Tensors) -> None:
-    """An output behind a Q/DQ pair shows the name that the user knows, the output's own."""
-    for value in graph.model.graph.outputs:
-        root = tensors.root(value)
-        if root is not value and not root.is_graph_input() and not root.is_graph_output():
-            kind, number = tensors.ids[root.name or ""]
-            if kind == "norm_tensor":
-                tensors.norm[number]["url"] = value.name or ""
 
 
 def _entry(number: int, spec: TensorSpec, quant: _Quant | None) -> dict[str, Any]:
@@ -255,7 +253,6 @@ def _node(node: ir.Node, number: int, inputs: int, tensors: _Tensors) -> dict[st
     return {
         "op": node.op_type,
         "name": node.name or "",
-        "lid": node.name or "",
         "uid": number,
         "input_num": inputs,
         "output_num": len(node.outputs),

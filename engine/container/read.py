@@ -20,6 +20,7 @@ from engine.container.graphs import join_graph
 from engine.container.tables import join_table
 from engine.container.write import SIZE_LIMIT
 from engine.graph.ir import Graph, QuantTable
+from engine.graph.layers import LayerMap
 
 __all__ = ["read_container"]
 
@@ -57,6 +58,7 @@ def _container(frame: Frame, name: str, data: bytes) -> Container:
         recipe=parts.mapping("recipe"),
         provenance=_provenance(parts.mapping("provenance"), name),
         table=table,
+        layers=parts.layers(table),
         summary=parts.mapping("summary") if "summary" in frame.sections else None,
         custom_string=parts.text("custom_string"),
         target_platform=_optional_text(about.get("target_platform"), name),
@@ -116,6 +118,11 @@ class _Parts:
             return join_table(self.json("quant_table"), values)
         except QuantizationError as error:
             raise corrupt(self._name, "section quant_table") from error
+
+    def layers(self, table: QuantTable | None) -> LayerMap | None:
+        if "layer_map" not in self._sections:
+            return None
+        return LayerMap.from_json(self.mapping("layer_map"), table or {})
 
     def graph(self, section: str, weights: str) -> Graph:
         return join_graph(self._sections[section], self._sections[weights], self._name, section)

@@ -11,6 +11,7 @@ from engine.container.content import ContainerContent
 from engine.container.graphs import split_graph
 from engine.container.layers import layer_list
 from engine.container.tables import split_table
+from engine.graph.layers import LayerMap
 from engine.recipe import canonical_json
 
 __all__ = ["write_container"]
@@ -40,6 +41,8 @@ def write_container(content: ContainerContent) -> bytes:
         table, values = split_table(content.table)
         sections["quant_table"] = _json("quant_table", table)
         sections["quant_values"] = values
+    if content.layers is not None:
+        sections["layer_map"] = _json("layer_map", content.layers.to_json())
     sections["graph"] = structure
     sections["weights"] = weights
     if content.float_graph is not None:
@@ -56,6 +59,7 @@ def write_container(content: ContainerContent) -> bytes:
             content.provenance.tool,
             places,
             base,
+            content.layers or LayerMap(),
             quantized=content.quantized,
             target_platform=content.target_platform,
             custom_string=content.custom_string,

@@ -5,24 +5,21 @@ from engine.hybrid.auto import auto_layers
 from engine.hybrid.config import HybridConfig, render_config
 from engine.hybrid.edits import Edits, check_edits, edits_of
 from engine.hybrid.entries import config_of
-from engine.hybrid.honoured import Honoured, unmet, verify
+from engine.hybrid.honoured import unmet, verify
 from engine.hybrid.joins import find_joins
-from engine.hybrid.layers import Layer, Layers
+from engine.hybrid.layers import Layers
 from engine.hybrid.noise import noise_samples, noise_terms
 from engine.hybrid.proposal import Proposal, propose, subgraph_layers
 from engine.hybrid.read import parse_config, read_config
-from engine.hybrid.search import CURVE, SearchResult, SearchWish, search
+from engine.hybrid.search import SearchResult, SearchWish, search
 from engine.hybrid.structure import read_structure, structure_json
 from engine.hybrid.table import choices_of, lift_dtype, table_rows
 from engine.hybrid.trial import Outcome, Trials, some_of
 
 __all__ = [
-    "CURVE",
     "Edits",
-    "Honoured",
     "HybridConfig",
     "HybridData",
-    "Layer",
     "Layers",
     "Outcome",
     "Proposal",

@@ -43,9 +43,7 @@ def auto_layers(
         SimulationError: a graph does not run.
     """
     layers = Layers(quantized.reference)
-    report = analyse(
-        quantized.reference, quantized.graph, feeds, reporter=reporter or NullReporter()
-    )
+    report = analyse(quantized, feeds, reporter=reporter or NullReporter())
     worst = {
         row.tensor
         for row in report.layers

@@ -1,7 +1,7 @@
 """The ``.quantization.cfg`` of hybrid quantization, written as each generation documents it.
 
-Generation 1: user guide V1.3.2, 3.3.2 (000:438-474). Generation 2: user guide V1.1.0, 3.3.2
-(001:300-325), with the spellings of toolkit 2.3.2 (``qtype: asym``, ``dtype: int8``).
+Generation 1: [RKNN-T1 1.3.2, 3.3.2]. Generation 2: [RKNN-T2 1.1.0, 3.3.2], with the spellings of
+toolkit 2.3.2 (``qtype: asym``, ``dtype: int8``).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from engine.hybrid.entries import tensor_of_key
 from engine.hybrid.layers import Layers
 from engine.hybrid.read import Problem, problems_error
 from engine.quantize.checks import check_range
-from engine.quantize.formats import layer_dtype
+from engine.quantize.dtypes.formats import layer_dtype
 
 __all__ = ["Edits", "check_edits", "edits_of"]
 

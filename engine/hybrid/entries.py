@@ -8,7 +8,7 @@ from dataclasses import replace
 from engine.graph.ir import QuantParams, QuantTable
 from engine.hybrid.config import Entry, HybridConfig
 from engine.hybrid.layers import Layers
-from engine.quantize.forms import WeightPlan
+from engine.quantize.planning.node_properties import WeightPlan
 
 __all__ = ["config_of", "tensor_of_key"]
 
@@ -37,7 +37,7 @@ def config_of(
     if generation == 1:
         for key, tensor in _keys_1(layers):
             entries[key] = _entry(key, table.get(tensor), generation)
-        named = {layers.named(t).node: d for t, d in (lifted or {}).items()}
+        named = {layers.named(t).id: d for t, d in (lifted or {}).items()}
         return HybridConfig(1, named, entries)
     for tensor in _activations(layers):
         entries[tensor] = _entry(tensor, table.get(tensor), generation)
@@ -61,20 +61,18 @@ def _keys_1(layers: Layers) -> Iterable[tuple[str, str]]:
         if spec.dtype == "float32":
             yield f"@{spec.name}_0:out0", spec.name
     for number, layer in enumerate(layers.all, 1):
-        stem = f"@{layer.node}_{number}"
-        weight: WeightPlan | None = layers.plan.weights.get(layer.node)
+        stem = f"@{layer.id}_{number}"
+        weight: WeightPlan | None = layers.plan.weights.get(layer.id)
         if weight is not None:
             yield f"{stem}:weight", weight.weight
-            yield f"{stem}:bias", weight.bias or f"{layer.node}/bias"
-        yield f"{stem}:out0", layer.tensor
-        for port, value in enumerate(layers.nodes[layer.node].outputs[1:], 1):
-            if value.name:
-                yield f"{stem}:out{port}", value.name
+            yield f"{stem}:bias", weight.bias or f"{layer.id}/bias"
+        for port, tensor in enumerate(layer.outputs):
+            yield f"{stem}:out{port}", tensor
 
 
 def _entry(key: str, params: QuantParams | None, generation: int) -> Entry:
     if params is None:
-        # 001:321: what is not quantized has the dtype float16; generation 1 writes None
+        # what is not quantized is float16 [RKNN-T2 1.1.0, 3.3.2]; generation 1 writes None
         return Entry(key, "" if generation == 1 else "float16")
     low, high = params.observed_minimum, params.observed_maximum
     entry = Entry(

@@ -3,45 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
 
 from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.graph.ir import QuantTable
 from engine.quantize import Quantized
 from engine.quantize import honoured as dtypes_of
+from engine.wire.hybrid import Honoured
 
-__all__ = ["Honoured", "unmet", "verify"]
+__all__ = ["unmet", "verify"]
 
 # The ends of a range move by up to half a step each, so that 0 is one of the integers.
 _ROUNDING = 1.01 / 127
-
-
-@dataclass(frozen=True)
-class Honoured:
-    """One request and what the build has.
-
-    Attributes:
-        tensor: of the layer.
-        kind: ``dtype`` or ``range``.
-        asked, got: in words.
-        ok: whether they agree.
-        why: where they do not.
-        line: of the file that asked; 0 without one.
-    """
-
-    tensor: str
-    kind: str
-    asked: str
-    got: str
-    ok: bool
-    why: str = ""
-    line: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def verify(

@@ -17,9 +17,9 @@ from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.graph.ir import Graph
 from engine.hybrid.layers import Layers
-from engine.quantize.forms import data_inputs, is_constant, is_float, name_of
-from engine.quantize.observe import Observations
-from engine.quantize.plan import is_quantized_source
+from engine.quantize.calibration.observations import Observations
+from engine.quantize.planning.node_properties import data_inputs, is_constant, is_float, name_of
+from engine.quantize.planning.plan import is_quantized_source
 
 __all__ = ["Join", "Side", "find_joins"]
 
@@ -108,7 +108,7 @@ def find_joins(
 
 def _joins(layers: Layers, seen: Observations | None) -> Iterable[Join]:
     for layer in layers.all:
-        node = layers.nodes[layer.node]
+        node = layers.nodes[layer.id]
         if node.op_type not in ("Concat", "Add") or not layer.may_lift:
             continue
         sides = tuple(
@@ -128,14 +128,14 @@ def _joins(layers: Layers, seen: Observations | None) -> Iterable[Join]:
         mixed = bounded and (wide or (bool(leads) and not all(side.bounded for side in sides)))
         if (steps is not None and steps < _FEW_STEPS) or (steps is None and mixed):
             lift = tuple(t for t in tail if t in layers.by_tensor)
-            yield Join(layer.node, layer.op, layer.tensor, sides, steps, ratio, leads, lift, wide)
+            yield Join(layer.id, layer.op, layer.tensor, sides, steps, ratio, leads, lift, wide)
 
 
 def _side(layers: Layers, tensor: str, seen: Observations | None) -> Side:
     writer = layers.graph.producer(tensor)
     layer = layers.of_node(writer)
     while layer is not None and layer.op != "Concat" and layer.kind == "move":
-        value = data_inputs(layers.nodes[layer.node])[0]
+        value = data_inputs(layers.nodes[layer.id])[0]
         writer = value.producer()
         layer = layers.of_node(writer)
     op = "input" if writer is None else writer.op_type
@@ -250,7 +250,7 @@ def _read_twice(
         extra = sorted({t for node in counting for t in _leads(layers, node)} & set(names))
         used = len(readers) > len(counting) or layers.graph.value(layer.tensor).is_graph_output()
         if extra and used:
-            found[layer.node] = (counting[0].op_type, extra)
+            found[layer.id] = (counting[0].op_type, extra)
     if not found:
         return
     dropped = [name for name in names if any(name in extra for _, extra in found.values())]

@@ -1,52 +1,23 @@
-"""The layers of a float graph as hybrid quantization sees them.
+"""The layers of a float graph as hybrid quantization sees them: how tensors lead between them.
 
-A layer is a node that computes, together with the Relu or Clip that saturation does for it; it is
-named by the tensor that it writes. Nodes that only move values (Transpose, MaxPool, Concat) are
-*moves*: they have no error of their own, and follow the layers around them.
+Layers that only hand values on (Transpose, MaxPool, Concat) are *moves*: they have no error of
+their own, and follow the layers around them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import onnx_ir as ir
 
 from engine.base.errors import RecipeError
 from engine.base.text import did_you_mean, printable
 from engine.graph.ir import Graph
-from engine.quantize import Role, find_layer, layer_names
-from engine.quantize.forms import data_inputs, is_constant, is_float, name_of
-from engine.quantize.plan import Plan, plan
+from engine.graph.layers import Layer
+from engine.quantize.planning.node_properties import data_inputs, is_constant, is_float, name_of
+from engine.quantize.planning.plan import Plan, plan
 
-__all__ = ["Layer", "Layers"]
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One layer.
-
-    Attributes:
-        tensor: the first tensor that it writes, behind its clamps; its name in all tables.
-        node, op: the node that computes.
-        nodes: all nodes of it: the one that computes, and its clamps.
-        kind: ``weighted``, ``arithmetic``, ``move`` or ``float`` (never quantized).
-        source: the layers of the source model that it comes from.
-        aliases: every name that finds it.
-    """
-
-    tensor: str
-    node: str
-    op: str
-    nodes: tuple[str, ...]
-    kind: str
-    source: tuple[str, ...]
-    aliases: tuple[str, ...] = ()
-
-    @property
-    def may_lift(self) -> bool:
-        """Whether it is quantized by default, and may have another dtype."""
-        return self.kind != "float"
+__all__ = ["Layers"]
 
 
 class Layers:
@@ -60,35 +31,14 @@ class Layers:
     def __init__(self, graph: Graph, planned: Plan | None = None) -> None:
         self.graph = graph
         self.plan = planned or plan(graph)
+        self.map = self.plan.layers
+        self.all = self.map.layers
         self.nodes: Mapping[str, ir.Node] = {node.name or "": node for node in graph.nodes}
-        self._by_node: dict[str, Layer] = {}
-        self.names = layer_names(graph, self.plan)
-        self.all: tuple[Layer, ...] = tuple(self._find())
         self.by_tensor: Mapping[str, Layer] = {layer.tensor: layer for layer in self.all}
-
-    def _find(self) -> Iterable[Layer]:
-        for named in self.names:
-            node = self.graph.node(named.name)
-            kind = self._kind(node, self.plan.roles[named.name])
-            layer = Layer(
-                named.tensor, named.name, named.op, named.nodes, kind, named.sources, named.aliases
-            )
-            for part in named.nodes:
-                self._by_node[part] = layer
-            yield layer
-
-    def _kind(self, node: ir.Node, role: Role) -> str:
-        if role is Role.FLOAT:
-            return "float"
-        if (node.name or "") in self.plan.weights:
-            return "weighted"
-        if role is Role.SHARE or node.op_type == "Concat":
-            return "move"
-        return "arithmetic"
 
     def of_node(self, node: ir.Node | None) -> Layer | None:
         """The layer that a node belongs to; None for shapes, constants and inputs."""
-        return None if node is None else self._by_node.get(node.name or "")
+        return None if node is None else self.map.by_node.get(node.name or "")
 
     def named(self, name: str) -> Layer:
         """A layer by any name that a user may know: its tensor, its node, its source layer.
@@ -96,15 +46,15 @@ class Layers:
         Raises:
             RecipeError: there is none; the message has the nearest names.
         """
-        named = find_layer(name, self.names)
-        if named is None:
-            names = [alias for layer in self.names for alias in layer.aliases]
+        found = self.map.find(name)
+        if found is None:
+            names = [alias for layer in self.all for alias in layer.aliases]
             raise RecipeError(
                 f"The model has no layer {printable(name, 120)!r}.",
                 cause="The graph's passes may have merged it into another layer.",
                 remedy=did_you_mean(name, names) or "Look its name up in the hybrid table.",
             )
-        return self.by_tensor[named.tensor]
+        return found
 
     def readers(self, tensor: str) -> tuple[ir.Node, ...]:
         """The nodes that take a tensor as data, each once."""
@@ -128,7 +78,7 @@ class Layers:
             if layer.kind != "move":
                 found.add(layer.tensor)
                 continue
-            for value in self.graph.node(layer.node).outputs:
+            for value in self.graph.node(layer.id).outputs:
                 for reader in self.readers(value.name or ""):
                     if reader not in seen:
                         seen.add(reader)
@@ -146,7 +96,7 @@ class Layers:
             if layer.kind != "move":
                 found.add(layer.tensor)
                 continue
-            for value in data_inputs(self.graph.node(layer.node)):
+            for value in data_inputs(self.graph.node(layer.id)):
                 if not is_constant(value) and is_float(value) and name_of(value) not in seen:
                     seen.add(name_of(value))
                     waiting.append(name_of(value))
@@ -170,7 +120,7 @@ class Layers:
             if layer.kind != "move" or layer.tensor in lifted:
                 continue
             before = [found[t] for t in self.writers(layer.tensor) if t in found]
-            after = self.final_readers(self.graph.node(layer.node))
+            after = self.final_readers(self.graph.node(layer.id))
             if before and after <= lifted.keys():
                 found[layer.tensor] = before[0]
         return {layer.tensor: found[layer.tensor] for layer in self.all if layer.tensor in found}

@@ -17,12 +17,20 @@ import onnx_ir as ir
 
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
-from engine.graph.execute import dot
-from engine.graph.ir import OPSET, Graph, QuantParams, UniqueNames, constant_of, is_custom
+from engine.graph.execute import release_pool
+from engine.graph.ir import (
+    OPSET,
+    Graph,
+    QuantParams,
+    UniqueNames,
+    constant_of,
+    is_custom,
+    params_of,
+)
+from engine.graph.metrics import power
 from engine.hybrid.layers import Layers
 from engine.hybrid.parts import Parts
-from engine.quantize.forms import data_inputs
-from engine.simulate.layers import params_of
+from engine.quantize.planning.node_properties import data_inputs
 
 __all__ = ["NoiseTerm", "Switch", "Switches", "noise_samples", "noise_terms"]
 
@@ -34,6 +42,9 @@ _MOST_SAMPLES = 16
 # sessions of the parts cost more than what they save.
 _LARGE = 1_000_000
 _SWITCHES = 12
+
+# What a node reads, and the nodes before it that compute that.
+_Input = tuple[list[ir.Node], ir.Value | None]
 
 
 @dataclass(frozen=True)
@@ -191,7 +202,7 @@ class Switches:
         if layer is None or layer.kind != "move":
             return False
         own = self._grids.get(tensor)
-        inputs = data_inputs(self._layers.nodes[layer.node])
+        inputs = data_inputs(self._layers.nodes[layer.id])
         return all(self._grids.get(value.name or "") == own for value in inputs)
 
     def _weights(self, node: ir.Node) -> None:
@@ -203,12 +214,13 @@ class Switches:
             return
         clamps = self._clamps(node, layer.nodes[1:])
         twins = []
-        for values_of in (_dequantized, self._exact):
+        for constants_of in (self._rounded, self._exact):
             inputs: list[ir.Value | None] = list(node.inputs)
+            twin: list[ir.Node] = []
             for index in stored:
-                array = values_of(node, own, index)
-                inputs[index] = None if array is None else self._constant(array)
-            twin = [ir.Node("", node.op_type, inputs, list(node.attributes.values()))]
+                before, inputs[index] = constants_of(node, own, index)
+                twin += before
+            twin.append(ir.Node("", node.op_type, inputs, list(node.attributes.values())))
             for clamp in clamps:
                 given = [twin[-1].outputs[0], *clamp.inputs[1:]]
                 twin.append(ir.Node("", clamp.op_type, given, list(clamp.attributes.values())))
@@ -230,9 +242,25 @@ class Switches:
             found.append(uses[0].node)
         return found
 
-    def _exact(self, _node: ir.Node, own: ir.Node, index: int) -> np.ndarray | None:
+    def _rounded(self, node: ir.Node, _own: ir.Node, index: int) -> _Input:
+        """A rounded constant: in integers, as this branch runs once a sample and is no hurry."""
+        value = node.inputs[index]
+        dequantize = None if value is None else value.producer()
+        if dequantize is None:
+            return [], None
+        inputs: list[ir.Value | None] = []
+        for stored in dequantize.inputs:
+            constant = constant_of(stored)
+            inputs.append(stored if constant is None else self._stored(constant))
+        again = ir.Node(
+            "", "DequantizeLinear", inputs, list(dequantize.attributes.values()), num_outputs=1
+        )
+        return [again], again.outputs[0]
+
+    def _exact(self, _node: ir.Node, own: ir.Node, index: int) -> _Input:
         value = own.inputs[index] if index < len(own.inputs) else None
-        return None if value is None else self._layers.graph.constant(value.name or "")
+        constant = constant_of(value)
+        return [], None if constant is None else self._stored(constant)
 
     def _redirect(self, old: ir.Value, new: ir.Value, reader: ir.Node | None) -> None:
         """Let a reader, or the graph's outputs where it is None, take ``new``."""
@@ -287,13 +315,12 @@ class Switches:
             [], [result], nodes=nodes, initializers=own, opset_imports={"": OPSET}, name=name
         )
 
-    def _constant(self, array: np.ndarray) -> ir.Value:
-        name = self._names.claim("constant")
-        tensor = ir.Tensor(array, name=name)  # ir.tensor() takes ten times as long to look at it
+    def _stored(self, tensor: ir.TensorProtocol) -> ir.Value:
+        """A constant of a branch's own."""
         value = ir.Value(
-            name=name,
+            name=self._names.claim("constant"),
             type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(array.shape),
+            shape=ir.Shape(tensor.shape.numpy()),
             const_value=tensor,
         )
         self._constants.add(value)
@@ -317,15 +344,6 @@ def _pair(quantize: ir.Node, dequantize: ir.Node) -> list[ir.Node]:
     first.outputs[0].type, first.outputs[0].shape = stored.type, stored.shape
     inputs = [first.outputs[0], *dequantize.inputs[1:]]
     return [first, ir.Node("", "DequantizeLinear", inputs, list(dequantize.attributes.values()))]
-
-
-def _dequantized(node: ir.Node, _own: ir.Node, index: int) -> np.ndarray | None:
-    """The real values of a constant that is stored in integers."""
-    value = node.inputs[index]
-    dequantize = None if value is None else value.producer()
-    params = None if dequantize is None else params_of(dequantize)
-    stored = None if dequantize is None else constant_of(dequantize.inputs[0])
-    return None if params is None or stored is None else params.dequantize(stored.numpy())
 
 
 def _is_stored(value: ir.Value | None) -> bool:
@@ -365,30 +383,35 @@ def noise_terms(
     Raises:
         SimulationError: the graph does not run.
     """
-    reporter = reporter or NullReporter()
     switches = Switches(layers, qdq_graph)
+    relative = _measured(switches, feeds, reporter or NullReporter())
+    found = switches.switches
+    del switches  # its sessions' memory is for the stages after this one
+    release_pool()
+    return [
+        NoiseTerm(switch.tensor, switch.weights, switch.needs, tuple(map(float, row)))
+        for switch, row in zip(found, relative, strict=True)
+    ]
+
+
+def _measured(
+    switches: Switches, feeds: Iterable[Mapping[str, np.ndarray]], reporter: Reporter
+) -> np.ndarray:
+    """(switches, outputs): the power of each one's error over that of the output."""
     signal = np.zeros(len(switches.outputs))
     noise = np.zeros((len(switches.switches), len(switches.outputs)))
     for number, feed in enumerate(feeds):
         before = switches.values(feed)
         golden = switches.again(before, [])
-        signal += [_power(array) for array in golden.values()]
+        signal += [power(array) for array in golden.values()]
         for index, switch in enumerate(switches.switches):
             reporter.check_cancelled()
             found = switches.again(before, [switch])
             noise[index] += [
-                0.0 if found[name] is golden[name] else _power(found[name] - golden[name])
+                0.0 if found[name] is golden[name] else power(found[name] - golden[name])
                 for name in golden
             ]
             if number == 0:
                 reporter.emit(Progress("noise", index + 1, len(switches.switches)))
-    relative = noise / np.maximum(signal, np.finfo(np.float64).tiny)
-    return [
-        NoiseTerm(switch.tensor, switch.weights, switch.needs, tuple(map(float, row)))
-        for switch, row in zip(switches.switches, relative, strict=True)
-    ]
-
-
-def _power(array: np.ndarray) -> float:
-    flat = np.ravel(array).astype(np.float64)
-    return dot(flat, flat)
+    relative: np.ndarray = noise / np.maximum(signal, np.finfo(np.float64).tiny)
+    return relative

@@ -141,7 +141,7 @@ class Parts:
         last = {name: index for index, names in enumerate(reads) for name in names}
         last |= dict.fromkeys(self.outputs, len(nodes))
         made = {name: index for index, node in enumerate(nodes) for name in _gives(node)}
-        ends = _ends(len(nodes), count, _between(made, last, sizes, len(nodes)))
+        ends = _ends(_loads(nodes, self._stored), count, _between(made, last, sizes, len(nodes)))
         parts, begin = [], 0
         for end in ends:
             inside = range(begin, end)
@@ -205,12 +205,30 @@ def _between(
     return np.cumsum(steps)[: count + 1]
 
 
-def _ends(nodes: int, count: int, between: np.ndarray) -> Iterable[int]:
+def _loads(nodes: Sequence[ir.Node], stored: Mapping[str, ir.TensorProtocol]) -> np.ndarray:
+    """(nodes + 1,): how much of the model lies before each node, 0 to 1.
+
+    By nodes and by bytes of constants alike: a session takes twice its constants while it opens.
+    """
+    bytes_ = np.zeros(len(nodes))
+    for index, node in enumerate(nodes):
+        inner = [v.const_value for b in _branches(node) for v in b.initializers.values()]
+        outer = [stored.get(value.name or "") for value in node.inputs if value is not None]
+        bytes_[index] = sum(tensor.nbytes for tensor in (*inner, *outer) if tensor is not None)
+    shares = 1 / max(len(nodes), 1) + bytes_ / max(bytes_.sum(), 1)
+    before: np.ndarray = np.concatenate([[0.0], np.cumsum(shares)]) / max(shares.sum(), 1e-9)
+    return before
+
+
+def _ends(loads: np.ndarray, count: int, between: np.ndarray) -> Iterable[int]:
     """Where parts end: spread evenly, each moved to where least lies between."""
-    reach = nodes // (2 * count)
+    nodes = len(loads) - 1
     found = []
     for number in range(1, count):
-        middle = nodes * number // count
-        places = range(max(middle - reach, 1), min(middle + reach, nodes - 1) + 1)
-        found.append(min(places, key=lambda place: (between[place], abs(place - middle))))
+        first, middle, last = np.searchsorted(
+            loads, [(number + by) / count for by in (-0.5, 0, 0.5)]
+        ).tolist()
+        places = range(max(first, 1), min(last, nodes - 1) + 1)
+        if places:
+            found.append(min(places, key=lambda place: (between[place], abs(place - middle))))
     return sorted({*found, nodes})

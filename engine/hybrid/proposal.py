@@ -11,11 +11,13 @@ import numpy as np
 from engine.base.errors import RecipeError, UsageError
 from engine.base.events import Reporter
 from engine.base.text import printable
+from engine.graph.metrics import decibel
 from engine.hybrid.layers import Layers
 from engine.hybrid.model import NoiseModel
 from engine.hybrid.noise import noise_terms
-from engine.hybrid.trial import decibel
+from engine.hybrid.trial import sqnr_of
 from engine.quantize import Quantized
+from engine.report import sqnr_text
 
 __all__ = ["Proposal", "propose", "subgraph_layers"]
 
@@ -56,7 +58,9 @@ class Proposal:
         """The predicted effect in a line."""
         pairs = ((n, self.before[n], self.after[n]) for n in self.after)
         told = (
-            f"{n} {b:.2f} -> {a:.2f} dB" for n, b, a in pairs if b is not None and a is not None
+            f"{n} {sqnr_text(b, unit=False)} -> {sqnr_text(a)}"
+            for n, b, a in pairs
+            if b is not None and a is not None
         )
         return f"{', '.join(told)} (simulated)" if self.after else ""
 
@@ -104,21 +108,18 @@ def propose(
             after = model.cost(lifted)
             ranking.append(_row(layers, name, before, after, whole))
     chosen = layers.with_moves(dict.fromkeys(lifted, dtype))
-    predicted = [
-        {name: decibel(noise) for name, noise in model.noise(names).items()}
-        for names in ((), lifted)
-    ]
+    predicted = [sqnr_of(model.noise(names)) for names in ((), lifted)]
     return Proposal(chosen, tuple(ranking), *predicted)
 
 
 def _row(layers: Layers, name: str, before: float, after: float, whole: float) -> dict[str, Any]:
     layer = layers.by_tensor[name]
-    gain = decibel(after / before) if before > 0 and after > 0 else None
+    gain = decibel(before, after) if before > 0 and after > 0 else None
     return {
         "tensor": name,
-        "layer": layer.node,
+        "layer": layer.id,
         "op": layer.op,
-        "source": list(layer.source),
+        "source": list(layer.sources),
         "gain_db": gain,
         "share": (before - after) / whole if whole > 0 else 0.0,
     }
@@ -128,7 +129,7 @@ def subgraph_layers(layers: Layers, pairs: Iterable[Sequence[str]]) -> tuple[str
     """The layers between each input and output of ``custom_hybrid``, in the order of the graph.
 
     Args:
-        layers: of the optimised graph, whose names the vendor's manual asks for (002:1425).
+        layers: of the optimised graph, whose names the manual asks for [RKNN-T2 2.3.0, 2.12].
         pairs: ``[[input, output], ...]``, names of tensors.
 
     Raises:
@@ -153,7 +154,7 @@ def _between(layers: Layers, start: str, end: str) -> set[str]:
     after = _reach(layers, start)
     found = {
         tensor
-        for tensor in _reach_back(layers, last.node)
+        for tensor in _reach_back(layers, last.id)
         if tensor in after and layers.by_tensor[tensor].may_lift
     }
     if last.tensor not in after:

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.base.events import LogLine, Partial
+from engine.base.events import LogLine
 from engine.hybrid.layers import Layers
 from engine.hybrid.model import NoiseModel
 from engine.hybrid.noise import noise_samples, noise_terms
-from engine.hybrid.trial import Outcome, Trials, decibel
+from engine.hybrid.trial import Outcome, Trials, sqnr_of
+from engine.report import sqnr_rank
+from engine.wire.codec import typed
+from engine.wire.hybrid import CURVE, CurvePoint
 
-__all__ = ["CURVE", "Point", "SearchResult", "SearchWish", "search"]
-
-CURVE = "hybrid.curve"
-"""Kind of the partial results that are points of the curve."""
+__all__ = ["Point", "SearchResult", "SearchWish", "search"]
 
 # Proposals that are built before one is chosen, and where none of them gains.
 _TRIED, _TRIED_AT_MOST = 3, 6
@@ -131,7 +131,7 @@ class SearchResult:
 
 
 def search(trials: Trials, wish: SearchWish) -> SearchResult:
-    """Search; every point is told as ``Partial("hybrid.curve", point)`` when it is built.
+    """Search; every point is told as a piece ``CURVE`` when it is built.
 
     Raises:
         UsageError: neither a floor nor a budget nor a time, an output that does not exist.
@@ -220,13 +220,13 @@ class _Search:
             outcome.layers,
             order,
             outcome.sqnr,
-            {name: decibel(noise) for name, noise in self.model.noise(lifted).items()},
+            sqnr_of(self.model.noise(lifted)),
             time.perf_counter() - self.begun,
             outcome.score,
-            self.layers.by_tensor[tensor].node if tensor else "",
+            self.layers.by_tensor[tensor].id if tensor else "",
         )
         self.curve.append(point)
-        self.trials.reporter.emit(Partial(CURVE, point.to_json()))
+        self.trials.reporter.emit(CURVE.event(typed(CurvePoint, point.to_json())))
         return point
 
     def _ended(self) -> str:
@@ -241,7 +241,7 @@ class _Search:
         if self.wish.floor_score is not None:
             return point.score is not None and point.score >= self.wish.floor_score
         floors = ((value, self._floor(name)) for name, value in point.sqnr.items())
-        return all(v is None or f is None or v >= f for v, f in floors)
+        return all(f is None or sqnr_rank(v) >= f for v, f in floors)
 
     def _cost(self, outcome: Outcome | Point) -> float:
         """What is to become small: the user's score, or the weighted error."""

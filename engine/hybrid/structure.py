@@ -1,9 +1,9 @@
 """The structure file of step 1: ``.model`` of generation 2, ``.json`` of generation 1.
 
 ``.model`` is the optimised graph as ONNX, as the vendor's is. The layout of generation 1's
-``.json`` is not documented (000:1241 only names it): ours lists the layers to read, and holds the
-graph in protobuf's own JSON form; its large weights lie in the ``.data`` file, as they do with the
-vendor.
+``.json`` is not documented, only named [RKNN-T1 1.3.2, 3.6.12]: ours lists the layers to read, and
+holds the graph in protobuf's own JSON form; its large weights lie in the ``.data`` file, as they do
+with the vendor.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def structure_json(layers: Layers) -> tuple[bytes, dict[str, bytes]]:
         "layers": [
             {
                 "id": number,
-                "name": layer.node,
+                "name": layer.id,
                 "op": layer.op,
                 "output": layer.tensor,
-                "source": list(layer.source),
+                "source": list(layer.sources),
             }
             for number, layer in enumerate(layers.all, 1)
         ],

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from engine.base.errors import QuantizationError
-from engine.hybrid.layers import Layer, Layers
+from engine.build import ErrorFigure
+from engine.graph.layers import Layer
+from engine.hybrid.layers import Layers
 from engine.quantize import Quantized, QuantizeSettings
 from engine.quantize import honoured as dtypes_of
-from engine.quantize.formats import LAYER_DTYPES, check_layer_dtype, scheme_of
+from engine.quantize.dtypes.formats import LAYER_DTYPES, check_layer_dtype, scheme_of
+from engine.wire.hybrid import LayerRow
 
 __all__ = ["base_label", "choices_of", "lift_dtype", "table_rows"]
 
@@ -54,25 +56,25 @@ def table_rows(
     layers: Layers,
     quantized: Quantized,
     settings: QuantizeSettings,
-    sqnr: Mapping[str, float | None],
+    errors: Mapping[str, ErrorFigure],
     target: str | None = None,
-) -> list[dict[str, Any]]:
+) -> tuple[LayerRow, ...]:
     """The rows of the table, in the order of the graph.
 
     Args:
         layers: of the float graph.
         quantized: the build.
         settings: of it.
-        sqnr: tensor -> its SQNR in dB against float, with the errors of the layers before it.
+        errors: tensor -> its error, with those of the layers before it.
         target: the chip that limits the choices.
     """
     choices = choices_of(settings.dtype, target)
     own = {layer.tensor: choices[0] for layer in layers.all if layer.may_lift}
     got = dtypes_of({**own, **settings.layers}, quantized)
-    return [
-        _row(layer, quantized, got.get(layer.tensor), choices, sqnr.get(layer.tensor))
+    return tuple(
+        _row(layer, quantized, got.get(layer.tensor), choices, errors.get(layer.tensor))
         for layer in layers.all
-    ]
+    )
 
 
 def _row(
@@ -80,25 +82,26 @@ def _row(
     quantized: Quantized,
     got: str | None,
     choices: Sequence[str],
-    sqnr: float | None,
-) -> dict[str, Any]:
+    error: ErrorFigure | None,
+) -> LayerRow:
     params = quantized.table.get(layer.tensor)
     own = choices if layer.may_lift else ["float32", *(c for c in choices if c == "float16")]
     has_range = params is not None and not params.is_float
     low = params.minimum if params is not None and has_range else None
     high = params.maximum if params is not None and has_range else None
-    return {
-        "tensor": layer.tensor,
-        "layer": layer.node,
-        "op": layer.op,
-        "source": list(layer.source),
-        "aliases": list(layer.aliases),
-        "dtype": got or own[0],
-        "choices": list(own),
-        "minimum": min(low) if low else None,
-        "maximum": max(high) if high else None,
-        "observed_minimum": None if params is None else params.observed_minimum,
-        "observed_maximum": None if params is None else params.observed_maximum,
-        "sqnr_db": sqnr,
-        "kind": layer.kind,
-    }
+    return LayerRow(
+        tensor=layer.tensor,
+        layer=layer.id,
+        op=layer.op,
+        source=tuple(layer.sources),
+        aliases=tuple(layer.aliases),
+        dtype=got or own[0],
+        choices=tuple(own),
+        minimum=min(low) if low else None,
+        maximum=max(high) if high else None,
+        observed_minimum=None if params is None else params.observed_minimum,
+        observed_maximum=None if params is None else params.observed_maximum,
+        sqnr_db=None if error is None else error.sqnr_db,
+        samples=0 if error is None else error.samples,
+        kind=layer.kind,
+    )

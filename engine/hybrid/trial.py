@@ -6,7 +6,6 @@ What does not depend on the choice (float results, observations) is computed onc
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +16,12 @@ import numpy as np
 
 from engine.base.errors import UsageError
 from engine.base.events import CallbackReporter, LogLine, NullReporter, Reporter
-from engine.graph.execute import Session, dot
+from engine.graph.execute import Session
 from engine.graph.ir import Graph
+from engine.graph.metrics import ErrorSums, decibel, error_sums
 from engine.quantize import Observations, Quantized, QuantizeSettings, quantize
 
-__all__ = ["Feeds", "Outcome", "Trials", "decibel", "some_of"]
+__all__ = ["Feeds", "Outcome", "Trials", "some_of", "sqnr_of"]
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
 
@@ -50,7 +50,7 @@ class Outcome:
     @property
     def sqnr(self) -> dict[str, float | None]:
         """Output -> SQNR in dB; None without error."""
-        return {name: decibel(noise) for name, noise in self.noise.items()}
+        return sqnr_of(self.noise)
 
     def outputs(self, before: Outcome | None = None) -> list[dict[str, Any]]:
         """Per output ``name``, ``sqnr_db`` and, against another trial, ``before_db``."""
@@ -63,9 +63,9 @@ class Outcome:
         return rows
 
 
-def decibel(noise: float) -> float | None:
-    """SQNR in dB of a relative power of noise; None without noise."""
-    return None if noise <= 0 else -10 * math.log10(noise)
+def sqnr_of(noise: Mapping[str, float]) -> dict[str, float | None]:
+    """Output -> SQNR in dB, of the power of its error over that of its values."""
+    return {name: decibel(1.0, value) for name, value in noise.items()}
 
 
 def some_of(feeds: Iterable[Mapping[str, np.ndarray]], count: int = _SAMPLES) -> Feeds:
@@ -120,7 +120,6 @@ class Trials:
         self.outputs = [s.name for s in graph.outputs if s.dtype == "float32"]
         session = Session(graph)
         self._golden = [session.run(feed, self.outputs) for feed in feeds]
-        self._signal = [sum(_power(one[name]) for one in self._golden) for name in self.outputs]
         self._known: dict[tuple[Any, ...], Outcome] = {}
         self._last: tuple[tuple[Any, ...], Quantized] | None = None
 
@@ -168,31 +167,22 @@ class Trials:
 
     def _compare(self, graph: Graph) -> tuple[dict[str, float], float | None]:
         session = Session(graph)
-        power = [0.0] * len(self.outputs)
+        sums = dict.fromkeys(self.outputs, ErrorSums())
         results: list[Mapping[str, np.ndarray]] = []
         for feed, golden in zip(self.feeds, self._golden, strict=True):
             self.reporter.check_cancelled()
             found = session.run(feed, self.outputs)
-            power = [
-                total + _power(found[name] - golden[name])
-                for total, name in zip(power, self.outputs, strict=True)
-            ]
+            for name in self.outputs:
+                sums[name] += error_sums(golden[name], found[name])[0]
             if self._score is not None:
                 results.append(found)
-        noise = {
-            name: error / max(signal, float(np.finfo(np.float64).tiny))
-            for name, error, signal in zip(self.outputs, power, self._signal, strict=True)
-        }
+        least = float(np.finfo(np.float64).tiny)
+        noise = {name: own.noise / max(own.signal, least) for name, own in sums.items()}
         return noise, None if self._score is None else float(self._score(results))
 
 
 def _key(layers: Mapping[str, str], ranges: Mapping[str, tuple[float, float]]) -> tuple[Any, ...]:
     return tuple(sorted(layers.items())), tuple(sorted((n, tuple(r)) for n, r in ranges.items()))
-
-
-def _power(array: np.ndarray) -> float:
-    flat: np.ndarray = np.ravel(array).astype(np.float64)
-    return dot(flat, flat)
 
 
 def _silent(reporter: Reporter) -> Reporter:

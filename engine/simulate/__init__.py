@@ -2,7 +2,7 @@
 
 from engine.simulate.coverage import integer_coverage
 from engine.simulate.layers import QuantizedLayer, quantized_layers
-from engine.simulate.reference import largest_difference, reference_layer, stored_steps
+from engine.simulate.reference import reference_layer, stored_steps
 from engine.simulate.selfcheck import check_saturation
 from engine.simulate.simulator import Simulator
 
@@ -11,7 +11,6 @@ __all__ = [
     "Simulator",
     "check_saturation",
     "integer_coverage",
-    "largest_difference",
     "quantized_layers",
     "reference_layer",
     "stored_steps",

@@ -18,27 +18,32 @@ from engine.base.errors import OutputError, ShortOfMemoryError, SimulationError
 from engine.build import LayerCoverage
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from engine.quantize import ADDED, GUARD, LAYOUT, REASON, WEIGHTED, Role, reason_for, role_of
+from engine.graph.layers import FUSED_ACTIVATIONS, LayerMap
+from engine.quantize import LAYOUT, REASON, WEIGHTED, Role, layers_of, reason_for, role_of
 
 __all__ = ["integer_coverage"]
 
-_PLUMBING = frozenset({"QuantizeLinear", "DequantizeLinear", "Constant", "Relu", "Clip"})
+_PLUMBING = FUSED_ACTIVATIONS | {"QuantizeLinear", "DequantizeLinear", "Constant"}
 # ONNX Runtime's layout pass renames the nodes that it replaces
 _TOKEN = re.compile(r"(_token_\d+)+$")
 
 
-def integer_coverage(graph: Graph) -> tuple[LayerCoverage, ...]:
+def integer_coverage(graph: Graph, layers: LayerMap | None = None) -> tuple[LayerCoverage, ...]:
     """How every layer of a QDQ graph runs in the simulator, in the order of the graph.
 
-    Layers are nodes that compute: those that only lay data out anew (Reshape, Transpose) and Relu
-    and Clip, which become part of the layer before, are left out, as is what gives no float tensor.
+    Left out are layers that only lay data out anew (Reshape, Transpose), a Relu or Clip alone,
+    which ONNX Runtime fuses, and what gives no float tensor.
+
+    Args:
+        graph: in QDQ form.
+        layers: of it; read from it when None.
 
     Raises:
         SimulationError: the graph does not run.
         OutputError: it runs, but ONNX Runtime could not write it down.
     """
     kernels = _kernels(_optimised(graph))
-    return tuple(_covered(node, kernels) for node in _layers(graph))
+    return tuple(_covered(node, kernels) for node in _nodes(graph, layers or layers_of(graph)))
 
 
 def _optimised(graph: Graph) -> onnx.ModelProto:
@@ -82,13 +87,11 @@ def _unwritten(why: str) -> OutputError:
     )
 
 
-def _layers(graph: Graph) -> Iterable[ir.Node]:
-    for node in graph.nodes:
-        if node.op_type in _PLUMBING | LAYOUT or (node.name or "").endswith(GUARD):
-            continue
-        if ADDED in node.metadata_props:
-            continue
-        if node.outputs and node.outputs[0].dtype in (ir.DataType.FLOAT, None):
+def _nodes(graph: Graph, layers: LayerMap) -> Iterable[ir.Node]:
+    for layer in layers.layers:
+        node = graph.node(layer.id)
+        floats = node.outputs[0].dtype in (ir.DataType.FLOAT, None)
+        if floats and node.op_type not in LAYOUT | FUSED_ACTIVATIONS:
             yield node
 
 
@@ -159,7 +162,7 @@ def _reason(node: ir.Node, found: bool) -> str:
     if node.op_type in WEIGHTED and not _weight_is_quantized(node):
         return "its weights are not quantized"
     readers = [use.node.op_type for value in node.outputs for use in value.uses()]
-    if any(reader in ("Relu", "Clip") for reader in readers):
+    if FUSED_ACTIVATIONS.intersection(readers):
         return (
             "saturation cannot do the work of the activation behind it, whose bounds are narrower"
         )

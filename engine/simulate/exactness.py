@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from engine.base.findings import Finding
 from engine.graph.ir import Graph
-from engine.quantize import ADDED
-from engine.quantize.formats import SCHEMES, Scheme
+from engine.graph.layers import ADDED
+from engine.quantize.dtypes.formats import SCHEMES, Scheme
+from engine.wire.names import NOT_EXACT, NOT_EXACT_CODE
 
-__all__ = ["NOT_EXACT", "inexact_notes"]
-
-NOT_EXACT = "simulated, not bit-exact"
-"""The label of results whose numbers differ from the numpy reference in the last place."""
+__all__ = ["inexact_notes"]
 
 _SIXTEEN = ("int16", "uint16")
 
@@ -18,8 +16,8 @@ _SIXTEEN = ("int16", "uint16")
 def inexact_notes(graph: Graph) -> tuple[Finding, ...]:
     """A finding for every kind of tensor that float kernels compute in a QDQ graph.
 
-    The figures are those of :data:`engine.quantize.formats.SCHEMES`: the largest of any dtype with
-    tensors of that kind.
+    The figures are those of :data:`engine.quantize.dtypes.formats.SCHEMES`: the largest of any
+    dtype with tensors of that kind.
     """
     wide = any(
         node.op_type == "QuantizeLinear" and _dtype(graph, node.inputs[2:3]) in _SIXTEEN
@@ -43,7 +41,7 @@ def _note(kind: str, schemes: list[Scheme]) -> Finding:
     steps = max(scheme.difference for scheme in schemes)
     share = max(scheme.share for scheme in schemes)
     return Finding(
-        code="simulated-not-bit-exact",
+        code=NOT_EXACT_CODE,
         severity="info",
         where="simulator",
         what=f"Tensors in {kind} are {NOT_EXACT}.",

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import Graph, QuantParams
-from engine.quantize import ADDED, GUARD
-from engine.quantize.scheme import half_params
+from engine.graph.ir import Graph, QuantParams, params_of
+from engine.graph.layers import ADDED, GUARD, LayerMap
+from engine.quantize.planning.node_properties import array_of
 
-__all__ = ["QuantizedLayer", "params_of", "quantized_layers"]
+__all__ = ["QuantizedLayer", "quantized_layers"]
+
+_PAIR = ("QuantizeLinear", "DequantizeLinear")
 
 
 @dataclass(frozen=True)
@@ -42,110 +44,59 @@ class QuantizedLayer:
         return self.node.name or ""
 
 
-def quantized_layers(graph: Graph) -> list[QuantizedLayer]:
-    """All nodes with at least one quantized input and a quantized first output, in graph order."""
+def quantized_layers(graph: Graph, layers: LayerMap) -> list[QuantizedLayer]:
+    """All layers with at least one quantized input and a quantized first output, in graph order.
+
+    Args:
+        graph: in QDQ form.
+        layers: of it.
+    """
+    present = {node.name for node in graph.nodes}
     found = []
-    for node in graph.nodes:
-        if node.op_type in ("QuantizeLinear", "DequantizeLinear") or ADDED in node.metadata_props:
-            continue
+    for layer in layers.layers:
+        node = graph.node(layer.id)
         inputs = tuple(_input(value) for value in node.inputs)
-        if not any(entry is not None for entry in inputs):
+        tensors = iter(layer.outputs)
+        outputs = tuple(
+            _output(layers, next(tensors)) if value.name else None for value in node.outputs
+        )
+        if outputs[0] is None or not any(entry is not None for entry in inputs):
             continue
-        first, *rest = (_written(value) for value in node.outputs)
-        if first is not None:
-            outputs = (first.entry, *(None if one is None else one.entry for one in rest))
-            found.append(QuantizedLayer(node, inputs, outputs, first.clamps, first.bounds))
+        clamps = tuple(graph.node(name) for name in layer.nodes[1:] if name in present)
+        bounds = _bounds(graph.value(outputs[0][0]), outputs[0][1].scale[0])
+        found.append(QuantizedLayer(node, inputs, outputs, clamps, bounds))
     return found
-
-
-def params_of(node: ir.Node) -> QuantParams | None:
-    """The parameters of a Q or DQ node with constant scale; None for other forms."""
-    arrays = [_constant(value) for value in node.inputs[1:3]]
-    if not arrays or arrays[0] is None:
-        return None
-    scale = arrays[0].astype(np.float32)
-    zero = arrays[1] if len(arrays) > 1 else None
-    if zero is None:
-        data = node.inputs[0]
-        stored = data.dtype if data is not None and node.op_type == "DequantizeLinear" else None
-        dtype = "uint8" if stored is None else str(stored.numpy().name)
-        zero = np.zeros(scale.shape, dtype=dtype)
-    per_channel = scale.ndim == 1 and scale.size > 1
-    return QuantParams(
-        dtype=str(zero.dtype),
-        scale=tuple(float(s) for s in scale.reshape(-1)),
-        zero_point=tuple(int(z) for z in zero.reshape(-1)),
-        axis=node.attributes.get_int("axis", 1) if per_channel else None,
-    )
-
-
-def _constant(value: ir.Value | None) -> np.ndarray | None:
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
-    return None if tensor is None else tensor.numpy()
 
 
 def _input(value: ir.Value | None) -> tuple[str, QuantParams, np.ndarray | None] | None:
     producer = None if value is None else value.producer()
-    if value is None or producer is None:
+    if value is None or producer is None or producer.op_type not in ("DequantizeLinear", "Cast"):
         return None
-    params = _from_half(producer)
-    if params is None and producer.op_type == "DequantizeLinear":
-        params = params_of(producer)
-    return None if params is None else (value.name or "", params, _constant(producer.inputs[0]))
+    params = params_of(producer)
+    return None if params is None else (value.name or "", params, array_of(producer.inputs[0]))
 
 
-def _from_half(node: ir.Node) -> QuantParams | None:
-    """Half precision, where the node is the Cast that gives it back in float32."""
-    source = node.inputs[0] if node.op_type == "Cast" and ADDED in node.metadata_props else None
-    half = source is not None and source.dtype == ir.DataType.FLOAT16
-    return half_params() if half else None
+def _output(layers: LayerMap, tensor: str) -> tuple[str, QuantParams] | None:
+    place = layers.stored.get(tensor)
+    return None if place is None or place.params is None else (place.value, place.params)
 
 
-@dataclass(frozen=True)
-class _Written:
-    """The tensor that a float value becomes, and what happens to it on the way."""
-
-    entry: tuple[str, QuantParams]
-    clamps: tuple[ir.Node, ...]
-    bounds: tuple[float, float]
-
-
-def _written(value: ir.Value) -> _Written | None:
-    clamps: list[ir.Node] = []
-    low, high = -np.inf, np.inf
-    lowest: np.ndarray | None = None
-    reader = _only_reader(value)
-    while reader is not None and not value.is_graph_output():
-        if reader.op_type == "Max" and ADDED in reader.metadata_props:
-            lowest = _constant(reader.inputs[1])  # of a 16-bit format
-        elif reader.op_type in ("Relu", "Clip"):
-            clamps.append(reader)
-        elif not (reader.name or "").endswith(GUARD):
-            break
-        value = reader.outputs[0]
-        reader = _only_reader(value)
-    if reader is None or value.is_graph_output():
-        return None
-    if reader.op_type == "Cast" and ADDED in reader.metadata_props:
-        back = _only_reader(reader.outputs[0])
-        name = "" if back is None else back.outputs[0].name or ""
-        return _Written((name, half_params()), tuple(clamps), (low, high)) if name else None
-    params = params_of(reader) if reader.op_type == "QuantizeLinear" else None
-    if params is None:
-        return None
-    if lowest is not None:
-        low = float(np.rint(lowest / params.scale[0]))
-    after = _only_reader(reader.outputs[0])
-    while after is not None and ADDED in after.metadata_props:
-        bound = _constant(after.inputs[1])
-        if bound is not None:
-            low, high = (float(bound), high) if after.op_type == "Max" else (low, float(bound))
-        after = _only_reader(after.outputs[0])
-    if after is None or after.op_type != "DequantizeLinear":
-        return None
-    return _Written((after.outputs[0].name or "", params), tuple(clamps), (low, high))
+def _bounds(value: ir.Value, step: float) -> tuple[float, float]:
+    """Smallest and largest number stored, as the Max and Min on the way to a tensor have it."""
+    low, high, scale = -np.inf, np.inf, 1.0
+    node = value.producer()
+    while node is not None and (node.op_type in _PAIR or _is_bound(node)):
+        bound = array_of(node.inputs[1]) if node.op_type not in _PAIR else None
+        if bound is not None and node.op_type == "Max":
+            low = max(low, float(np.rint(bound / scale)))
+        elif bound is not None:
+            high = min(high, float(np.rint(bound / scale)))
+        if node.op_type == "QuantizeLinear":
+            scale = step  # before it, bounds are of the float values
+        source = node.inputs[0]
+        node = None if source is None else source.producer()
+    return low, high
 
 
-def _only_reader(value: ir.Value) -> ir.Node | None:
-    readers = [use.node for use in value.uses()]
-    return readers[0] if len(readers) == 1 else None
+def _is_bound(node: ir.Node) -> bool:
+    return node.op_type in ("Max", "Min") and node.metadata_props.get(ADDED, GUARD) != GUARD

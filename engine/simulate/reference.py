@@ -21,7 +21,7 @@ from engine.graph.ir import IR_VERSION, OPSET, QuantParams
 from engine.simulate.layers import QuantizedLayer
 from engine.simulate.windows import averages, convolve, maxima, spread
 
-__all__ = ["largest_difference", "reference_layer", "stored_steps"]
+__all__ = ["reference_layer", "stored_steps"]
 
 
 def reference_layer(
@@ -100,27 +100,6 @@ def _operand(
     scale = np.asarray(params.scale, dtype=np.float64).reshape(shape)
     steps = integers.astype(np.float64) - zero
     return _Operand(steps, float(scale.reshape(-1)[0]) if params.axis is None else scale)
-
-
-def largest_difference(params: QuantParams, values: np.ndarray, expected: np.ndarray) -> int:
-    """The largest difference between simulated values and the reference, in steps of the format.
-
-    Half precision has ever finer steps towards 0, and a sum of large numbers that cancel is no
-    more exact than float32 makes it: a difference below 2**-18 of the layer's largest number
-    counts as one step at most.
-
-    Args:
-        params: of the output.
-        values: dequantized results of the simulator.
-        expected: of :func:`reference_layer`.
-    """
-    steps = np.abs(stored_steps(params, values) - expected)
-    if params.is_float:
-        bits = np.where(expected < 0, -expected | 0x8000, expected).astype(np.uint16)
-        exact = bits.view(np.float16).astype(np.float64)
-        small = np.abs(exact - values) <= 2.0**-18 * np.abs(exact).max(initial=0.0)
-        steps = np.where(small, np.minimum(steps, 1), steps)
-    return int(steps.max(initial=0))
 
 
 def _round(result: np.ndarray, params: QuantParams, bounds: tuple[float, float]) -> np.ndarray:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from engine.base.findings import Finding
 from engine.graph.execute import Session, opposing_signs
 from engine.graph.ir import IR_VERSION, OPSET, Graph
+from engine.quantize import layers_of
 from engine.simulate.layers import quantized_layers
 from engine.simulate.reference import reference_layer
 
@@ -31,7 +32,7 @@ def check_saturation() -> Finding | None:
         A finding where a result differs by more than 1 LSB; None where all is well.
     """
     graph, feeds = saturating_convolution()
-    layer = quantized_layers(graph)[0]
+    layer = quantized_layers(graph, layers_of(graph))[0]
     name, params = layer.outputs[0] or ("", None)
     if params is None:
         return None

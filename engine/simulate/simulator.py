@@ -1,4 +1,4 @@
-"""A build as something that runs: the float graph and its quantized form, side by side."""
+"""A build as something that runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from engine.base.findings import Finding
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, TensorSpec
-from engine.quantize import is_quantized_source, to_float16
+from engine.graph.layers import LayerMap
+from engine.quantize import is_quantized_source, layers_of, to_float16
 from engine.simulate.exactness import inexact_notes
 from engine.simulate.half import find_overflow
 from engine.simulate.selfcheck import check_saturation
@@ -44,7 +45,7 @@ OWN_NOTE = Finding(
 
 
 class Simulator:
-    """Runs a build here: simulated results of the quantized graph, golden ones of the float graph.
+    """Runs a build here: simulated results of the quantized graph.
 
     Sessions are opened at first use and reused. All results are float32 (or the graph's own types
     for integer outputs); quantized tensors come dequantized.
@@ -57,6 +58,7 @@ class Simulator:
         outputs: inner tensors that will be asked for, so that one session can give them all.
         float_dtype: of a build without quantization: ``float16`` rounds as a chip does, None
             computes in float32.
+        layers: of ``qdq_graph``; read from it when None.
     """
 
     def __init__(
@@ -67,11 +69,13 @@ class Simulator:
         *,
         outputs: Sequence[str] = (),
         float_dtype: str | None = None,
+        layers: LayerMap | None = None,
     ) -> None:
         self._float_graph = float_graph
         self._quantized = qdq_graph is not None
         self._half = float_dtype == "float16" and not self._quantized
         self._qdq_graph = qdq_graph
+        self._layers = layers
         self._overflow: Finding | None = None
         self._unchecked = True
         self._threads = threads
@@ -82,7 +86,11 @@ class Simulator:
         """What runs; made when it is asked for, as a build asks for the notes alone."""
         if self._qdq_graph is not None:
             return self._qdq_graph
-        return to_float16(self._float_graph).graph if self._half else self._float_graph
+        if not self._half:
+            return self._float_graph
+        done = to_float16(self._float_graph)
+        self._layers = done.layers
+        return done.graph
 
     @property
     def quantized(self) -> bool:
@@ -121,12 +129,6 @@ class Simulator:
     def _session(self) -> Session:
         return Session(self._graph, outputs=self._inner, threads=self._threads)
 
-    @cached_property
-    def _golden(self) -> Session:
-        if self._graph is self._float_graph:
-            return self._session
-        return Session(self._float_graph, outputs=self._inner, threads=self._threads)
-
     def run(
         self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
     ) -> dict[str, np.ndarray]:
@@ -148,14 +150,9 @@ class Simulator:
         results = self._session.run(feeds, self._asked(outputs))
         if self._unchecked:
             self._unchecked = False
-            self._overflow = find_overflow(self._graph, self._float_graph, feeds)
+            layers = self._layers or layers_of(self._graph)
+            self._overflow = find_overflow(self._graph, layers, self._float_graph, feeds)
         return results
-
-    def run_float(
-        self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
-    ) -> dict[str, np.ndarray]:
-        """Golden results, of the float graph in float32; arguments and errors as of :meth:`run`."""
-        return self._golden.run(feeds, self._asked(outputs))
 
     def _asked(self, outputs: Sequence[str] | None) -> Sequence[str]:
         return self._names if outputs is None else outputs

@@ -27,8 +27,10 @@ from engine.accuracy import (
 from engine.accuracy.numbers import euclidean_text, npy_header, value_lines
 from engine.base.errors import JobCancelledError, OutputError, OutputExistsError, UsageError
 from engine.base.events import CallbackReporter
-from engine.graph.execute import Session, cosine, euclidean, sqnr
+from engine.build import ErrorFigure
+from engine.graph.execute import Session
 from engine.graph.ir import Graph
+from engine.graph.metrics import cosine, euclidean, sqnr
 from tests.accuracy.build import built, feeds
 
 
@@ -41,8 +43,8 @@ def golden_of(sample: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[st
 
 
 def test_rows_follow_the_float_graph() -> None:
-    graph, quantized = built()
-    rows = layer_rows(graph, quantized.graph)
+    _, quantized = built()
+    rows = layer_rows(quantized)
     assert [(row.op, row.label, row.simulated is None) for row in rows] == [
         ("Input", "x", False),
         ("exDataConvert", "x_int8", False),
@@ -62,9 +64,9 @@ def test_rows_follow_the_float_graph() -> None:
 
 
 def test_entire_is_the_distance_of_two_whole_runs() -> None:
-    graph, quantized = built()
+    _, quantized = built()
     (sample,) = feeds(1, seed=9)
-    report = analyse(graph, quantized.graph, [sample])
+    report = analyse(quantized, [sample])
     tensors = ["r1", "k2", "a/sum", "m", "f", "g", "prob"]
     golden = golden_of(sample, tensors)
     simulated = Session(quantized.graph, outputs=tensors).run(sample, tensors)
@@ -76,10 +78,11 @@ def test_entire_is_the_distance_of_two_whole_runs() -> None:
         # the golden graph runs in parts here: the last bits of its floats differ
         wanted = euclidean(golden[name], simulated[name])
         assert layer.entire.euclidean == pytest.approx(wanted, rel=1e-4)
-        assert layer.sqnr_db == pytest.approx(sqnr(golden[name], simulated[name]), abs=0.01)
-    assert layers["c1"].entire is layers["c1"].single is layers["c1"].sqnr_db is None
+        assert layer.error is not None
+        assert layer.error.sqnr_db == pytest.approx(sqnr(golden[name], simulated[name]), abs=0.01)
+    assert layers["c1"].entire is layers["c1"].single is layers["c1"].error is None
     assert layers["x"].entire == layers["x"].single == Distance(1.0, 0.0)
-    assert layers["x"].sqnr_db is None
+    assert layers["x"].error == ErrorFigure(None, 1.0, 1)
 
 
 SINGLE = {  # row -> the rows that its layer reads
@@ -95,9 +98,9 @@ SINGLE = {  # row -> the rows that its layer reads
 
 def test_single_is_each_layer_alone_on_golden_inputs() -> None:
     """Against layers cut out by ONNX's own extractor, fed with golden values quantized in numpy."""
-    graph, quantized = built()
+    _, quantized = built()
     (sample,) = feeds(1, seed=9)
-    report = analyse(graph, quantized.graph, [sample])
+    report = analyse(quantized, [sample])
     golden = golden_of(sample, [n for n in SINGLE if n != "x"]) | sample
     extractor = Extractor(onnx.shape_inference.infer_shapes(quantized.graph.to_proto()))
     names = quantized.graph.values
@@ -119,9 +122,9 @@ def test_single_is_each_layer_alone_on_golden_inputs() -> None:
 
 
 def test_quantized_input_shows_its_own_error() -> None:
-    graph, quantized = built()
+    _, quantized = built()
     sample = {"x": feeds(1)[0]["x"] * 3}  # beyond the calibrated range
-    report = analyse(graph, quantized.graph, [sample])
+    report = analyse(quantized, [sample])
     row = report.layers[1]
     params = quantized.table["x"]
     wanted = euclidean(sample["x"], params.dequantize(params.quantize(sample["x"])))
@@ -131,10 +134,10 @@ def test_quantized_input_shows_its_own_error() -> None:
 
 
 def test_several_samples_are_averaged() -> None:
-    graph, quantized = built()
+    _, quantized = built()
     both = feeds(2, seed=5)
-    together = analyse(graph, quantized.graph, both)
-    apart = [analyse(graph, quantized.graph, [sample]) for sample in both]
+    together = analyse(quantized, both)
+    apart = [analyse(quantized, [sample]) for sample in both]
     assert together.samples == 2
     for index, layer in enumerate(together.layers):
         if layer.entire is None:
@@ -149,15 +152,18 @@ def test_several_samples_are_averaged() -> None:
     session = Session(quantized.graph, outputs=names)
     simulated = [session.run(sample, names)["g"] for sample in both]
     (row,) = [layer for layer in together.layers if layer.tensor == "g"]
-    assert row.sqnr_db == pytest.approx(sqnr(np.stack(golden), np.stack(simulated)), abs=1e-3)
+    wanted = sqnr(np.stack(golden), np.stack(simulated))
+    assert row.error is not None
+    assert row.error.sqnr_db == pytest.approx(wanted, abs=1e-3)
+    assert row.error.samples == 2
 
 
 def test_large_graphs_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph, quantized = built()
-    whole = analyse(graph, quantized.graph, feeds(1))
+    _, quantized = built()
+    whole = analyse(quantized, feeds(1))
     # the room exports a function of the module's name
     monkeypatch.setattr(importlib.import_module("engine.accuracy.analyse"), "CHUNK_BYTES", 1)
-    parts = analyse(graph, quantized.graph, feeds(1))
+    parts = analyse(quantized, feeds(1))
     for a, b in zip(whole.layers, parts.layers, strict=True):
         # float kernels differ in last bits with what they are fused with
         for one, other in ((a.entire, b.entire), (a.single, b.single)):
@@ -169,7 +175,7 @@ def test_large_graphs_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_runners_can_be_handed_in() -> None:
     """A board or any other runner takes the simulator's place."""
-    graph, quantized = built()
+    _, quantized = built()
 
     class Broken:
         def run(
@@ -178,24 +184,24 @@ def test_runners_can_be_handed_in() -> None:
             golden = golden_of(given_, [n for n in outputs or [] if "dequantized" not in n])
             return {n: golden.get(n, given_["x"]) * (-1 if n == "g" else 1) for n in outputs or []}
 
-    report = analyse(graph, quantized.graph, feeds(1), simulator=Broken())
+    report = analyse(quantized, feeds(1), simulator=Broken())
     cosines = {layer.tensor: layer.entire.cosine for layer in report.layers if layer.entire}
     assert cosines.pop("g") == pytest.approx(-1)
     assert all(value == pytest.approx(1) for value in cosines.values())
 
 
 def test_no_sample_and_cancel() -> None:
-    graph, quantized = built()
+    _, quantized = built()
     with pytest.raises(UsageError):
-        analyse(graph, quantized.graph, [])
+        analyse(quantized, [])
     reporter = CallbackReporter(lambda _: None, lambda: True)
     with pytest.raises(JobCancelledError):
-        analyse(graph, quantized.graph, feeds(1), reporter=reporter)
+        analyse(quantized, feeds(1), reporter=reporter)
 
 
 def test_report_as_json() -> None:
-    graph, quantized = built()
-    data = analyse(graph, quantized.graph, feeds(1)).to_json()
+    _, quantized = built()
+    data = analyse(quantized, feeds(1)).to_json()
     fused = data["layers"][2]
     assert fused.pop("sources") == ["conv1"]
     assert fused.pop("dtype") == ""
@@ -234,7 +240,7 @@ def test_a_real_detector(zoo: Path) -> None:
     smooth = np.kron(rng.uniform(-1, 1, (1, 3, 15, 20)), np.ones((1, 1, 16, 16)))
     sample = {spec.name: smooth.astype(np.float32)}
     quantized = quantize(graph, calibrate(graph, [sample]))
-    report = analyse(graph, quantized.graph, [sample])
+    report = analyse(quantized, [sample])
     singles = [layer.single.cosine for layer in report.layers if layer.single is not None]
     assert len(singles) > 60
     assert min(singles) > 0.98
@@ -245,13 +251,13 @@ def test_a_real_detector(zoo: Path) -> None:
 
 def row(op: str, tensor: str, *figures: float) -> LayerAccuracy:
     if not figures:
-        return LayerAccuracy(tensor, op, tensor, None, None, None)
+        return LayerAccuracy(tensor, op, tensor, None, None)
     a, b, c, d = figures
-    return LayerAccuracy(tensor, op, tensor, Distance(a, b), Distance(c, d), 30.0)
+    return LayerAccuracy(tensor, op, tensor, Distance(a, b), Distance(c, d))
 
 
 def test_table_is_the_vendors_to_the_byte() -> None:
-    """The excerpt of a file of toolkit 2.3.2 in ``facts/rknn_format.md`` section 9.1."""
+    """An excerpt of ``error_analysis.txt`` as toolkit 2.3.2 writes it."""
     report = AccuracyReport(
         (
             row("Input", "x", 1, 0, 1, 0),
@@ -358,10 +364,10 @@ def test_value_lines_round_halves_to_even_and_span_blocks() -> None:
 
 
 def snapshot(folder: Path, *, force: bool = False) -> tuple[Path, ...]:
-    graph, quantized = built()
-    rows = layer_rows(graph, quantized.graph)
+    _, quantized = built()
+    rows = layer_rows(quantized)
     with SnapshotWriter(folder, rows, force=force) as writer:
-        report = analyse(graph, quantized.graph, feeds(2), sink=writer)
+        report = analyse(quantized, feeds(2), sink=writer)
         return writer.finish(report)
 
 

@@ -17,8 +17,8 @@ from engine.base.errors import UsageError
 from engine.base.events import NullReporter
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from engine.jobs import guide_float
-from engine.jobs.guide import guide
+from engine.services import guide_float
+from engine.services.guide import guide
 from tests.accuracy.build import float_graph
 
 # ---------------------------------------------------------------------------------------- the data
@@ -75,7 +75,7 @@ def test_no_number_is_wrong() -> None:
 
 
 def test_every_step_can_run() -> None:
-    checks = importlib.import_module("engine.jobs.guide")._CHECKS
+    checks = importlib.import_module("engine.services.guide")._CHECKS
     assert list(checks) == [step.id for step in STEPS]
 
 

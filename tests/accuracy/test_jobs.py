@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from engine.base.errors import RecipeError, UsageError
 from engine.base.events import NullReporter
+from engine.base.trust import allowing, confirm
 from engine.graph.execute import Session
-from engine.jobs.confirmed import allowing, confirm
-from engine.jobs.scoring import evaluate, score
-from engine.jobs.warm import pipeline_of, recipe_of
+from engine.services.scoring import evaluate, score
+from engine.services.state import pipeline_of, recipe_of
 from rknntui.cli.root import cli
 from rknntui.demo import demo_folder, demo_recipe, demo_test_samples
 
@@ -36,7 +36,7 @@ def test_top_1_of_the_demo_against_sums_of_our_own() -> None:
     data = run(top=3)
     one, three = data["scores"]
     assert (one["name"], three["name"], data["samples"]) == ("top-1", "top-3", 500)
-    pipeline = pipeline_of(recipe_of({"recipe": demo_recipe()}))
+    pipeline = pipeline_of(recipe_of(demo_recipe()))
     float_graph = pipeline.optimised.graph.graph
     (spec,) = float_graph.inputs
     with np.load(demo_test_samples()) as arrays:

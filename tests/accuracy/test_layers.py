@@ -18,6 +18,7 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph, infer_shapes
 from engine.graph.passes import optimise
 from engine.quantize import QuantizeSettings, calibrate, quantize
+from engine.report import sqnr_rank
 from tests.accuracy.build import FLOAT, built, feeds, float_graph
 from tests.quantize.models import Net
 
@@ -25,7 +26,7 @@ from tests.quantize.models import Net
 def test_saturation_counts_what_the_integers_cannot_hold() -> None:
     graph, quantized = built()
     sample = {"x": feeds(1, seed=2)[0]["x"] * 3}  # beyond the calibrated range
-    report = analyse(graph, quantized.graph, [sample])
+    report = analyse(quantized, [sample])
     names = ["r1", "k2", "g"]
     golden = Session(graph, outputs=names).run(sample, names) | {"x": sample["x"]}
     seen = 0
@@ -44,18 +45,18 @@ def test_saturation_counts_what_the_integers_cannot_hold() -> None:
 
 def test_own_error_is_told_from_inherited_error() -> None:
     graph, quantized = built()
-    report = analyse(graph, quantized.graph, feeds(1, seed=9))
+    report = analyse(quantized, feeds(1, seed=9))
     for layer in report.layers:
         if not layer.entire or not layer.single or layer.own_share is None:
             continue
         share = layer.single.euclidean**2 / layer.entire.euclidean**2
         assert layer.own_share == pytest.approx(min(1.0, share))
         golden = Session(graph, outputs=[layer.tensor]) if layer.tensor in graph.values else None
-        if golden is None or layer.own_db is None:
+        if golden is None or layer.own is None:
             continue
         array = golden.run(feeds(1, seed=9)[0])[layer.tensor].astype(np.float64)
         noise = layer.single.euclidean**2
-        assert layer.own_db == pytest.approx(
+        assert layer.own.sqnr_db == pytest.approx(
             10 * np.log10(np.square(array).sum() / noise), abs=1e-3
         )
     by_name = {layer.tensor: layer for layer in report.layers}
@@ -94,7 +95,7 @@ def test_rows_name_the_layers_of_the_source_model() -> None:
     )
     graph = optimise(source).graph
     done = quantize(graph, calibrate(graph, feeds(2)))
-    layers = analyse(graph, done.graph, feeds(1)).layers
+    layers = analyse(done, feeds(1)).layers
     merged = [layer.sources for layer in layers if layer.op == "Conv"]
     assert [set(names) for names in merged] == [{"conv_a", "norm_a"}]
     assert [layer.sources for layer in layers if layer.op == "Relu"] == [("relu_a",)]
@@ -102,10 +103,10 @@ def test_rows_name_the_layers_of_the_source_model() -> None:
 
 def test_small_parts_give_what_one_part_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     """Integers cross from part to part: every figure stays."""
-    graph, quantized = built()
-    whole = analyse(graph, quantized.graph, feeds(2))
+    _, quantized = built()
+    whole = analyse(quantized, feeds(2))
     monkeypatch.setattr(importlib.import_module("engine.accuracy.analyse"), "LAYERS", 2)
-    parts = analyse(graph, quantized.graph, feeds(2))
+    parts = analyse(quantized, feeds(2))
     for a, b in zip(whole.layers, parts.layers, strict=True):
         assert a.saturation == b.saturation
         for one, other in ((a.entire, b.entire), (a.single, b.single)):
@@ -122,11 +123,11 @@ def test_a_part_may_end_between_two_outputs_of_one_node(monkeypatch: pytest.Monk
     left, right = net.op("Split", stem, half, outputs=2, axis=1)
     graph = net.graph(net.op("Concat", left, right, net.conv(right, 4, 4), axis=1))
     samples = net.feeds(2)
-    quantized = quantize(graph, calibrate(graph, samples)).graph
-    whole = analyse(graph, quantized, samples)
+    quantized = quantize(graph, calibrate(graph, samples))
+    whole = analyse(quantized, samples)
     for rows in range(1, len(whole.layers)):
         monkeypatch.setattr(importlib.import_module("engine.accuracy.analyse"), "LAYERS", rows)
-        parts = analyse(graph, quantized, samples)
+        parts = analyse(quantized, samples)
         assert [(row.tensor, row.saturation) for row in parts.layers] == [
             (row.tensor, row.saturation) for row in whole.layers
         ]
@@ -147,15 +148,15 @@ def test_tensors_of_rank_0_have_rows(dtype: str, tmp_path: Path) -> None:
     graph = net.graph(net.op("Mul", stem, root), net.op("ReduceMax", stem, keepdims=0))
     samples = net.feeds(3)
     done = quantize(graph, calibrate(graph, samples), QuantizeSettings(dtype=dtype))
-    rows = layer_rows(graph, done.graph)
+    rows = layer_rows(done)
     with SnapshotWriter(tmp_path, rows) as writer:
-        report = analyse(graph, done.graph, samples, rows=rows, sink=writer)
+        report = analyse(done, samples, rows=rows, sink=writer)
         writer.finish(report)
     scalars = [row for row in report.layers if row.op in ("ReduceMean", "ReduceMax", "Mul", "Add")]
     assert len(scalars) == 5
     for row in scalars:
-        assert row.sqnr_db is None or row.sqnr_db > 20
-    report = with_damage(report, graph, done.graph, samples[:1])
+        assert row.error is None or sqnr_rank(row.error.sqnr_db) > 20
+    report = with_damage(report, done, samples[:1])
     assert any(row.damage for row in report.layers)
 
 
@@ -176,7 +177,7 @@ def test_rows_of_other_dtypes(settings: QuantizeSettings, dtypes: dict[str, str]
     graph = float_graph()
     done = quantize(graph, calibrate(graph, feeds(8)), settings)
     (sample,) = feeds(1, seed=9)
-    report = analyse(done.reference, done.graph, [sample])
+    report = analyse(done, [sample])
     layers = {layer.tensor: layer for layer in report.layers}
     assert {name: layers[name].dtype for name in dtypes} == dtypes
     assert not any("__" in layer.tensor for layer in report.layers)  # conversions are no layers
@@ -197,8 +198,8 @@ def test_damage_is_what_a_layers_error_does_to_the_output() -> None:
     """Against the rest of the float graph, cut out by ONNX's own extractor and fed by hand."""
     graph, quantized = built()
     (sample,) = feeds(1, seed=9)
-    report = analyse(graph, quantized.graph, [sample])
-    found = with_damage(report, graph, quantized.graph, [sample])
+    report = analyse(quantized, [sample])
+    found = with_damage(report, quantized, [sample])
     layers = {layer.tensor: layer for layer in found.layers}
     assert layers["c1"].damage is None  # fused
     assert sum(layer.damage is not None for layer in found.layers) <= LAYERS
@@ -227,10 +228,10 @@ def _alone(tensor: str, sample: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def test_rows_of_one_graph_need_no_second_look() -> None:
-    graph, quantized = built()
-    rows = layer_rows(graph, quantized.graph)
-    again = analyse(graph, quantized.graph, feeds(1), rows=rows)
-    assert again == analyse(graph, quantized.graph, feeds(1))
+    _, quantized = built()
+    rows = layer_rows(quantized)
+    again = analyse(quantized, feeds(1), rows=rows)
+    assert again == analyse(quantized, feeds(1))
 
 
 @pytest.mark.long
@@ -244,7 +245,7 @@ def test_two_thousand_layers_take_time_in_proportion() -> None:
         sample = {"x": np.random.default_rng(1).normal(0, 1, (1, 8, 8, 8)).astype(np.float32)}
         done = quantize(graph, calibrate(graph, [sample]))
         begun = time.process_time()
-        report = analyse(graph, done.graph, [sample])
+        report = analyse(done, [sample])
         seconds.append((time.process_time() - begun) / count)
         assert len(report.layers) == count + 2
     assert seconds[1] < 2.5 * seconds[0]

@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 from engine.build import Provenance
 from engine.container import ContainerContent
 from engine.graph.ir import Graph, QuantParams, QuantTable
+from engine.graph.layers import Layer, LayerMap, StoredTensor
 
 FLOAT = onnx.TensorProto.FLOAT
 INT8 = onnx.TensorProto.INT8
@@ -80,6 +81,16 @@ def table() -> QuantTable:
     )
 
 
+def layers() -> LayerMap:
+    conv = Layer("conv", "Conv", "weighted", ("conv", "clip"), ("c",), ("c6",), ("conv",), "int8")
+    stored = {
+        "x": StoredTensor("x", "x", "x_q", "x_dq", "int8", table()["x"]),
+        "c6": StoredTensor("c6", "c6", "c6_q", "c6_dq", "int8"),
+        "flat": StoredTensor("flat", "r", "r_q", "flat", "int8"),
+    }
+    return LayerMap((conv,), stored)
+
+
 def content(**changes: Any) -> ContainerContent:
     fields: dict[str, Any] = {
         "name": "net",
@@ -90,6 +101,7 @@ def content(**changes: Any) -> ContainerContent:
             "0.1.0", (("net.onnx", "0" * 64),), ("dataset.txt", "1" * 64), 3, (("numpy", "2.0"),)
         ),
         "table": table(),
+        "layers": layers(),
         "summary": {"outputs": [{"name": "flat", "sqnr_db": None}], "nodes": 3},
         "custom_string": "grüß\n\x00dich",
         "target_platform": "rk3588",

@@ -46,7 +46,7 @@ def test_everything_comes_back() -> None:
     wanted = content(float_graph=qdq_graph(2))
     data = write_container(wanted)
     got = read_container(data)
-    for field in ("name", "quantized", "recipe", "provenance", "table", "summary"):
+    for field in ("name", "quantized", "recipe", "provenance", "table", "layers", "summary"):
         assert getattr(got, field) == getattr(wanted, field), field
     assert got.custom_string == wanted.custom_string
     assert got.target_platform == "rk3588"
@@ -61,9 +61,10 @@ def test_everything_comes_back() -> None:
 
 
 def test_sections_that_do_not_exist_are_absent() -> None:
-    bare = content(table=None, summary=None, custom_string=None, target_platform=None)
+    bare = content(table=None, layers=None, summary=None, custom_string=None, target_platform=None)
     got = read_container(write_container(bare))
-    assert (got.table, got.summary, got.custom_string, got.float_graph) == (None,) * 4
+    assert (got.table, got.layers, got.summary, got.custom_string) == (None,) * 4
+    assert got.float_graph is None
     names = [name for name, _ in got.sections]
     assert names == ["about", "recipe", "provenance", "graph", "weights"]
 
@@ -88,7 +89,7 @@ def test_any_content_comes_back(wanted: ContainerContent) -> None:
 
 
 def test_layout_is_the_documented_one() -> None:
-    """``facts/rknn_format.md`` section 2, docs/container.md."""
+    """docs/container.md."""
     magic, zero, version, size = struct.unpack_from("<4sIQQ", GOOD)
     assert (magic, zero, version) == (b"RKNN", 0, 6)
     assert size % 64 == 0
@@ -146,6 +147,7 @@ def test_layer_list_folds_pairs_and_keeps_sorted_keys() -> None:
     layers = json.loads(text)
     assert json.dumps(layers, sort_keys=True, separators=(",", ":")).encode() == text
     assert [node["op"] for node in layers["nodes"]] == ["Conv", "Clip", "Reshape", "LeakyRelu"]
+    assert [node["lid"] for node in layers["nodes"]] == ["conv", "conv", "reshape", "leaky"]
     conv = layers["nodes"][0]["nn"]["attributes"]
     assert conv["pads"] == [1, 1, 1, 1]
     assert "output_scale" not in conv  # the Clip behind it is what is quantized

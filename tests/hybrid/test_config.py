@@ -32,7 +32,7 @@ quantize_parameters:
         ori_max:
         -   5.6529316902160645
 """
-# user guide V1.3.2, 000:442-467, with the underscores and dashes that the text lost
+# [RKNN-T1 1.3.2, 3.3.2], with the underscores and dashes that the text lost
 FIRST = """\
 %YAML 1.2
 ---
@@ -65,7 +65,7 @@ quantize_parameters:
     '@softmax_4:out0':
         dtype: None
 """
-# user guide V1.1.0, 001:303-321, as the extracted text has it: blanks, no dashes
+# [RKNN-T2 1.1.0, 3.3.2], as the extracted text has it: blanks, no dashes
 MANUAL = """\
 custom_quantize_layers: {}
 quantize parameters:

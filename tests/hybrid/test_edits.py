@@ -65,8 +65,8 @@ def lifted(text: str, entry: str) -> str:
     [
         (2, f"{FIRST}: float16", "float16"),
         (2, f"{FIRST}: int16", "int16"),
-        (1, f"{LAYERS.all[0].node}: float32", "float32"),
-        (1, f"{LAYERS.all[0].node}: dynamic_fixed_point-i16", "dynamic_fixed_point-i16"),
+        (1, f"{LAYERS.all[0].id}: float32", "float32"),
+        (1, f"{LAYERS.all[0].id}: dynamic_fixed_point-i16", "dynamic_fixed_point-i16"),
     ],
 )
 def test_a_dtype_is_honoured_in_the_build(generation: int, entry: str, dtype: str) -> None:
@@ -95,7 +95,7 @@ def test_float32_is_told_to_be_float16() -> None:
 
 @pytest.mark.parametrize("generation", [1, 2])
 def test_a_range_is_honoured_in_the_build(generation: int) -> None:
-    key = FIRST if generation == 2 else f"@{LAYERS.all[0].node}_1:out0"
+    key = FIRST if generation == 2 else f"@{LAYERS.all[0].id}_1:out0"
     name = "max" if generation == 2 else "max_value"
     edits, problems = read(replaced(text_of(generation), key, name, "1.5"), generation)
     assert problems == []
@@ -172,7 +172,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_weights_of_generation_1_keep_their_parameters() -> None:
-    key = f"@{LAYERS.all[0].node}_1:weight"
+    key = f"@{LAYERS.all[0].id}_1:weight"
     _, problems = read(replaced(text_of(1), key, "max_value", "9.0"), 1)
     assert ["follow from its weights" in problem.message for problem in problems] == [True]
 

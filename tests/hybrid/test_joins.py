@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.graph.execute import Session, sqnr
+from engine.graph.execute import Session
+from engine.graph.metrics import sqnr
 from engine.hybrid import find_joins
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from tests.hybrid.nets import head_feeds, head_graph

@@ -9,14 +9,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from engine.base.errors import QuantizationError, RecipeError
+from engine.base.errors import QuantizationError, RecipeError, UsageError
 from engine.base.events import NullReporter
+from engine.container import read_container
+from engine.graph.layers import LayerMap
 from engine.hybrid import Layers
-from engine.jobs.hybrid import effect, propose, table
-from engine.jobs.tasks import accuracy, build
-from engine.jobs.warm import pipeline_of, recipe_of
-from engine.quantize import find_layer, layer_names
+from engine.pipeline.results import QuantizedGraph
+from engine.quantize import plan
 from engine.report import layers_counted
+from engine.services.build import accuracy, build
+from engine.services.hybrid import effect, propose, table
+from engine.services.model import layer as layer_values
+from engine.services.state import pipeline_of, recipe_of
 from rknntui.cli.root import cli
 from rknntui.demo import demo_recipe
 
@@ -50,16 +54,16 @@ def test_the_tables_of_all_verbs_name_the_same_layers(recipe: dict[str, Any]) ->
 
 
 def test_every_alias_finds_its_layer(recipe: dict[str, Any]) -> None:
-    graph = pipeline_of(recipe_of({"recipe": recipe})).optimised.graph.graph
+    graph = pipeline_of(recipe_of(recipe)).optimised.graph.graph
     layers = Layers(graph)
-    names = layer_names(graph)
+    names = plan(graph).layers.layers
     fused = next(layer for layer in names if len(layer.nodes) > 1)
     assert fused.op == "Conv"
     assert len(fused.tensors) == 2
     assert len(fused.sources) == 3  # Conv, BatchNormalization, Relu
     for layer in names:
         for alias in layer.aliases:
-            assert find_layer(alias, names) is not None
+            assert LayerMap(names).find(alias) is not None
             assert layers.named(alias).tensor in {other.tensor for other in names}
         for alias in (layer.tensor, *layer.nodes, *layer.tensors):
             assert layers.named(alias).tensor == layer.tensor
@@ -68,32 +72,55 @@ def test_every_alias_finds_its_layer(recipe: dict[str, Any]) -> None:
     assert fused.nodes[1] in caught.value.remedy
 
 
+def test_the_values_of_a_layer_are_found_by_any_name(recipe: dict[str, Any]) -> None:
+    graph = pipeline_of(recipe_of(recipe)).optimised.graph.graph
+    fused = next(layer for layer in plan(graph).layers.layers if len(layer.nodes) > 1)
+    for alias in (fused.id, *fused.nodes, *fused.tensors, fused.sources[0]):
+        found = layer_values({"recipe": recipe, "tensor": alias, "bins": 4})
+        assert (found["layer"], found["tensor"]) == (fused.id, fused.tensor), alias
+    with pytest.raises(UsageError, match="computes") as caught:
+        layer_values({"recipe": recipe, "tensor": f"{fused.id}x"})
+    assert fused.id in caught.value.remedy
+
+
+def test_the_map_of_a_build_comes_back_from_cache_and_container(
+    recipe: dict[str, Any], tmp_path: Path
+) -> None:
+    pipeline = pipeline_of(recipe_of(recipe))
+    kept = pipeline.quantized
+    again = QuantizedGraph.from_files(kept.key, kept.to_files())
+    assert again.layers == kept.layers
+    path = tmp_path / "net.rknn"
+    path.write_bytes(pipeline.packed.data)
+    assert read_container(path).layers == kept.layers
+
+
 def test_a_recipe_takes_any_name(recipe: dict[str, Any]) -> None:
-    graph = pipeline_of(recipe_of({"recipe": recipe})).optimised.graph.graph
-    fused = next(layer for layer in layer_names(graph) if len(layer.nodes) > 1)
-    for alias in (fused.name, fused.nodes[1], fused.sources[-1], fused.tensors[0]):
+    graph = pipeline_of(recipe_of(recipe)).optimised.graph.graph
+    fused = next(layer for layer in plan(graph).layers.layers if len(layer.nodes) > 1)
+    for alias in (fused.id, fused.nodes[1], fused.sources[-1], fused.tensors[0]):
         asked = {**recipe, "quantized_layers": {alias: "float16"}}
         rows = {row["tensor"]: row["dtype"] for row in table({"recipe": asked})["rows"]}
         assert rows[fused.tensor] == "float16", alias
         found = effect({"recipe": recipe, "layers": {alias: "float16"}}, QUIET)
         assert [row["ok"] for row in found["honoured"]] == [True]
-    ranged = {**recipe, "quantized_ranges": {fused.name: [0.0, 3.0]}}
+    ranged = {**recipe, "quantized_ranges": {fused.id: [0.0, 3.0]}}
     rows = {row["tensor"]: row["maximum"] for row in table({"recipe": ranged})["rows"]}
     assert rows[fused.tensor] == 3.0
-    twice = {**recipe, "quantized_layers": {fused.name: "float16", fused.nodes[1]: "int16"}}
+    twice = {**recipe, "quantized_layers": {fused.id: "float16", fused.nodes[1]: "int16"}}
     with pytest.raises(QuantizationError, match="are one layer"):
         table({"recipe": twice})
-    wrong = {**recipe, "quantized_layers": {f"{fused.name}x": "float16"}}
+    wrong = {**recipe, "quantized_layers": {f"{fused.id}x": "float16"}}
     with pytest.raises(QuantizationError, match="has no layer") as caught:
         table({"recipe": wrong})
-    assert fused.name in caught.value.remedy
+    assert fused.id in caught.value.remedy
 
 
 def test_the_command_line_shows_and_takes_these_names(
     recipe: dict[str, Any], tmp_path: Path
 ) -> None:
-    graph = pipeline_of(recipe_of({"recipe": recipe})).optimised.graph.graph
-    fused = next(layer for layer in layer_names(graph) if len(layer.nodes) > 1)
+    graph = pipeline_of(recipe_of(recipe)).optimised.graph.graph
+    fused = next(layer for layer in plan(graph).layers.layers if len(layer.nodes) > 1)
     words = [recipe["model"], "--dataset", recipe["dataset"], "--dataset-count", "8"]
     words += ["--mean-values", "127.5", "--std-values", "127.5", "-q"]
     ranked = CliRunner().invoke(cli, ["accuracy", *words])
@@ -102,9 +129,9 @@ def test_the_command_line_shows_and_takes_these_names(
     assert lines[0].startswith("14 layers, 2 rows of inputs")
     shown = [line.split()[0] for line in lines[2:]]
     assert len(shown) == 16
-    assert set(shown) >= {layer.name for layer in layer_names(graph)}
+    assert set(shown) >= {layer.id for layer in plan(graph).layers.layers}
     asked = ["--quantized-layers", f"{fused.nodes[1]}=float16", "--json"]
     ran = CliRunner().invoke(cli, ["hybrid", "table", *words[:-1], *asked])
     assert ran.exit_code == 0, ran.output
     (row,) = [r for r in json.loads(ran.stdout)["rows"] if r["tensor"] == fused.tensor]
-    assert (row["layer"], row["dtype"]) == (fused.name, "float16")
+    assert (row["layer"], row["dtype"]) == (fused.id, "float16")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.graph.execute import Session, sqnr
+from engine.graph.execute import Session
+from engine.graph.metrics import sqnr
 from engine.graph.passes import optimise
 from engine.hybrid import Layers, Trials, noise_terms
 from engine.hybrid.model import NoiseModel

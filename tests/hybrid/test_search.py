@@ -8,9 +8,10 @@ import pytest
 
 from engine.base.errors import JobCancelledError, QuantizationError, UsageError
 from engine.base.events import CallbackReporter, Event, Partial
-from engine.hybrid import CURVE, Layers, SearchWish, Trials, propose, search, subgraph_layers
+from engine.hybrid import Layers, SearchWish, Trials, propose, search, subgraph_layers
 from engine.hybrid.search import SearchResult
 from engine.quantize import QuantizeSettings, calibrate, quantize
+from engine.wire.names import CURVE_KIND
 from tests.hybrid.nets import chain
 
 
@@ -35,7 +36,9 @@ def test_the_pair_around_the_coarse_tensor_is_found(trials: Trials) -> None:
     assert start is not None
     assert end is not None
     assert end - start > 15
-    told = [event.data for event in events if isinstance(event, Partial) and event.kind == CURVE]
+    told = [
+        event.data for event in events if isinstance(event, Partial) and event.kind == CURVE_KIND
+    ]
     assert told == [point.to_json() for point in result.curve]
 
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from engine.quantize import QuantizeSettings, calibrate, quantize, to_float16
-from engine.quantize.formats import SCHEMES
+from engine.quantize import QuantizeSettings, calibrate, layers_of, quantize, to_float16
+from engine.quantize.dtypes.formats import SCHEMES
 from engine.simulate import Simulator, integer_coverage, quantized_layers
-from engine.simulate.half import rounded_tensors
 from tests.quantize.models import Net, small_cnn
 from tests.simulate.forms import FORMS
 from tests.simulate.test_reference import worst_layer
@@ -145,7 +144,7 @@ def test_weights_of_4_bits_are_stored_in_4_bits_and_not_computed_otherwise(tmp_p
 
 def test_rounding_to_half_precision_survives_the_runtime() -> None:
     net, _, qdq = quantized("float16")
-    names = rounded_tensors(qdq)
+    names = tuple(layers_of(qdq).stored)
     assert len(names) > 10
     for array in Session(qdq).run(net.feeds(1)[0], names).values():
         np.testing.assert_array_equal(array, array.astype(np.float16).astype(np.float32))
@@ -156,7 +155,7 @@ def test_a_build_without_quantization_rounds_to_float16() -> None:
     feeds = net.feeds(1)[0]
     simulator = Simulator(graph, float_dtype="float16")
     assert [finding.code for finding in simulator.findings] == ["simulated-in-float16"]
-    found, golden = simulator.run(feeds), simulator.run_float(feeds)
+    found, golden = simulator.run(feeds), Session(graph).run(feeds)
     expected = Session(to_float16(graph).graph).run(feeds)
     for name, array in expected.items():
         np.testing.assert_array_equal(found[name], array)
@@ -180,12 +179,19 @@ def test_an_overflow_of_half_precision_names_its_layer() -> None:
 
 
 def test_a_layer_lifted_to_16_bits_leaves_the_others_in_integers() -> None:
-    _, graph, qdq = quantized("w8a8", layers={"Conv_5_0": "float16", "Conv_9_0": "int16"})
+    net, graph = small_cnn()
+    lifted = QuantizeSettings(layers={"Conv_5_0": "float16", "Conv_9_0": "int16"})
+    done = quantize(graph, calibrate(graph, net.feeds(3)), lifted)
+    qdq = done.graph
     in_float = {layer.layer for layer in integer_coverage(qdq) if not layer.integer}
     assert in_float == {"Conv_5", "Conv_9", "Softmax_23"}
     codes = [finding.code for finding in Simulator(graph, qdq).findings]
     assert codes == ["simulated-not-bit-exact"] * 2
-    assert {layer.outputs[0][1].dtype for layer in quantized_layers(qdq) if layer.outputs[0]} == {
+    assert {
+        layer.outputs[0][1].dtype
+        for layer in quantized_layers(qdq, done.layers)
+        if layer.outputs[0]
+    } == {
         "int8",
         "int16",
         "float16",

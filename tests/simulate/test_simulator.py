@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.graph.execute import Session, sqnr
+from engine.graph.execute import Session
+from engine.graph.metrics import sqnr
 from engine.quantize import calibrate, lower_for_vendor, quantize
 from engine.simulate import Simulator, check_saturation, integer_coverage, selfcheck
 from tests.quantize.models import Net, small_cnn
@@ -101,7 +102,7 @@ def test_inner_tensors_do_not_change_results() -> None:
     for name, array in plain.items():
         np.testing.assert_array_equal(everything[name], array)
         assert array.dtype == np.float32
-    golden = Simulator(graph, qdq, outputs=inner).run_float(feeds[0], inner)
+    golden = Session(graph, outputs=inner).run(feeds[0], inner)
     for name in inner:
         assert sqnr(golden[name], everything[name]) > 15
 
@@ -114,7 +115,7 @@ def test_simulated_results_are_near_the_float_ones() -> None:
     assert simulator.inputs == graph.inputs
     assert simulator.outputs == graph.outputs
     for feed in feeds:
-        golden, simulated = simulator.run_float(feed), simulator.run(feed)
+        golden, simulated = Session(graph).run(feed), simulator.run(feed)
         for name in golden:
             assert 20 < sqnr(golden[name], simulated[name]) < 100
 

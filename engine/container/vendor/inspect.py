@@ -14,7 +14,7 @@ from engine.base.errors import ContainerError
 from engine.base.files import sha256_of
 from engine.base.findings import Finding
 from engine.chips import chip, chips
-from engine.container.foreign import MAGIC
+from engine.container.magic import MAGIC
 from engine.container.vendor.layer_list import NBG_OP, LayerList, read_layer_list
 from engine.container.vendor.model import CustomSection, VendorMemory, VendorModel
 from engine.container.vendor.nbg import NBG_MAGIC, NbgModel, read_nbg

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from engine.base.findings import Finding
-from engine.container.vendor.flatbuffer import FlatTable, flat_root
+from engine.base.formats.flatbuffers import FlatTable
 from engine.container.vendor.model import (
     VendorGraph,
     VendorLayer,
@@ -34,7 +34,7 @@ from engine.container.vendor.slots import (
     UNIONS,
     TensorSlots,
 )
-from engine.container.vendor.span import Span
+from engine.container.vendor.span import Span, flat_root
 from engine.container.vendor.values import (
     as_mapping,
     checked_shape,

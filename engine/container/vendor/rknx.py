@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from engine.base.findings import Finding
-from engine.container.vendor.flatbuffer import FlatTable, flat_root
+from engine.base.formats.flatbuffers import FlatTable
 from engine.container.vendor.model import VendorGraph, VendorLayer, VendorTensor
-from engine.container.vendor.span import Span
+from engine.container.vendor.span import Span, flat_root
 from engine.container.vendor.values import checked_shape
 
 __all__ = ["RKNX_MAGIC", "RknxModel", "read_rknx"]

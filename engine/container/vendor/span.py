@@ -13,9 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import ContainerError
+from engine.base.formats.flatbuffers import FlatBuffer, FlatTable
 from engine.base.text import printable
 
-__all__ = ["Span", "damaged", "opened"]
+__all__ = ["Span", "damaged", "flat_root", "opened"]
+
+# far above what the largest model needs, far below what hurts
+_FLAT_BUDGET = 48 << 20
 
 
 @lru_cache(256)
@@ -110,6 +114,21 @@ class Span:
             ContainerError: it lies outside.
         """
         return self.read(offset, size, what).split(b"\0", 1)[0].decode("ascii", "replace")
+
+
+def flat_root(span: Span, identifier: bytes = b"") -> FlatTable:
+    """The root table of a FlatBuffer.
+
+    Raises:
+        ContainerError: the identifier at byte 4 is another one, or an offset leaves the buffer.
+            Every method of a table raises it too.
+    """
+    if identifier and span.read(4, len(identifier), "its identifier") != identifier:
+        raise span.damaged(f"the identifier {identifier.decode()} is missing")
+    buffer = FlatBuffer(
+        span.data, _FLAT_BUDGET, start=span.start, size=span.size, fault=span.damaged
+    )
+    return buffer.root()
 
 
 @contextmanager

@@ -1,0 +1,160 @@
+"""Simulated against float over the calibration samples, a part of a sample in memory at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from engine.accuracy.entire import EntireRun, stored_sums
+from engine.accuracy.rows import Row, layer_rows
+from engine.base.errors import SimulationError
+from engine.base.events import Progress, Reporter
+from engine.base.text import printable
+from engine.build import LayerError, OutputFidelity
+from engine.graph.execute import Session, release_pool
+from engine.graph.metrics import ErrorSums, error_sums
+
+if TYPE_CHECKING:
+    from engine.quantize import Quantized
+
+__all__ = ["Samples", "compared_rows", "evaluate"]
+
+VALUE_BYTES = 1 << 30
+"""Float values of layers that are compared in all; a larger graph is taken over fewer samples."""
+LEAST_SAMPLES = 6
+"""Samples that are taken however large the graph is."""
+
+
+class Samples(Protocol):
+    """Feeds by their number: a list, or a stream over files."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __getitem__(self, index: int, /) -> Mapping[str, np.ndarray]:
+        """One of them."""
+
+
+def compared_rows(build: Quantized) -> list[Row]:
+    """What nodes compute and both graphs have, in the float graph's order.
+
+    Tensors inside a fused integer kernel (a convolution before its Relu) are left out: they exist
+    nowhere, and asking for one would take the kernel apart.
+    """
+    names = {layer.tensor: (layer.id, layer.op) for layer in build.layers.layers}
+    return [
+        replace(row, layer=layer, op=op)
+        for row in layer_rows(build)
+        if row.simulated == row.golden and row.op != "Input"
+        for layer, op in (names.get(row.golden, (row.layer, row.op)),)
+    ]
+
+
+def evaluate(
+    build: Quantized,
+    feeds: Samples,
+    reporter: Reporter,
+    *,
+    layers: bool = True,
+) -> tuple[tuple[OutputFidelity, ...], tuple[LayerError, ...]]:
+    """Compare every output and every layer (entire error) over the samples, or some of them.
+
+    Large graphs are run over at least ``LEAST_SAMPLES`` samples, spread evenly; ``samples`` of the
+    results says how many. Sums are pooled over them, so that SQNR is that of all their values
+    together.
+
+    Args:
+        build: its float graph, its quantized one, and its layers.
+        feeds: the samples.
+        reporter: told of the progress, asked whether to stop.
+        layers: whether to compare layers; without, outputs are compared over all samples.
+
+    Raises:
+        SimulationError: a graph does not run, or an output of the float graph is NaN.
+        DatasetError: a sample cannot be read.
+    """
+    rows = compared_rows(build) if layers else []
+    chosen = _spread(len(feeds), sum(row.size for row in rows))
+    work = _Evaluation(build, reporter, len(chosen))
+    sums = work.compare_layers(rows, feeds, chosen) if rows else {}
+    release_pool()
+    work.compare_outputs(feeds, chosen)
+    return work.outputs(), tuple(
+        LayerError(
+            found.sqnr, found.cosine, found.samples, layer=row.layer, op=row.op, tensor=row.golden
+        )
+        for row in rows
+        for found in (sums[row.golden],)
+    )
+
+
+def _spread(count: int, nbytes: int) -> list[int]:
+    """Which of ``count`` samples are taken of a graph whose layers have so many bytes."""
+    some = min(count, max(LEAST_SAMPLES, VALUE_BYTES // max(nbytes, 1)))
+    return [(2 * place + 1) * count // (2 * some) for place in range(some)]
+
+
+class _Evaluation:
+    """Two graphs, and the sums of their outputs over the samples so far."""
+
+    def __init__(self, build: Quantized, reporter: Reporter, total: int) -> None:
+        self._build = build
+        self._reporter = reporter
+        self._total = total
+        names = [spec.name for spec in build.reference.outputs if spec.dtype.startswith("float")]
+        self._exact = {name: ErrorSums() for name in names}
+        self._open = set(names)  # those that no layer gave
+
+    def compare_layers(
+        self, rows: Sequence[Row], feeds: Samples, chosen: Sequence[int]
+    ) -> dict[str, ErrorSums]:
+        """The sums of layers; outputs that are among them are done then."""
+        run = EntireRun(self._build, rows)
+        sums = {row.golden: ErrorSums() for row in rows}
+        self._open -= sums.keys()
+        for done, index in enumerate(chosen, 1):
+            for name, expected, stored, carrier in run.run(feeds[index]):
+                self._reporter.check_cancelled()
+                sums[name] += stored_sums(expected, stored, carrier)
+                if name in self._exact:
+                    self._exact[name] += error_sums(expected, carrier.values(stored))[0]
+            self._reporter.emit(Progress("evaluate", done, self._total))
+        return sums
+
+    def compare_outputs(self, feeds: Samples, chosen: Sequence[int]) -> None:
+        """Take the outputs that no layer gives: an input that is one, or all, without layers."""
+        names = [name for name in self._exact if name in self._open]
+        if not names:
+            return
+        golden, simulator = Session(self._build.reference), Session(self._build.graph)
+        for done, index in enumerate(chosen, 1):
+            self._reporter.check_cancelled()
+            feed = feeds[index]
+            expected, found = golden.run(feed, names), simulator.run(feed, names)
+            for name in names:
+                self._exact[name] += error_sums(expected[name], found[name])[0]
+            self._reporter.emit(Progress("evaluate", done, self._total))
+
+    def outputs(self) -> tuple[OutputFidelity, ...]:
+        """The figures of the outputs.
+
+        Raises:
+            SimulationError: a float output was NaN.
+        """
+        for name, sums in self._exact.items():
+            if math.isnan(sums.signal):
+                raise SimulationError(
+                    f"The float model gives values of output {printable(name, 120)!r} that are not "
+                    "a number (NaN), so nothing can be compared with it.",
+                    cause="The logarithm or root of a negative number, or 0 / 0, on a calibration "
+                    "sample: wrong mean and std, or a damaged model.",
+                    remedy="Check mean and std, or cut the model before that operator (outputs).",
+                )
+        return tuple(
+            OutputFidelity(sums.sqnr, sums.cosine, sums.samples, name=name)
+            for name, sums in self._exact.items()
+        )

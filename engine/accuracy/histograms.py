@@ -1,0 +1,131 @@
+"""How the values of one layer's tensor are spread, float and simulated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.accuracy.distances import Outside, Saturation
+from engine.accuracy.evaluate import compared_rows
+from engine.accuracy.rows import Row
+from engine.base.errors import UsageError
+from engine.base.text import did_you_mean, printable
+from engine.build import ErrorFigure
+from engine.graph.execute import Session
+from engine.graph.ir import QuantParams
+from engine.graph.metrics import ErrorSums, error_sums
+from engine.quantize import Quantized
+from engine.quantize.prepared import Feeds
+
+__all__ = ["TensorHistograms", "tensor_histograms"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorHistograms(ErrorFigure):
+    """The values of a layer over some samples; the figure is over the same.
+
+    Attributes:
+        tensor, layer, op: of which layer.
+        low, high: ends of the bins, which are of one width.
+        golden, simulated: counts of the float values and of the simulated ones.
+        range: smallest and largest float value.
+        quant: of the tensor; None where it is not quantized.
+        saturation: shares of the float values that the integers cannot hold; None where they
+            are none, or have a scale per channel.
+    """
+
+    tensor: str
+    layer: str
+    op: str
+    low: float
+    high: float
+    golden: Sequence[int]
+    simulated: Sequence[int]
+    range: tuple[float, float]
+    quant: QuantParams | None
+    saturation: Saturation | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As the worker protocol carries it; of ``quant`` what is shown."""
+        shown = ("dtype", "scale", "zero_point", "minimum", "maximum")
+        return {
+            **vars(self),
+            "quant": self.quant and {name: getattr(self.quant, name) for name in shown},
+            "saturation": self.saturation and self.saturation.to_json(),
+        }
+
+
+def tensor_histograms(build: Quantized, feeds: Feeds, tensor: str, bins: int) -> TensorHistograms:
+    """Run a layer of both graphs of a build and count its values.
+
+    Args:
+        build: its float graph, its quantized one, and its layers.
+        feeds: gives the samples anew.
+        tensor: the layer's in the float graph, or any name of the layer that writes it.
+        bins: how many, at least one.
+
+    Raises:
+        UsageError: no layer computes such a tensor.
+        SimulationError: a graph does not run.
+    """
+    row = _layer_of(tensor, build)
+    tensor, quant = row.golden, build.table.get(row.golden)
+    sessions = [Session(graph, outputs=[tensor]) for graph in (build.reference, build.graph)]
+    sums, outside = ErrorSums(), Outside()
+    lows, highs = [math.inf, math.inf], [-math.inf, -math.inf]
+    for feed in feeds():
+        arrays = [session.run(feed, [tensor])[tensor] for session in sessions]
+        sums += error_sums(*arrays)[0]
+        outside.add(arrays[0], _span(quant))
+        lows = [min(low, float(array.min())) for low, array in zip(lows, arrays, strict=True)]
+        highs = [max(high, float(array.max())) for high, array in zip(highs, arrays, strict=True)]
+    low, high = min(lows), max(highs)
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    counts = np.zeros((2, bins), dtype=np.int64)
+    for feed in feeds():
+        for side, session in enumerate(sessions):
+            values = session.run(feed, [tensor])[tensor].astype(np.float64)
+            counts[side] += np.histogram(values, bins=bins, range=(low, high))[0]
+    return TensorHistograms(
+        sums.sqnr,
+        sums.cosine,
+        sums.samples,
+        tensor=tensor,
+        layer=row.layer,
+        op=row.op,
+        low=low,
+        high=high,
+        golden=counts[0].tolist(),
+        simulated=counts[1].tolist(),
+        range=(lows[0], highs[0]),
+        quant=quant,
+        saturation=outside.saturation,
+    )
+
+
+def _layer_of(name: str, build: Quantized) -> Row:
+    """The row of a tensor, or of the layer that has this name."""
+    known = {row.golden: row for row in compared_rows(build)}
+    layer = None if name in known else build.layers.find(name)
+    tensor = name if layer is None else layer.tensor
+    if tensor not in known:
+        aliases = [alias for one in build.layers.layers for alias in one.aliases]
+        raise UsageError(
+            f"No layer of the build computes {printable(name)!r}.",
+            cause="It is an input or a constant, or a pass merged its layer into another one.",
+            remedy=did_you_mean(name, [*known, *aliases]) or "Choose a tensor of the layer list.",
+        )
+    return known[tensor]
+
+
+def _span(params: QuantParams | None) -> tuple[float, float] | None:
+    """The values that a tensor's integers hold, half a step beyond their ends."""
+    if params is None or not params.dtype.startswith(("int", "uint")) or len(params.scale) != 1:
+        return None
+    (scale,), (zero,), (low, high) = params.scale, params.zero_point, params.limits
+    return (low - zero - 0.5) * scale, (high - zero + 0.5) * scale
