@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from engine.base.findings import Finding
 
 __all__ = [
     "BuildSummary",
+    "ErrorFigure",
     "LayerCoverage",
     "LayerError",
     "OutputFidelity",
+    "OwnError",
     "Provenance",
     "StageTime",
-    "WrittenFile",
 ]
 
 
@@ -38,28 +39,43 @@ class LayerCoverage:
 
 
 @dataclass(frozen=True)
-class OutputFidelity:
-    """Simulated against float, for one output.
+class ErrorFigure:
+    """How far simulated values are from float ones, all values of the samples together.
 
-    ``samples``: how many calibration samples it is over; large models are compared over some.
+    Attributes:
+        sqnr_db: signal to quantization noise ratio in dB; None: no noise at all (equal).
+        cosine: of the angle between the values as vectors.
+        samples: how many samples they are of; 0 where it was not written down.
+        scope: ``entire``: the errors of the layers before are in it (the vendor's words).
     """
 
-    name: str
-    sqnr_db: float | None  # None: no noise at all (equal)
+    sqnr_db: float | None
     cosine: float
     samples: int = 0
+    scope: ClassVar[Literal["entire", "single"]] = "entire"
 
 
 @dataclass(frozen=True)
-class LayerError:
-    """The accumulated error of one layer's output, simulated; ``samples`` as of outputs."""
+class OwnError(ErrorFigure):
+    """The figure of a layer that ran alone on float inputs: ``single``, its own error only."""
+
+    scope = "single"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputFidelity(ErrorFigure):
+    """One output of the model."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerError(ErrorFigure):
+    """The output of one layer."""
 
     layer: str
     op: str
     tensor: str
-    sqnr_db: float | None
-    cosine: float
-    samples: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,15 +85,6 @@ class StageTime:
     stage: str
     seconds: float
     cached: bool
-
-
-@dataclass(frozen=True)
-class WrittenFile:
-    """A file or serialised form: what it is and its size in bytes."""
-
-    kind: str
-    path: str | None
-    size: int
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ workbench shows it and the Python API logs it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +16,11 @@ from engine.base.text import human_bytes, printable
 __all__ = [
     "CONTAINER_NOTE",
     "Section",
+    "gain_text",
     "layers_counted",
     "samples_text",
+    "sqnr_rank",
+    "sqnr_text",
     "summary_sections",
     "summary_text",
 ]
@@ -68,9 +72,27 @@ def layers_counted(analysis: Mapping[str, Any]) -> str:
     return told
 
 
-def decibel(value: float | None) -> str:
-    """``41.2 dB``; None means that both sides are equal."""
-    return "equal" if value is None else f"{value:.2f} dB"
+def sqnr_text(value: float | None, *, unit: bool = True, digits: int = 2) -> str:
+    """An SQNR in dB as every front end writes it: ``41.20 dB``, or ``equal``.
+
+    Args:
+        value: None where there is no noise, or infinite where it was made a number to sort by.
+        unit: whether ``dB`` follows; in a column its head has it.
+        digits: behind the point.
+    """
+    if value is None or value == math.inf:
+        return "equal"
+    return f"{value:.{digits}f}{' dB' if unit else ''}"
+
+
+def gain_text(value: float | None, *, unit: bool = True) -> str:
+    """A difference of two SQNR: ``+1.20 dB``; None where no noise is left: ``all``."""
+    return "all" if value is None else f"{value:+.2f}{' dB' if unit else ''}"
+
+
+def sqnr_rank(value: float | None) -> float:
+    """An SQNR as a number to compare by: infinite where there is no noise (None)."""
+    return math.inf if value is None else value
 
 
 def _files(summary: Mapping[str, Any]) -> Section:
@@ -104,7 +126,7 @@ def _fidelity(title: str, items: Sequence[Mapping[str, Any]], name: str) -> Sect
         (
             printable(item[name], 60),
             *((item["op"],) if "op" in item else ()),
-            decibel(item["sqnr_db"]),
+            sqnr_text(item["sqnr_db"]),
             f"{item['cosine']:.5f}",
         )
         for item in items

@@ -1,5 +1,22 @@
-"""The vendor's ``RKNN`` class, both generations, over the same pipeline as every front end."""
+"""Python's ways to a build: the vendor's ``RKNN`` class of both generations, and the typed API.
+
+Both stand on the same pipeline as every front end.
+"""
 
 from engine.api.rknn import RKNN
+from engine.api.typed import (
+    BuiltModel,
+    analyse_model,
+    build_model,
+    quantize_model,
+    simulate_model,
+)
 
-__all__ = ["RKNN"]
+__all__ = [
+    "RKNN",
+    "BuiltModel",
+    "analyse_model",
+    "build_model",
+    "quantize_model",
+    "simulate_model",
+]

@@ -12,7 +12,7 @@ from engine.base.errors import DatasetError, UsageError
 from engine.base.text import printable
 
 if TYPE_CHECKING:
-    from engine.jobs.pipeline import Pipeline
+    from engine.pipeline.pipeline import Pipeline
 
 __all__ = ["analyse_inputs"]
 
@@ -24,7 +24,7 @@ def analyse_inputs(pipeline: Pipeline, generation: int, given: Mapping[str, Any]
         UsageError: an argument that needs a board, or that this version does not have.
         EngineError: an input does not fit, or the folder cannot be written.
     """
-    from engine.jobs.analysis import analyse_build
+    from engine.pipeline.analysis import analyse_build
 
     _refuse_board(given)
     inputs = given["inputs"]
@@ -69,7 +69,7 @@ def _files_of_list(path: Any) -> list[Path]:
     if not isinstance(path, str | Path):
         raise UsageError(
             "accuracy_analysis of generation 1 needs a dataset file as inputs.",
-            cause="A list of paths is generation 2's way (000:1311).",
+            cause="A list of paths is generation 2's form (manual of V1.3.2, section 3.6.13).",
             remedy="Write the paths of one sample in a line of a text file.",
         )
     dataset = read_dataset(Path(path))

@@ -60,7 +60,7 @@ def answering(
                 told = resource_error(error) or InternalError(
                     f"This program made a mistake: {type(error).__name__}: "
                     f"{printable(str(error), 200)}",
-                    cause="A case that was not thought of.",
+                    cause="An internal error.",
                     remedy=f"Report it with the log file {log_crash(error)}.",
                 )
             self._log.error("%s: %s", method.__name__, told)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from engine.api.answering import path_text
 from engine.base.errors import RecipeError, UsageError
 from engine.base.text import did_you_mean, printable
 from engine.chips import chip, chips
 from engine.options import GENERATION_1_DTYPES, option
 
-__all__ = ["Configuration", "configure", "decide_generation"]
+__all__ = ["Configuration", "build_changes", "configure", "decide_generation"]
 
 _LATER_1 = {
     "quantize_input_node": "inputs of a quantized build are quantized here in any case, wherever "
@@ -171,7 +172,7 @@ def _dtypes(generation: int) -> list[str]:
 
 
 def _first(platform: Any) -> str:
-    """The first chip of generation 1 that is named; all must run the same model (000:847)."""
+    """The first chip of generation 1 named; all run the same model [RKNN-T1 1.3.2, 3.6.3]."""
     names = _platforms(platform or ["rk1808"])
     if len({_FAMILIES.get(name.strip().lower(), 2) for name in names}) > 1:
         raise RecipeError(
@@ -198,3 +199,29 @@ def _second(platform: Any) -> str | None:
             remedy="Name one chip of generation 2, or use RKNN(generation=1).",
         )
     return names[0]
+
+
+def build_changes(generation: int, given: dict[str, Any]) -> dict[str, Any]:
+    """What the arguments of ``build``, by name, change of the recipe.
+
+    Raises:
+        UsageError: ``pre_compile`` is asked for.
+    """
+    if given.get("pre_compile"):
+        raise UsageError(
+            "pre_compile is not available.",
+            cause="A precompiled model runs on hardware only.",
+            remedy="Leave it at False; the vendor's compiler makes such models.",
+        )
+    batch, dataset = given["rknn_batch_size"], given["dataset"]
+    quantize = bool(given["do_quantization"])
+    if quantize and dataset is None and generation == 1:
+        dataset = "dataset.txt"
+    changes: dict[str, Any] = {
+        "do_quantization": quantize,
+        "rknn_batch_size": None if batch == -1 else batch,  # -1: of later toolkits, the same
+        "auto_hybrid": given.get("auto_hybrid", False),
+    }
+    if dataset is not None:
+        changes["dataset"] = path_text(dataset, "dataset")
+    return changes

@@ -93,7 +93,7 @@ def registered_package(
     Raises:
         ContainerError: the package cannot be read.
     """
-    from engine.jobs.custom import operator_of_package
+    from engine.pipeline.operators import operator_of_package
 
     known = operators if operators is not None else CustomOperators()
     operator = operator_of_package(path)

@@ -59,7 +59,7 @@ def adb_devices(log: Logger) -> list[str]:
 
 
 def tell_devices(log: Logger, adb: list[str], ntb: list[str]) -> None:
-    """The list as the vendor prints it (000:1346, 002:1590)."""
+    """The list as the vendor prints it [RKNN-T1 1.3.2, 3.6.15; RKNN-T2 2.3.0, 2.14]."""
     lines = [_STARS]
     for mode, devices in (("adb", adb), ("ntb", ntb)):
         if devices:

@@ -11,12 +11,12 @@ from engine.api.answering import path_text
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
 from engine.base.text import printable
-from engine.report import summary_text
+from engine.report import gain_text, summary_text
 
 if TYPE_CHECKING:
     from engine.graph.ir import CustomOperators
-    from engine.jobs.hybrid_steps import StepTwo
-    from engine.jobs.pipeline import Pipeline
+    from engine.pipeline.hybrid_steps import StepTwo
+    from engine.pipeline.pipeline import Pipeline
 
 __all__ = ["run_step1", "run_step2", "step1_changes"]
 
@@ -37,7 +37,7 @@ def run_step1(pipeline: Pipeline, given: Mapping[str, Any], log: logging.Logger)
     Raises:
         EngineError: the model cannot be quantized, or a file not be written.
     """
-    from engine.jobs.hybrid_steps import write_step1
+    from engine.pipeline.hybrid_steps import write_step1
 
     size = given.get("proposal_dataset_size", 1)
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
@@ -59,7 +59,7 @@ def run_step1(pipeline: Pipeline, given: Mapping[str, Any], log: logging.Logger)
         overwrite=True,  # as the vendor's does
     )
     for row in told["ranking"]:
-        gain = "all that is left" if row["gain_db"] is None else f"{row['gain_db']:+.2f} dB"
+        gain = gain_text(row["gain_db"])
         log.info("proposal: %s (%s): %s", printable(row["tensor"], 120), row["op"], gain)
     log.info("Edit %s, then call hybrid_quantization_step2.", files.config.name)
 
@@ -75,7 +75,7 @@ def run_step2(
     Raises:
         EngineError: a file cannot be used, or a stage could not be done.
     """
-    from engine.jobs.hybrid_steps import build_step2
+    from engine.pipeline.hybrid_steps import build_step2
 
     if given.get("pre_compile"):
         raise UsageError(

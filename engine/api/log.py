@@ -1,7 +1,7 @@
 """Where an ``RKNN`` object tells what it does: standard error, and a file where one is asked for.
 
 As the vendor's class does: errors and warnings always, details with ``verbose``; the file only with
-``verbose`` too (000:661, 001:430).
+``verbose`` too [RKNN-T1 1.3.2, 3.6.1; RKNN-T2 1.1.0, 3.5.1].
 """
 
 from __future__ import annotations

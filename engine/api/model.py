@@ -11,15 +11,18 @@ import numpy as np
 
 from engine.accuracy.dump import dump_layers
 from engine.api.feeding import feeds_of
+from engine.base.errors import UsageError
+from engine.base.text import printable
 from engine.dataset import InputPlan, Preprocess
-from engine.jobs.runner import Runnable
+from engine.pipeline.runner import Runnable
+from engine.quantize import layers_of
 from engine.recipe import Recipe, portable_values
 
 if TYPE_CHECKING:
     from engine.graph.ir import CustomOperators, QuantParams
-    from engine.jobs.pipeline import Pipeline
+    from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["RunningModel"]
+__all__ = ["RunningModel", "without_effect"]
 
 _DUMP = "NN_LAYER_DUMP"
 
@@ -70,8 +73,8 @@ class RunningModel:
 
     def run(
         self, inputs: Any, *, data_format: Any, data_type: Any, pass_through: Any
-    ) -> tuple[list[np.ndarray], list[str]]:
-        """Outputs in the model's order, and warnings.
+    ) -> tuple[dict[str, np.ndarray], list[str]]:
+        """Output name -> values in the model's order, and warnings.
 
         Raises:
             EngineError: an input does not fit, or the graph does not run.
@@ -86,12 +89,13 @@ class RunningModel:
             quant=self._quant,
         )
         if os.environ.get(_DUMP) == "1":
-            files = dump_layers(runnable.graph, feeds, Path.cwd())
+            layers = runnable.layers or layers_of(runnable.graph)
+            files = dump_layers(runnable.graph, layers, feeds, Path.cwd())
             warnings.append(
                 f"{_DUMP}=1: the tensors of {len(files)} layers are in {Path.cwd()} as "
                 "layer_NUMBER_NAME.npy (names and format are ours, simulated)."
             )
-        return list(runnable.run(feeds).values()), warnings
+        return runnable.run(feeds), warnings
 
     def _form_for(self, inputs: Any) -> tuple[Runnable, tuple[InputPlan, ...]]:
         """The form whose input shapes are those that are given; the first where none fits."""
@@ -103,3 +107,34 @@ class RunningModel:
             ):
                 return runnable, plans
         return self._forms[0]
+
+
+def without_effect(given: dict[str, Any]) -> list[str]:
+    """The arguments of ``init_runtime`` that are given and do nothing in the simulator.
+
+    Args:
+        given: all of its arguments by name.
+
+    Raises:
+        UsageError: a board is asked for.
+    """
+    if given["target"] is not None:
+        raise UsageError(
+            f"init_runtime for target {printable(str(given['target']), 40)} needs a board.",
+            cause="Devices come in a later version.",
+            remedy="Leave target at None to run in the simulator.",
+        )
+    return [n for n, default in _BOARD_ONLY.items() if n in given and given[n] != default]
+
+
+_BOARD_ONLY: dict[str, Any] = {
+    "device_id": None,
+    "perf_debug": False,
+    "eval_mem": False,
+    "async_mode": False,
+    "core_mask": 0,
+    "fallback_prior_device": "cpu",
+    "target_sub_class": None,
+    "rknn2precompile": False,
+}
+"""Arguments of ``init_runtime`` that need a board -> their default."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from engine.api.answering import answering, path_text
-from engine.api.loading import Loading
+from engine.api.loading import source_values
 from engine.api.log import close_log, open_log
 from engine.api.signatures import bind, given_names
 from engine.base.errors import UsageError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.api.configuration import Configuration
     from engine.api.model import RunningModel
     from engine.graph.ir.custom import CustomOperators
-    from engine.jobs.pipeline import Pipeline
+    from engine.pipeline.pipeline import Pipeline
 
 __all__ = ["RKNN"]
 
@@ -43,7 +43,7 @@ _LATER = dict.fromkeys(
 """Methods of the vendor's class that this version does not have, and what to do instead."""
 
 
-class RKNN(Loading):
+class RKNN:
     """Build, simulate and analyse a model as with the vendor's toolkits; nothing runs on an NPU.
 
     Methods return 0, or -1 after an error that is logged to standard error, unless they say
@@ -160,7 +160,67 @@ class RKNN(Loading):
         path = Path(path_text(op_path, "op_path"))
         self._operators = registered_package(self._operators, path, self._log)
 
-    def _load(self, values: dict[str, Any], initial: Any = None) -> int:
+    @answering(-1)
+    def load_onnx(self, *args: Any, **keywords: Any) -> int:
+        """Load an ONNX file: model, inputs=None, input_size_list=None, input_initial_val=None,
+        outputs=None; ``input_initial_val`` holds arrays or None, one per input.
+        """
+        return self._load("load_onnx", args, keywords)
+
+    @answering(-1)
+    def load_caffe(self, *args: Any, **keywords: Any) -> int:
+        """Load a Caffe network.
+
+        Generation 1: model (prototxt), proto='caffe', blobs=None. Generation 2: model, blobs=None,
+        input_name=None; V1.1.0's order model, proto, blobs, input_name is taken too. Without blobs
+        the weights are random, from a fixed seed.
+        """
+        return self._load("load_caffe", args, keywords)
+
+    @answering(-1)
+    def load_tensorflow(self, *args: Any, **keywords: Any) -> int:
+        """Load a frozen graph: tf_pb, inputs, input_size_list, outputs, then in generation 1
+        predef_file=None, mean_values=None, std_values=None, in generation 2 input_is_nchw=False.
+        """
+        return self._load("load_tensorflow", args, keywords)
+
+    @answering(-1)
+    def load_tflite(self, *args: Any, **keywords: Any) -> int:
+        """Load a TensorFlow Lite model: model; generation 2 also input_is_nchw=False."""
+        return self._load("load_tflite", args, keywords)
+
+    @answering(-1)
+    def load_darknet(self, *args: Any, **keywords: Any) -> int:
+        """Load a Darknet network: model (.cfg), weight (.weights).
+
+        Ours: epsilon=1e-5 of batch normalisation, and decode=False: whether the heads become boxes
+        and scores.
+        """
+        return self._load("load_darknet", args, keywords)
+
+    @answering(-1)
+    def load_pytorch(self, *args: Any, **keywords: Any) -> int:
+        """Load TorchScript: model, input_size_list; ours: route='auto', 'script' or 'export'."""
+        return self._load("load_pytorch", args, keywords)
+
+    @answering(-1)
+    def load_mxnet(self, *args: Any, **keywords: Any) -> int:
+        """Load an MXNet network: symbol (JSON), params, input_size_list."""
+        return self._load("load_mxnet", args, keywords)
+
+    @answering(-1)
+    def load_keras(self, *_args: Any, **_keywords: Any) -> int:
+        """Refused: -1; Keras files are frozen by TensorFlow first."""
+        raise UsageError(
+            "load_keras is not available: a Keras file holds code beside its weights.",
+            remedy="Convert it where Keras is: "
+            "tf.lite.TFLiteConverter.from_keras_model(model).convert(), then load_tflite.",
+        )
+
+    def _load(self, method: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> int:
+        given = bind(method, self.generation, args, keywords)
+        initial = given.pop("input_initial_val", None)
+        values = source_values(method, given)
         self._forget()
         self._source = {name: value for name, value in values.items() if value is not None}
         self._initial_values = None if initial is None else list(initial)
@@ -177,8 +237,10 @@ class RKNN(Loading):
         self._source = self._build = self._container = self._loaded = self._running = None
 
     def _pipeline(self, changes: dict[str, Any]) -> Pipeline:
-        from engine.jobs.cache import StageCache
-        from engine.jobs.pipeline import Pipeline
+        from engine.pipeline.cache import StageCache
+        from engine.pipeline.pipeline import Pipeline
+        from engine.pipeline.source import RecipeSource
+        from engine.pipeline.stages import STAGES
         from engine.recipe import Recipe
 
         values = {**(self._config.values if self._config else {}), **(self._source or {})}
@@ -190,16 +252,19 @@ class RKNN(Loading):
             )
         values.update(changes)
         given, operators = self._initial_values, self._operators
+        recipe = Recipe.from_values({k: v for k, v in values.items() if v is not None}, Path.cwd())
         return Pipeline(
-            Recipe.from_values({k: v for k, v in values.items() if v is not None}, Path.cwd()),
+            recipe,
+            STAGES,
             reporter=CallbackReporter(self._on_event),
             # what the classes of a script compute is in no key
             cache=None if operators else StageCache(),
             generation=self.generation,
-            operators=None if operators is None else lambda: operators,
-            initial_values=None
-            if given is None
-            else [None if v is None else np.asarray(v) for v in given],
+            source=RecipeSource(
+                recipe,
+                None if given is None else [None if v is None else np.asarray(v) for v in given],
+                None if operators is None else lambda: operators,
+            ),
         )
 
     def _require_source(self) -> None:
@@ -217,28 +282,12 @@ class RKNN(Loading):
         Generation 1: do_quantization=True, dataset, pre_compile=False, rknn_batch_size=1.
         Generation 2: do_quantization=True, dataset, rknn_batch_size=None, auto_hybrid=False.
         """
-        from engine.jobs.pipeline import build
+        from engine.api.configuration import build_changes
+        from engine.pipeline.build import build
 
         given = bind("build", self.generation, args, keywords)
         self._require_source()
-        if given.get("pre_compile"):
-            raise UsageError(
-                "pre_compile is not available.",
-                cause="A precompiled model runs on hardware only.",
-                remedy="Leave it at False; the vendor's compiler makes such models.",
-            )
-        batch = given["rknn_batch_size"]
-        quantize = bool(given["do_quantization"])
-        dataset = given["dataset"]
-        if quantize and dataset is None and self.generation == 1:
-            dataset = "dataset.txt"
-        changes: dict[str, Any] = {
-            "do_quantization": quantize,
-            "rknn_batch_size": None if batch == -1 else batch,  # -1: of later toolkits, the same
-            "auto_hybrid": given.get("auto_hybrid", False),
-        }
-        if dataset is not None:
-            changes["dataset"] = path_text(dataset, "dataset")
+        changes = build_changes(self.generation, given)
         self._build = self._container = self._running = None
         pipeline = self._pipeline(changes)
         result = build(pipeline)
@@ -293,7 +342,7 @@ class RKNN(Loading):
         """Load a container of ours to simulate it (our addition); a vendor's file is refused:
         -1.
         """
-        from engine.jobs.pack import opened
+        from engine.pipeline.opened import opened
 
         given = bind("load_rknn", self.generation, args, keywords)
         if given["load_model_in_npu"]:
@@ -313,27 +362,11 @@ class RKNN(Loading):
         Both: target=None, device_id=None, perf_debug=False, eval_mem=False, async_mode=False;
         generation 2 also core_mask=RKNN.NPU_CORE_AUTO, fallback_prior_device='cpu'.
         """
-        from engine.api.model import RunningModel
+        from engine.api.model import RunningModel, without_effect
 
         given = bind("init_runtime", self.generation, args, keywords)
-        if given["target"] is not None:
-            raise UsageError(
-                f"init_runtime for target {printable(str(given['target']), 40)} needs a board.",
-                cause="Devices come in a later version.",
-                remedy="Leave target at None to run in the simulator.",
-            )
-        for name, default in (
-            ("device_id", None),
-            ("perf_debug", False),
-            ("eval_mem", False),
-            ("async_mode", False),
-            ("core_mask", 0),
-            ("fallback_prior_device", "cpu"),
-            ("target_sub_class", None),
-            ("rknn2precompile", False),
-        ):
-            if name in given and given[name] != default:
-                self._log.warning("init_runtime: %s has no effect in the simulator.", name)
+        for name in without_effect(given):
+            self._log.warning("init_runtime: %s has no effect in the simulator.", name)
         if self._build is not None:
             self._running = RunningModel.of_build(self._build)
         elif self._loaded is not None:
@@ -365,7 +398,7 @@ class RKNN(Loading):
         )
         for warning in warnings:
             self._log.warning("%s", warning)
-        return outputs
+        return list(outputs.values())
 
     @answering(-1)
     def accuracy_analysis(self, *args: Any, **keywords: Any) -> int:

@@ -1,7 +1,7 @@
 """Chip facts as data: the SoCs that the vendor's two toolkit generations serve.
 
-Sources: the vendor's API reference V2.3.0 (002:206, 002:532-548, 002:587) and user guide V1.3.2
-(000:847), and what toolkit 2.3.2 accepted when it was tried for each chip.
+Sources: [RKNN-T2 2.3.0, 1.1 and 2.2], [RKNN-T1 1.3.2, 3.6.3], and what toolkit 2.3.2 accepted when
+it was tried for each chip.
 """
 
 from __future__ import annotations

@@ -11,20 +11,18 @@ How long a query may take is up to the client, which can end the process.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import queue
-import resource
 import signal
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Bounds", "machine_bytes"]
+from engine.base.peers.limits import die_with_parent, limit_data, machine_bytes, private_bytes
 
-_PR_SET_PDEATHSIG = 1
+__all__ = ["Bounds"]
+
 _NOTHING = 0
 
 QUERY_BYTES = 4 << 30
@@ -45,7 +43,7 @@ class Bounds:
         self._asked: queue.SimpleQueue[tuple[int, threading.Event]] = queue.SimpleQueue()
         self.jobs = 0
         threading.Thread(target=self._obey, name="bounds", daemon=True).start()
-        _limit(machine_bytes())
+        limit_data(machine_bytes())
         self._tie(signal.SIGKILL)
 
     def job_came(self) -> None:
@@ -54,7 +52,7 @@ class Bounds:
             self.jobs += 1
             if self.jobs == 1:
                 self._tie(_NOTHING)
-                _limit(machine_bytes())
+                limit_data(machine_bytes())
 
     def job_went(self) -> None:
         """A job is over, and its record is written; ends a process that nobody waits for."""
@@ -70,13 +68,13 @@ class Bounds:
         """The time of one query; beside a job the job's limit holds."""
         with self._lock:
             if self.jobs == 0:
-                _limit(_data_bytes() + QUERY_BYTES + _FILE_TIMES * _file_bytes(params))
+                limit_data(private_bytes() + QUERY_BYTES + _FILE_TIMES * _file_bytes(params))
         try:
             yield
         finally:
             with self._lock:
                 if self.jobs == 0:
-                    _limit(machine_bytes())
+                    limit_data(machine_bytes())
 
     def _tie(self, number: int) -> None:
         done = threading.Event()
@@ -86,40 +84,8 @@ class Bounds:
     def _obey(self) -> None:
         while True:
             number, done = self._asked.get()
-            if sys.platform == "linux":
-                with contextlib.suppress(OSError, AttributeError):
-                    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+            die_with_parent(number)
             done.set()
-
-
-def machine_bytes() -> int:
-    """Memory that this process can get at all: the machine's with its swap, or its container's."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/meminfo").read_text("ascii").splitlines():
-            if line.startswith("SwapTotal:"):
-                total += int(line.split()[1]) << 10
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError):
-            total = min(total, int(Path("/sys/fs/cgroup", name).read_text("ascii")))
-    return total
-
-
-def _limit(size: int) -> None:
-    """Let private memory grow to ``size`` bytes; never beyond what the user allowed."""
-    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-    if hard != resource.RLIM_INFINITY:
-        size = min(size, hard)
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_DATA, (size, hard))
-
-
-def _data_bytes() -> int:
-    try:
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[5])
-    except (OSError, ValueError, IndexError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _file_bytes(params: Mapping[str, Any]) -> int:

@@ -7,25 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
-import os
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
-from engine.base.errors import JobCancelledError, WorkerError, error_from_dict
+from engine.base.errors import EngineError, JobCancelledError, WorkerError, error_from_dict
 from engine.base.events import Event
-from engine.base.process import ProcessId, death_of, start_child
+from engine.base.peers.child import GOODBYE_SECONDS, Child
+from engine.base.peers.far import Message
+from engine.base.peers.near import Call
+from engine.base.process import child_environment, engine_command
 from engine.jobs.job import Job
-from engine.jobs.protocol import LINE_LIMIT, Message, decode, encode
+from engine.wire.codec import encode
+from engine.wire.method import Query, Task
 
 __all__ = ["Worker", "run_job"]
 
-_GOODBYE_SECONDS = 1.0
+P = TypeVar("P")
+R = TypeVar("R")
+_T = TypeVar("_T")
 
 QUERY_SECONDS = 120.0
 """How long a query may take that is not in :data:`LONG_QUERIES`."""
@@ -39,139 +42,161 @@ LONG_QUERIES = {
 
 
 class _Connection:
-    """One worker process and the reader of its pipe."""
+    """One worker process: queries one after another, and the jobs that it was given."""
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
+        environment: Mapping[str, str] | None,
+        module: str,
         late: Callable[[_Connection, WorkerError], None],
     ) -> None:
-        if process.stdin is None or process.stdout is None:
-            raise WorkerError("The worker was started without pipes.", remedy="Try again.")
+        self.child = Child(
+            engine_command(module), child_environment(environment), "The worker", notice=self._wake
+        )
+        self.peer = self.child.peer
         self.late = partial(late, self)
-        self.process = process
-        self.input = process.stdin
-        self._output = process.stdout
-        self.id = ProcessId.of(process.pid)
-        self.calls: dict[int, asyncio.Future[Message]] = {}
-        self.accepting: dict[int, asyncio.Future[Message]] = {}
-        self.jobs: dict[int, Job] = {}
-        self.early: dict[int, Message] = {}
-        self.asked: dict[int, str] = {}
-        self.reader: asyncio.Task[None] | None = None
-        self.open = True
+        self.gone = asyncio.Event()
+        self.jobs: dict[int, Job[Any]] = {}
+        self.submitted: set[int] = set()
+        self.asked: dict[int, tuple[str, Call]] = {}
         self.since = 0.0
         self._clock: asyncio.TimerHandle | None = None
+        self._burial: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self.peer.listen(self._loop, self._ended)
 
-    async def listen(self) -> None:
-        """Start reading the worker's answers."""
-        loop = asyncio.get_running_loop()
-        stream = asyncio.StreamReader(limit=LINE_LIMIT)
-        transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(stream), self._output
-        )
-        self.reader = asyncio.create_task(self._read(stream, transport))
+    @property
+    def has_jobs(self) -> bool:
+        """Whether a job of it runs, waits, or was just handed over."""
+        return bool(self.jobs or self.submitted)
 
-    async def _read(self, stream: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
-        try:
-            while line := await stream.readline():
-                self._take(decode(line))
-        except (WorkerError, ValueError, OSError):
-            self.id.send(signal.SIGTERM)  # not our protocol: nothing of it can be trusted
-        finally:
-            self.open = False
-            self.asked.clear()
-            self._time()
-            transport.close()
-        await self._bury()
-
-    def _take(self, message: Message) -> None:
-        number = message.get("id")
-        if number is None:
-            for job in self.jobs.values():
-                if job.id == message.get("job"):
-                    job.woken()
-        elif "job" in message:
-            _settle(self.accepting.pop(number, None), message)
-        elif number in self.asked:
-            del self.asked[number]
-            self._time()
-            _settle(self.calls.pop(number, None), message)
-        elif number in self.accepting:
-            _settle(self.accepting.pop(number), message)
-        elif number in self.jobs:
-            self.jobs.pop(number).answered(message)
-        else:
-            self.early[number] = message
-
-    async def _bury(self) -> None:
-        returncode = await self.wait(_GOODBYE_SECONDS)
-        how, cause = death_of(returncode)
-        error = WorkerError(
-            f"The worker process {how}.",
-            cause=cause,
-            remedy="Try again; a new worker is started.",
-        )
-        for future in (*self.calls.values(), *self.accepting.values()):
-            _settle(future, {"error": error.to_dict()})
-        for job in self.jobs.values():
-            job.worker_ended(returncode)
-
-    async def wait(self, seconds: float) -> int | None:
-        """The exit code, once it is there; None where the process still runs after ``seconds``."""
-        deadline = asyncio.get_running_loop().time() + seconds
-        # the kernel sets no asyncio.Event
-        while self.process.poll() is None and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        return self.process.returncode
-
-    def ask(self, number: int, method: str, params: Mapping[str, Any]) -> None:
-        """Send a query; the worker answers them in this order, and the first one's time runs."""
-        self.asked[number] = method
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Message:
+        """The answer of a query; they are answered in this order, and the first one's time runs."""
+        call = self.peer.request(method, params)
+        self.asked[call.number] = method, call
         if len(self.asked) == 1:
             self._time()
-        self.send({"id": number, "method": method, "params": dict(params)})
+        call.then(lambda _: self._answered(call))
+        return await self._first(call.then)
+
+    async def submit(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        read: Callable[[Mapping[str, Any]], Any] | None,
+    ) -> Message | Job[Any]:
+        """The job, or the message with the error that refuses it."""
+
+        def handed(settle: Callable[[Message | Job[Any]], object]) -> None:
+            def accepted(message: Message) -> None:
+                self.submitted.discard(call.number)
+                self.jobs[call.number] = job = Job(
+                    Path(message["folder"]), self.child.id, piped=True, read=read
+                )
+                settle(job)
+
+            def answered(message: Message) -> None:
+                self.submitted.discard(call.number)
+                if (job := self.jobs.pop(call.number, None)) is not None:
+                    job.answered(message)
+                settle(message)
+
+            call = self.peer.request(method, params, accepted)
+            self.submitted.add(call.number)
+            call.then(answered)
+
+        return await self._first(handed)
+
+    async def _first(self, ask: Callable[[Callable[[_T], object]], object]) -> _T:
+        """Wait for the first thing that is told to what ``ask`` is given."""
+        future: asyncio.Future[_T] = self._loop.create_future()
+
+        def settle(found: _T) -> None:
+            if not future.done():
+                future.set_result(found)
+
+        ask(settle)
+        return await future
+
+    def _wake(self, message: Message) -> None:
+        for job in self.jobs.values():
+            if job.id == message.get("job"):
+                job.woken()
+
+    def _answered(self, call: Call) -> None:
+        self.asked.pop(call.number, None)
+        self._time()
 
     def _time(self) -> None:
         if self._clock is not None:
             self._clock.cancel()
             self._clock = None
         self.since = time.monotonic()
-        first = next(iter(self.asked.values()), None)
-        if first is not None and self.open:
+        first = next((method for method, _ in self.asked.values()), None)
+        if first is not None and self.peer.open:
             seconds = LONG_QUERIES.get(first, QUERY_SECONDS)
-            loop = asyncio.get_running_loop()
-            self._clock = loop.call_later(seconds, self.late, _too_long(first, seconds))
+            self._clock = self._loop.call_later(seconds, self.late, _too_long(first, seconds))
 
-    @property
-    def has_jobs(self) -> bool:
-        """Whether a job of it runs, waits, or was just handed over."""
-        return bool(self.jobs or self.accepting)
+    def _ended(self) -> None:
+        if self.peer.fault:  # nothing of it can be trusted
+            self.child.id.send(signal.SIGTERM)
+        self._time()
+        self._burial = self._loop.create_task(self._bury())
 
-    def end(self, error: WorkerError | JobCancelledError) -> None:
+    async def _bury(self) -> None:
+        returncode = await self._returncode()
+        jobs, self.jobs = self.jobs, {}
+        self.peer.fail(
+            self.child.lost("The worker process", returncode, "Try again; a new worker is started.")
+        )
+        for job in jobs.values():
+            job.worker_ended(returncode)
+        self.gone.set()
+
+    async def _returncode(self) -> int | None:
+        deadline = self._loop.time() + GOODBYE_SECONDS
+        # the kernel sets no asyncio.Event
+        while self.child.alive and self._loop.time() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        return self.child.process.returncode
+
+    def end(self, error: EngineError) -> None:
         """Ask no more: every query under way ends in ``error``, whatever the process does.
 
         Without a job the process is killed; with one it goes on, and ends when that is done.
         """
-        for future in self.calls.values():
-            _settle(future, {"error": error.to_dict()})
-        self.asked.clear()
-        self._time()
+        self.peer.fail(error, [call for _, call in self.asked.values()])
         if not self.has_jobs:
-            self.process.kill()
-        with contextlib.suppress(OSError):
-            self.input.close()
+            self.child.process.kill()
+        self.peer.hang_up()
 
-    def send(self, message: Message) -> None:
-        """Write a request; the worker always reads, so this does not wait."""
-        rest = memoryview(encode(message))
-        while rest:
-            rest = rest[os.write(self.input.fileno(), rest) :]
+    async def close(self) -> None:
+        """Let the process go: see :meth:`Worker.close`."""
+        self.peer.hang_up()
+        try:
+            if not self.has_jobs:
+                await self._wait_gone()
+        finally:
+            # in native code it may never see that its input was closed
+            if not self.has_jobs and self.child.alive:
+                self.child.process.kill()
+                await self._wait_gone()
+        self.peer.close()
+        if self._burial is not None:
+            self._burial.cancel()
+        jobs, self.jobs = self.jobs, {}
+        self.peer.fail(
+            WorkerError("The worker was let go before it answered.", remedy="Ask again.")
+        )
+        for job in jobs.values():
+            job.let_go()
+        if self.child.process.returncode is None:
+            # it works on without us; Popen must not warn that nobody waited for it
+            self.child.process.returncode = 0
 
-
-def _settle(future: asyncio.Future[Message] | None, message: Message) -> None:
-    if future is not None and not future.done():
-        future.set_result(message)
+    async def _wait_gone(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.gone.wait(), GOODBYE_SECONDS)
 
 
 class Worker:
@@ -183,17 +208,15 @@ class Worker:
     def __init__(self, environment: Mapping[str, str] | None, module: str) -> None:
         self._environment = environment
         self._module = module
-        self._numbers = itertools.count(1)
         self._connection: _Connection | None = None
         self._left: list[_Connection] = []
-        self._starting = asyncio.Lock()
 
     @classmethod
     async def start(
         cls,
         environment: Mapping[str, str] | None = None,
         *,
-        module: str = "engine.jobs.worker",
+        module: str = "engine.services",
     ) -> Worker:
         """Start the process; it answers as soon as it is up.
 
@@ -205,61 +228,44 @@ class Worker:
             WorkerError: it could not be started.
         """
         worker = cls(environment, module)
-        await worker._connect()
+        worker._connect()
         return worker
 
     @property
     def pid(self) -> int | None:
         """The number of the worker process, None while there is none."""
-        return self._connection.process.pid if self._connection and self._connection.open else None
+        connection = self._connection
+        return connection.child.process.pid if connection and connection.peer.open else None
 
-    async def _connect(self) -> _Connection:
-        async with self._starting:
-            if self._connection is not None and self._connection.open:
-                return self._connection
-            try:
-                process = start_child(self._module, environment=self._environment)
-            except OSError as error:
-                raise WorkerError(
-                    f"The worker could not be started: {error.strerror or error}.",
-                    cause="There is no memory or no process left for it.",
-                    remedy="End other programs and try again.",
-                ) from error
-            connection = _Connection(process, self._leave)
-            await connection.listen()
-            self._connection = connection
-            return connection
+    def _connect(self) -> _Connection:
+        if self._connection is None or not self._connection.peer.open:
+            self._connection = _Connection(self._environment, self._module, self._leave)
+        return self._connection
 
-    async def _request(
-        self, method: str, params: Mapping[str, Any], waiting: str
-    ) -> tuple[int, _Connection, Message]:
-        connection = await self._connect()
-        number = next(self._numbers)
-        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        getattr(connection, waiting)[number] = future
-        # where it ends right now, its reader settles the future
-        with contextlib.suppress(BrokenPipeError):
-            if waiting == "calls":
-                connection.ask(number, method, params)
-            else:
-                connection.send({"id": number, "method": method, "params": dict(params)})
-        try:
-            message = await future
-        finally:
-            getattr(connection, waiting).pop(number, None)
-        if "error" in message:
-            raise error_from_dict(message["error"])
-        return number, connection, message
-
-    async def call(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    @overload
+    async def call(
+        self, method: Query[P, R], params: P, *, allow_code: Sequence[str] = ()
+    ) -> R: ...
+    @overload
+    async def call(
+        self, method: str, params: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]: ...
+    async def call(self, method: Any, params: Any = None, *, allow_code: Sequence[str] = ()) -> Any:
         """Ask a query and wait for its answer.
+
+        Args:
+            method: what is asked; its name gives the answer as plain data.
+            params: of the method's type, or plain data.
+            allow_code: Python files that this request lets run.
 
         Raises:
             EngineError: as the worker raised it; ``WorkerError`` where the worker ended.
         """
-        _, _, message = await self._request(method, params or {}, "calls")
+        message = await self._connect().ask(*_plain(method, params, allow_code))
+        if "error" in message:
+            raise error_from_dict(message["error"])
         result: dict[str, Any] = message["result"]
-        return result
+        return method.read(result) if isinstance(method, Query) else result
 
     def stop_queries(self, after: float = 0) -> bool:
         """End the queries under way, in :class:`JobCancelledError`; False where there are none.
@@ -283,27 +289,35 @@ class Worker:
         )
         return True
 
-    def _leave(self, connection: _Connection, error: WorkerError | JobCancelledError) -> None:
+    def _leave(self, connection: _Connection, error: EngineError) -> None:
         connection.end(error)
         if connection is self._connection:
             self._connection = None
             self._left.append(connection)
 
-    async def submit(self, method: str, params: Mapping[str, Any] | None = None) -> Job:
+    @overload
+    async def submit(
+        self, method: Task[P, R], params: P, *, allow_code: Sequence[str] = ()
+    ) -> Job[R]: ...
+    @overload
+    async def submit(
+        self, method: str, params: Mapping[str, Any] | None = None
+    ) -> Job[dict[str, Any]]: ...
+    async def submit(
+        self, method: Any, params: Any = None, *, allow_code: Sequence[str] = ()
+    ) -> Job[Any]:
         """Start a job (or queue it behind the running one); returns once the worker has its record.
+
+        Arguments as of :meth:`call`.
 
         Raises:
             EngineError: the job was refused; ``WorkerError`` where the worker ended.
         """
-        number, connection, message = await self._request(method, params or {}, "accepting")
-        job = Job(Path(message["folder"]), connection.id, piped=True)
-        if (early := connection.early.pop(number, None)) is not None:
-            job.answered(early)
-        elif not connection.open:
-            job.worker_ended(connection.process.returncode)
-        else:
-            connection.jobs[number] = job
-        return job
+        read = method.read if isinstance(method, Task) else None
+        found = await self._connect().submit(*_plain(method, params, allow_code), read)
+        if isinstance(found, Job):
+            return found
+        raise error_from_dict(found["error"])
 
     async def close(self) -> None:
         """Let the worker go: idle, it ends at once, also where a query does not; with a job, once
@@ -312,34 +326,15 @@ class Worker:
         connections = [*self._left, *([self._connection] if self._connection else [])]
         self._connection, self._left = None, []
         for connection in connections:
-            await _close(connection)
+            await connection.close()
 
 
-async def _close(connection: _Connection) -> None:
-    with contextlib.suppress(OSError):
-        connection.input.close()
-    try:
-        if connection.reader is not None and not connection.has_jobs:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(connection.reader), _GOODBYE_SECONDS)
-    finally:
-        # in native code it may never see that its input was closed
-        if not connection.has_jobs and connection.process.poll() is None:
-            connection.process.kill()
-            if connection.reader is not None:
-                await asyncio.wait([connection.reader], timeout=_GOODBYE_SECONDS)
-    if connection.reader is not None and not connection.reader.done():
-        connection.reader.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await connection.reader
-    closed = WorkerError("The worker was let go before it answered.", remedy="Ask again.")
-    for future in (*connection.calls.values(), *connection.accepting.values()):
-        _settle(future, {"error": closed.to_dict()})
-    for job in connection.jobs.values():
-        job.let_go()
-    if connection.process.returncode is None:
-        # it works on without us; Popen must not warn that nobody waited for it
-        connection.process.returncode = 0
+def _plain(method: Any, params: Any, allow_code: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """The name of a method and plain data of its parameters."""
+    if isinstance(method, str):
+        return method, dict(params or {})
+    beside = {"allow_code": list(allow_code)} if allow_code else {}
+    return method.name, {**encode(params), **beside}
 
 
 def _too_long(method: str, seconds: float) -> WorkerError:
@@ -350,9 +345,15 @@ def _too_long(method: str, seconds: float) -> WorkerError:
     )
 
 
+@overload
+def run_job(
+    method: Task[P, R], params: P, on_event: Callable[[Event], None] | None = None
+) -> R: ...
+@overload
 def run_job(
     method: str, params: Mapping[str, Any], on_event: Callable[[Event], None] | None = None
-) -> dict[str, Any]:
+) -> dict[str, Any]: ...
+def run_job(method: Any, params: Any, on_event: Callable[[Event], None] | None = None) -> Any:
     """Run a job in a worker of its own and wait. The first Ctrl-C (or SIGTERM) cancels, the second
     one kills.
 
@@ -362,9 +363,7 @@ def run_job(
     return asyncio.run(_run_job(method, params, on_event))
 
 
-async def _run_job(
-    method: str, params: Mapping[str, Any], on_event: Callable[[Event], None] | None
-) -> dict[str, Any]:
+async def _run_job(method: Any, params: Any, on_event: Callable[[Event], None] | None) -> Any:
     worker = await Worker.start()
     loop = asyncio.get_running_loop()
     cancels: set[asyncio.Task[None]] = set()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.base.errors import UsageError, WorkerError
 from engine.base.events import Event, LogLine, StageFinished, StageStarted, event_from_dict
@@ -15,13 +15,9 @@ from engine.base.process import ProcessId, death_of
 from engine.base.text import printable
 from engine.jobs.record import PASSING, State, is_locked, jobs_folder, read_json
 
-if TYPE_CHECKING:
-    from engine.jobs.job import Job
-
 __all__ = [
     "EventTail",
     "JobRecord",
-    "attach",
     "job_record",
     "list_jobs",
     "lost_error",
@@ -283,16 +279,3 @@ def lost_error(
         remedy="Start it again; finished stages are taken from the cache. "
         f"Log: {folder / 'log.txt'}",
     )
-
-
-def attach(job_id: str) -> Job:
-    """Follow a job of the history, also one that another process started: events, result, cancel.
-
-    Raises:
-        UsageError: there is no such job.
-    """
-    from engine.jobs.job import Job
-
-    record = job_record(job_id)
-    job = read_json(Path(record.folder) / "job.json") or {}
-    return Job(Path(record.folder), ProcessId.from_dict(job.get("process") or {}))

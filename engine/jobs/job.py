@@ -9,29 +9,33 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from engine.base.errors import JobCancelledError, WorkerError, error_from_dict
 from engine.base.events import Event, Finished
 from engine.base.files import output_errors
 from engine.base.folders import private_file
+from engine.base.peers.child import LADDER_SECONDS
+from engine.base.peers.far import Message
+from engine.base.peers.near import LOOK_SECONDS, ladder
 from engine.base.process import ProcessId
-from engine.jobs.history import EventTail, lost_error
-from engine.jobs.protocol import Message
+from engine.jobs.history import EventTail, job_record, lost_error
 from engine.jobs.record import is_locked, read_json
 
-__all__ = ["Job"]
+__all__ = ["Job", "attach"]
 
 # The pipe tells at once that a record has grown, unless native code took the interpreter's lock
 # before the worker's thread could write.
 _PIPED_SECONDS = 1.0
-_POLL_SECONDS = 0.1
-_LADDER_SECONDS = 2.0
 
 
-class Job:
+R = TypeVar("R")
+
+
+class Job(Generic[R]):
     """A job that runs in a worker, of this process or of another one.
 
     What it tells is read from its record on disk; a worker of this process wakes the reader through
@@ -41,13 +45,22 @@ class Job:
         folder: of its record.
         process: the worker's.
         piped: whether a worker of this process wakes the reader.
+        read: makes the result of plain data; None leaves it as it is.
     """
 
-    def __init__(self, folder: Path, process: ProcessId, *, piped: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        process: ProcessId,
+        *,
+        piped: bool = False,
+        read: Callable[[Mapping[str, Any]], R] | None = None,
+    ) -> None:
         self.id = folder.name
         self.folder = folder
         self._process = process
         self._piped = piped
+        self._read = read
         self._wake = asyncio.Event()
         self._answer: Message | None = None
         self._lost: WorkerError | None = None
@@ -82,7 +95,7 @@ class Job:
             return 0.0
         return max(0.0, round(end - started, 3))
 
-    async def result(self) -> dict[str, Any]:
+    async def result(self) -> R:
         """Wait for the end and return the result.
 
         Raises:
@@ -94,8 +107,8 @@ class Job:
         message = await self._message()
         error = message.get("error")
         if error is None:
-            result: dict[str, Any] = message["result"]
-            return result
+            data: Any = message["result"]
+            return data if self._read is None else self._read(data)
         if self._state_of(error) == "cancelled":
             raise JobCancelledError(str(error["what"]), remedy=str(error["remedy"]))
         raise error_from_dict(error)
@@ -155,12 +168,9 @@ class Job:
             private_file(path).close()
 
     async def _climb(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            for _ in range(int(_LADDER_SECONDS / _POLL_SECONDS)):
-                if self._ended():
-                    return
-                await asyncio.sleep(_POLL_SECONDS)
-            self._process.send(number)
+        steps = [partial(self._process.send, n) for n in (signal.SIGTERM, signal.SIGKILL)]
+        for seconds in ladder(self._ended, steps, LADDER_SECONDS):
+            await asyncio.sleep(seconds)
 
     def _ended(self) -> bool:
         """Whether nothing more will come; looks at the disk only where no pipe tells."""
@@ -172,7 +182,7 @@ class Job:
 
     async def _woken(self) -> None:
         with contextlib.suppress(TimeoutError):
-            longest = _PIPED_SECONDS if self._piped else _POLL_SECONDS
+            longest = _PIPED_SECONDS if self._piped else LOOK_SECONDS
             await asyncio.wait_for(self._wake.wait(), longest)
         self._wake.clear()
 
@@ -213,3 +223,14 @@ class Job:
         if self._answer is None:
             self._lost = lost_error(self.folder, read_json(self.folder / "job.json"), returncode)
         self._wake.set()
+
+
+def attach(job_id: str) -> Job[dict[str, Any]]:
+    """Follow a job of the history, also one that another process started: events, result, cancel.
+
+    Raises:
+        UsageError: there is no such job.
+    """
+    record = job_record(job_id)
+    job = read_json(Path(record.folder) / "job.json") or {}
+    return Job(Path(record.folder), ProcessId.from_dict(job.get("process") or {}))

@@ -36,8 +36,8 @@ from engine.base.folders import (
     state_folder,
 )
 from engine.base.leftovers import make_owned
+from engine.base.peers.far import LINE_LIMIT, encode
 from engine.base.process import ProcessId, try_lock
-from engine.jobs.protocol import LINE_LIMIT, encode
 
 __all__ = [
     "PASSING",

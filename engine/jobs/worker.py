@@ -1,9 +1,9 @@
 """The worker process: answers queries on its main thread, runs jobs one at a time on a second one.
 
-``python -P -m engine.jobs.worker``, started by :mod:`engine.jobs.client`. Standard output is the
-protocol only: file descriptors 1 and 2 of native code go to the running job's log. The process is
-    in its own session, ignores
-SIGHUP and SIGINT, outlives the program that started it for as long as a job runs or waits, and ends
+It knows no handler: :mod:`engine.services` gives it the table of them, and is the process that
+:mod:`engine.jobs.client` starts. Standard output is the protocol only: file descriptors 1 and 2 of
+native code go to the running job's log. The process is in its own session, ignores SIGHUP and
+SIGINT, outlives the program that started it for as long as a job runs or waits, and ends
 at once when it is idle and its standard input is closed.
 """
 
@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,61 +31,20 @@ from engine.base.errors import (
     WorkerError,
 )
 from engine.base.events import Reporter
-from engine.base.folders import private_folder, private_handle, state_folder
+from engine.base.folders import log_handle, state_folder
 from engine.base.leftovers import clear_leftovers
+from engine.base.malloc import give_back
+from engine.base.peers.far import FarEnd, Message, Request, outcome, take_streams
 from engine.base.resources import resource_error
 from engine.base.text import did_you_mean, printable
+from engine.base.trust import allowing
 from engine.jobs.bounds import Bounds
-from engine.jobs.confirmed import allowing
-from engine.jobs.memory import give_back
-from engine.jobs.protocol import LINE_LIMIT, Message, decode, encode
 from engine.jobs.record import JobRecorder, log_traceback, new_record
 
-__all__ = ["main", "serve"]
+__all__ = ["serve"]
 
 Query = Callable[[dict[str, Any]], dict[str, Any]]
 JobFunction = Callable[[dict[str, Any], Reporter], dict[str, Any]]
-
-QUERIES: dict[str, str] = {
-    "ping": "engine.jobs.queries:ping",
-    "warm": "engine.jobs.queries:warm",
-    "sniff": "engine.jobs.queries:sniff_file",
-    "pairs": "engine.jobs.queries:source_pairs",
-    "open": "engine.jobs.queries:open_model",
-    "graph": "engine.jobs.queries:graph",
-    "node": "engine.jobs.queries:node",
-    "tensor": "engine.jobs.queries:tensor",
-    "layer": "engine.jobs.queries:layer",
-    "hybrid.table": "engine.jobs.hybrid:table",
-    "joins": "engine.jobs.hybrid:joins",
-    "ranges": "engine.jobs.tables:ranges",
-    "validate": "engine.jobs.recipes:validate",
-    "code.files": "engine.jobs.code:files",
-    "code.confirm": "engine.jobs.code:confirm_file",
-    "recipe.load": "engine.jobs.recipes:load",
-    "recipe.save": "engine.jobs.recipes:save",
-    "dataset.list": "engine.jobs.tables:samples",
-    "dataset.check": "engine.jobs.datasets:check",
-    "dataset.preview": "engine.jobs.datasets:preview",
-    "dataset.make": "engine.jobs.datasets:make",
-    "doctor": "engine.jobs.health:doctor",
-}
-TASKS: dict[str, str] = {
-    "load": "engine.jobs.tasks:load",
-    "build": "engine.jobs.tasks:build",
-    "accuracy": "engine.jobs.tasks:accuracy",
-    "simulate": "engine.jobs.tasks:simulate",
-    "export": "engine.jobs.tasks:export",
-    "score": "engine.jobs.scoring:score",
-    "guide": "engine.jobs.guide:guide",
-    "evaluate": "engine.jobs.scoring:evaluate",
-    "sweep": "engine.jobs.sweep:sweep",
-    "hybrid.effect": "engine.jobs.hybrid:effect",
-    "hybrid.propose": "engine.jobs.hybrid:propose",
-    "hybrid.search": "engine.jobs.hybrid:search",
-    "hybrid.step1": "engine.jobs.hybrid_steps:step1",
-    "hybrid.step2": "engine.jobs.hybrid_steps:step2",
-}
 
 _LOG_LIMIT = 1 << 20
 _GRACE_SECONDS = 2.0
@@ -110,88 +70,26 @@ def _as_error(error: BaseException, log: Path | None = None) -> EngineError:
     where = f"Report it with the log file {path}." if path else "Its log could not be written."
     return InternalError(
         f"This program made a mistake: {type(error).__name__}: {printable(str(error), 200)}",
-        cause="A case that was not thought of.",
+        cause="An internal error.",
         remedy=where,
     )
 
 
-class _Pipe:
-    """The protocol's output, written by a thread of its own: a reader that stands still stops
-    nobody.
-    """
-
-    def __init__(self, handle: int) -> None:
-        self._handle = handle
-        self._queue: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-        self._pending: set[str] = set()
-        self._thread = threading.Thread(target=self._write, name="pipe", daemon=True)
-        self._thread.start()
-
-    def send(self, message: Message) -> None:
-        """Queue a message."""
-        self._queue.put(message)
-
-    def wake(self, job: str) -> None:
-        """Tell that a job's record has grown, once per look of the reader."""
-        if job not in self._pending:
-            self._pending.add(job)
-            self._queue.put({"job": job})
-
-    def _write(self) -> None:
-        while (message := self._queue.get()) is not None:
-            if "id" not in message:
-                self._pending.discard(message["job"])
-            rest = memoryview(encode(message))
-            try:
-                while rest:
-                    rest = rest[os.write(self._handle, rest) :]
-            except OSError:  # nobody reads any more; jobs go on
-                self._handle = -1
-
-    def close(self) -> None:
-        """Write what is queued, at most for the time of grace."""
-        self._queue.put(None)
-        self._thread.join(_GRACE_SECONDS)
-
-
-class _Logs:
-    """Where descriptors 1 and 2 of native code go: the worker's log, or the running job's."""
-
-    def __init__(self) -> None:
-        self._idle = self._open(state_folder() / "logs" / "worker.log", _LOG_LIMIT)
-        self.use(None)
-
-    @staticmethod
-    def _open(path: Path, limit: int = 0) -> int:
-        try:
-            private_folder(path.parent)
-            if limit and path.exists() and path.stat().st_size > limit:
-                path.replace(path.with_suffix(".old.log"))
-            return private_handle(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        except OSError:
-            return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-
-    def use(self, path: Path | None) -> None:
-        """Turn both descriptors to ``path``, None for the worker's own log."""
-        handle = self._idle if path is None else self._open(path)
-        os.dup2(handle, 1)
-        os.dup2(handle, 2)
-        if path is not None:
-            os.close(handle)
-
-
 class _Server:
-    """Reads requests, hands queries to the main thread and jobs to the second one."""
+    """Takes requests: queries are the main thread's, jobs the second one's."""
 
     def __init__(
-        self, pipe: _Pipe, logs: _Logs, queries: Mapping[str, str], tasks: Mapping[str, str]
+        self,
+        streams: tuple[int, int],
+        idle_log: int,
+        queries: Mapping[str, str],
+        tasks: Mapping[str, str],
     ) -> None:
-        self._pipe = pipe
-        self._logs = logs
+        self._far = FarEnd(*streams, accept=self._accept, ended=self._ended)
+        self._idle_log = idle_log
         self._queries = queries
         self._tasks = tasks
-        self._asked: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-        self._jobs: queue.SimpleQueue[tuple[JobRecorder, Message] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[JobRecorder, Request] | None] = queue.SimpleQueue()
         self._running: JobRecorder | None = None
         self._bounds = Bounds()
         self._closed = False
@@ -199,28 +97,21 @@ class _Server:
     def run(self) -> None:
         """Answer until the input is closed, then finish the jobs."""
         signal.signal(signal.SIGTERM, self._terminated)
-        threading.Thread(target=self._read, name="reader", daemon=True).start()
+        self._far.start()
         jobs = threading.Thread(target=self._work, name="jobs", daemon=True)
         jobs.start()
         tidying = threading.Thread(target=clear_leftovers, name="tidying", daemon=True)
         tidying.start()
-        while (message := self._asked.get()) is not None:
-            self._answer(message)
+        while (request := self._far.next()) is not None:
+            request.answer(outcome(partial(self._asked, request), _describe))
         self._jobs.put(None)
         while jobs.is_alive():  # in slices: a signal handler runs between them
             jobs.join(0.5)
         tidying.join(_GRACE_SECONDS)
-        self._pipe.close()
+        self._far.close(_GRACE_SECONDS)
 
-    def _read(self) -> None:
-        with contextlib.suppress(OSError):
-            while line := sys.stdin.buffer.readline(LINE_LIMIT):
-                try:
-                    self._take(decode(line))
-                except EngineError as error:
-                    self._pipe.send({"id": None, "error": error.to_dict(), "job": ""})
+    def _ended(self) -> None:
         self._closed = True
-        self._asked.put(None)
         self._end_if_idle()
 
     def _end_if_idle(self) -> None:
@@ -230,68 +121,71 @@ class _Server:
             last.daemon = True
             last.start()
 
-    def _take(self, message: Message) -> None:
-        if message.get("method") in self._tasks:
-            self._accept(message)
-        else:
-            self._asked.put(message)
+    def _asked(self, request: Request) -> Message:
+        """The result of a query."""
+        home = self._queries.get(request.method)
+        if home is None:
+            raise UsageError(
+                f"The worker has no method {printable(request.method, 80)}.",
+                remedy=did_you_mean(request.method, [*self._queries, *self._tasks]),
+            )
+        function: Query = _resolve(home)
+        params = request.params
+        with allowing(params.get("allow_code")), self._bounds.query(params):
+            return function(params)
 
-    def _answer(self, message: Message) -> None:
-        number, method = message.get("id"), str(message.get("method"))
-        try:
-            home = self._queries.get(method)
-            if home is None:
-                known = [*self._queries, *self._tasks]
-                raise UsageError(
-                    f"The worker has no method {printable(method, 80)}.",
-                    remedy=did_you_mean(method, known),
-                )
-            function: Query = _resolve(home)
-            params = dict(message.get("params") or {})
-            with allowing(params.get("allow_code")), self._bounds.query(params):
-                result = function(params)
-            self._pipe.send({"id": number, "result": result})
-        except Exception as error:  # noqa: BLE001 - nobody else would tell the user
-            self._pipe.send({"id": number, "error": _as_error(error).to_dict()})
-
-    def _accept(self, message: Message) -> None:
-        number, method = message.get("id"), str(message["method"])
-        params = dict(message.get("params") or {})
+    def _accept(self, request: Request) -> bool:
+        """Make the record of a job, and queue it; False for what is none."""
+        if request.method not in self._tasks:
+            return False
         self._bounds.job_came()
         try:
-            recorder = new_record(self._pipe.wake)
-            recorder.start(method, _title(method, params), params)
+            recorder = new_record(self._wake)
+            recorder.start(request.method, _title(request.method, request.params), request.params)
         except OSError as error:
             refused = OutputError(
                 f"The record of the job could not be made: {error.strerror or error}.",
                 cause="The state folder and the folder for temporary files are full or read-only.",
                 remedy=f"Free space, or set XDG_STATE_HOME to another place than {state_folder()}.",
             )
-            self._pipe.send({"id": number, "error": refused.to_dict()})
+            request.answer({"error": refused.to_dict()})
             self._bounds.job_went()
-            return
-        self._pipe.send({"id": number, "job": recorder.id, "folder": str(recorder.folder)})
-        self._jobs.put((recorder, message))
+            return True
+        request.progress({"job": recorder.id, "folder": str(recorder.folder)})
+        self._far.flush(_GRACE_SECONDS)  # native code of the job may not let the writer run
+        self._jobs.put((recorder, request))
+        return True
+
+    def _wake(self, job: str) -> None:
+        """Tell that a job's record has grown, once per look of the reader."""
+        self._far.send({"job": job}, once=job)
 
     def _work(self) -> None:
         while (item := self._jobs.get()) is not None:
-            recorder, message = item
+            recorder, request = item
             self._running = recorder
-            self._logs.use(recorder.log)
-            answer = self._run(recorder, message)
+            self._log_to(log_handle(recorder.log))
+            answer = self._run(recorder, request)
             self._running = None
-            self._logs.use(None)
-            self._pipe.send({"id": message.get("id"), **answer})
-            del recorder, message, item, answer
+            self._log_to(self._idle_log)
+            request.answer(answer)
+            del recorder, request, item, answer
             give_back()
             self._bounds.job_went()
             self._end_if_idle()
 
-    def _run(self, recorder: JobRecorder, message: Message) -> Message:
+    def _log_to(self, handle: int) -> None:
+        """Turn descriptors 1 and 2 of native code to the running job's log or the worker's own."""
+        os.dup2(handle, 1)
+        os.dup2(handle, 2)
+        if handle != self._idle_log:
+            os.close(handle)
+
+    def _run(self, recorder: JobRecorder, request: Request) -> Message:
         try:
             recorder.check_cancelled()
-            function: JobFunction = _resolve(self._tasks[str(message["method"])])
-            params = dict(message.get("params") or {})
+            function: JobFunction = _resolve(self._tasks[request.method])
+            params = request.params
             with allowing(params.get("allow_code")):
                 result = function(params, recorder)
             recorder.end("done", result=result)
@@ -327,6 +221,10 @@ class _Server:
         os._exit(128 + signal.SIGTERM)
 
 
+def _describe(error: Exception) -> Message:
+    return dict(_as_error(error).to_dict())
+
+
 def _title(method: str, params: Mapping[str, Any]) -> str:
     recipe = params.get("recipe") or {}
     source = params.get("path") if method == "simulate" else None
@@ -351,30 +249,10 @@ def serve(queries: Mapping[str, str], tasks: Mapping[str, str]) -> None:
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    protocol = os.dup(1)
-    logs = _Logs()
+    log = log_handle(state_folder() / "logs" / "worker.log", _LOG_LIMIT)
+    streams = take_streams(log)
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     faulthandler.enable(file=2)
     _be_modest()
-    _Server(_Pipe(protocol), logs, queries, tasks).run()
-
-
-def main() -> None:
-    """The process's entry."""
-    serve(QUERIES, TASKS)
-
-
-def _close_children() -> None:
-    """Let the processes of converters go, with their folders: ``os._exit`` runs no clean-up."""
-    foreign = sys.modules.get("engine.frontends.foreign")
-    if foreign is not None:
-        foreign.close()
-
-
-if __name__ == "__main__":
-    main()
-    sys.stdout.flush()
-    _close_children()
-    # Threads of libraries are not waited for: everything that counts is on disk.
-    os._exit(0)
+    _Server(streams, log, queries, tasks).run()

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from engine.api import RKNN
-from tests.jobs.nets import picture, small_net
+from tests.pipeline.nets import picture, small_net
 
 
 @pytest.fixture

@@ -286,7 +286,7 @@ def test_generation_1_keeps_the_channel_order_in_the_model(dog: np.ndarray) -> N
 
 
 def test_generation_1_turns_the_channels_of_arrays_too(place: Path) -> None:
-    """000:829-837: the order is the model's; 004:87: it comes before mean and scale."""
+    """The model's order [RKNN-T1 1.3.2, 3.6.3], before mean [RKNN-TS 1.4.0, 1.2]."""
     rng = np.random.default_rng(5)
     pixels = rng.uniform(0, 255, (4, 1, 16, 16, 3)).astype(np.float32)
     for index, one in enumerate(pixels):

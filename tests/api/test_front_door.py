@@ -13,9 +13,9 @@ import engine
 LIGHT = """
 import sys, engine
 for name in engine.__all__:
-    if name != "RKNN":
+    if name not in sys.argv:
         getattr(engine, name)
-heavy = "numpy onnx onnx_ir onnxruntime pydantic PIL platformdirs adbutils yaml google".split()
+heavy = "numpy onnx onnx_ir onnxruntime PIL platformdirs adbutils yaml google".split()
 print([m for m in heavy if m in sys.modules])
 """
 
@@ -28,7 +28,20 @@ def test_every_name_is_there() -> None:
         engine.nothing  # noqa: B018
 
 
+HEAVY = [  # for scripts: they build in their own process
+    "BuiltModel",
+    "RKNN",
+    "Recipe",
+    "analyse_model",
+    "build_model",
+    "dump_recipe",
+    "load_recipe",
+    "quantize_model",
+    "simulate_model",
+]
+
+
 def test_front_ends_load_the_standard_library_only(repository: Path) -> None:
-    command = [sys.executable, "-c", LIGHT]
+    command = [sys.executable, "-c", LIGHT, *HEAVY]
     done = subprocess.run(command, capture_output=True, text=True, cwd=repository, check=True)
     assert done.stdout.strip() == "[]"

@@ -23,7 +23,7 @@ def run(snippet: str, **names: Any) -> dict[str, Any]:
 
 
 def test_initialisation_and_release(capsys: pytest.CaptureFixture[str]) -> None:
-    """000:669-680, 001:436-443."""
+    """[RKNN-T1 1.3.2, 3.6.1; RKNN-T2 1.1.0, 3.5.1]."""
     names = run(
         """
         from rknn.api import RKNN
@@ -47,7 +47,7 @@ def test_initialisation_and_release(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_generation_1(dog: np.ndarray) -> None:
-    """000:848, 000:764, 000:906, 000:924, 000:941, 000:980, 000:1022."""
+    """[RKNN-T1 1.3.2, 3.6.2 to 3.6.8]."""
     names = run(
         """
         from rknn.api import RKNN
@@ -159,7 +159,7 @@ def _read(_path: str, dog: np.ndarray) -> np.ndarray:
 def test_the_whole_example_of_generation_1(
     dog: np.ndarray, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """000:517-605; an ONNX file in the place of its TFLite one, the picture read without cv2."""
+    """[RKNN-T1 1.3.2, 3.5], with an ONNX file for its TFLite one, and no cv2."""
     script = WHOLE_1.replace("LOAD", "load_onnx(model='./arcface.onnx')")
     names = run(script, np=np, read=lambda path: _read(path, dog))
     captured = capsys.readouterr()
@@ -184,7 +184,7 @@ def _leave(code: int) -> None:
 
 
 def test_generation_2_v110(dog: np.ndarray) -> None:
-    """001:501, 001:578, 001:673, 001:687, 001:700, 001:738, 001:761, and 001:366's flat lists."""
+    """[RKNN-T2 1.1.0, 3.5.2 to 3.5.8], and the flat lists of 3.4."""
     names = run(
         """
         from rknn.api import RKNN
@@ -217,7 +217,7 @@ def test_generation_2_v110(dog: np.ndarray) -> None:
 
 
 def test_generation_2_v230(dog: np.ndarray) -> None:
-    """002:866, 002:1007, 002:1041, 002:1077, 002:1159, 002:1199, 002:1556."""
+    """[RKNN-T2 2.3.0, 2.3 to 2.8 and 2.13]."""
     names = run(
         """
         from rknn.api import RKNN
@@ -245,7 +245,7 @@ def test_generation_2_v230(dog: np.ndarray) -> None:
 
 
 def test_list_devices(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """000:1361-1368, 002:1588."""
+    """[RKNN-T1 1.3.2, 3.6.15; RKNN-T2 2.3.0, 2.14]."""
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", "1")
     names = run(

@@ -12,8 +12,9 @@ import pytest
 
 from engine.base.errors import JobCancelledError, WorkerError
 from engine.base.process import ProcessId, child_environment
-from engine.jobs import bounds, client, history
+from engine.jobs import bounds, client
 from engine.jobs.client import Worker
+from engine.jobs.job import attach
 
 TOY = "tests.jobs.toy_worker"
 
@@ -50,9 +51,12 @@ asyncio.run(main())
 COMMAND = """
 import asyncio, sys
 from engine.jobs.client import Worker
+from engine.wire.method import Nothing, Query
+from engine.wire.requests import AtPath
 from rknntui.cli.session import with_worker
 Worker.start.__func__.__kwdefaults__["module"] = "tests.jobs.toy_worker"
-with_worker(lambda session: session.call("hang", pid=sys.argv[1]), print)
+HANG = Query("hang", AtPath, Nothing)
+with_worker(lambda session: session.call(HANG, AtPath(sys.argv[1])), print)
 """
 
 
@@ -98,7 +102,7 @@ async def test_a_job_goes_on_beside_a_query_whose_asker_died_and_then_all_ends(
     asker.kill()
     asker.communicate()
     assert worker.alive
-    assert (await history.attach(job_id).result())["counted"] == 100
+    assert (await attach(job_id).result())["counted"] == 100
     assert await gone(worker)
 
 
@@ -124,6 +128,21 @@ async def test_a_query_is_stopped_and_the_next_one_answered(toy: Worker, tmp_pat
     assert await gone(worker)
 
 
+async def test_a_worker_that_does_not_read_does_not_stop_who_asks(
+    toy: Worker, tmp_path: Path
+) -> None:
+    """While native code keeps the interpreter's lock, a long request fills the pipe."""
+    asked = asyncio.ensure_future(toy.call("hang", {"pid": str(tmp_path / "pid")}))
+    await written(tmp_path / "pid")
+    behind = asyncio.ensure_future(toy.call("echo", {"text": "x" * 1_000_000}))
+    async with asyncio.timeout(10):
+        await asyncio.sleep(0.1)
+    assert toy.stop_queries()
+    for call in (asked, behind):
+        with pytest.raises(JobCancelledError):
+            await call
+
+
 async def test_a_query_is_stopped_beside_a_job_that_goes_on(toy: Worker, tmp_path: Path) -> None:
     job = await toy.submit("count", {"to": 50, "seconds": 0.02})
     asked = asyncio.ensure_future(toy.call("hang", {"pid": str(tmp_path / "pid"), "locked": False}))
@@ -140,7 +159,8 @@ async def test_a_query_is_stopped_beside_a_job_that_goes_on(toy: Worker, tmp_pat
 async def test_a_query_that_takes_too_long_is_told_and_those_behind_it_may_wait(
     toy: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "QUERY_SECONDS", 0.5)
+    await toy.call("echo", {})  # the time that it takes to start is not what is looked at
+    monkeypatch.setitem(client.LONG_QUERIES, "hang", 0.5)
     asked = asyncio.ensure_future(toy.call("hang", {"pid": str(tmp_path / "pid")}))
     worker = await written(tmp_path / "pid")
     with pytest.raises(WorkerError, match="more than"):

@@ -19,10 +19,11 @@ from engine.base.errors import (
     WorkerError,
 )
 from engine.base.events import Finished, LogLine, Partial, Progress, StageStarted
+from engine.base.peers.far import ProtocolError, decode, encode
 from engine.base.process import ProcessId, child_environment
 from engine.jobs import history
 from engine.jobs.client import Worker, run_job
-from engine.jobs.protocol import decode, encode
+from engine.jobs.job import attach
 from tests.safety import PATIENCE
 
 TOY = "tests.jobs.toy_worker"
@@ -93,6 +94,14 @@ async def test_a_worker_that_died_is_told_and_replaced(toy: Worker) -> None:
     with pytest.raises(WorkerError, match="SIGABRT"):
         await toy.call("die")
     assert await toy.call("echo", {"again": True}) == {"again": True}
+
+
+async def test_a_worker_that_cannot_start_says_why() -> None:
+    worker = await Worker.start(module="tests.jobs.no_such_worker")
+    with pytest.raises(WorkerError, match="exit code 1") as caught:
+        await worker.call("echo")
+    assert "No module named tests.jobs.no_such_worker" in caught.value.cause
+    await worker.close()
 
 
 async def test_jobs_run_one_at_a_time_in_order(toy: Worker) -> None:
@@ -201,7 +210,7 @@ async def test_cancel_terminates_what_does_not_listen(
 async def test_a_second_cancel_kills_at_once(
     toy: Worker, signals: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.jobs.job._LADDER_SECONDS", 3600)  # nothing else ends it
+    monkeypatch.setattr("engine.jobs.job.LADDER_SECONDS", 3600)  # nothing else ends it
     job = await toy.submit("native", {})
     assert isinstance(await anext(job.events()), StageStarted)
     async with asyncio.timeout(PATIENCE):
@@ -227,7 +236,7 @@ async def test_a_killed_worker_is_told_with_its_stage(toy: Worker) -> None:
         await job.result()
     assert "SIGKILL" in caught.value.what
     assert "Being stubborn" in caught.value.what
-    assert "Memory ran out" in caught.value.cause
+    assert "out of memory" in caught.value.cause
     record = history.job_record(job.id)
     assert record.state == "lost"
     assert record.error is not None
@@ -281,7 +290,7 @@ async def test_a_job_outlives_its_client_and_sighup_and_is_reattached(tmp_path: 
     client.stdout.close()
     os.kill(int(pid), signal.SIGHUP)
     assert [r.id for r in history.list_jobs()] == [job_id]
-    job = history.attach(job_id)
+    job = attach(job_id)
     events = [e async for e in job.events()]
     assert LogLine("step 60") in events
     assert (await job.result())["counted"] == 60
@@ -295,7 +304,7 @@ async def test_a_reattached_job_can_be_cancelled(tmp_path: Path) -> None:
     pid = worker.pid
     assert pid
     await worker.close()
-    job = history.attach(submitted.id)
+    job = attach(submitted.id)
     await job.cancel()
     with pytest.raises(JobCancelledError):
         await job.result()
@@ -310,7 +319,7 @@ async def test_a_reattached_job_that_is_lost_is_told() -> None:
     pid = worker.pid
     assert pid
     await worker.close()
-    job = history.attach(submitted.id)
+    job = attach(submitted.id)
     events = job.events()
     assert isinstance(await anext(events), StageStarted)
     os.kill(pid, signal.SIGKILL)
@@ -410,7 +419,7 @@ async def test_nothing_of_the_current_folder_is_executed(
 def test_the_client_side_is_light() -> None:
     code = (
         "import sys, engine.jobs.client, engine.jobs.history; "
-        "print([m for m in ('numpy', 'onnx', 'onnx_ir', 'onnxruntime', 'pydantic', 'PIL',"
+        "print([m for m in ('numpy', 'onnx', 'onnx_ir', 'onnxruntime', 'PIL',"
         " 'platformdirs', 'adbutils', 'yaml') if m in sys.modules])"
     )
     done = subprocess.run(
@@ -427,7 +436,7 @@ def test_the_blocking_twin() -> None:
 def test_lines_of_the_protocol() -> None:
     assert decode(encode({"a": float("inf"), "b": ["ü"]})) == {"a": None, "b": ["ü"]}
     for bad in (b"", b"[1]", b"{", b"\xff\xfe", b"[" * 100_000):
-        with pytest.raises(WorkerError):
+        with pytest.raises(ProtocolError):
             decode(bad)
 
 

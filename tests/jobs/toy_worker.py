@@ -40,7 +40,7 @@ def die(_params: dict[str, Any]) -> dict[str, Any]:
 
 def hang(params: dict[str, Any]) -> dict[str, Any]:
     """Sleeps in native code; with ``locked`` it holds the interpreter's lock meanwhile."""
-    Path(params["pid"]).write_text(str(os.getpid()))
+    Path(params.get("pid") or params["path"]).write_text(str(os.getpid()))
     library = ctypes.PyDLL if params.get("locked", True) else ctypes.CDLL
     library(None).sleep(60)
     return {}

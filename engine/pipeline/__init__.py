@@ -1,0 +1,1 @@
+"""The stages of a build, composed, and the cache of their results. No process, no protocol."""

@@ -1,0 +1,131 @@
+"""What choices of single layers need to know of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from engine.base.errors import QuantizationError, UsageError
+from engine.base.text import printable
+from engine.graph.layers import LayerMap
+from engine.pipeline.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from engine.base.findings import Finding
+    from engine.quantize import Quantized, QuantizeSettings
+
+__all__ = ["by_tensor", "dtype_to_lift", "find_all_joins", "quantize_settings", "quantized_of"]
+
+T = TypeVar("T")
+
+
+def quantize_settings(pipeline: Pipeline) -> QuantizeSettings:
+    """How the recipe wants the model quantized.
+
+    Raises:
+        QuantizationError: the target does not have the dtype, or that of a layer (names the
+            chips that do).
+    """
+    from engine.quantize import (
+        QuantizeSettings,
+        check_dtype,
+        check_layer_dtype,
+        layers_of_targets,
+        resolve_dtype,
+    )
+
+    options, target = pipeline.recipe.quantization, pipeline.recipe.target.target_platform
+    check_dtype(options.quantized_dtype, target)
+    layers = by_tensor(pipeline, options.quantized_layers or {})
+    for dtype in dict.fromkeys(layers.values()):
+        check_layer_dtype(dtype, target)
+    if options.op_target:
+        layers = layers_of_targets(pipeline.optimised.graph.graph, options.op_target) | layers
+    return QuantizeSettings(
+        dtype=resolve_dtype(options.quantized_dtype, target),
+        algorithm=options.quantized_algorithm,
+        granularity=options.quantized_method,
+        bias_correction=options.bias_correction,
+        layers=layers,
+        ranges={
+            name: (low, high)
+            for name, (low, high) in by_tensor(pipeline, options.quantized_ranges or {}).items()
+        },
+    )
+
+
+def by_tensor(pipeline: Pipeline, entries: Mapping[str, T]) -> dict[str, T]:
+    """Entries for layers, by the tensors that the layers write.
+
+    Args:
+        pipeline: of the layers.
+        entries: by any name of a layer: a tensor, a node, a layer of the source model. Names
+            that are nobody's stay, for those who tell what is wrong with them.
+
+    Raises:
+        QuantizationError: two names of one layer have different entries.
+    """
+    from engine.quantize import plan
+
+    graph = pipeline.optimised.graph.graph
+    values = graph.values if entries else {}
+    others = any(name not in values for name in entries)
+    layers = plan(graph).layers if others else LayerMap()
+    found: dict[str, T] = {}
+    said: dict[str, str] = {}
+    for name, entry in entries.items():
+        named = None if name in values else layers.find(name)
+        tensor = name if named is None else named.tensor
+        if tensor in found and found[tensor] != entry:
+            raise QuantizationError(
+                f"{printable(said[tensor], 120)!r} and {printable(name, 120)!r} are one layer "
+                "and are given two values.",
+                remedy="Give the layer one entry.",
+            )
+        found[tensor], said[tensor] = entry, name
+    return found
+
+
+def quantized_of(pipeline: Pipeline) -> Quantized:
+    """The result of a pipeline's quantization as the rooms take it."""
+    from engine.quantize import Quantized
+
+    done = pipeline.quantized
+    return Quantized(done.graph.graph, done.table, pipeline.reference, done.findings, done.layers)
+
+
+def dtype_to_lift(pipeline: Pipeline, asked: str | None = None) -> str:
+    """The dtype of lifted layers: as asked, else half precision by the name of its generation.
+
+    Raises:
+        UsageError: none is asked for, and the target has no half precision for single layers.
+    """
+    from engine.hybrid import lift_dtype
+
+    target = pipeline.recipe.target.target_platform
+    dtype = asked or lift_dtype(quantize_settings(pipeline).dtype, target)
+    if not dtype:
+        raise UsageError(
+            f"{target} has no half precision that layers could be lifted to.",
+            cause="Its chips compute in integers only.",
+            remedy="Choose another target, or none to simulate.",
+        )
+    return dtype
+
+
+def find_all_joins(pipeline: Pipeline) -> Sequence[Finding]:
+    """Joins of unlike ranges, by the calibration where it is there, else by the structure."""
+    from engine.hybrid import find_joins, lift_dtype
+
+    recipe = pipeline.recipe
+    calibrated = (
+        pipeline.quantized_build and pipeline.samples.is_named and pipeline.has("calibrate")
+    )
+    return find_joins(
+        pipeline.optimised.graph.graph,
+        pipeline.calibration.observations if calibrated else None,
+        source=pipeline.loaded.graph.graph,
+        outputs=recipe.source.outputs,
+        layers=by_tensor(pipeline, recipe.quantization.quantized_layers or {}),
+        dtype=lift_dtype(recipe.quantization.quantized_dtype, recipe.target.target_platform),
+    )

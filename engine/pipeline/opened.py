@@ -1,0 +1,48 @@
+"""A container of ours as what views and simulation need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.base.findings import Finding
+from engine.base.text import printable
+from engine.container import Container, read_container
+from engine.pipeline.cache import Memory
+from engine.pipeline.digests import stamp_of
+
+__all__ = ["opened", "unknown_finding"]
+
+_opened = Memory(2)
+
+
+def unknown_finding(found: Container, path: Path) -> Finding | None:
+    """What to tell of sections that this version does not read; None where there are none."""
+    names = found.unknown_sections
+    if not names:
+        return None
+    shown = ", ".join(printable(name, 40) for name in names)
+    return Finding(
+        "container-section-unknown",
+        "warning",
+        path.name,
+        f"The container has sections that this version does not read: {shown}.",
+        cause="A newer version or another program wrote it.",
+        remedy="Update this program where what they hold matters; all else is read.",
+    )
+
+
+def opened(path: Path) -> Container:
+    """A container of ours, kept for as long as its file stays the same.
+
+    Raises:
+        ContainerError: it is missing, foreign or corrupt.
+    """
+    try:
+        stamp = stamp_of(path)
+    except OSError:
+        return read_container(path)  # which tells why
+    known: Container | None = _opened.get(stamp)
+    if known is None:
+        known = read_container(path)
+        _opened.put(stamp, known)
+    return known

@@ -1,0 +1,312 @@
+"""What each stage of a build gives: frozen, and written to files of the cache and read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from engine.base.findings import Finding
+from engine.build import LayerCoverage, LayerError, OutputFidelity
+from engine.graph.layers import LayerMap
+from engine.pipeline.source import CONVERTED
+
+if TYPE_CHECKING:
+    from engine.frontends.loaded import SourceInfo
+    from engine.graph.ir import Graph, QuantTable
+    from engine.graph.ir.custom import CustomOperators
+    from engine.quantize import Observations
+
+__all__ = [
+    "Calibration",
+    "Deployed",
+    "Evaluation",
+    "Files",
+    "GraphData",
+    "LoadedModel",
+    "OptimisedGraph",
+    "PackedContainer",
+    "PassNote",
+    "QuantizedGraph",
+]
+
+Files = dict[str, bytes]
+
+
+class GraphData:
+    """A graph as object and as bytes; the form that is missing is made when it is asked for.
+
+    Args:
+        graph: the object.
+        data: its bytes.
+        again: makes the object anew, where neither of the others was kept.
+        operators: custom operators of the graph, which its bytes do not hold.
+    """
+
+    def __init__(
+        self,
+        graph: Graph | None = None,
+        data: bytes | None = None,
+        again: Callable[[], Graph] | None = None,
+        operators: CustomOperators | None = None,
+    ) -> None:
+        self._graph = graph
+        self._data = data
+        self._again = again
+        self._operators = operators
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph."""
+        if self._graph is not None:
+            return self._graph
+        if self._again is not None:
+            return self._again()
+        from engine.graph.ir import Graph
+
+        return Graph.from_bytes(self._data or b"", operators=self._operators)
+
+    @cached_property
+    def data(self) -> bytes:
+        """The serialised graph, deterministic."""
+        return self._data if self._data is not None else self.graph.to_bytes()
+
+
+def _dump(value: Any) -> bytes:
+    # not sorted: the order of a quant table is its graph's
+    return json.dumps(value).encode("ascii")
+
+
+def _findings(data: Any) -> tuple[Finding, ...]:
+    return tuple(Finding.from_dict(item) for item in data)
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A source model as graph. ``key`` here and below: the hash of what the stage depends on.
+
+    The cache keeps what was noticed, and the graph only where another program converted it in
+    seconds: else the source file is still there, and the optimised graph, which is what later
+    stages need, is kept by its own stage.
+    """
+
+    key: str
+    graph: GraphData
+    source: SourceInfo
+    findings: tuple[Finding, ...]
+
+    def to_files(self) -> Files:
+        """For the cache."""
+        facts = {"source": asdict(self.source), "findings": [f.to_dict() for f in self.findings]}
+        files = {"facts.json": _dump(facts)}
+        if self.source.framework in CONVERTED:
+            files["graph.onnx"] = self.graph.data
+        return files
+
+    @classmethod
+    def from_files(
+        cls,
+        key: str,
+        files: Mapping[str, bytes],
+        again: Callable[[], Graph],
+        operators: CustomOperators | None = None,
+    ) -> LoadedModel:
+        """From the cache; ``again`` loads a graph that is not there, should anybody ask for it."""
+        from engine.frontends.loaded import SourceInfo
+
+        facts = json.loads(files["facts.json"])
+        source = {f.name: facts["source"][f.name] for f in fields(SourceInfo)}
+        source["files"] = tuple((name, digest) for name, digest in source["files"])
+        data = files.get("graph.onnx")
+        return cls(
+            key,
+            GraphData(again=again) if data is None else GraphData(data=data, operators=operators),
+            SourceInfo(**source),
+            _findings(facts["findings"]),
+        )
+
+
+@dataclass(frozen=True)
+class PassNote:
+    """What one graph pass did: its name, and how often it changed something."""
+
+    name: str
+    changes: int
+
+
+@dataclass(frozen=True)
+class OptimisedGraph:
+    """The float graph that is quantized and simulated."""
+
+    key: str
+    graph: GraphData
+    log: tuple[PassNote, ...]
+    findings: tuple[Finding, ...] = ()
+
+    def to_files(self) -> Files:
+        """For the cache."""
+        return {
+            "graph.onnx": self.graph.data,
+            "log.json": _dump([asdict(n) for n in self.log]),
+            "findings.json": _dump([f.to_dict() for f in self.findings]),
+        }
+
+    @classmethod
+    def from_files(
+        cls, key: str, files: Mapping[str, bytes], operators: CustomOperators | None = None
+    ) -> OptimisedGraph:
+        """From the cache."""
+        log = tuple(PassNote(**note) for note in json.loads(files["log.json"]))
+        found = _findings(json.loads(files["findings.json"]))
+        return cls(key, GraphData(data=files["graph.onnx"], operators=operators), log, found)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What the calibration samples showed."""
+
+    key: str
+    observations: Observations
+    samples: int
+    findings: tuple[Finding, ...]
+
+    def to_files(self) -> Files:
+        """For the cache."""
+        facts = {"samples": self.samples, "findings": [f.to_dict() for f in self.findings]}
+        return {**self.observations.to_files(), "facts.json": _dump(facts)}
+
+    @classmethod
+    def from_files(cls, key: str, files: Mapping[str, bytes]) -> Calibration:
+        """From the cache."""
+        from engine.quantize import Observations
+
+        facts = json.loads(files["facts.json"])
+        return cls(
+            key, Observations.from_files(files), int(facts["samples"]), _findings(facts["findings"])
+        )
+
+
+@dataclass(frozen=True)
+class QuantizedGraph:
+    """The QDQ graph, its table and layers, and which of them run in integers.
+
+    ``reference`` is the float graph whose layers the QDQ graph's are compared with; None where that
+    is the optimised graph itself.
+    """
+
+    key: str
+    graph: GraphData
+    table: QuantTable
+    coverage: tuple[LayerCoverage, ...]
+    findings: tuple[Finding, ...]
+    reference: GraphData | None = None
+    layers: LayerMap = field(default_factory=LayerMap)
+
+    def to_files(self) -> Files:
+        """For the cache."""
+        facts = {
+            "coverage": [asdict(layer) for layer in self.coverage],
+            "findings": [f.to_dict() for f in self.findings],
+        }
+        files = {
+            "graph.onnx": self.graph.data,
+            "table.json": _dump(self.table.to_json()),
+            "layers.json": _dump(self.layers.to_json()),
+            "facts.json": _dump(facts),
+        }
+        if self.reference is not None:
+            files["reference.onnx"] = self.reference.data
+        return files
+
+    @classmethod
+    def from_files(
+        cls, key: str, files: Mapping[str, bytes], operators: CustomOperators | None = None
+    ) -> QuantizedGraph:
+        """From the cache."""
+        from engine.graph.ir import QuantTable
+
+        facts = json.loads(files["facts.json"])
+        table = QuantTable.from_json(json.loads(files["table.json"]))
+        return cls(
+            key,
+            GraphData(data=files["graph.onnx"], operators=operators),
+            table,
+            tuple(LayerCoverage(**layer) for layer in facts["coverage"]),
+            _findings(facts["findings"]),
+            GraphData(data=files["reference.onnx"], operators=operators)
+            if "reference.onnx" in files
+            else None,
+            LayerMap.from_json(json.loads(files["layers.json"]), table),
+        )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Simulated against float over the calibration samples: every output, every layer."""
+
+    key: str
+    outputs: tuple[OutputFidelity, ...]
+    layers: tuple[LayerError, ...]
+
+    @property
+    def samples(self) -> int:
+        """How many calibration samples the figures are over; 0 where it was not written down."""
+        figures: list[OutputFidelity | LayerError] = [*self.outputs, *self.layers]
+        return max((figure.samples for figure in figures), default=0)
+
+    def to_files(self) -> Files:
+        """For the cache."""
+        facts = {
+            "outputs": [asdict(o) for o in self.outputs],
+            "layers": [asdict(e) for e in self.layers],
+        }
+        return {"evaluation.json": _dump(facts)}
+
+    @classmethod
+    def from_files(cls, key: str, files: Mapping[str, bytes]) -> Evaluation:
+        """From the cache."""
+        facts = json.loads(files["evaluation.json"])
+        return cls(
+            key,
+            tuple(OutputFidelity(**o) for o in facts["outputs"]),
+            tuple(LayerError(**e) for e in facts["layers"]),
+        )
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A build as it is simulated and packed.
+
+    Attributes:
+        graph: for the first set of input shapes.
+        others: for the further sets of ``dynamic_input``, in their order.
+        findings: what the options changed.
+    """
+
+    graph: Graph
+    others: tuple[Graph, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """All of them; inputs and outputs have the same names and types."""
+        return (self.graph, *self.others)
+
+
+@dataclass(frozen=True)
+class PackedContainer:
+    """The bytes of a ``.rknn`` file."""
+
+    key: str
+    data: bytes
+
+    def to_files(self) -> Files:
+        """For the cache."""
+        return {"container.rknn": self.data}
+
+    @classmethod
+    def from_files(cls, key: str, files: Mapping[str, bytes]) -> PackedContainer:
+        """From the cache."""
+        return cls(key, files["container.rknn"])

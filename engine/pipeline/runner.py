@@ -1,0 +1,122 @@
+"""A build, or a container of ours, that runs inputs in the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.base.content import reading
+from engine.base.errors import ContainerError
+from engine.base.text import printable
+from engine.graph.execute import Session
+from engine.graph.ir import Graph, QuantParams, TensorSpec
+from engine.graph.layers import LayerMap
+from engine.pipeline.opened import opened
+
+if TYPE_CHECKING:
+    from engine.container import Container
+    from engine.graph.ir import CustomOperators
+    from engine.pipeline.pipeline import Pipeline
+
+__all__ = ["Runnable", "does_not_run"]
+
+
+@dataclass(frozen=True)
+class Runnable:
+    """A graph ready to run.
+
+    Attributes:
+        key: of the build, or SHA-256 of the container.
+        name: of the model.
+        quantized: whether it runs in integers; else in float32.
+        graph: that runs.
+        session: the simulator's, opened already, so that a run can be timed.
+        table: quantization parameters, empty without quantization.
+        recipe: of a container, as stored in it.
+        layers: of the graph; None in a container of version 0.1.
+    """
+
+    key: str
+    name: str
+    quantized: bool
+    graph: Graph
+    session: Session
+    table: Mapping[str, QuantParams] = field(default_factory=dict)
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    layers: LayerMap | None = None
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The model's inputs."""
+        return self.graph.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The model's outputs."""
+        return self.graph.outputs
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Output name -> simulated values, in the model's order and layout.
+
+        Raises:
+            SimulationError: the graph does not run.
+        """
+        found = self.session.run(feeds)
+        return {spec.name: found[spec.name] for spec in self.outputs}
+
+    @classmethod
+    def of_build(cls, pipeline: Pipeline) -> Runnable:
+        """What a pipeline deploys, at its first set of input shapes."""
+        return cls.of_deployed(pipeline, pipeline.deployed.graph)
+
+    @classmethod
+    def of_deployed(cls, pipeline: Pipeline, graph: Graph) -> Runnable:
+        """One of the graphs that a pipeline deploys."""
+        name = pipeline.source.path.name
+        if not pipeline.quantized_build:
+            return cls(pipeline.optimised.key, name, False, graph, Session(graph))
+        done = pipeline.quantized
+        return cls(done.key, name, True, graph, Session(graph), done.table, layers=done.layers)
+
+    @classmethod
+    def of_container(cls, path: Path, operators: CustomOperators | None = None) -> Runnable:
+        """A container of ours.
+
+        Args:
+            path: of the container.
+            operators: its custom operators, whose code it does not hold.
+
+        Raises:
+            ContainerError: it is missing, foreign or corrupt.
+            SimulationError: it has a custom operator that is not among ``operators``.
+        """
+        found = opened(path)
+        with reading(lambda why: does_not_run(path, why)):
+            return cls._of_content(found, operators)
+
+    @classmethod
+    def _of_content(cls, found: Container, operators: CustomOperators | None) -> Runnable:
+        graph = found.graph.with_operators(operators) if operators else found.graph
+        return cls(
+            found.sha256,
+            found.name,
+            found.quantized,
+            graph,
+            Session(graph),
+            found.table or {},
+            found.recipe,
+            found.layers,
+        )
+
+
+def does_not_run(path: Path, why: str) -> ContainerError:
+    """The error for a container whose checksums hold and whose content does not."""
+    return ContainerError(
+        f"{printable(str(path), 300)} does not run: {why}.",
+        cause="It was written by another program, or changed and its checksums made anew.",
+        remedy="Export it again from its model.",
+    )

@@ -1,0 +1,87 @@
+"""The calibration samples of a pipeline: the dataset, its digest, and the inputs made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from engine.base.errors import RecipeError
+from engine.base.events import Reporter
+from engine.pipeline.digests import digest_of_dataset
+from engine.recipe import Recipe
+
+if TYPE_CHECKING:
+    from engine.dataset import Dataset, SampleStream
+    from engine.graph.ir import TensorSpec
+
+__all__ = ["CalibrationSamples", "RecipeSamples"]
+
+
+class CalibrationSamples(Protocol):
+    """Where a pipeline has its samples from."""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether there are any."""
+
+    @property
+    def dataset(self) -> Dataset:
+        """The dataset; RecipeError where there is none."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the samples' contents in order."""
+
+    def feeds(self, inputs: Sequence[TensorSpec], dataset: Dataset | None = None) -> SampleStream:
+        """The samples of a dataset (by default this one) for the inputs of a model."""
+
+
+class RecipeSamples:
+    """The samples that a recipe names.
+
+    Args:
+        recipe: names the dataset, and how its samples are prepared.
+        generation: of the vendor's API whose reading of ambiguous npy shapes holds (1 or 2).
+        reporter: told of the progress.
+    """
+
+    def __init__(self, recipe: Recipe, generation: int, reporter: Reporter) -> None:
+        self._recipe, self._generation, self._reporter = recipe, generation, reporter
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the recipe names a dataset."""
+        return bool(self._recipe.dataset.dataset)
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The calibration dataset; RecipeError where the recipe names none."""
+        from engine.dataset import read_dataset
+
+        part = self._recipe.dataset
+        if not part.dataset:
+            raise RecipeError(
+                "Quantization needs a calibration dataset, and none is set.",
+                remedy="Set dataset to a dataset.txt or a folder of pictures, "
+                "or do_quantization to no.",
+            )
+        return read_dataset(
+            Path(part.dataset),
+            count=part.dataset_count,
+            seed=part.dataset_seed,
+            reporter=self._reporter,
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the samples' contents in order."""
+        return digest_of_dataset(self.dataset)
+
+    def feeds(self, inputs: Sequence[TensorSpec], dataset: Dataset | None = None) -> SampleStream:
+        """The samples of a dataset (by default the recipe's) for the inputs of a model."""
+        from engine.dataset import Preprocess, samples
+
+        preprocess = Preprocess.from_recipe(self._recipe, self._generation)
+        return samples(dataset or self.dataset, inputs, preprocess, self._reporter)

@@ -1,0 +1,31 @@
+"""The stages of a build: the one list, from which every other list of stages follows.
+
+A further stage (an estimate, a compiled model, a run on a board) is a module here and a row in
+:data:`STAGES`; ``pipeline.get(STAGE)`` gives its result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.pipeline.pipeline import Stage
+from engine.pipeline.stages.calibrate import CALIBRATE
+from engine.pipeline.stages.container import CONTAINER
+from engine.pipeline.stages.deploy import DEPLOY
+from engine.pipeline.stages.evaluate import EVALUATE
+from engine.pipeline.stages.load import LOAD
+from engine.pipeline.stages.optimise import OPTIMISE
+from engine.pipeline.stages.quantize import QUANTIZE
+
+__all__ = ["STAGES"]
+
+STAGES: tuple[Stage[Any], ...] = (
+    LOAD,
+    OPTIMISE,
+    CALIBRATE,
+    QUANTIZE,
+    EVALUATE,
+    DEPLOY,
+    CONTAINER,
+)
+"""The stages of a build in order, each behind its inputs."""

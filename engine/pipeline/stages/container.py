@@ -1,0 +1,82 @@
+"""A build as a ``.rknn`` file: no time, host, user or path in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from engine.base.version import __version__
+from engine.build import Provenance
+from engine.container import ContainerContent, portable_summary, write_container
+from engine.pipeline.pipeline import Codec, Pipeline, Stage
+from engine.pipeline.results import PackedContainer
+from engine.pipeline.stages.quantize import is_covered
+from engine.pipeline.summary import summarise
+from engine.pipeline.versions import libraries
+from engine.recipe import portable
+
+__all__ = ["CONTAINER"]
+
+_OF_THE_MACHINE = frozenset({"cache-not-written", "integer-kernel-inexact"})
+
+
+def _pack(pipeline: Pipeline, key: str) -> PackedContainer:
+    recipe = pipeline.recipe
+    quantized = pipeline.quantized_build
+    summary: dict[str, Any] = portable_summary(summarise(pipeline, 0))
+    # what was noticed of this machine is no part of the build
+    summary["findings"] = [f for f in summary["findings"] if f["code"] not in _OF_THE_MACHINE]
+    data = write_container(
+        ContainerContent(
+            name=pipeline.source.path.name,
+            graph=pipeline.deployed.graph,
+            quantized=quantized,
+            recipe=_portable_recipe(pipeline),
+            provenance=_provenance(pipeline),
+            table=pipeline.quantized.table if quantized else None,
+            layers=pipeline.quantized.layers if quantized else None,
+            summary=summary,
+            custom_string=recipe.target.custom_string,
+            target_platform=recipe.target.target_platform,
+        )
+    )
+    return PackedContainer(key, data)
+
+
+def _portable_recipe(pipeline: Pipeline) -> dict[str, Any]:
+    """The recipe with every default written out, files as name and SHA-256."""
+    recipe = pipeline.recipe
+    digests = dict(pipeline.source.digests)
+    if recipe.dataset.dataset:
+        if pipeline.quantized_build:
+            digests[recipe.dataset.dataset] = pipeline.samples.digest
+        else:  # named but not used: it must not decide a byte
+            recipe = recipe.with_values(dataset=None)
+    return portable(recipe, digests)
+
+
+def _provenance(pipeline: Pipeline) -> Provenance:
+    dataset = None
+    if pipeline.quantized_build:
+        name = Path(str(pipeline.recipe.dataset.dataset)).absolute().name
+        dataset = (name, pipeline.samples.digest)
+    return Provenance(
+        tool=__version__,
+        source=tuple(pipeline.loaded.source.files),
+        dataset=dataset,
+        samples=pipeline.calibration.samples if pipeline.quantized_build else 0,
+        libraries=libraries(),
+    )
+
+
+CONTAINER: Stage[PackedContainer] = Stage(
+    name="container",
+    title="Pack the container",
+    run=_pack,
+    inputs=("evaluate",),
+    codec=Codec(
+        PackedContainer.to_files, lambda _, key, files: PackedContainer.from_files(key, files)
+    ),
+    # else another time it may be known how its layers run
+    is_kept=lambda pipeline: not pipeline.quantized_build or is_covered(pipeline.quantized),
+)

@@ -1,0 +1,34 @@
+"""What beside recipe and files decides a result: libraries, and the code of this program."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+__all__ = ["code_digest", "libraries"]
+
+
+@cache
+def libraries() -> tuple[tuple[str, str], ...]:
+    """(name, version) of the libraries that decide numbers or bytes."""
+    found = []
+    for name in ("numpy", "onnx", "onnx-ir", "onnxruntime", "pillow", "protobuf"):
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:
+            found.append((name, "unknown"))
+    return tuple(found)
+
+
+@cache
+def code_digest() -> str:
+    """Hexadecimal SHA-256 of the engine's own code (its files take some milliseconds to read)."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.suffix in (".py", ".csv", ".yaml") and path.is_file():
+            digest.update(path.relative_to(root).as_posix().encode("utf-8"))
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

@@ -1,0 +1,270 @@
+"""The worker's jobs: build, simulate, accuracy, export."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engine.base.content import reading
+from engine.base.errors import OutputExistsError, UsageError
+from engine.base.events import ArtifactWritten, LogLine, Reporter, StageFinished, StageStarted
+from engine.base.files import atomic_write, output_errors, refuse_existing
+from engine.base.trust import allowed_code
+from engine.report import CONTAINER_NOTE
+from engine.services.handler import runs
+from engine.services.state import KEPT, pipeline_of, recipe_at, recipe_of
+from engine.wire.build import (
+    ACCURACY,
+    BUILD,
+    EXPORT,
+    SIMULATE,
+    AccuracyParams,
+    Analysis,
+    BuildParams,
+    Exported,
+    ExportParams,
+    Simulated,
+    SimulatedOutput,
+    SimulateParams,
+    TopValue,
+)
+from engine.wire.codec import typed
+from engine.wire.model import LOAD, Loaded, LoadParams
+
+if TYPE_CHECKING:
+    from engine.build import BuildSummary
+    from engine.dataset import Preprocess
+    from engine.graph.ir import CustomOperators
+    from engine.pipeline.pipeline import Pipeline
+    from engine.pipeline.runner import Runnable
+
+__all__ = ["accuracy", "build", "export", "load", "simulate"]
+
+ONNX_NOTE = (
+    "QDQ ONNX, opset 19: load it with rknn-toolkit2 and build with do_quantization=False; that "
+    "compiles it for the NPU with the quantization made here."
+)
+"""What an export of QDQ ONNX says."""
+
+FLOAT_ONNX_NOTE = (
+    "Float ONNX, opset 19: rknn-toolkit2 builds it in float16 with do_quantization=False."
+)
+"""What an export of a build without quantization says."""
+
+
+@runs(LOAD)
+def load(params: LoadParams, reporter: Reporter) -> Loaded:
+    """Load a source model, converting it where its framework needs that, and describe the graph."""
+    from engine.graph.ir import describe
+
+    pipeline = pipeline_of(recipe_at(params), reporter, refresh=params.refresh, last="load")
+    loaded = pipeline.loaded
+    facts = {
+        "framework": loaded.source.framework,
+        "format": loaded.source.format,
+        "producer": loaded.source.producer,
+        "files": loaded.source.files,
+        **describe(loaded.graph.graph),
+        "findings": [finding.to_dict() for finding in loaded.findings],
+        "seconds": pipeline.times[-1].seconds,
+        "cached": pipeline.times[-1].cached,
+    }
+    return typed(Loaded, facts)
+
+
+@runs(BUILD)
+def build(params: BuildParams, reporter: Reporter) -> BuildSummary:
+    """Every stage of a recipe; the build summary."""
+    from engine.pipeline.build import build as run
+
+    summary: BuildSummary = run(
+        pipeline_of(recipe_at(params), reporter, refresh=params.refresh)
+    ).summary
+    return summary
+
+
+def _runnable(
+    params: SimulateParams, reporter: Reporter
+) -> tuple[Runnable, Preprocess, tuple[str, ...]]:
+    """What a request runs, how its inputs are prepared, and the stages that it took."""
+    from engine.dataset import Preprocess
+    from engine.frontends.sniff import sniff
+    from engine.pipeline.runner import Runnable, does_not_run
+    from engine.recipe import Recipe, portable_values
+
+    if params.path and params.recipe is None:
+        path = Path(params.path)
+        if sniff(path).kind in ("rknn", "rknn_vendor"):
+            from engine.pipeline.opened import opened, unknown_finding
+
+            operators = _operators_beside(params)
+            found = opened(path)
+            if (unknown := unknown_finding(found, path)) is not None:
+                reporter.emit(LogLine(f"{unknown.what} {unknown.cause}", "warning"))
+            key = f"run {found.sha256}"
+            kept = None if operators else KEPT.get(key)
+            kept = kept or Runnable.of_container(path, operators)
+            if not operators:
+                KEPT.put(key, kept)
+            with reading(lambda why: does_not_run(path, why)):
+                values = portable_values(kept.recipe)
+                values.pop("model", None)
+                return kept, Preprocess.from_recipe(Recipe.from_values(values)), ()
+    recipe = recipe_at(params)
+    pipeline = pipeline_of(recipe, reporter, last="quantize", then=("simulate",))
+    _ = pipeline.quantized if pipeline.quantized_build else pipeline.optimised
+    key = f"run {pipeline.key('deploy')}"
+    kept = KEPT.get(key) or Runnable.of_build(pipeline)
+    KEPT.put(key, kept)
+    return kept, Preprocess.from_recipe(recipe), pipeline.told[:-1]
+
+
+def _operators_beside(params: SimulateParams) -> CustomOperators:
+    """The custom operators that a request gives beside a container, which holds no code."""
+    from engine.pipeline.operators import operators_of
+
+    given = params.source
+    named = {name: given[name] for name in ("custom_ops", "op_packages") if given.get(name)}
+    return operators_of(recipe_of(named), allowed=allowed_code())
+
+
+@runs(SIMULATE)
+def simulate(params: SimulateParams, reporter: Reporter) -> Simulated:
+    """Run one sample; statistics and the largest values of every output, saved where asked."""
+    from engine.dataset import dataset_from_paths, samples
+
+    given = _paths(params.inputs)
+    runnable, preprocess, stages = _runnable(params, reporter)
+    save = None if params.save is None else Path(params.save)
+    files = _output_files(runnable, save, force=params.force)
+    reporter.emit(StageStarted("simulate", "Simulate", len(stages), len(stages) + 1))
+    dataset = dataset_from_paths(given, len(runnable.inputs))
+    if len(dataset) != 1:
+        raise UsageError(
+            f"{len(given)} files were given for {len(runnable.inputs)} inputs.",
+            remedy="Give one file per input.",
+        )
+    feed = next(samples(dataset, runnable.inputs, preprocess, reporter))
+    begun = time.perf_counter()
+    outputs = runnable.run(feed)
+    seconds = time.perf_counter() - begun
+    saved = []
+    for name, path in files.items():
+        atomic_write(path, _npy(outputs[name]), overwrite=params.force)
+        reporter.emit(ArtifactWritten(str(path), "npy", path.stat().st_size))
+        saved.append(str(path))
+    reporter.emit(StageFinished("simulate", round(seconds, 4)))
+    outcome = tuple(_output(name, array, params.top) for name, array in outputs.items())
+    return Simulated(outcome, round(seconds, 6), runnable.quantized, tuple(saved))
+
+
+def _paths(given: Sequence[str]) -> list[Path]:
+    return [Path(path) for path in given]
+
+
+def _npy(array: np.ndarray) -> bytes:
+    import io
+
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    return stream.getvalue()
+
+
+def _output_files(runnable: Runnable, folder: Path | None, *, force: bool) -> dict[str, Path]:
+    """Output name -> file to write; looked at before anything is computed.
+
+    Raises:
+        OutputExistsError: one of them exists, and nobody allowed to overwrite it.
+        OutputError: the folder cannot be made.
+    """
+    if folder is None:
+        return {}
+    with output_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    files: dict[str, Path] = {}
+    for index, spec in enumerate(runnable.outputs):
+        stem = "".join(c if c.isalnum() or c in "-_" else "_" for c in spec.name)[:100] or "output"
+        path = folder / f"{stem}.npy"
+        if path in files.values():
+            path = folder / f"{stem}_{index}.npy"
+        if path.exists() and not force:
+            raise OutputExistsError(
+                f"{path} exists already.",
+                remedy="Allow overwriting (--force) or choose another folder.",
+            )
+        files[spec.name] = path
+    return files
+
+
+def _output(name: str, array: np.ndarray, top: int) -> SimulatedOutput:
+    """Statistics and the largest values of an output, over its finite values."""
+    flat = np.ravel(array).astype(np.float64)
+    places = np.flatnonzero(np.isfinite(flat))
+    values = flat[places]
+    best = np.argsort(-values, kind="stable")[: min(top, values.size)]
+    with np.errstate(over="ignore"):  # sums of the largest doubles are infinite, and told as such
+        mean = float(values.mean()) if values.size else None
+    return SimulatedOutput(
+        name=name,
+        shape=tuple(array.shape),
+        dtype=str(array.dtype),
+        label="simulated",
+        top=tuple(TopValue(int(places[i]), float(values[i])) for i in best),
+        minimum=float(values.min()) if values.size else None,
+        maximum=float(values.max()) if values.size else None,
+        mean=mean,
+        not_finite=int(flat.size - values.size),
+    )
+
+
+@runs(ACCURACY)
+def accuracy(params: AccuracyParams, reporter: Reporter) -> Analysis:
+    """The error of every layer, entire and single; snapshot files where asked."""
+    from engine.pipeline.analysis import analyse_build
+
+    recipe = recipe_at(params)
+    pipeline = pipeline_of(recipe, reporter, last="quantize", then=("accuracy",))
+    inputs = None if params.inputs is None else _paths(params.inputs)
+    folder = None if params.output_dir is None else Path(params.output_dir)
+    found = analyse_build(pipeline, inputs, folder, force=params.force, damage=params.damage)
+    return typed(Analysis, found.to_json())
+
+
+@runs(EXPORT)
+def export(params: ExportParams, reporter: Reporter) -> Exported:
+    """Write a build as container or as QDQ ONNX for the vendor's toolkit."""
+    recipe, path, form = recipe_of(params.recipe), Path(params.path), params.format
+    refuse_existing(path, overwrite=params.force)
+    last = "container" if form == "rknn" else "quantize"
+    pipeline = pipeline_of(recipe, reporter, refresh=params.refresh, last=last)
+    content = pipeline.packed.data if form == "rknn" else vendor_onnx(pipeline)
+    atomic_write(path, content, overwrite=params.force)
+    reporter.emit(ArtifactWritten(str(path), form, len(content)))
+    note = CONTAINER_NOTE
+    if form == "onnx":
+        note = ONNX_NOTE if pipeline.quantized_build else FLOAT_ONNX_NOTE
+    return Exported(str(path), form, len(content), hashlib.sha256(content).hexdigest(), note)
+
+
+def vendor_onnx(pipeline: Pipeline) -> bytes:
+    """The build as ONNX of opset 19, IR 8, which rknn-toolkit2 loads with do_quantization=False.
+
+    Raises:
+        QuantizationError: opset 19 lacks an operator, or ONNX Runtime does not run the result.
+    """
+    from engine.graph.execute.custom import has_custom
+    from engine.quantize import lower_for_vendor, require_plain_run
+
+    quantized = pipeline.quantized_build
+    graph = (pipeline.quantized.graph if quantized else pipeline.optimised.graph).graph
+    data: bytes = lower_for_vendor(graph).SerializeToString(deterministic=True)
+    if not has_custom(graph):  # nothing but its own class runs a custom operator
+        sample = islice(pipeline.feeds(pipeline.dataset.first(1)), 1) if quantized else ()
+        require_plain_run(data, next(iter(sample), None))
+    return data

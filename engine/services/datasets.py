@@ -1,0 +1,134 @@
+"""Answers of the worker about calibration datasets."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.base.errors import UsageError
+from engine.base.text import printable
+from engine.services.handler import answers
+from engine.wire.codec import Values, typed
+from engine.wire.dataset import (
+    DATASET_CHECK,
+    DATASET_MAKE,
+    DATASET_PREVIEW,
+    CheckParams,
+    DatasetFacts,
+    FileProblem,
+    LeftOut,
+    Made,
+    MakeParams,
+    Preview,
+    PreviewParams,
+)
+
+if TYPE_CHECKING:
+    from engine.dataset import Dataset
+    from engine.graph.ir import TensorSpec
+    from engine.recipe import Recipe
+
+__all__ = ["check", "make", "preview"]
+
+
+def _inputs(recipe: Recipe) -> tuple[TensorSpec, ...]:
+    from engine.services.state import loaded_at_once, pipeline_of
+
+    return loaded_at_once(pipeline_of(recipe)).graph.graph.inputs
+
+
+def _dataset(recipe: Recipe, given: str | None) -> Dataset:
+    from engine.dataset import read_dataset
+
+    path = given or recipe.dataset.dataset
+    if not path:
+        raise UsageError(
+            "There is no dataset yet.", remedy="Set dataset to a dataset.txt or a folder."
+        )
+    return read_dataset(
+        Path(path), count=recipe.dataset.dataset_count, seed=recipe.dataset.dataset_seed
+    )
+
+
+def _recipe(values: Values | None) -> Recipe:
+    from engine.services.state import recipe_of
+
+    return recipe_of(values or {})
+
+
+@answers(DATASET_CHECK)
+def check(params: CheckParams) -> DatasetFacts:
+    """Every problem and finding of a dataset; against the model where the recipe names one, else
+    only whether every file is there.
+    """
+    from engine.dataset import Preprocess
+    from engine.dataset import check as check_dataset
+
+    recipe = _recipe(params.recipe)
+    dataset = _dataset(recipe, params.dataset)
+    if recipe.source.model is None:
+        return _readable(dataset)
+    seen, found = check_dataset(
+        dataset, _inputs(recipe), Preprocess.from_recipe(recipe), decode=params.decode
+    )
+    skipped = tuple(
+        FileProblem(0, str(path), f"was left out: {why}", "", "") for path, why in dataset.skipped
+    )
+    told = [finding.to_dict() for finding in found]
+    return replace(typed(DatasetFacts, {**seen.to_dict(), "findings": told}), skipped=skipped)
+
+
+def _readable(dataset: Dataset) -> DatasetFacts:
+    problems: list[FileProblem] = []
+    files = 0
+    for index, entry in enumerate(dataset.entries):
+        files += len(entry)
+        for path in entry:
+            what = _not_a_file(path)
+            if what:
+                line = dataset.lines[index] if dataset.lines else index + 1
+                problems.append(FileProblem(line, str(path), what))
+    return DatasetFacts(len(dataset), files, tuple(problems), (), ())
+
+
+def _not_a_file(path: Path) -> str:
+    """What is wrong with a path; empty for a file."""
+    try:
+        return "" if stat.S_ISREG(path.stat().st_mode) else "It is no file."
+    except FileNotFoundError:
+        return f"{printable(path.name, 80)} does not exist."
+    except OSError as error:  # among them names that are longer than a file system takes
+        return f"It could not be read: {error.strerror or error}."
+
+
+@answers(DATASET_PREVIEW)
+def preview(params: PreviewParams) -> Preview:
+    """One sample as the network sees it: thumbnail, statistics, what mean and std promise."""
+    from engine.dataset import Preprocess
+    from engine.dataset import preview as preview_sample
+
+    recipe = _recipe(params.recipe)
+    shown = preview_sample(
+        _dataset(recipe, params.dataset),
+        _inputs(recipe),
+        Preprocess.from_recipe(recipe),
+        params.index,
+        columns=params.columns,
+        rows=params.rows,
+        input_index=params.input,
+    )
+    return typed(Preview, shown)
+
+
+@answers(DATASET_MAKE)
+def make(params: MakeParams) -> Made:
+    """Write ``dataset.txt`` from a folder of pictures."""
+    from engine.dataset import make_dataset
+
+    made = make_dataset(
+        Path(params.folder), Path(params.out), params.count, params.seed, params.force
+    )
+    skipped = tuple(LeftOut(str(path), why) for path, why in made.skipped)
+    return Made(str(made.path), len(made.dataset), made.found, skipped)

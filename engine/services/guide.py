@@ -1,0 +1,109 @@
+"""The job ``guide``: runs the next step of the accuracy procedure, and names the one after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from engine.accuracy.guide import STEPS, Fact, Step, following
+from engine.base.errors import UsageError
+from engine.base.events import Reporter
+from engine.base.text import did_you_mean, printable
+from engine.graph.ir.arrays import read_npy
+from engine.recipe import Recipe
+from engine.services.guide_float import FLOAT_CHECKS, float_verdict
+from engine.services.guide_probe import Check, Probe
+from engine.services.guide_quantized import QUANTIZED_CHECKS, quantized_verdict
+from engine.services.handler import runs
+from engine.services.state import pipeline_of, recipe_of
+from engine.wire.codec import typed
+from engine.wire.guide import GUIDE, Answer, GuideParams, NextStep
+from engine.wire.guide import Step as Told
+
+__all__ = ["guide"]
+
+_CHECKS: Mapping[str, Check] = {**FLOAT_CHECKS, **QUANTIZED_CHECKS}
+_ALGORITHMS = ("normal", "kl_divergence", "mmse", "accurate")
+
+
+@runs(GUIDE)
+def guide(params: GuideParams, reporter: Reporter) -> Answer:
+    """Run one step.
+
+    Raises:
+        UsageError: ``done`` names no steps, or the model is not quantized and was not meant to be.
+    """
+    recipe = recipe_of(params.recipe)
+    known = [step.id for step in STEPS]
+    done = params.done or ()
+    if not set(done) <= set(known):
+        raise UsageError(f"done is a list of steps, of {', '.join(known)}.")
+    if not recipe.dataset.dataset:
+        raise UsageError(
+            "The accuracy guide needs samples, and no dataset is set.",
+            remedy="Set dataset to a dataset.txt or a folder of pictures.",
+        )
+    probe = Probe(pipeline_of(recipe, reporter, last=""), _reference(params.reference))
+    holds = _facts(recipe, probe)
+    step = _asked(params.step, known) or following(done, holds)
+    if step is None:
+        return Answer(None, None, len(STEPS))
+    with probe.pipeline.step("guide", step.title):
+        outcome = _CHECKS[step.id](probe)
+    after = following([*done, step.id], holds)
+    then = None if after is None else NextStep(after.id, after.title, after.why)
+    return Answer(typed(Told, outcome.to_json(step)), then, len(STEPS))
+
+
+def _asked(wanted: str | None, known: list[str]) -> Step | None:
+    if wanted is None:
+        return None
+    if wanted not in known:
+        raise UsageError(
+            f"The guide has no step {printable(wanted, 40)}.",
+            remedy=did_you_mean(wanted, known) or f"It has {', '.join(known)}.",
+        )
+    return STEPS[known.index(wanted)]
+
+
+def _facts(recipe: Recipe, probe: Probe) -> Callable[[Fact], bool]:
+    options = recipe.quantization
+    algorithm = options.quantized_algorithm
+    place = _ALGORITHMS.index(algorithm) if algorithm in _ALGORITHMS else 0
+
+    def holds(fact: Fact) -> bool:
+        if fact == "always":
+            return True
+        if fact in ("float wrong", "float right"):
+            return (float_verdict(probe) == "fail") == (fact == "float wrong")
+        if float_verdict(probe) == "fail" or quantized_verdict(probe) == "pass":
+            return False
+        if fact == "quantized short":
+            return True
+        if fact == "per layer":
+            return options.quantized_method == "layer"
+        return place < _ALGORITHMS.index(fact.removeprefix("before "))
+
+    return holds
+
+
+def _reference(paths: Sequence[str] | None) -> list[np.ndarray] | None:
+    """The user's outputs of the original framework.
+
+    Raises:
+        UsageError: one of the npy files cannot be read.
+    """
+    if paths is None:
+        return None
+    arrays = []
+    for path in paths:
+        try:
+            arrays.append(read_npy(Path(path)))
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"The reference {printable(path)} could not be read: {printable(str(error), 200)}",
+                remedy="Save every output of the original framework with numpy.save.",
+            ) from error
+    return arrays

@@ -1,0 +1,240 @@
+"""Stage A of the accuracy guide: the float model, before anything is quantized."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from engine.accuracy.guide import Found, Outcome, Verdict, verdict_of, worst
+from engine.accuracy.rows import float_rows
+from engine.base.errors import EngineError
+from engine.graph.execute import Session
+from engine.graph.ir import Graph
+from engine.services.guide_probe import Check, Probe, cosines, told_cosines
+from engine.services.state import KEPT
+
+__all__ = ["FLOAT_CHECKS", "float_verdict"]
+
+_HALF_MAX = 65504.0
+_WIDE, _NARROW = 30.0, 0.05
+# what pictures are usually normalised with: name, mean, std (per channel, RGB)
+_IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+_USUAL: tuple[tuple[str, tuple[float, ...], tuple[float, ...]], ...] = (
+    ("pixels as they are", (0.0,), (1.0,)),
+    ("0 to 1", (0.0,), (255.0,)),
+    ("-1 to 1 (127.5)", (127.5,), (127.5,)),
+    ("-1 to 1 (127, 128)", (127.0,), (128.0,)),
+    ("ImageNet's", *_IMAGENET),
+    ("ImageNet's in the order BGR", _IMAGENET[0][::-1], _IMAGENET[1][::-1]),
+)
+
+
+def float_verdict(probe: Probe) -> Verdict:
+    """Whether the float16 model gives what the source model does; kept between steps."""
+    pipeline = probe.pipeline
+    key = f"guide {pipeline.key('calibrate')}"
+    found: dict[str, float] | None = None if probe.given else KEPT.get(key)
+    if found is None:
+        found = _half_cosines(probe)
+        if not probe.given:
+            KEPT.put(key, found)
+    return worst(verdict_of(value) for value in found.values())
+
+
+def _half_cosines(probe: Probe) -> dict[str, float]:
+    return cosines(probe.outputs, probe.expected, probe.run(_half(probe)))
+
+
+def _half(probe: Probe) -> Graph:
+    """The optimised graph in half precision; in float32 where it has no such form."""
+    from engine.quantize import to_float16
+
+    graph = probe.pipeline.optimised.graph.graph
+    try:
+        return to_float16(graph).graph
+    except EngineError:
+        return graph
+
+
+def _a1(probe: Probe) -> Outcome:
+    values = _half_cosines(probe)
+    found = [*told_cosines(values), *_inputs(probe), *_overflow(probe)]
+    verdict = worst(verdict_of(value) for value in values.values())
+    against = "the outputs you gave" if probe.given else "the source model as it was loaded here"
+    advice = {
+        "pass": "The float model is right; quantization comes next.",
+        "warning": "A small difference: half precision explains it where values are large.",
+    }.get(
+        verdict, "The float model already differs from the reference: fix this before you quantize."
+    )
+    if not probe.given and verdict == "pass":
+        advice += (
+            " Whether mean, std and channel order are those of the training shows only against "
+            "outputs of the original framework (--reference)."
+        )
+    count = len(probe.feeds)
+    return Outcome(
+        f"Ran {count} calibration samples in float16 (simulated) and compared them with {against}.",
+        tuple(found),
+        verdict,
+        advice,
+    )
+
+
+def _inputs(probe: Probe) -> list[Found]:
+    """What the network sees, where that looks odd."""
+    found = []
+    for name in probe.feeds[0]:
+        values = np.stack([feed[name] for feed in probe.feeds])
+        if values.dtype.kind != "f":
+            continue
+        low, high, spread = float(values.min()), float(values.max()), float(values.std())
+        odd = max(abs(low), abs(high)) > _WIDE or spread < _NARROW
+        text = f"{low:.4g} to {high:.4g} after mean and std"
+        if odd and spread < _NARROW:
+            text += ": hardly any contrast; were the values normalised twice?"
+        elif odd:
+            text += ": right only for a network that normalises by itself"
+        found.append(Found(f"input {name}", text, "warning" if odd else "told"))
+    return found
+
+
+def _overflow(probe: Probe) -> list[Found]:
+    """Layers whose values half precision cannot hold."""
+    graph = probe.pipeline.optimised.graph.graph
+    tensors = [row.golden for row in float_rows(graph) if row.computed]
+    results = Session(graph, outputs=tensors).run(probe.feeds[0], tensors)
+    large = {
+        name: float(np.abs(array).max())
+        for name, array in results.items()
+        if array.size and not bool((np.abs(array) <= _HALF_MAX).all())
+    }
+    if not large:
+        return [Found("float16 range", f"every layer stays below {_HALF_MAX:.0f}", "pass")]
+    return [
+        Found(
+            name, f"reaches {value:.4g}, float16 holds {_HALF_MAX:.0f}: rescale the layer", "fail"
+        )
+        for name, value in sorted(large.items(), key=lambda item: -item[1])[:5]
+    ]
+
+
+def _a2(probe: Probe) -> Outcome:
+    settings = probe.recipe.preprocess
+    told = (
+        Found("mean_values", str(settings.mean_values or "0")),
+        Found("std_values", str(settings.std_values or "1")),
+        Found("quant_img_RGB2BGR", "yes" if settings.quant_img_RGB2BGR else "no"),
+    )
+    if not probe.given:
+        return Outcome(
+            "Read the settings of the inputs.",
+            told,
+            "told",
+            "Both results had the same inputs, so these settings do not explain the difference. "
+            "Whether they are right shows only against outputs of the original framework: give "
+            "them with --reference.",
+        )
+    now, tried = _alternatives(probe)
+    best = max(tried, key=lambda item: item[1], default=None)
+    lines = tuple(
+        Found(name, f"worst cosine {value:.5f}", verdict_of(value))
+        for name, value, _ in sorted(tried, key=lambda item: -item[1])[:6]
+    )
+    as_set = Found("as set", f"worst cosine {now:.5f}", verdict_of(now))
+    did = f"Ran the first sample with {len(tried)} other ways to prepare it, in float32."
+    if best is None or verdict_of(best[1]) == "fail" or best[1] <= now:
+        advice = (
+            "No other mean, std or channel order gives the reference. Check input_size_list, "
+            "inputs, outputs and the order of the reference files; else a pass is to blame."
+        )
+        return Outcome(did, (*told, as_set, *lines), "fail", advice)
+    return Outcome(
+        did,
+        (*told, as_set, *lines),
+        verdict_of(best[1]),
+        f"The reference was made with {best[0]}.",
+        best[2],
+    )
+
+
+def _alternatives(probe: Probe) -> tuple[float, list[tuple[str, float, dict[str, Any]]]]:
+    """The worst cosine as set, and (name, worst cosine, changes) of other preparations."""
+    pipeline = probe.pipeline
+    inputs = pipeline.optimised.graph.graph.inputs
+    session = Session(pipeline.loaded.graph.graph)
+    first = pipeline.dataset.first(1)
+
+    def score(feeds: Mapping[str, np.ndarray]) -> float:
+        return min(cosines(probe.outputs, probe.expected, [session.run(feeds)]).values())
+
+    now = score(probe.feeds[0])
+    tried: list[tuple[str, float, dict[str, Any]]] = []
+    for name, mean, std in _USUAL:
+        for swap in (False, True):
+            channels = _channels(inputs[0].shape)
+            changes: dict[str, Any] = {
+                "mean_values": [list(mean) if len(mean) == channels else [mean[0]] * channels],
+                "std_values": [list(std) if len(std) == channels else [std[0]] * channels],
+                "quant_img_RGB2BGR": swap,
+            }
+            if len(inputs) != 1 or (len(mean) > 1 and channels != len(mean)):
+                continue
+            try:
+                feeds = next(iter(probe.with_options(**changes).feeds(first)))
+            except EngineError:
+                continue
+            tried.append((f"{name}, {'BGR' if swap else 'RGB'}", score(feeds), changes))
+    return now, tried
+
+
+def _channels(shape: tuple[int, ...]) -> int:
+    if len(shape) != 4:
+        return 1
+    return shape[1] if shape[1] in (1, 3, 4) else shape[3]
+
+
+def _a3(probe: Probe) -> Outcome:
+    from engine.graph.passes import PIPELINES, optimise
+
+    source = probe.pipeline.loaded.graph.graph
+    expected = probe.run(source)
+    found: list[Found] = []
+    culprit: int | None = None
+    for level in PIPELINES:
+        probe.reporter.check_cancelled()
+        done = optimise(source, level)
+        values = cosines(probe.outputs, expected, probe.run(done.graph))
+        lowest = min(values.values(), default=1.0)
+        verdict = verdict_of(lowest)
+        ran = sum(record.modified for record in done.log)
+        found.append(
+            Found(f"level {level}", f"worst cosine {lowest:.6f}, {ran} passes changed it", verdict)
+        )
+        if verdict != "pass" and culprit is None:
+            culprit = level
+    did = "Optimised the source model at every level and compared the outputs in float32."
+    if culprit is None:
+        return Outcome(
+            did,
+            tuple(found),
+            "pass",
+            "No pass changes the results: half precision does. Rescale layers with large values, "
+            "or keep the model as it is and quantize it to integers of 16 bits.",
+        )
+    if culprit == 0:
+        return Outcome(did, tuple(found), "fail", "Even the source graph differs: report this.")
+    return Outcome(
+        did,
+        tuple(found),
+        "fail",
+        f"A pass of level {culprit} changes the results. Build with the level below, and report "
+        "this with the model.",
+        {"optimization_level": culprit - 1},
+    )
+
+
+FLOAT_CHECKS: Mapping[str, Check] = {"A1": _a1, "A2": _a2, "A3": _a3}
+"""Step -> what it runs."""

@@ -1,0 +1,316 @@
+"""Stages B and C of the accuracy guide: the quantized model, and the board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.accuracy.analyse import LayerAccuracy, analyse, noisiest
+from engine.accuracy.guide import Found, Outcome, Verdict, verdict_of, worst
+from engine.base.errors import EngineError
+from engine.pipeline.layers import by_tensor, quantized_of
+from engine.pipeline.results import Evaluation
+from engine.report import samples_text, sqnr_text
+from engine.services.guide_probe import Check, Probe, cosines, told_cosines
+
+__all__ = ["QUANTIZED_CHECKS", "quantized_verdict"]
+
+_FEW, _ENOUGH = 5, 20
+_RANKED = 5
+_HIDDEN = ("mixed-range-concat", "kl-divergence-loses")
+"""Findings of a build about losses that a figure over all values of an output can hide."""
+_SHARE_OF_BAD_SET = 0.5  # of the distance to 1 that one sample alone must take away
+
+
+def quantized_verdict(probe: Probe) -> Verdict:
+    """What the recipe's build loses, by its worst output."""
+    return verdict_of(_lowest(probe.evaluation))
+
+
+def _lowest(evaluation: Evaluation) -> float:
+    return min((output.cosine for output in evaluation.outputs), default=1.0)
+
+
+def _told(evaluation: Evaluation) -> tuple[Found, ...]:
+    return tuple(
+        Found(
+            output.name,
+            f"cosine {output.cosine:.5f}, SQNR {sqnr_text(output.sqnr_db)}",
+            verdict_of(output.cosine),
+        )
+        for output in evaluation.outputs
+    )
+
+
+def _b1(probe: Probe) -> Outcome:
+    evaluation = probe.evaluation
+    verdict = quantized_verdict(probe)
+    lowest = _lowest(evaluation)
+    advice = {
+        "pass": "Near enough to float. Your own metric has the last word: "
+        "`rknntui evaluate` measures it.",
+        "warning": "A small loss. Measure your own metric (`rknntui evaluate`) before "
+        "you spend time on it.",
+    }.get(verdict, "The quantized model loses much; the next steps look for the reason.")
+    if lowest < 0.8:
+        advice = "The outputs are wrong altogether: that is configuration or the shape of the "
+        advice += "graph, not the algorithm."
+    over = samples_text(evaluation.samples, probe.pipeline.calibration.samples)
+    did = f"Built as the recipe says and compared it with float over {over} (simulated)."
+    hidden = [f for f in probe.pipeline.findings if f.code in _HIDDEN and f.severity == "warning"]
+    if hidden and verdict == "pass":
+        verdict = "warning"
+        advice = f"Near enough to float as a whole, which hides a part. {hidden[0].remedy}"
+    found = (*_told(evaluation), *(Found(f.where, f.what, "warning") for f in hidden))
+    return Outcome(did, found, verdict, advice, dict(hidden[0].changes) if hidden else {})
+
+
+def _b2_dtype(probe: Probe) -> Outcome:
+    dtype = probe.recipe.quantization.quantized_dtype
+    few = "4" in dtype.split("a")[0]
+    found = (Found("quantized_dtype", dtype, "warning" if few else "pass"),)
+    did = "Read the quantized dtype."
+    if not few:
+        return Outcome(did, found, "pass", "Eight bits or more: not the first suspect.")
+    return _trial(
+        probe, {"quantized_dtype": "w8a8"}, "Weights of 4 bits suit few models", found, did
+    )
+
+
+def _b2_colours(probe: Probe) -> Outcome:
+    swap = probe.recipe.preprocess.quant_img_RGB2BGR
+    specs = probe.pipeline.optimised.graph.graph.inputs
+    told = Found("quant_img_RGB2BGR", "yes" if swap else "no")
+    pictures = any(len(spec.shape) == 4 and 3 in (spec.shape[1], spec.shape[3]) for spec in specs)
+    files = [path for entry in probe.pipeline.dataset.entries for path in entry]
+    if not pictures or all(path.suffix.lower() == ".npy" for path in files):
+        return Outcome(
+            "Looked for pictures in the calibration set.",
+            (told,),
+            "pass",
+            "No pictures of three channels: the order does not matter here.",
+        )
+    turned = probe.with_options(quant_img_RGB2BGR=not isinstance(swap, bool) or not swap)
+    first = probe.pipeline.dataset.first(len(probe.feeds))
+    graph = probe.pipeline.optimised.graph.graph
+    other = probe.run(graph, list(turned.feeds(first)))
+    values = cosines(probe.outputs, probe.run(graph), other)
+    lowest = min(values.values(), default=1.0)
+    found = (told, *told_cosines(values, "float outputs with the other order: cosine"))
+    did = "Ran the probes in float with their channels in the other order."
+    if lowest >= 0.999:
+        return Outcome(did, found, "pass", "The outputs hardly depend on the order.")
+    return Outcome(
+        did,
+        found,
+        "told",
+        "The order matters to this model, and only you know which it was trained with: yes for "
+        "BGR (most Caffe models), no for RGB.",
+    )
+
+
+def _b2_probe(probe: Probe) -> Outcome:
+    from engine.quantize import QuantizeSettings, calibrate, quantize
+
+    options = probe.recipe.quantization
+    graph = probe.pipeline.optimised.graph.graph
+    feed = probe.feeds[0]
+    settings = QuantizeSettings(
+        dtype=options.quantized_dtype,
+        algorithm="normal",
+        granularity=options.quantized_method,
+    )
+    alone = quantize(graph, calibrate(graph, [feed]), settings, feeds=lambda: iter([feed]))
+    expected = probe.run(graph, [feed])
+    before = cosines(
+        probe.outputs, expected, probe.run(probe.pipeline.quantized.graph.graph, [feed])
+    )
+    after = cosines(probe.outputs, expected, probe.run(alone.graph, [feed]))
+    low, high = min(before.values(), default=1.0), min(after.values(), default=1.0)
+    found = (
+        *told_cosines(before, "calibrated with the set: cosine"),
+        *told_cosines(after, "calibrated with the probe alone: cosine"),
+    )
+    did = "Calibrated with the first sample alone and ran that sample."
+    if verdict_of(low) == "pass":
+        return Outcome(did, found, "pass", "This sample is near float either way.")
+    if 1 - high < _SHARE_OF_BAD_SET * (1 - low):
+        return Outcome(
+            did,
+            found,
+            "warning",
+            "Much better with its own ranges: the set holds other scenes, or outliers. Choose "
+            "samples like the deployed ones.",
+        )
+    return Outcome(did, found, "pass", "No better with its own ranges: the set is not the reason.")
+
+
+def _b2_count(probe: Probe) -> Outcome:
+    samples = probe.pipeline.calibration.samples
+    did = "Counted the calibration samples."
+    if samples >= _ENOUGH:
+        found = Found("samples", str(samples), "pass")
+        return Outcome(did, (found,), "pass", "Enough; many more seldom help.")
+    verdict: Verdict = "fail" if samples < _FEW else "warning"
+    return Outcome(
+        did,
+        (Found("samples", str(samples), verdict),),
+        verdict,
+        "Few: the manuals advise 50 to 200. `rknntui dataset make` takes them from a folder.",
+    )
+
+
+def _b2_joins(probe: Probe) -> Outcome:
+    from engine.hybrid import find_joins
+
+    pipeline = probe.pipeline
+    joins = find_joins(
+        pipeline.optimised.graph.graph,
+        pipeline.calibration.observations,
+        source=pipeline.loaded.graph.graph,
+        layers=by_tensor(pipeline, probe.recipe.quantization.quantized_layers or {}),
+    )
+    did = "Searched for Concat and Add inputs with very different ranges."
+    if not joins:
+        found = Found("joins", "none of unlike ranges", "pass")
+        return Outcome(did, (found,), "pass", "Nothing to repair here.")
+    told = tuple(Found(join.where, join.what, "warning") for join in joins)
+    changes = _layers_of(probe, *(join.changes for join in joins))
+    if not changes:
+        return Outcome(did, told, "warning", joins[0].remedy)
+    return _trial(probe, changes, "The joined values get a scale each", told, did)
+
+
+def _layers_of(probe: Probe, *changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Several changes as one: the layers that they lift together."""
+    merged: dict[str, Any] = {}
+    lifted = by_tensor(probe.pipeline, probe.recipe.quantization.quantized_layers or {})
+    for one in changes:
+        lifted |= one.get("quantized_layers") or {}
+        merged |= {name: value for name, value in one.items() if name != "quantized_layers"}
+    return {**merged, "quantized_layers": lifted} if lifted else merged
+
+
+def _method(changes: Mapping[str, Any], gain: str) -> Check:
+    def check(probe: Probe) -> Outcome:
+        return _trial(probe, changes, gain, (), "")
+
+    return check
+
+
+def _trial(
+    probe: Probe, changes: Mapping[str, Any], gain: str, found: tuple[Found, ...], did: str
+) -> Outcome:
+    """Build with other options; they are proposed where the worst output gets nearer to float."""
+    words = ", ".join(f"{name} {_shown(value)}" for name, value in changes.items())
+    tried = f"{did} Built with {words} and compared it with float (simulated).".strip()
+    before = _lowest(probe.evaluation)
+    try:
+        evaluation = probe.with_options(**changes).evaluation
+    except EngineError as error:
+        return Outcome(tried, found, "told", f"Not possible here: {error.what}")
+    after = _lowest(evaluation)
+    told = (*found, Found("before", f"worst cosine {before:.5f}", verdict_of(before)))
+    told += _told(evaluation)
+    if after <= before:
+        return Outcome(tried, told, "told", "No better than before: leave it as it is.")
+    verdict = verdict_of(after)
+    reached = "that is near enough" if verdict == "pass" else "not enough by itself"
+    advice = f"{gain}: the worst output goes from {before:.5f} to {after:.5f}; {reached}."
+    return Outcome(tried, told, verdict, advice, dict(changes))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"of {len(value)} layers"
+    return "yes" if value is True else "no" if value is False else str(value)
+
+
+def _b4_rank(probe: Probe) -> Outcome:
+    pipeline = probe.pipeline
+    report = analyse(quantized_of(pipeline), probe.feeds, reporter=probe.reporter)
+    ranked = noisiest(report, _RANKED)
+    found = tuple(Found(layer.id, _ranked(layer), _guilt(layer)) for layer in ranked)
+    guilty = [layer.id for layer in ranked if _guilt(layer) != "pass"]
+    advice = (
+        f"Layers with a large error of their own: {', '.join(guilty)}."
+        if guilty
+        else "No layer alone is far off: the error adds up over many."
+    )
+    verdict = worst(_guilt(layer) for layer in ranked)
+    return Outcome(
+        f"Ran every layer alone on float inputs, for {report.samples} samples (simulated).",
+        found,
+        verdict,
+        advice,
+    )
+
+
+def _guilt(layer: LayerAccuracy) -> Verdict:
+    return "pass" if layer.single is None else verdict_of(layer.single.cosine)
+
+
+def _ranked(layer: LayerAccuracy) -> str:
+    parts = [] if layer.own is None else [f"alone {sqnr_text(layer.own.sqnr_db)}"]
+    if layer.single is not None:
+        parts.append(f"cosine {layer.single.cosine:.5f}")
+    if layer.own_share is not None:
+        parts.append(f"{layer.own_share:.0%} of its error is its own")
+    if layer.saturation is not None and layer.saturation.low + layer.saturation.high > 0.001:
+        parts.append(f"{layer.saturation.low + layer.saturation.high:.2%} of its values clipped")
+    return ", ".join(parts)
+
+
+def _b4_lift(probe: Probe) -> Outcome:
+    from engine.hybrid import propose
+
+    pipeline = probe.pipeline
+    proposal = propose(quantized_of(pipeline), probe.feeds[:1], reporter=probe.reporter)
+    did = "Predicted for every rounding what it does to the outputs."
+    if not proposal.layers:
+        return Outcome(did, (), "told", "No few layers stand out.")
+    changes = _layers_of(probe, {"quantized_layers": dict(proposal.layers)})
+    told = tuple(Found(name, f"to {dtype}") for name, dtype in proposal.layers.items())
+    return _trial(probe, changes, f"{len(proposal.layers)} layers in float16", told, did)
+
+
+def _b5(probe: Probe) -> Outcome:
+    del probe
+    return Outcome(
+        "Nothing to run.",
+        (),
+        "told",
+        "Build without quantization (float16 on the NPU), or train with quantization in the "
+        "loop: such a model keeps its own parameters here.",
+        {"do_quantization": False},
+    )
+
+
+def _c1(probe: Probe) -> Outcome:
+    del probe
+    return Outcome(
+        "Not run: no board is connected, and this version does not run on one.",
+        (Found("board", "not available"),),
+        "told",
+        "On a board give the very same npy, compare with the simulator's outputs by name, and "
+        "check colour order, layout, want_float and scale in your own program.",
+    )
+
+
+QUANTIZED_CHECKS: Mapping[str, Check] = {
+    "B1": _b1,
+    "B2.1": _b2_dtype,
+    "B2.2": _b2_colours,
+    "B2.3": _b2_probe,
+    "B2.4": _b2_count,
+    "B2.5": _b2_joins,
+    "B3.1": _method({"quantized_method": "channel"}, "A scale for every channel"),
+    "B3.2": _method({"quantized_algorithm": "kl_divergence"}, "Ranges by kl_divergence"),
+    "B3.3": _method({"quantized_algorithm": "mmse"}, "Ranges by mmse"),
+    "B3.4": _method({"quantized_algorithm": "accurate"}, "Our algorithm"),
+    "B4.1": _b4_rank,
+    "B4.2": _b4_lift,
+    "B5": _b5,
+    "C1": _c1,
+}
+"""Step -> what it runs."""

@@ -1,0 +1,223 @@
+"""The worker's hybrid quantization: the table, the live effect, the proposal, the search, joins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from engine.base.errors import UsageError
+from engine.base.events import Reporter
+from engine.base.text import printable
+from engine.pipeline.layers import (
+    by_tensor,
+    dtype_to_lift,
+    find_all_joins,
+    quantize_settings,
+    quantized_of,
+)
+from engine.services.handler import answers, runs
+from engine.services.state import KEPT, pipeline_of, recipe_at
+from engine.wire.codec import typed
+from engine.wire.hybrid import (
+    EFFECT,
+    JOINS,
+    PROPOSE,
+    SEARCH,
+    TABLE,
+    Effect,
+    EffectOutput,
+    EffectParams,
+    Joins,
+    OutputFigure,
+    Proposal,
+    ProposeParams,
+    SearchParams,
+    SearchResult,
+    Table,
+)
+from engine.wire.requests import ModelTarget
+
+if TYPE_CHECKING:
+    from engine.hybrid import SearchWish, Trials
+    from engine.pipeline.pipeline import Pipeline
+    from engine.quantize import QuantizeSettings
+
+__all__ = [
+    "effect",
+    "joins",
+    "propose",
+    "search",
+    "table",
+]
+
+
+@answers(TABLE)
+def table(params: ModelTarget) -> Table:
+    """Every layer of a build; see :mod:`engine.hybrid.table`."""
+    from engine.hybrid import Layers, table_rows
+    from engine.report import samples_text
+
+    pipeline = _quantizing(params)
+    evaluation = pipeline.evaluation
+    rows = table_rows(
+        Layers(pipeline.optimised.graph.graph),
+        quantized_of(pipeline),
+        quantize_settings(pipeline),
+        {layer.tensor: layer for layer in evaluation.layers},
+        pipeline.recipe.target.target_platform,
+    )
+    return Table(
+        rows,
+        tuple(OutputFigure(o.name, o.sqnr_db) for o in evaluation.outputs),
+        samples_text(evaluation.samples, pipeline.calibration.samples),
+    )
+
+
+def _quantizing(
+    params: ModelTarget,
+    reporter: Reporter | None = None,
+    *further: str,
+    last: str = "calibrate",
+) -> Pipeline:
+    """The pipeline of a request.
+
+    Args:
+        params: of the request.
+        reporter: told of the stages.
+        further: steps of the request itself behind the stages.
+        last: the last stage that it takes, to number them.
+
+    Raises:
+        UsageError: it does not quantize.
+    """
+    pipeline = pipeline_of(recipe_at(params), reporter, last=last, then=further)
+    if not pipeline.quantized_build:
+        raise UsageError(
+            "The build is not quantized: no layer of it can be lifted.",
+            remedy="Build with quantization.",
+        )
+    return pipeline
+
+
+def _plain(settings: QuantizeSettings) -> QuantizeSettings:
+    """The settings without any choice of layers and ranges."""
+    from dataclasses import replace
+
+    return replace(settings, layers={}, ranges={})
+
+
+def _trials(pipeline: Pipeline) -> Trials:
+    """Trials of a model, kept warm: a toggle needs neither samples nor float results again."""
+    from engine.hybrid import Trials, some_of
+
+    settings = _plain(quantize_settings(pipeline))
+    key = f"trials {pipeline.calibration.key} {settings}"
+    kept: Trials | None = KEPT.get(key)
+    if kept is None:
+        feeds = some_of(pipeline.feeds())
+        graph = pipeline.optimised.graph.graph
+        seen = pipeline.calibration.observations
+        kept = Trials(graph, seen, settings, feeds, everything=pipeline.feeds)
+        weight = sum(array.nbytes for feed in feeds for array in feed.values())
+        KEPT.put(key, kept, weight)
+    kept.reporter = pipeline.reporter
+    return kept
+
+
+@runs(EFFECT)
+def effect(params: EffectParams, reporter: Reporter) -> Effect:
+    """What other layers and ranges than a build's would do to its outputs, simulated over the first
+    calibration samples.
+    """
+    from engine.hybrid import verify
+    from engine.report import samples_text
+
+    pipeline = _quantizing(params, reporter, "effect")
+    own = quantize_settings(pipeline)
+    layers = by_tensor(pipeline, params.layers or {})
+    ranges = by_tensor(pipeline, _ranges(params))
+    trials = _trials(pipeline)
+    begun = time.perf_counter()
+    with pipeline.step("effect", "Try the choice of layers"):
+        before = trials.run(own.layers, own.ranges)
+        after = trials.run(layers, ranges)
+        rows = verify(trials.build(layers, ranges), layers, ranges)
+    return Effect(
+        outputs=tuple(typed(EffectOutput, row) for row in after.outputs(before)),
+        honoured=rows,
+        seconds=round(time.perf_counter() - begun, 4),
+        samples=len(trials.feeds),
+        over=samples_text(len(trials.feeds), pipeline.calibration.samples),
+        label="simulated",
+    )
+
+
+def _ranges(params: EffectParams) -> Mapping[str, tuple[float, float]]:
+    """The ranges of a request.
+
+    Raises:
+        UsageError: one is none with 0 in it.
+    """
+    from engine.quantize.checks import check_range
+
+    given = params.ranges or {}
+    for name, (low, high) in given.items():
+        fault = check_range(float(low), float(high))
+        if fault:
+            raise UsageError(f"The range of {printable(name, 120)!r} cannot be used: {fault}")
+    return given
+
+
+@runs(PROPOSE)
+def propose(params: ProposeParams, reporter: Reporter) -> Proposal:
+    """Layers to lift; see :mod:`engine.hybrid.proposal`."""
+    from engine.hybrid import Layers, noise_samples, some_of
+    from engine.hybrid import propose as propose_layers
+
+    pipeline = _quantizing(params, reporter, "propose", last="quantize")
+    quantized = quantized_of(pipeline)
+    with pipeline.step("propose", "Weigh every rounding"):
+        found = propose_layers(
+            quantized,
+            some_of(pipeline.feeds(), params.samples or noise_samples(Layers(quantized.reference))),
+            dtype=dtype_to_lift(pipeline, params.dtype),
+            budget=params.budget,
+            reporter=reporter,
+        )
+    return typed(Proposal, found.to_json())
+
+
+@runs(SEARCH)
+def search(params: SearchParams, reporter: Reporter) -> SearchResult:
+    """Find the layers to lift or lower; see :mod:`engine.hybrid.search`.
+
+    The reporter gets the points of the curve, may pause, stop, or ask for the best so far.
+    """
+    from engine.hybrid import search as find
+
+    pipeline = _quantizing(params, reporter, "search")
+    wish = _wish(params, quantize_settings(pipeline), dtype_to_lift(pipeline, params.dtype))
+    trials = _trials(pipeline)
+    with pipeline.step("search", "Search the layers that matter"):
+        return typed(SearchResult, find(trials, wish).to_json())
+
+
+def _wish(params: SearchParams, own: QuantizeSettings, dtype: str) -> SearchWish:
+    from engine.hybrid import SearchWish
+
+    return SearchWish(
+        floor_db=params.floor_db,
+        budget=params.budget,
+        dtype=dtype,
+        lower=params.lower,
+        seconds=params.seconds,
+        layers=own.layers,
+        ranges=own.ranges,
+    )
+
+
+@answers(JOINS)
+def joins(params: ModelTarget) -> Joins:
+    """Joins of unlike ranges of a recipe's model, with figures once calibrated."""
+    return Joins(tuple(find_all_joins(pipeline_of(recipe_at(params)))))

@@ -1,0 +1,290 @@
+"""Answers of the worker about models: short, stateless, from warm caches."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.base.content import reading
+from engine.base.errors import GraphError, RecipeError, SourceModelError, UsageError
+from engine.base.version import __version__
+from engine.services.handler import answers
+from engine.wire.codec import typed
+from engine.wire.graph import (
+    GRAPH,
+    LAYER,
+    NODE,
+    TENSOR,
+    GraphParams,
+    GraphView,
+    LayerParams,
+    LayerSpread,
+    NodeDetail,
+    NodeParams,
+    TensorParams,
+    TensorStatistics,
+)
+from engine.wire.method import Nothing
+from engine.wire.model import (
+    OPEN,
+    PAIRS,
+    PING,
+    SNIFF,
+    WARM,
+    FileKind,
+    ModelView,
+    Pair,
+    Pairs,
+    WorkerFacts,
+)
+from engine.wire.names import VENDOR_KINDS
+from engine.wire.requests import AtPath, ModelTarget
+
+if TYPE_CHECKING:
+    from engine.frontends.onnx import SourceLook
+    from engine.graph.ir import Graph
+    from engine.pipeline.pipeline import Pipeline
+    from engine.services.told import ToldGraph
+
+    Seen = SourceLook | Graph | ToldGraph
+
+__all__ = [
+    "graph",
+    "layer",
+    "node",
+    "open_model",
+    "ping",
+    "sniff_file",
+    "source_pairs",
+    "tensor",
+    "warm",
+]
+
+
+def _rss_mb() -> float:
+    """Resident memory of this process in MB (10**6 bytes)."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
+
+
+@answers(PING)
+def ping(_params: Nothing) -> WorkerFacts:
+    """Version, process number and resident memory."""
+    return WorkerFacts(__version__, os.getpid(), _rss_mb())
+
+
+@answers(WARM)
+def warm(params: Nothing) -> WorkerFacts:
+    """Import what opening and building need, so that the first request does not wait for it."""
+    import engine.frontends.onnx
+    import engine.pipeline.pipeline
+    import engine.services.looks
+    import engine.services.state  # noqa: F401 - for the next request
+
+    gc.collect()
+    gc.freeze()  # the libraries stay for good: no collection has to look through them again
+    return ping.function(params)
+
+
+@answers(SNIFF)
+def sniff_file(params: AtPath) -> FileKind:
+    """What a file is, by its content."""
+    from engine.frontends.sniff import sniff
+
+    seen = sniff(Path(params.path))
+    return FileKind(seen.kind, seen.format, seen.why)
+
+
+@answers(PAIRS)
+def source_pairs(params: AtPath) -> Pairs:
+    """The models that a file may be one half of."""
+    from engine.frontends.find import find_pairs
+
+    found = find_pairs(Path(params.path))
+    return Pairs(tuple(Pair(str(main), str(other)) for main, other in found))
+
+
+@answers(OPEN)
+def open_model(params: ModelTarget) -> ModelView:
+    """The model view of a source model, a container of ours, a vendor's file, or the model that a
+    recipe names.
+    """
+    from engine.frontends.sniff import sniff
+
+    path = _path_of(params)
+    kind = sniff(path).kind
+    if kind == "rknn":
+        return _container_view(path)
+    if kind in VENDOR_KINDS:
+        from engine.services.vendor import vendor_model
+
+        return typed(ModelView, vendor_model(path))
+    if kind == "recipe":
+        from engine.recipe import load_recipe
+
+        values = load_recipe(path).to_values()
+        if "model" not in values:
+            raise SourceModelError(f"{path} names no model.", remedy="Set model in the recipe.")
+        return replace(_source_view(ModelTarget(recipe=values)), recipe=values)
+    return _source_view(params)
+
+
+def _path_of(params: ModelTarget) -> Path:
+    if not params.path:
+        raise UsageError("The request needs path, a text.")
+    return Path(params.path)
+
+
+def _source_view(params: ModelTarget) -> ModelView:
+    from engine.services.looks import source_view
+    from engine.services.state import pipeline_of, recipe_at
+
+    return typed(ModelView, source_view(pipeline_of(recipe_at(params))))
+
+
+def _container_view(path: Path) -> ModelView:
+    from engine.graph.ir import describe
+    from engine.pipeline.opened import opened, unknown_finding
+    from engine.pipeline.runner import does_not_run
+    from engine.recipe import portable_values
+
+    found = opened(path)
+    unknown = unknown_finding(found, path)
+    with reading(lambda why: does_not_run(path, why)):
+        told, recipe = describe(found.graph), portable_values(found.recipe)
+    summary = None
+    if found.summary is not None:
+        # what a file of its own cannot know of itself
+        missing = {"container_bytes": found.size, "stages": [], "next_command": _simulate(path)}
+        summary = {**found.summary, **missing}
+    facts = {
+        "kind": "rknn",
+        "path": str(path),
+        "name": path.name,
+        "format": "RKNN TUI container",
+        "sha256": found.sha256,
+        **told,
+        "findings": [] if unknown is None else [unknown.to_dict()],
+        "recipe": recipe,
+        "summary": summary,
+    }
+    return typed(ModelView, facts)
+
+
+def _simulate(path: Path) -> str:
+    return shlex.join(["rknntui", "simulate", str(path), "--input", "FILE"])
+
+
+def _asked(params: GraphParams) -> Graph | ToldGraph | ModelTarget:
+    """The graph of a container or vendor's file, or the request with the recipe of its path."""
+    if params.recipe is not None:
+        return params
+    from engine.frontends.sniff import sniff
+
+    path = _path_of(params)
+    kind = sniff(path).kind
+    if kind == "rknn":
+        from engine.pipeline.opened import opened
+
+        found = opened(path)
+        if params.which == "quantized" and not found.quantized:
+            raise UsageError(f"{path.name} is not quantized: it has no quantized graph.")
+        return found.graph
+    if kind in VENDOR_KINDS:
+        from engine.services.vendor import vendor_graph
+
+        return vendor_graph(path)
+    if kind == "recipe":
+        from engine.recipe import load_recipe
+
+        return ModelTarget(recipe=load_recipe(path).to_values())
+    return params
+
+
+def _seen(params: GraphParams) -> Seen:
+    """What answers a request about a graph: a look at the files where that is enough."""
+    asked = _asked(params)
+    if not isinstance(asked, ModelTarget):
+        return asked
+    from engine.services.looks import look_of, plain_onnx
+    from engine.services.state import pipeline_of, recipe_at
+
+    recipe = recipe_at(asked)
+    if params.which == "source":
+        plain = plain_onnx(recipe)
+        return _loaded_or_told(pipeline_of(recipe)) if plain is None else look_of(plain)
+    pipeline = pipeline_of(recipe)
+    result = pipeline.optimised if params.which == "optimised" else pipeline.quantized
+    return result.graph.graph
+
+
+def _loaded_or_told(pipeline: Pipeline) -> Seen:
+    """The graph, or where it cannot be had at once the layers as the files tell them."""
+    from engine.pipeline.stages.load import loads_at_once
+    from engine.services.looks import summary_of
+    from engine.services.told import ToldGraph
+
+    if loads_at_once(pipeline):
+        try:
+            return pipeline.loaded.graph.graph
+        except (RecipeError, SourceModelError):
+            pass  # a model that cannot be loaded is shown too; its view says why not
+    return ToldGraph.of_source(summary_of(pipeline.source.model))
+
+
+@answers(GRAPH)
+def graph(params: GraphParams) -> GraphView:
+    """The graph view: nodes in order, groups, inputs, outputs."""
+    from engine.graph.ir import Graph, graph_view
+
+    seen = _seen(params)
+    view = graph_view(seen) if isinstance(seen, Graph) else seen.graph
+    rest = typed(GraphView, {**view, "nodes": ()})
+    return replace(rest, nodes=tuple(map(tuple, view["nodes"])))  # not checked: there are many
+
+
+@answers(NODE)
+def node(params: NodeParams) -> NodeDetail:
+    """Everything about one node."""
+    from engine.graph.ir import Graph, node_detail
+
+    seen, name = _seen(params), params.name
+    told = node_detail(seen, name) if isinstance(seen, Graph) else seen.node(name)
+    return typed(NodeDetail, told)
+
+
+@answers(TENSOR)
+def tensor(params: TensorParams) -> TensorStatistics:
+    """Statistics of a constant tensor."""
+    from engine.graph.ir import tensor_statistics
+
+    array = _seen(params).constant(params.name)
+    if array is None:
+        raise GraphError(
+            f"{params.name} is no constant.",
+            cause="It is computed from the inputs, so it has no values of its own.",
+            remedy="After a build, the layer view has its values over the calibration samples.",
+        )
+    return typed(TensorStatistics, tensor_statistics(array, params.bins, name=params.name))
+
+
+@answers(LAYER)
+def layer(params: LayerParams) -> LayerSpread:
+    """Histograms of one tensor over the calibration samples, float and simulated."""
+    from engine.accuracy.histograms import tensor_histograms
+    from engine.pipeline.layers import quantized_of
+    from engine.services.state import KEPT, pipeline_of, recipe_at
+
+    pipeline = pipeline_of(recipe_at(params))
+    key = f"layer {pipeline.quantized.key} {params.bins} {params.tensor}"
+    found: LayerSpread | None = KEPT.get(key)
+    if found is None:
+        build = quantized_of(pipeline)
+        histograms = tensor_histograms(build, pipeline.feeds, params.tensor, params.bins)
+        found = typed(LayerSpread, histograms.to_json())
+        KEPT.put(key, found)
+    return found

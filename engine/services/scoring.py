@@ -1,0 +1,144 @@
+"""The worker's jobs ``evaluate`` and ``score``: float against simulated over labelled samples."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.base.errors import UsageError
+from engine.base.events import Reporter
+from engine.base.text import did_you_mean, printable
+from engine.base.trust import allowed_code
+from engine.pipeline.usercode import named_object
+from engine.services.handler import runs
+from engine.services.state import pipeline_of, recipe_of
+from engine.wire.codec import typed
+from engine.wire.score import EVALUATE, SCORE, Evaluated, EvaluateParams, ScoreParams, ShortScore
+
+if TYPE_CHECKING:
+    from engine.accuracy.score import Evaluated as Figures
+    from engine.accuracy.score import Metric
+    from engine.graph.ir import TensorSpec
+    from engine.pipeline.pipeline import Pipeline
+
+__all__ = ["evaluate", "evaluate_build", "score"]
+
+
+@runs(EVALUATE)
+def evaluate(params: EvaluateParams, reporter: Reporter) -> Evaluated:
+    """Top-k, or a scoring function of the user's, over labelled samples.
+
+    Raises:
+        UsageError: the build is not quantized, or no output can be meant.
+        DatasetError: the samples do not fit.
+        RecipeError: the scoring function may not run, or does not.
+    """
+    return evaluate_build(
+        pipeline_of(recipe_of(params.recipe), reporter, last="quantize", then=("score",)),
+        Path(params.labels),
+        top=params.top,
+        output=params.output,
+        offset=params.label_offset,
+        code=params.score,
+        allowed=allowed_code(),
+    )
+
+
+def evaluate_build(
+    pipeline: Pipeline,
+    labels: Path,
+    *,
+    top: int = 5,
+    output: str | None = None,
+    offset: int = 0,
+    code: str | None = None,
+    allowed: Collection[Path] = (),
+) -> Evaluated:
+    """Evaluate a quantized build; arguments and result as of :func:`evaluate`."""
+    from engine.accuracy.labelled import read_labelled
+    from engine.accuracy.score import TopK, metric_of
+
+    if not pipeline.quantized_build:
+        raise UsageError(
+            "A build without quantization has nothing to compare.",
+            remedy="Build with quantization.",
+        )
+    labelled = read_labelled(labels)
+    metric: Metric
+    if code is None:
+        metric = TopK(_output(pipeline.loaded.graph.graph.outputs, output), (top,), offset)
+    else:
+        metric = metric_of(named_object(code, allowed, "score", callable, "function"), code)
+    begun = time.perf_counter()
+    result = run_metric(pipeline, labelled, metric)
+    seconds = round(time.perf_counter() - begun, 4)
+    figures = {**result.to_json(), "classes": labelled.classes, "seconds": seconds}
+    return typed(Evaluated, figures)
+
+
+def run_metric(pipeline: Pipeline, labelled: Any, metric: Metric) -> Figures:
+    """Run a metric over the float graph and the quantized one of a pipeline."""
+    from engine.accuracy.score import evaluate_labelled
+    from engine.dataset import Preprocess
+    from engine.simulate import Simulator
+
+    graph = pipeline.optimised.graph.graph
+    done = pipeline.quantized
+    golden = Simulator(graph)
+    simulated = Simulator(graph, done.graph.graph, layers=done.layers)
+    with pipeline.step("score", "Score labelled samples"):
+        return evaluate_labelled(
+            _outputs(golden),
+            _outputs(simulated),
+            labelled,
+            graph.inputs,
+            Preprocess.from_recipe(pipeline.recipe, pipeline.generation),
+            metric,
+            pipeline.reporter,
+        )
+
+
+@runs(SCORE)
+def score(params: ScoreParams, reporter: Reporter) -> ShortScore:
+    """Top-1 of samples on the build of a recipe, in short: what the demo shows.
+
+    Raises:
+        UsageError: the model has several outputs, or the build is not quantized.
+        DatasetError: the samples do not fit.
+    """
+    pipeline = pipeline_of(recipe_of(params.recipe), reporter, last="quantize", then=("score",))
+    found = evaluate_build(pipeline, Path(params.samples), top=1)
+    (first,) = found.scores
+    return ShortScore(found.samples, first.golden, first.simulated, found.agreement)
+
+
+def _output(specs: tuple[TensorSpec, ...], wanted: str | None) -> str:
+    """The output with the scores of the classes: the named one, else the only float one."""
+    names = [spec.name for spec in specs if spec.dtype.startswith("float")]
+    if wanted is not None:
+        if wanted in names:
+            return wanted
+        raise UsageError(
+            f"The model has no float output {printable(wanted, 80)!r}.",
+            remedy=did_you_mean(wanted, names) or f"It has {', '.join(names)}.",
+        )
+    if len(names) != 1:
+        raise UsageError(
+            f"The model has {len(names)} float outputs; top-k needs one of them.",
+            remedy=f"Name it with --output; it has {', '.join(names[:8])}."
+            if names
+            else "Give a scoring function.",
+        )
+    return names[0]
+
+
+def _outputs(simulator: Any) -> Any:
+    def predict(feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        found: Mapping[str, np.ndarray] = simulator.run(feeds)
+        return found
+
+    return predict

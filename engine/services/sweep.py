@@ -1,0 +1,249 @@
+"""The worker's job ``sweep``: many builds of one model, side by side on a Dask cluster.
+
+A sweep is a recipe and axes: an option and the values that it takes. Every combination is built up
+to its comparison with the float model; what they share (load, optimise, calibrate) is taken from
+the cache. A killed sweep goes on where it was: what is done is in the cache.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.base.errors import EngineError, InternalError, UsageError, WorkerError
+from engine.base.events import (
+    NullReporter,
+    Progress,
+    Reporter,
+    StageFinished,
+    StageStarted,
+)
+from engine.base.resources import resource_error
+from engine.base.text import did_you_mean, printable
+from engine.base.trust import allowed_code, allowing
+from engine.options import OPTIONS
+from engine.services.handler import runs
+from engine.wire.codec import Values, typed
+from engine.wire.sweep import ROW, SWEEP, Cluster, IndexedRow, Row, Sweep, SweepParams
+
+if TYPE_CHECKING:
+    from engine.jobs.cluster import ClusterAddress
+
+__all__ = ["COMBINATIONS_LIMIT", "Combination", "combinations", "run_combination", "sweep"]
+
+COMBINATIONS_LIMIT = 1000
+"""Most builds of one sweep."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """One build of a sweep: the values of its axes, and its whole recipe."""
+
+    values: Values
+    recipe: Values
+
+    @property
+    def shared(self) -> str:
+        """The same for combinations whose first stages are the same."""
+        from engine.pipeline.pipeline import told_stages
+        from engine.pipeline.stages import STAGES
+
+        shared = told_stages(STAGES, "calibrate")
+        stage = {option.name: option.stage for option in OPTIONS}
+        first = {k: v for k, v in self.recipe.items() if stage.get(k, "load") in shared}
+        return json.dumps(first, sort_keys=True)
+
+
+def combinations(
+    recipe: Values, axes: Mapping[str, Sequence[Any]], recipes: Sequence[Values] | None = None
+) -> list[Combination]:
+    """Every combination of the axes' values, over each of the recipes.
+
+    Args:
+        recipe: flat option values.
+        axes: option name -> values that it takes.
+        recipes: further recipes, flat option values each; ``recipe`` alone when None.
+
+    Raises:
+        UsageError: an unknown option, an axis without values, or too many combinations.
+        RecipeError: a value does not fit its option.
+    """
+    known = {option.name: option for option in OPTIONS}
+    for name, values in axes.items():
+        if name not in known:
+            raise UsageError(
+                f"There is no option {printable(name, 60)}.", remedy=did_you_mean(name, known)
+            )
+        if not values:
+            raise UsageError(f"The axis {name} has no values.", remedy="Give a list of values.")
+        for value in values:
+            known[name].check(value)
+    bases: list[dict[str, Any]] = (
+        [dict(recipe)] if recipes is None else [dict(values) for values in recipes]
+    )
+    total = len(bases)
+    for values in axes.values():
+        total *= len(values)
+    if total > COMBINATIONS_LIMIT:
+        raise UsageError(
+            f"The sweep has {total} combinations.",
+            cause=f"At most {COMBINATIONS_LIMIT} are built at a time.",
+            remedy="Leave out axes or values.",
+        )
+    found = []
+    for base, chosen in itertools.product(bases, itertools.product(*axes.values())):
+        own = dict(zip(axes, chosen, strict=True))
+        model = {} if recipes is None else {"model": base.get("model")}
+        found.append(Combination({**model, **own}, {**base, **own}))
+    return found
+
+
+@runs(SWEEP)
+def sweep(params: SweepParams, reporter: Reporter) -> Sweep:
+    """Build every combination; a row each, in their order.
+
+    Raises:
+        UsageError: the axes do not fit, Dask is missing, or the cluster's address does not do.
+        WorkerError: the cluster does not answer.
+    """
+    from engine.jobs.cluster import open_cluster
+
+    axes = params.axes or {}
+    chosen = combinations(params.recipe, axes, params.recipes)
+    workers = min(len(chosen), params.workers or len(os.sched_getaffinity(0)))
+    rows: list[Row | None] = [None] * len(chosen)
+    reporter.emit(StageStarted("sweep", f"Build {len(chosen)} combinations", 0, 1))
+    begun = time.perf_counter()
+    with open_cluster(_address(params.cluster), max(1, workers)) as cluster:
+        for batch in _batches(chosen):
+            texts = {number: _task(chosen[number], params.evaluation) for number in batch}
+            for number, answer in cluster.run(run_combination, texts, reporter):
+                facts = {"values": dict(chosen[number].values), **_row(answer)}
+                rows[number] = typed(Row, facts)
+                done = sum(row is not None for row in rows)
+                reporter.emit(Progress("sweep", done, len(rows)))
+                reporter.emit(ROW.event(typed(IndexedRow, {"index": number, **facts})))
+            if reporter.finish_asked():
+                break
+    reporter.emit(StageFinished("sweep", round(time.perf_counter() - begun, 3)))
+    kept = tuple(row for row in rows if row is not None)
+    return Sweep(
+        axes=axes,
+        rows=kept,
+        left_out=len(rows) - len(kept),
+        compared_on=_compared_on(kept, bool(params.evaluation)),
+        label="simulated",
+    )
+
+
+def _compared_on(rows: Sequence[Row], evaluation: bool) -> str:
+    """Which samples the figures of rows are over."""
+    if evaluation:
+        return "evaluation dataset"
+    from engine.report import samples_text
+
+    told = dict.fromkeys(
+        samples_text(output.samples, row.samples or 0)
+        for row in rows
+        for output in row.outputs or ()
+    )
+    return " or ".join(told).removeprefix("the ") or "calibration samples"
+
+
+def _batches(chosen: list[Combination]) -> Iterator[list[int]]:
+    """First one build of each kind that shares its first stages, then what finds them cached."""
+    first: dict[str, int] = {}
+    for number, combination in enumerate(chosen):
+        first.setdefault(combination.shared, number)
+    yield sorted(first.values())
+    rest = [number for number in range(len(chosen)) if number not in set(first.values())]
+    if rest:
+        yield rest
+
+
+def _address(given: Cluster | None) -> ClusterAddress | None:
+    from engine.jobs.cluster import ClusterAddress
+
+    if given is None:
+        return None
+    files = (given.authority, given.certificate, given.key)
+    return ClusterAddress(given.address, *(None if f is None else Path(f) for f in files))
+
+
+def _task(combination: Combination, evaluation: str | None) -> str:
+    return json.dumps(
+        {
+            "recipe": dict(combination.recipe),
+            "evaluation": evaluation,
+            "folder": str(Path.cwd()),
+            "allow_code": sorted(str(path) for path in allowed_code()),
+        }
+    )
+
+
+def _row(answer: str | Exception) -> dict[str, Any]:
+    if isinstance(answer, str):
+        data: dict[str, Any] = json.loads(answer)
+        return data
+    if isinstance(answer, EngineError):
+        return {"state": "failed", "error": answer.to_dict()}
+    lost = WorkerError(
+        f"The build ended with its process: {printable(str(answer), 200)}",
+        cause="Native code crashed, or memory ran out.",
+        remedy="Build this combination alone; its log tells more.",
+    )
+    return {"state": "failed", "error": lost.to_dict()}
+
+
+def run_combination(text: str) -> str:
+    """One task of a sweep, in a process of the cluster: JSON in, JSON out; it never raises."""
+    task = json.loads(text)
+    begun = time.perf_counter()
+    try:
+        with allowing(task["allow_code"]):
+            found = _built(task)
+    except EngineError as error:
+        return json.dumps({"state": "failed", "error": error.to_dict()})
+    except Exception as error:  # noqa: BLE001 - nobody else would tell the user
+        mistake = resource_error(error) or InternalError(
+            f"This program made a mistake: {type(error).__name__}: {printable(str(error), 200)}",
+            cause="An internal error.",
+            remedy="Build this combination alone; its log has the details.",
+        )
+        return json.dumps({"state": "failed", "error": mistake.to_dict()})
+    seconds = round(time.perf_counter() - begun, 3)
+    return json.dumps({"state": "done", **found, "seconds": seconds})
+
+
+def _built(task: Mapping[str, Any]) -> dict[str, Any]:
+    from engine.accuracy.evaluate import evaluate
+    from engine.dataset import read_dataset
+    from engine.pipeline.layers import quantized_of
+    from engine.recipe import Recipe
+    from engine.services.state import pipeline_of
+
+    recipe = Recipe.from_values(task["recipe"], Path(task["folder"]))
+    pipeline = pipeline_of(recipe)
+    if not pipeline.quantized_build:
+        raise UsageError(
+            "A build without quantization has nothing to compare.",
+            remedy="Leave do_quantization at yes in a sweep.",
+        )
+    done = pipeline.quantized
+    if task["evaluation"]:
+        feeds = pipeline.feeds(read_dataset(Path(task["folder"]) / str(task["evaluation"])))
+        outputs, _ = evaluate(quantized_of(pipeline), feeds, NullReporter(), layers=False)
+    else:
+        outputs = pipeline.evaluation.outputs
+    return {
+        "outputs": [{**asdict(output), "label": "simulated"} for output in outputs],
+        "samples": pipeline.calibration.samples,
+        "bytes": len(done.graph.data),
+        "findings": [f.to_dict() for f in pipeline.findings if f.severity != "info"],
+    }

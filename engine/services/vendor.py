@@ -1,0 +1,100 @@
+"""The vendor's compiled models and packages of operators, as the worker shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.base.files import sha256_of
+from engine.base.text import printable
+from engine.pipeline.digests import stamp_of
+from engine.services.told import ToldGraph
+
+if TYPE_CHECKING:
+    from engine.container.vendor import OpPackage, VendorModel
+
+__all__ = ["vendor_graph", "vendor_model"]
+
+
+def vendor_model(path: Path) -> dict[str, Any]:
+    """The model view of a vendor's file of any kind.
+
+    Raises:
+        ContainerError: it is damaged, or of a form that is not known.
+    """
+    from engine.container.vendor import OpPackage, vendor_view
+
+    seen = _inspected(path)
+    return _package_view(path, seen) if isinstance(seen, OpPackage) else vendor_view(seen)
+
+
+def vendor_graph(path: Path) -> ToldGraph:
+    """The layers of a vendor's file; a package has none.
+
+    Raises:
+        ContainerError: it is damaged, or of a form that is not known.
+    """
+    from engine.base.errors import GraphError
+    from engine.container.vendor import OpPackage, vendor_graph_view, vendor_node_detail
+
+    seen = _inspected(path)
+    why = "A compiled model holds its weights in a form of its NPU."
+    if not isinstance(seen, OpPackage):
+        model = seen
+        return ToldGraph(
+            vendor_graph_view(model), lambda name: vendor_node_detail(model, name), why
+        )
+
+    def nothing(name: str) -> dict[str, Any]:
+        raise GraphError(
+            f"A package of an operator has no layer {printable(name)!r}.",
+            remedy="Check the name in the package of the operator.",
+        )
+
+    empty: dict[str, Any] = {"nodes": [], "groups": [], "inputs": [], "outputs": []}
+    return ToldGraph(empty, nothing, why)
+
+
+def _inspected(path: Path) -> VendorModel | OpPackage:
+    """What a file holds, kept until it changes."""
+    from engine.container.vendor import inspect_op_package, inspect_vendor
+    from engine.frontends.sniff import sniff
+    from engine.services.state import KEPT
+
+    package = sniff(path).kind == "rknnop"
+    key = f"vendor {stamp_of(path)}"
+    seen: VendorModel | OpPackage | None = KEPT.get(key)
+    if seen is None:
+        seen = inspect_op_package(path) if package else inspect_vendor(path)
+        KEPT.put(key, seen, path.stat().st_size)
+    return seen
+
+
+def _package_view(path: Path, package: OpPackage) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "operator": printable(package.name),
+        "version": package.op_version,
+        "platform": printable(package.target_platform),
+        "framework": printable(package.framework),
+        "inputs": [printable(f"{name} {kind}") for name, kind in package.inputs],
+        "outputs": [printable(f"{name} {kind}") for name, kind in package.outputs],
+        "parameters": [printable(f"{name} {kind}") for name, kind in package.params],
+        "section_bytes": {printable(name): size for name, size in package.sections},
+    }
+    return {
+        "kind": "rknnop",
+        "path": str(path),
+        "name": printable(path.name),
+        "format": "package of a custom operator of generation 1 (.rknnop)",
+        "sha256": sha256_of(path),
+        "inputs": [],
+        "outputs": [],
+        "nodes": 0,
+        "operators": {},
+        "parameters": 0,
+        "weights_bytes": 0,
+        "findings": [],
+        "recipe": None,
+        "summary": None,
+        "vendor": facts,
+    }

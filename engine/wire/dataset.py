@@ -1,0 +1,161 @@
+"""Calibration datasets."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from engine.base.findings import Finding
+from engine.wire.codec import Omit, Text, Values, Whole
+from engine.wire.method import Query
+from engine.wire.record import record
+
+__all__ = [
+    "DATASET_CHECK",
+    "DATASET_LIST",
+    "DATASET_MAKE",
+    "DATASET_PREVIEW",
+    "Channel",
+    "CheckParams",
+    "DatasetFacts",
+    "FileProblem",
+    "LeftOut",
+    "ListParams",
+    "Made",
+    "MakeParams",
+    "Preview",
+    "PreviewParams",
+    "Samples",
+]
+
+
+@record
+class ListParams:
+    """A recipe with a dataset."""
+
+    recipe: Values | None = None
+
+
+@record
+class CheckParams:
+    """A dataset, the recipe's where none is named; ``decode`` reads all of every file."""
+
+    dataset: str | None = None
+    recipe: Values | None = None
+    decode: bool = False
+
+
+@record
+class PreviewParams:
+    """A sample for one input, from 0; columns and rows of its thumbnail."""
+
+    dataset: str | None = None
+    recipe: Values | None = None
+    index: Annotated[int, Whole(0, 1 << 31)] = 0
+    columns: Annotated[int, Whole(1, 400)] = 40
+    rows: Annotated[int, Whole(1, 400)] = 20
+    input: Annotated[int, Whole(0, 1 << 16)] = 0
+
+
+@record
+class MakeParams:
+    """A folder of pictures, the list to write, how many are chosen with which seed."""
+
+    folder: Text
+    out: Text
+    count: Annotated[int, Whole(1, 100_000)] = 100
+    seed: Annotated[int, Whole(0, 1 << 62)] = 0
+    force: bool = False
+
+
+@record
+class Samples:
+    """Samples in their order, not all of very many.
+
+    ``entries``: (line, a path for every input); the line is 0 where the dataset is a folder.
+    """
+
+    total: int
+    entries: tuple[tuple[int, tuple[str, ...]], ...]
+
+
+@record
+class FileProblem:
+    """A file that a build would stop at; ``line`` from 1, 0 for one that was left out."""
+
+    line: int
+    file: str
+    what: str
+    cause: Omit[str] = None
+    remedy: Omit[str] = None
+
+
+@record
+class DatasetFacts:
+    """What a dataset holds.
+
+    Attributes:
+        pictures, arrays: of the files; None without a model, as ``skipped``.
+        sizes: (size as text, how many), most frequent first.
+        skipped: files of a folder that were left out.
+    """
+
+    samples: int
+    files: int
+    problems: tuple[FileProblem, ...]
+    sizes: tuple[tuple[str, int], ...]
+    findings: tuple[Finding, ...]
+    pictures: Omit[int] = None
+    arrays: Omit[int] = None
+    skipped: Omit[tuple[FileProblem, ...]] = None
+
+
+@record
+class Channel:
+    """Values of a channel as the network gets them."""
+
+    minimum: float | None
+    maximum: float | None
+    mean: float | None
+    std: float | None
+
+
+@record
+class Preview:
+    """A sample as the network sees it.
+
+    Attributes:
+        thumbnail: rows of ``rrggbb`` joined; none for an input that is no picture.
+        expected: per channel the lowest and highest value that pixels can have.
+    """
+
+    file: str
+    input: str
+    shape: tuple[int, ...]
+    samples: int
+    thumbnail: tuple[str, ...]
+    channels: tuple[Channel, ...]
+    expected: tuple[tuple[float | None, float | None], ...]
+
+
+@record
+class LeftOut:
+    """A file that was not taken."""
+
+    file: str
+    why: str
+
+
+@record
+class Made:
+    """A list that was written, of ``samples`` of the ``found`` pictures."""
+
+    path: str
+    samples: int
+    found: int
+    skipped: tuple[LeftOut, ...]
+
+
+DATASET_LIST = Query("dataset.list", ListParams, Samples)
+DATASET_CHECK = Query("dataset.check", CheckParams, DatasetFacts)
+DATASET_PREVIEW = Query("dataset.preview", PreviewParams, Preview)
+DATASET_MAKE = Query("dataset.make", MakeParams, Made)

@@ -1,0 +1,81 @@
+"""The accuracy guide, a step a job."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from engine.wire.codec import Text, Values
+from engine.wire.method import Task
+from engine.wire.record import record
+
+__all__ = ["GUIDE", "Answer", "Found", "GuideParams", "NextStep", "Step"]
+
+Verdict = Literal["pass", "warning", "fail", "told"]
+
+
+@record
+class GuideParams:
+    """The step to run.
+
+    Attributes:
+        done: ids of the steps that ran.
+        step: the one to run, where it is not the next.
+        reference: npy files with the outputs of the original framework for the first calibration
+            sample, one for each output.
+    """
+
+    recipe: Values
+    done: tuple[str, ...] | None = None
+    step: str | None = None
+    reference: tuple[Text, ...] | None = None
+
+
+@record
+class Found:
+    """One thing that a step found."""
+
+    label: str
+    value: str
+    verdict: Verdict
+
+
+@record
+class Step:
+    """A step that ran.
+
+    Attributes:
+        source: where the manuals have it.
+        did: what ran, on what.
+        advice: what to do now; ``changes``: option -> value that does it.
+    """
+
+    id: str
+    stage: str
+    title: str
+    source: str
+    did: str
+    found: tuple[Found, ...]
+    verdict: Verdict
+    advice: str
+    changes: Values
+
+
+@record
+class NextStep:
+    """The step that is due next, and what it tells."""
+
+    id: str
+    title: str
+    why: str
+
+
+@record
+class Answer:
+    """The step that ran, None where nothing is left; the one after it; how many there are."""
+
+    step: Step | None
+    next: NextStep | None
+    total: int
+
+
+GUIDE = Task("guide", GuideParams, Answer)

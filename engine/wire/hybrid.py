@@ -1,0 +1,301 @@
+"""Hybrid quantization: the table, the live effect, proposal, search, and the vendor's two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from engine.base.findings import Finding
+from engine.build import BuildSummary
+from engine.wire.codec import Omit, Text, Whole
+from engine.wire.method import Part, Query, Task
+from engine.wire.names import CURVE_KIND
+from engine.wire.record import record
+from engine.wire.requests import ModelTarget
+
+__all__ = [
+    "CURVE",
+    "EFFECT",
+    "JOINS",
+    "PROPOSE",
+    "SEARCH",
+    "STEP1",
+    "STEP2",
+    "TABLE",
+    "Built",
+    "CurvePoint",
+    "Decibels",
+    "Effect",
+    "EffectOutput",
+    "EffectParams",
+    "Honoured",
+    "Joins",
+    "LayerDtypes",
+    "LayerRow",
+    "OutputFigure",
+    "Proposal",
+    "ProposeParams",
+    "Ranked",
+    "SearchParams",
+    "SearchResult",
+    "Step1",
+    "Step1Params",
+    "Step2Params",
+    "StepFiles",
+    "Table",
+]
+
+LayerDtypes = Mapping[str, str]
+"""Layer, by its tensor or an alias -> dtype."""
+Decibels = Mapping[str, float | None]
+"""Output -> SQNR in dB; None without noise."""
+Budget = Annotated[int, Whole(1, 100_000)]
+
+
+# ---------------------------------------------------------------------------------------- requests
+@record
+class EffectParams(ModelTarget):
+    """A build, and layers and ranges in the place of its own."""
+
+    layers: LayerDtypes | None = None
+    ranges: Mapping[str, tuple[float, float]] | None = None
+
+
+@record
+class ProposeParams(ModelTarget):
+    """A build; how many layers are lifted to which dtype; how many samples are looked at."""
+
+    budget: Budget | None = None
+    dtype: str | None = None
+    samples: Omit[Annotated[int, Whole(1, 1000)]] = None
+
+
+@record
+class SearchParams(ModelTarget):
+    """A build, and what the search is to reach.
+
+    Attributes:
+        floor_db: SQNR of every output, or of single ones.
+        lower: whether to start with all lifted.
+        seconds: time at most.
+    """
+
+    floor_db: float | Mapping[str, float] | None = None
+    budget: Budget | None = None
+    dtype: str | None = None
+    lower: bool = False
+    seconds: float | None = None
+
+
+@record(kw_only=True)
+class Step1Params(ModelTarget):
+    """A recipe and the folder for the three files; see :func:`engine.pipeline.hybrid_steps`."""
+
+    folder: Text
+    proposal: bool = False
+    proposal_dataset_size: Annotated[int, Whole(1, 100_000)] = 1
+    custom_hybrid: tuple[tuple[str, str], ...] | None = None
+    force: bool = False
+
+
+@record
+class Step2Params:
+    """The files of step 1, edited; the container to write; another dataset than step 1's."""
+
+    model: Text
+    data: Text
+    config: Text
+    dataset: Text | None = None
+    path: Text | None = None
+    force: bool = False
+    custom_ops: Omit[tuple[Text, ...]] = None
+
+
+# ----------------------------------------------------------------------------------------- answers
+@record
+class LayerRow:
+    """A layer of a build; see :mod:`engine.hybrid.table`."""
+
+    tensor: str
+    layer: str
+    op: str
+    source: tuple[str, ...]
+    aliases: tuple[str, ...]
+    dtype: str
+    choices: tuple[str, ...]
+    minimum: float | None
+    maximum: float | None
+    observed_minimum: float | None
+    observed_maximum: float | None
+    sqnr_db: float | None
+    samples: int
+    kind: str
+
+
+@record
+class OutputFigure:
+    """SQNR of an output; None without noise."""
+
+    name: str
+    sqnr_db: float | None
+
+
+@record
+class Table:
+    """Every layer of a build; ``over``: which samples their errors are over."""
+
+    rows: tuple[LayerRow, ...]
+    outputs: tuple[OutputFigure, ...]
+    over: str
+
+
+@record
+class EffectOutput(OutputFigure):
+    """SQNR of an output with the other choice, and with the build's own."""
+
+    before_db: float | None
+
+
+@record
+class Honoured:
+    """One request and what the build has.
+
+    Attributes:
+        tensor: of the layer.
+        kind: ``dtype`` or ``range``.
+        asked, got: in words.
+        ok: whether they agree.
+        why: where they do not.
+        line: of the file that asked; 0 without one.
+    """
+
+    tensor: str
+    kind: str
+    asked: str
+    got: str
+    ok: bool
+    why: str = ""
+    line: int = 0
+
+
+@record
+class Effect:
+    """What another choice would do, over the first ``samples``, in words ``over``; ``seconds``
+    measured.
+    """
+
+    outputs: tuple[EffectOutput, ...]
+    honoured: tuple[Honoured, ...]
+    seconds: float
+    samples: int
+    over: str
+    label: str
+
+
+@record
+class Ranked:
+    """A proposed layer.
+
+    Attributes:
+        gain_db: what it gains at the outputs; None where nothing is left of the error.
+        share: of the error, of 1.
+    """
+
+    tensor: str
+    layer: str
+    op: str
+    source: tuple[str, ...]
+    gain_db: float | None
+    share: float | None
+
+
+@record
+class Proposal:
+    """Layers to lift, moves between them too; ``before`` and ``after`` predicted."""
+
+    layers: LayerDtypes
+    ranking: tuple[Ranked, ...]
+    before: Decibels
+    after: Decibels
+    label: str
+
+
+@record
+class CurvePoint:
+    """A build of a search; see :class:`engine.hybrid.search.Point`."""
+
+    step: int
+    tensor: str
+    layer: str
+    dtype: str
+    layers: LayerDtypes
+    lifted: tuple[str, ...]
+    outputs: Decibels
+    predicted: Decibels
+    seconds: float
+    score: float | None
+    label: str
+
+
+@record
+class SearchResult:
+    """What a search found.
+
+    Attributes:
+        reached: whether the floor was met; None without one.
+        ended: ``floor``, ``budget``, ``time``, ``asked`` or ``nothing more``.
+        trials: how many builds were made.
+    """
+
+    best: CurvePoint
+    curve: tuple[CurvePoint, ...]
+    reached: bool | None
+    ended: str
+    trials: int
+
+
+@record
+class Joins:
+    """Joins of unlike ranges."""
+
+    findings: tuple[Finding, ...]
+
+
+@record
+class StepFiles:
+    """The three files of step 1."""
+
+    model: str
+    data: str
+    config: str
+
+
+@record
+class Step1:
+    """What step 1 wrote, and proposed; the figures only with a proposal."""
+
+    files: StepFiles
+    layers: LayerDtypes
+    ranking: tuple[Ranked, ...]
+    before: Omit[Decibels] = None
+    after: Omit[Decibels] = None
+    label: Omit[str] = None
+
+
+@record
+class Built:
+    """What step 2 built, what became of every edit, and the file that was written."""
+
+    summary: BuildSummary
+    honoured: tuple[Honoured, ...]
+    path: str | None
+
+
+TABLE = Query("hybrid.table", ModelTarget, Table)
+JOINS = Query("joins", ModelTarget, Joins)
+EFFECT = Task("hybrid.effect", EffectParams, Effect)
+PROPOSE = Task("hybrid.propose", ProposeParams, Proposal)
+SEARCH = Task("hybrid.search", SearchParams, SearchResult)
+STEP1 = Task("hybrid.step1", Step1Params, Step1)
+STEP2 = Task("hybrid.step2", Step2Params, Built)
+CURVE = Part(CURVE_KIND, CurvePoint)

@@ -1,0 +1,88 @@
+"""Float against simulated over labelled samples."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from engine.wire.codec import Key, Text, Values, Whole
+from engine.wire.method import Task
+from engine.wire.record import record
+
+__all__ = ["EVALUATE", "SCORE", "EvaluateParams", "Evaluated", "Score", "ScoreParams", "ShortScore"]
+
+Interval = tuple[float | None, float | None]
+"""95 % confidence."""
+
+
+@record
+class EvaluateParams:
+    """A recipe and labelled samples.
+
+    Attributes:
+        labels: a folder, list or npz (see :mod:`engine.accuracy.labelled`).
+        top: a further k beside 1.
+        output: with the scores of the classes.
+        label_offset: added to labels.
+        score: ``FILE.py:Name`` in the place of top-k.
+    """
+
+    recipe: Values
+    labels: Text
+    top: Annotated[int, Whole(1, 1_000_000)] = 5
+    output: Text | None = None
+    label_offset: Annotated[int, Whole(-1_000_000, 1_000_000)] = 0
+    score: Text | None = None
+
+
+@record
+class ScoreParams:
+    """A recipe, and labelled samples as npz."""
+
+    recipe: Values
+    samples: Text
+
+
+@record
+class Score:
+    """A figure of both models, and simulated less float; no intervals for one of the whole set."""
+
+    name: str
+    simulated: float | None
+    simulated_interval: Interval | None
+    difference: float | None
+    difference_interval: Interval | None
+    golden: Annotated[float | None, Key("float")]
+    golden_interval: Annotated[Interval | None, Key("float_interval")]
+
+
+@record
+class Evaluated:
+    """The figures over a dataset.
+
+    Attributes:
+        agreement: share of the samples with the same first answer; None for a function.
+        note: what the intervals mean.
+        seconds: measured.
+    """
+
+    samples: int
+    scores: tuple[Score, ...]
+    agreement: float | None
+    note: str
+    label: str
+    classes: tuple[str, ...]
+    seconds: float
+
+
+@record
+class ShortScore:
+    """Top-1 of both models, and how often they agree; shares of 1."""
+
+    samples: int
+    float_top1: float | None
+    simulated_top1: float | None
+    agreement: float | None
+
+
+EVALUATE = Task("evaluate", EvaluateParams, Evaluated)
+SCORE = Task("score", ScoreParams, ShortScore)
