@@ -16,7 +16,6 @@ sys.path[:] = [
 
 import signal  # noqa: E402 - a signal.py where the user stands is not it
 from collections.abc import Callable  # noqa: E402
-from typing import Any  # noqa: E402
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -48,6 +47,8 @@ def main(argv: list[str] | None = None) -> int:
             "The workbench needs a terminal. Without one, use a verb: rknntui --help\n"
         )
         return 2
+    from rknntui.launch import open_workbench
+
     return open_workbench(arguments[0] if arguments else None, given=given)
 
 
@@ -79,34 +80,6 @@ def _is_command(arguments: list[str]) -> bool:
     if len(arguments) > 1 and not arguments[1].startswith("--"):
         return True
     return not (os.path.exists(first) or "." in first or os.sep in first)  # noqa: PTH110
-
-
-def open_workbench(
-    path: str | None = None,
-    recipe: dict[str, Any] | None = None,
-    given: dict[str, Any] | None = None,
-) -> int:
-    """Open the workbench; returns the exit code.
-
-    Args:
-        path: a model, recipe or container; without it, what was open the last time.
-        recipe: option name -> value, to open instead.
-        given: options of the source model at ``path``.
-    """
-    from rknntui.app import Workbench
-
-    app = Workbench(path, recipe=recipe, given=given)
-    app.run()
-    if app.crash is not None:
-        from engine import printable
-        from rknntui.report import crash_line
-
-        what = f"{type(app.crash).__name__}: {printable(str(app.crash))}"
-        sys.stderr.write(
-            f"The workbench ended by a mistake of its own: {what}. {crash_line(app.crash)}\n"
-        )
-        return 70
-    return app.return_code or 0
 
 
 if __name__ == "__main__":

@@ -6,39 +6,48 @@ import asyncio
 import copy
 from typing import TYPE_CHECKING, Any, Literal
 
+from textual import events, on
 from textual.containers import Container
 
-from rknntui import uistate
-from rknntui.actions import REGISTRY, bindings
 from rknntui.bridge import Bridge
-from rknntui.colours import DEFAULT, FEW_COLOURS
-from rknntui.drafts import Drafts, drafts_folder, told
-from rknntui.shell import ACTIONS, Shell
-from rknntui.state import Session
+from rknntui.colours import DEFAULT, theme_files
+from rknntui.compat import QuietCrashApp
+from rknntui.keys.actions import REGISTRY, Action, bindings
+from rknntui.keys.app import ACTIONS
+from rknntui.keys.text import key_text
+from rknntui.links import Link, RunAction
+from rknntui.opener import Opener
+from rknntui.output import Output
+from rknntui.session import uistate
+from rknntui.session.drafts import Drafts, drafts_folder
+from rknntui.session.messages import JobChanged, KeysChanged, ProblemsChanged, WorkerChanged
+from rknntui.session.state import Session
+from rknntui.stopping import Stopping
 from rknntui.terminal import Guard
+from rknntui.theming import Theming
 from rknntui.widgets.bars import KeyBar, TooSmall, TopBar
-from rknntui.workspaces import WORKSPACES, load
+from rknntui.workspaces import WORKSPACES, load, load_all
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from textual.app import ComposeResult
     from textual.message import Message
+    from textual.notifications import SeverityLevel
 
-    from rknntui.messages import JobEnded, SourceChanged
-    from rknntui.screens.workspace import Workspace
-    from rknntui.watch import Watch
+    from rknntui.screens.base.workspace import Workspace
+    from rknntui.session.messages import JobEnded, SourceChanged
 
 __all__ = ["Workbench"]
 
 
 def _palette() -> Any:
-    from rknntui.commands import ActionProvider
+    from rknntui.keys.provider import ActionProvider
 
     return ActionProvider
 
 
-class Workbench(Shell):
+class Workbench(QuietCrashApp):
     """The application.
 
     Args:
@@ -71,24 +80,23 @@ class Workbench(Shell):
         state_kept: bool = True,
     ) -> None:
         super().__init__()
-        self._argument = path
-        self._recipe = recipe
-        self._given = given
+        self._first = path, recipe, given
         self._state_kept = state_kept
         self._state: dict[str, Any] = uistate.load() if state_kept else {}
         self._guard = Guard(self.leave, self.save_state)
         self._switching = asyncio.Lock()
-        self._changed: set[str] = set()
-        self._watch: Watch | None = None
+        self.leaving = False
         self.session = Session(self.publish, Drafts(drafts_folder() if state_kept else None))
         self.bridge = Bridge(self.session, self.publish, self.show_error)
         self.current = "model"
         self.visited: dict[str, Workspace] = {}
         self.memory: dict[str, Any] = dict(self._state.get("views") or {})
-        self.user_keys: dict[str, str] = {}
+        self.opener = Opener(self)
+        self.output = Output(self)
+        self.stopping = Stopping(self)
         self.animation_level = "none"
-        self._wanted_theme = str(self._state.get("theme", DEFAULT))
-        self.use_theme(FEW_COLOURS if self.colours == "standard" else self._wanted_theme)
+        REGISTRY.user_keys = {}
+        self.theming = Theming(self, str(self._state.get("theme", DEFAULT)))
 
     # -- screen ------------------------------------------------------------------------------------
 
@@ -102,28 +110,28 @@ class Workbench(Shell):
         self.app_resume_signal.subscribe(self, self.sent.forget)
         if not self.is_headless:
             self._guard.watch(asyncio.get_running_loop())
-        wanted = "model" if self._argument or self._recipe else str(self._state.get("workspace"))
+        path, recipe, _ = self._first
+        wanted = "model" if path or recipe else str(self._state.get("workspace"))
         await self.show(wanted if wanted in WORKSPACES else "model")
         self.call_after_refresh(self._painted)
 
     def _painted(self) -> None:
         """After the first paint: the engine, what is to be opened, and the user's keys."""
         self.bridge.start()
-        self.do(self._open_first())
+        self.do(self.opener.open_first(*self._first, self._state))
         self._apply_keymap()
-        if self.theme_problem:
-            self.notify(self.theme_problem, title="Theme", severity="warning", markup=False)
+        self.theming.tell()
 
     def _apply_keymap(self) -> None:
-        from rknntui.keymap import keymap_file, read_keymap
-        from rknntui.workspaces import load_all
+        from rknntui.keys.keymap import keymap_file, read_keymap
 
         if not keymap_file().is_file():
             return
         load_all()
         keymap = read_keymap(keymap_file(), REGISTRY)
-        self.user_keys = keymap.keys
+        REGISTRY.user_keys = keymap.keys
         self.set_keymap(keymap.keys)
+        self.publish(KeysChanged())
         for problem in keymap.problems[:4]:
             self.notify(problem, title="Your keys", severity="warning", timeout=10, markup=False)
 
@@ -132,13 +140,16 @@ class Workbench(Shell):
         """The workspace on the screen."""
         return self.visited.get(self.current)
 
-    def tab_names(self) -> list[tuple[str, str, str]]:
-        """(name, title, mark) of each workspace; the mark says without colour what waits there."""
+    def tabs(self) -> list[tuple[str, str, str, str]]:
+        """(name, key, title, mark) of each workspace; the mark says without colour what waits."""
         marks = {
             "configure": "!" if self.session.all_problems else "",
             "jobs": "*" if self.session.running else "",
         }
-        return [(name, title, marks.get(name, "")) for name, title in WORKSPACES.items()]
+        return [
+            (name, key_text(f"go.{name}"), place.title, marks.get(name, ""))
+            for name, place in WORKSPACES.items()
+        ]
 
     async def show(self, name: str) -> None:
         """Show a workspace, composing it on the first visit."""
@@ -153,6 +164,53 @@ class Workbench(Shell):
             self.current = name
             workspace.show()
             self.screen_stack[0].query_one(TopBar).update()
+
+    # -- links and actions of the registry ---------------------------------------------------------
+
+    @on(Link)
+    async def _follow(self, link: Link) -> None:
+        await self.show(link.workspace)
+        if self.workspace is not None:
+            self.workspace.arrive(link)
+
+    @on(RunAction)
+    async def _run(self, message: RunAction) -> None:
+        noun = message.action.partition(".")[0]
+        if noun in WORKSPACES:
+            await self.show(noun)
+        await self.run_registered(REGISTRY[message.action])
+
+    async def run_registered(self, action: Action) -> None:
+        """Run an action of any workspace: its workspace is shown first."""
+        if action.noun in WORKSPACES:
+            await self.show(action.noun)
+        reason = self.why_not(action)
+        if reason:
+            self.notify(f"Not now: {reason}", severity="warning", markup=False)
+            return
+        target = self.workspace if action.noun in WORKSPACES else self
+        await self.run_action(action.call or action.method, target)
+
+    def why_not(self, action: Action) -> str:
+        """Why an action cannot run now; empty when it can."""
+        if action.noun in WORKSPACES:
+            workspace = self.visited.get(action.noun)
+            return workspace.why_not(action.method) if workspace is not None else ""
+        undone = self.session.can_undo or self.session.left is not None
+        if action.id == "app.undo" and not undone:
+            return "nothing was changed."
+        if action.id == "app.redo" and not self.session.can_redo:
+            return "nothing was taken back."
+        if action.id == "job.cancel" and self.session.running is None:
+            return "no job runs."
+        return ""
+
+    def keys_of(self, action: Action) -> list[str]:
+        """The keys of an action as the user sees them, remapped ones included."""
+        from textual.binding import Binding
+
+        keys = REGISTRY.keys_of(action.id)
+        return [self.get_key_display(Binding(key, action.method)) for key in keys]
 
     # -- session and engine ------------------------------------------------------------------------
 
@@ -177,12 +235,14 @@ class Workbench(Shell):
             for target in (self, *self.visited.values()):
                 target.post_message(copy.copy(message))
 
+    @on(WorkerChanged)
+    @on(ProblemsChanged)
+    @on(JobChanged)
+    @on(KeysChanged)
     def _state_line(self) -> None:
         if self.is_running and self.screen_stack:
             self.screen_stack[0].query_one(TopBar).update()
             self.screen_stack[0].refresh_bindings()
-
-    on_worker_changed = on_problems_changed = on_job_changed = _state_line
 
     def on_job_ended(self, message: JobEnded) -> None:
         """Tell the end of a job; a failure has its dialog."""
@@ -195,91 +255,22 @@ class Workbench(Shell):
             self.notify(f"{job.title}: {message.state}{job.took}", severity=level, markup=False)
 
     def on_model_opened(self) -> None:
-        self._changed.clear()
+        self.opener.forget_changes()
         self._state_line()
         self.save_state()
 
     def on_recipe_changed(self) -> None:
         """The files to watch may be others now."""
-        from rknntui.watch import Watch
-
         self._state_line()
-        if self._watch is None:
-            self._watch = Watch(self.post_message)
-        self._watch.follow(self.session)
+        self.opener.follow()
 
     def on_source_changed(self, message: SourceChanged) -> None:
-        """Offer to read it again; nothing happens to the user's work before they say so."""
-        self._changed.add(message.role)
-        rebuild = " and builds again" if self.session.summary else ""
-        self.notify(
-            f"The {message.role} changed on disk. F5 reads it again{rebuild}.",
-            title=message.path,
-            severity="warning",
-            timeout=15,
-            markup=False,
-        )
+        """Offer to read it again."""
+        self.opener.changed_on_disk(message)
 
     def open_path(self, path: str) -> None:
         """Open a model, recipe or container."""
-        self.do(self._open(path))
-
-    async def _open(self, path: str, given: dict[str, Any] | None = None) -> None:
-        from pathlib import Path
-
-        from engine import SeveralFilesError
-        from rknntui.consent import ask_about_code, ask_for_partner, recipe_at
-        from rknntui.opening import open_path
-
-        absolute = str(Path(path).expanduser().absolute())
-        kept = self.session.drafts.of(absolute)
-        recipe = kept.recipe if kept else await recipe_at(self, absolute)
-        await ask_about_code(self, recipe)
-        before = self.session.recipe
-        try:
-            draft = await open_path(self.session, self.bridge, path, given)
-        except SeveralFilesError:
-            model = str(recipe.get("model") or absolute)
-            pair = await ask_for_partner(self, model)
-            if pair is not None:
-                named = pair["model"] if model == absolute else path  # else a recipe's file
-                await self._open(named, {**(given or {}), "weights": pair["weights"]})
-            return
-        if self.session.recipe is not before:
-            for text in told(self.session.left, draft):
-                self.notify(text, title="Unsaved changes", timeout=8, markup=False)
-
-    async def _open_first(self) -> None:
-        from rknntui import opening
-        from rknntui.consent import ask_about_code
-
-        if self._recipe is not None or self._argument:
-            self.session.drafts.keep_last(self._state)
-        if self._recipe is not None:
-            await opening.open_recipe(self.session, self.bridge, self._recipe)
-        elif self._argument:
-            await self._open(self._argument, self._given)
-        else:
-            await ask_about_code(self, self._state.get("recipe") or {})
-            await opening.restore(self.session, self.bridge, self._state)
-
-    def reload_changed(self) -> None:
-        """Read again what changed on disk; build again where there was a build."""
-        self.do(self._reload())
-
-    async def _reload(self) -> None:
-        from rknntui.consent import ask_about_code, recipe_at
-        from rknntui.opening import reload_changed
-
-        changed, self._changed = self._changed or {"model"}, set()
-        built = self.session.summary is not None
-        again = self.session.recipe_path if "recipe" in changed else None
-        await ask_about_code(
-            self, await recipe_at(self, again) if again else dict(self.session.recipe)
-        )
-        await reload_changed(self.session, self.bridge, changed)
-        if built and self.session.container is None and not self.session.all_problems:
-            self.start_job("build", {"recipe": dict(self.session.recipe)}, "Build again")
+        self.do(self.opener.open(path))
 
     def start_job(
         self, method: str, params: dict[str, Any], title: str, *, quiet: bool = False
@@ -294,10 +285,33 @@ class Workbench(Shell):
 
         self.do(submit())
 
+    async def on_event(self, event: events.Event) -> None:
+        """Take what is typed and clicked, until the workbench leaves."""
+        if not (self.leaving and isinstance(event, events.InputEvent)):
+            await super().on_event(event)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Tell something in the first line, which covers nothing; a long text gets a box."""
+        if not title and severity != "error" and self.is_running and len(self.screen_stack) == 1:
+            seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+            sign, style = ("! ", "warn") if severity == "warning" else ("", "good")
+            bar = next(iter(self.screen.query(TopBar)), None)
+            if bar is not None and bar.tell(f"{sign}{message}", style, seconds):
+                return
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
     def show_error(self, error: Exception) -> None:
         """Tell an error in a dialog; a mistake of this program is logged too."""
         from rknntui.report import told
-        from rknntui.screens.dialogs import ErrorDialog
+        from rknntui.screens.dialogs.dialogs import ErrorDialog
 
         if not self.is_running:
             return
@@ -305,13 +319,99 @@ class Workbench(Shell):
         if not (isinstance(shown, ErrorDialog) and str(shown.error) == str(error)):
             self.push_screen(told(error))
 
+    # -- actions ---------------------------------------------------------------------------------
+
+    async def action_show(self, name: str) -> None:
+        """Show a workspace."""
+        await self.show(name)
+
+    def action_help(self) -> None:
+        """Show the keys of the focused widget, the workspace and the workbench."""
+        from rknntui.screens.dialogs.help import HelpDialog
+
+        self.push_screen(HelpDialog(self))
+
+    def action_jump(self) -> None:
+        """Put a letter on every pane."""
+        from rknntui.screens.dialogs.jump import jump
+
+        jump(self)
+
+    def action_open(self) -> None:
+        """Choose a file and open it."""
+        from pathlib import Path
+
+        from rknntui.screens.dialogs.picker import PathPicker
+
+        start = f"{Path(self.session.path).parent}/" if self.session.path else ""
+        self.push_screen(PathPicker("Open a model, recipe or .rknn", start), self._open_chosen)
+
+    def _open_chosen(self, path: str | None) -> None:
+        if path:
+            self.open_path(path)
+            self.call_later(self.show, "model")
+
+    def action_theme(self) -> None:
+        """Choose one of the themes; the list shows each as the cursor reaches it."""
+        from rknntui.screens.dialogs.themes import ThemeDialog
+
+        self.push_screen(ThemeDialog(list(theme_files()), self.theme))
+
+    def action_zoom(self) -> None:
+        """Let the focused pane fill the screen, or give the space back."""
+        if self.screen.maximized is not None:
+            self.screen.minimize()
+        elif self.focused is not None:
+            self.screen.maximize(self.focused)
+
+    def action_cancel(self) -> None:
+        """Ask whether the running job shall stop."""
+        self.stopping.ask(self.session.running)
+
+    def key_escape(self) -> None:
+        """Esc that nothing else takes: stop looking at a file that takes too long."""
+        if self.bridge.stop_queries():
+            self.notify("Stopped waiting for an answer.")
+
+    def action_reload(self) -> None:
+        """Open what changed on disk again; after a build, build again."""
+        self.do(self.opener.reload())
+
+    def action_undo(self) -> None:
+        """Take back the last change of the recipe, and say which.
+
+        Where nothing was changed since another file was opened, go back to the unsaved one.
+        """
+        if not self.session.can_undo and self.session.left is not None:
+            self.clear_notifications()
+            self.open_path(self.session.left)
+            return
+        self._told("Taken back", self.session.undo())
+
+    def action_redo(self) -> None:
+        """Make it again."""
+        self._told("Made again", self.session.redo())
+
+    def _told(self, what: str, names: list[str]) -> None:
+        text = f"{what}: {', '.join(names)}." if names else "There is no change to go back to."
+        self.notify(text, timeout=3, markup=False)
+
+    def action_suspend(self) -> None:
+        """Stop like every program of a shell, until its ``fg``; jobs go on in their worker."""
+        from rknntui.terminal import stop_until_fg
+
+        stop_until_fg(self)
+
+    async def action_quit(self) -> None:
+        """Leave; with a running job ask what becomes of it."""
+        self.stopping.ask_and_leave()
+
     # -- end ---------------------------------------------------------------------------------------
 
     def save_state(self) -> None:
         """Remember what the next start shows."""
         if self._state_kept:
-            few = self.colours == "standard" and self.theme == FEW_COLOURS
-            theme = self._wanted_theme if few else self.theme  # of terminals with more colours
+            theme = self.theming.remembered
             state = {"workspace": self.current, "theme": theme, "views": self.memory}
             uistate.save({**state, **self.session.to_json()})
 
@@ -324,6 +424,5 @@ class Workbench(Shell):
         self.exit(return_code=code)
 
     async def on_unmount(self) -> None:
-        if self._watch is not None:
-            self._watch.stop()
+        self.opener.stop()
         await self.bridge.close()

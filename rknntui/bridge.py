@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rknntui.jobview import JobView
-from rknntui.messages import WorkerChanged
+from rknntui.session.jobview import JobView
+from rknntui.session.messages import WorkerChanged
 
 if TYPE_CHECKING:
     from textual.message import Message
 
     from engine import Job, Worker
-    from rknntui.state import Session
+    from rknntui.session.state import Session
 
 __all__ = ["Bridge"]
 

@@ -7,12 +7,12 @@ import platform
 import shlex
 import shutil
 import sys
-from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
 
-__all__ = ["Check", "local_checks"]
+from engine.wire.doctor import Check
+
+__all__ = ["local_checks"]
 
 GLIBC = (2, 28)
 """The oldest glibc that onnxruntime's wheels run on (their platform tag)."""
@@ -24,7 +24,6 @@ LIBRARIES = (
     "onnx",
     "onnx-ir",
     "onnxruntime",
-    "pydantic",
     "pyyaml",
     "adbutils",
     "watchdog",
@@ -32,20 +31,6 @@ LIBRARIES = (
     "platformdirs",
     "click",
 )
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at: ``ok``, ``note`` (works, but know it) or ``bad``."""
-
-    name: str
-    state: Literal["ok", "note", "bad"]
-    found: str
-    remedy: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for ``--json``."""
-        return asdict(self)
 
 
 def local_checks() -> list[Check]:

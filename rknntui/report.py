@@ -13,7 +13,7 @@ __all__ = ["crash_line", "told"]
 def told(error: Exception) -> ModalScreen:
     """The dialog of an error."""
     from engine import EngineError
-    from rknntui.screens.dialogs import ErrorDialog
+    from rknntui.screens.dialogs.dialogs import ErrorDialog
 
     if isinstance(error, EngineError):
         return ErrorDialog(error)

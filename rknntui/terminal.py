@@ -18,11 +18,15 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rknntui.keys.text import key_text
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-__all__ = ["Guard", "shell_waits"]
+    from textual.app import App
+
+__all__ = ["Guard", "shell_waits", "stop_until_fg"]
 
 GRACE_SECONDS = 0.6
 """An orderly end gets so long before the guard ends the process itself."""
@@ -115,3 +119,14 @@ def shell_waits() -> bool:
     except (OSError, ValueError, IndexError):
         return False
     return False
+
+
+def stop_until_fg(app: App[None]) -> None:
+    """Stop like every program of a shell, until its ``fg``; where no shell waits, say so."""
+    if app.is_headless or not shell_waits():
+        quit_key = key_text("app.quit")
+        said = f"No shell waits here that could bring the workbench back; {quit_key} leaves it."
+        app.notify(said, severity="warning")
+        return
+    with app.suspend():  # gives the terminal back before the shell takes it
+        os.kill(0, signal.SIGTSTP)  # as a terminal does: a script that started us stops too

@@ -1,40 +1,59 @@
-"""The workspaces in their order.
-
-Name -> (title, module, keys of the tab). Imported on first visit.
-"""
+"""The workspaces in their order; each is imported on its first visit."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rknntui.screens.workspace import Workspace
+    from rknntui.screens.base.workspace import Workspace
 
-__all__ = ["WORKSPACES", "load", "load_all"]
+__all__ = ["CLASSES", "WORKSPACES", "Place", "keys_of", "load", "load_all"]
 
-WORKSPACES: dict[str, str] = {
-    "model": "Model",
-    "configure": "Configure",
-    "dataset": "Dataset",
-    "quantize": "Quantize",
-    "accuracy": "Accuracy",
-    "hybrid": "Hybrid",
-    "run": "Run",
-    "jobs": "Jobs",
+
+@dataclass(frozen=True)
+class Place:
+    """The row of a workspace.
+
+    Attributes:
+        title: on its tab.
+        letter: its key from the eleventh place on, where digits end; no other action has it.
+    """
+
+    title: str
+    letter: str = ""
+
+
+WORKSPACES: dict[str, Place] = {
+    "model": Place("Model"),
+    "configure": Place("Configure"),
+    "dataset": Place("Dataset"),
+    "quantize": Place("Quantize"),
+    "accuracy": Place("Accuracy"),
+    "hybrid": Place("Hybrid"),
+    "run": Place("Run"),
+    "jobs": Place("Jobs"),
 }
-"""Name, which is also the module in ``rknntui.screens`` and the noun of its actions -> title."""
+"""Name, which is also the folder in ``rknntui.screens`` and the noun of its actions -> its row."""
+
+CLASSES: dict[str, type[Workspace]] = {}
+"""Name -> class of the workspaces that are imported."""
+
+_DIGITS = "1234567890"
+
+
+def keys_of(name: str) -> tuple[str, str]:
+    """The keys that show a workspace: of the first ten their digits; with Alt also in a text."""
+    at = list(WORKSPACES).index(name)
+    key = _DIGITS[at] if at < len(_DIGITS) else WORKSPACES[name].letter
+    return key, f"alt+{key}"
 
 
 def load(name: str) -> type[Workspace]:
     """The class of a workspace; its actions are registered by then."""
-    from rknntui.screens.workspace import Workspace
-
-    module = import_module(f"rknntui.screens.{name}")
-    for value in vars(module).values():
-        if isinstance(value, type) and issubclass(value, Workspace) and name == value.NAME:
-            return value
-    raise LookupError(f"rknntui.screens.{name} has no workspace of that name")
+    import_module(f"rknntui.screens.{name}.workspace")
+    return CLASSES[name]
 
 
 def load_all() -> None:

@@ -58,7 +58,7 @@ def _as_data(error: BaseException) -> dict[str, str | int]:
     return _data(
         "internal",
         f"This program made a mistake: {type(error).__name__}.",
-        "A case that was not thought of.",
+        "An internal error.",
         f"Report it with the log file {path}.",
         70,
     )

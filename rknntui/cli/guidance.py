@@ -2,75 +2,81 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine import printable
+from engine.wire.codec import Values, encode
+from engine.wire.guide import GUIDE, GuideParams, Step
 from rknntui.cli.session import WorkerSession
 
-__all__ = ["guide_lines", "run_guide"]
+__all__ = ["Guided", "guide_lines", "run_guide"]
 
 _SIGNS = {"pass": "ok  ", "warning": "warn", "fail": "FAIL", "told": "    "}
 
 
-async def run_guide(
-    session: WorkerSession, recipe: dict[str, Any], references: tuple[Path, ...]
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Guided:
+    """The steps that ran, whether the change of each was taken along, and all that were."""
+
+    steps: tuple[tuple[Step, bool], ...]
+    changes: Values
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        steps = [{**encode(step), "applied": applied} for step, applied in self.steps]
+        return {"steps": steps, "changes": dict(self.changes)}
+
+
+async def run_guide(session: WorkerSession, recipe: Values, references: tuple[Path, ...]) -> Guided:
     """Run the steps to the end.
 
     A change that a step proposes and that brings the outputs near enough to float is taken along:
     the steps after it see the better recipe. Nothing is written.
-
-    Returns:
-        ``steps``: as the job ``guide`` gives them, with ``applied``; ``changes``: all that were
-        taken along.
     """
-    steps: list[dict[str, Any]] = []
+    steps: list[tuple[Step, bool]] = []
     changes: dict[str, Any] = {}
+    files = tuple(str(path.absolute()) for path in references) or None
     while True:
-        answer = await session.run(
-            "guide",
-            recipe={**recipe, **changes},
-            done=[step["id"] for step in steps],
-            reference=[str(path.absolute()) for path in references] or None,
-        )
-        step = answer["step"]
+        done = tuple(step.id for step, _ in steps)
+        asked = GuideParams({**recipe, **changes}, done, reference=files)
+        answer = await session.run(GUIDE, asked)
+        step = answer.step
         if step is None:
             break
-        step["applied"] = bool(step["changes"]) and step["verdict"] == "pass"
-        steps.append(step)
-        if step["applied"]:
-            changes |= step["changes"]
+        applied = bool(step.changes) and step.verdict == "pass"
+        steps.append((step, applied))
+        if applied:
+            changes |= step.changes
             continue  # which step is due now, the better recipe decides
-        if answer["next"] is None:
+        if answer.next is None:
             break
-    return {"steps": steps, "changes": changes}
+    return Guided(tuple(steps), changes)
 
 
-def guide_lines(result: dict[str, Any]) -> list[str]:
+def guide_lines(result: Guided) -> list[str]:
     """For people."""
     lines: list[str] = []
-    for step in result["steps"]:
-        sign = _SIGNS.get(step["verdict"], "    ")
-        lines.append(f"{sign} {step['id']:<5} {step['title']}")
-        lines.append(f"           {printable(step['did'], 2000)}")
+    for step, applied in result.steps:
+        lines.append(f"{_SIGNS[step.verdict]} {step.id:<5} {step.title}")
+        lines.append(f"           {printable(step.did, 2000)}")
         lines += [
-            f"      {_SIGNS.get(found['verdict'], '    ')} {printable(found['label'], 60)}: "
-            f"{printable(found['value'], 300)}"
-            for found in step["found"]
+            f"      {_SIGNS[found.verdict]} {printable(found.label, 60)}: "
+            f"{printable(found.value, 300)}"
+            for found in step.found
         ]
-        if step["advice"]:
-            lines.append(f"        -> {printable(step['advice'], 1000)}")
-        if step["changes"]:
-            taken = "taken along" if step["applied"] else "proposed"
-            lines += [
-                f"           {taken}: {name} = {printable(str(value), 500)}"
-                for name, value in step["changes"].items()
-            ]
+        if step.advice:
+            lines.append(f"        -> {printable(step.advice, 1000)}")
+        taken = "taken along" if applied else "proposed"
+        lines += [
+            f"           {taken}: {name} = {printable(str(value), 500)}"
+            for name, value in step.changes.items()
+        ]
     lines.append("")
-    if result["changes"]:
+    if result.changes:
         lines.append("Put into the recipe (all simulated):")
-        lines += [f"  {n}: {printable(str(v), 2000)}" for n, v in result["changes"].items()]
+        lines += [f"  {n}: {printable(str(v), 2000)}" for n, v in result.changes.items()]
     else:
         lines.append("No change of the recipe is called for (all simulated).")
     return lines

@@ -2,61 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
-from engine import printable
+from engine import gain_text, printable, sqnr_text
+from engine.wire.hybrid import CurvePoint, Honoured, Ranked
 from rknntui.cli.output import table
 
-__all__ = ["decibels", "honoured_lines", "point_cells", "ranking_lines", "wrote_line"]
+__all__ = ["honoured_lines", "point_cells", "ranking_lines", "wrote_line"]
 
 
-def wrote_line(result: dict[str, Any]) -> list[str]:
+def wrote_line(path: str | None) -> list[str]:
     """The recipe that was written, where one was."""
-    return [f"wrote {printable(result['saved'], 300)}"] if "saved" in result else []
+    return [] if path is None else [f"wrote {printable(path, 300)}"]
 
 
-def decibels(value: float | None) -> str:
-    """An SQNR; None is that of equal values."""
-    return "equal" if value is None else f"{value:.2f}"
-
-
-def ranking_lines(result: dict[str, Any]) -> list[str]:
+def ranking_lines(ranking: Iterable[Ranked]) -> list[str]:
     """The ranking of a proposal as a table."""
     rows = [
         (
-            printable(row["layer"], 60),
-            printable(row["tensor"], 60),
-            row["op"],
-            "all" if row["gain_db"] is None else f"{row['gain_db']:+.2f}",
-            f"{100 * row['share']:.1f} %",
+            printable(row.layer, 60),
+            printable(row.tensor, 60),
+            row.op,
+            gain_text(row.gain_db, unit=False),
+            "" if row.share is None else f"{100 * row.share:.1f} %",
         )
-        for row in result["ranking"]
+        for row in ranking
     ]
     return table(("lift", "tensor", "op", "gain dB (simulated)", "share of the error"), rows)
 
 
-def point_cells(point: dict[str, Any]) -> tuple[str, ...]:
+def point_cells(point: CurvePoint) -> tuple[str, ...]:
     """A point of a search: step, layer, dtype, lifted layers, outputs."""
-    outputs = (f"{printable(n, 40)} {decibels(v)}" for n, v in point["outputs"].items())
+    outputs = (f"{printable(n, 40)} {sqnr_text(v, unit=False)}" for n, v in point.outputs.items())
     return (
-        str(point["step"]),
-        printable(point["layer"], 60) or "as it is",
-        point["dtype"] or "",
-        str(len(point["lifted"])),
+        str(point.step),
+        printable(point.layer, 60) or "as it is",
+        point.dtype,
+        str(len(point.lifted)),
         "  ".join(outputs),
     )
 
 
-def honoured_lines(rows: list[dict[str, Any]]) -> list[str]:
+def honoured_lines(rows: Iterable[Honoured]) -> list[str]:
     """What became of every edit, as a table."""
     cells = [
         (
-            str(row["line"]) if row["line"] else "",
-            printable(row["tensor"], 60),
-            row["kind"],
-            row["asked"],
-            row["got"],
-            "" if row["ok"] else f"not honoured: {printable(row['why'])}",
+            str(row.line) if row.line else "",
+            printable(row.tensor, 60),
+            row.kind,
+            row.asked,
+            row.got,
+            "" if row.ok else f"not honoured: {printable(row.why)}",
         )
         for row in rows
     ]

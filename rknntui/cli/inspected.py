@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from engine import human_bytes, printable, shape_text, summary_text
+from engine import Finding, human_bytes, printable, shape_text, summary_text
+from engine.wire.codec import encode
+from engine.wire.graph import GraphView, Tensor
+from engine.wire.model import Loaded, ModelView, Preflight
 from rknntui.cli.output import table
 from rknntui.facts import fact_rows, port_text
 
@@ -14,70 +16,75 @@ __all__ = ["lines"]
 _SHOWN = 12
 
 
-def lines(view: Mapping[str, Any]) -> list[str]:
+def lines(
+    view: ModelView, loaded: Loaded | None = None, graph: GraphView | None = None
+) -> list[str]:
     """The text of a model view, with its pre-flight, load and layers where they are there."""
-    text = [f"{printable(view['name'])}: {printable(view['format'])}", f"SHA-256 {view['sha256']}"]
-    before = view.get("preflight")
-    if before:
-        text += _recognised(before)
-    if view.get("vendor"):
+    text = [f"{printable(view.name)}: {printable(view.format)}", f"SHA-256 {view.sha256}"]
+    if view.preflight:
+        text += _recognised(view.preflight)
+    if view.vendor:
         text += [
             f"{'  ' * depth}{name}:{' ' if fact else ''}{fact}"
-            for depth, name, fact in fact_rows(view["vendor"])
+            for depth, name, fact in fact_rows(view.vendor)
         ]
-    if view["kind"] != "rknnop":
+    if view.kind != "rknnop":
         text += _content(view)
-    text += _findings(view["findings"])
-    if view.get("load"):
-        text += _load(view["load"])
-    if "graph" in view:
+    text += _findings(view.findings)
+    if loaded is not None:
+        text += _load(loaded)
+    if graph is not None:
         rows = [
             (str(i), *(printable(cell, 60) for cell in node[:5]))
-            for i, node in enumerate(view["graph"]["nodes"])
+            for i, node in enumerate(graph.nodes)
         ]
         text += ["", *table(("#", "layer", "op", "output", "shape", "dtype"), rows)]
-    if view.get("summary"):
-        text += ["", summary_text(view["summary"])]
+    if view.summary:
+        text += ["", summary_text(view.summary)]
     return text
 
 
-def _content(view: Mapping[str, Any]) -> list[str]:
+def _content(view: ModelView) -> list[str]:
     """Inputs, outputs, operators and weights."""
     text = []
-    for title in ("inputs", "outputs"):
+    for title, tensors in (("inputs", view.inputs), ("outputs", view.outputs)):
         text.append(f"{title}:")
-        for tensor in view[title]:
-            told = port_text(tensor)
+        for tensor in tensors:
+            told = port_text(encode(tensor))
             text += [f"  {_tensor(tensor)}", *([f"    {told}"] if told else [])]
-    if view.get("preflight"):
-        text += _candidates(view)
-    weights = human_bytes(view["weights_bytes"])
-    text.append(f"{view['nodes']} layers, {view['parameters']} parameters, {weights} of weights")
-    text.append("operators: " + _counts(view["operators"]))
+    if view.preflight:
+        text += _candidates(view, view.preflight)
+    weights = human_bytes(view.weights_bytes)
+    text.append(f"{view.nodes} layers, {view.parameters} parameters, {weights} of weights")
+    text.append("operators: " + _counts(view.operators))
     return text
 
 
-def _recognised(before: Mapping[str, Any]) -> list[str]:
-    seen = before["recognised"]
-    text = [f"recognised as {printable(seen['format'])}: {printable(seen['why'])}"]
-    if len(before["files"]) > 1:
-        text.append("files: " + ", ".join(printable(name) for name in before["files"]))
-    for name, found, read in before["versions"]:
+def _recognised(before: Preflight) -> list[str]:
+    seen = before.recognised
+    text = [f"recognised as {printable(seen.format)}: {printable(seen.why)}"]
+    if len(before.files) > 1:
+        text.append("files: " + ", ".join(printable(name) for name in before.files))
+    for name, found, read in before.versions:
         limit = f" ({printable(read)})" if read else ""
         text.append(f"{printable(name)}: {printable(found)}{limit}")
-    return [*text, *(printable(note) for note in before["notes"])]
+    return [*text, *(printable(note) for note in before.notes)]
 
 
-def _tensor(tensor: Mapping[str, Any]) -> str:
-    shape = shape_text(tensor["shape"]) if tensor["shape"] != [-1] else "?"
-    return f"{printable(tensor['name'])}  {shape}  {tensor['dtype']}"
+def _tensor(tensor: Tensor) -> str:
+    shape = shape_text(tensor.shape) if tensor.shape != (-1,) else "?"
+    return f"{printable(tensor.name)}  {shape}  {tensor.dtype}"
 
 
-def _candidates(view: Mapping[str, Any]) -> list[str]:
+def _candidates(view: ModelView, before: Preflight) -> list[str]:
     """Names that suit as ``--inputs`` and ``--outputs`` where they are not what the file says."""
     text = []
-    for what, names in view["preflight"]["candidates"].items():
-        if not set(names) <= {tensor["name"] for tensor in view[what]}:
+    suited = before.candidates
+    for what, names, tensors in (
+        ("inputs", suited.inputs, view.inputs),
+        ("outputs", suited.outputs, view.outputs),
+    ):
+        if not set(names) <= {tensor.name for tensor in tensors}:
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             shown = ", ".join(printable(name, 100) for name in names[:_SHOWN])
             text.append(f"candidates for --{what}: {shown}{more}")
@@ -89,22 +96,20 @@ def _counts(operators: Mapping[str, int]) -> str:
     return ", ".join(f"{printable(op, 60)} {count}" for op, count in counts)
 
 
-def _findings(findings: Iterable[Mapping[str, Any]]) -> list[str]:
+def _findings(findings: Iterable[Finding]) -> list[str]:
     text = []
     for finding in findings:
-        text.append(
-            f"{finding['severity']}: {printable(finding['where'])}: {printable(finding['what'])}"
-        )
-        if finding["remedy"]:
-            remedy = str(finding["remedy"]).split("\n")
+        text.append(f"{finding.severity}: {printable(finding.where)}: {printable(finding.what)}")
+        if finding.remedy:
+            remedy = finding.remedy.split("\n")
             text.append(f"  remedy: {printable(remedy[0])}")
             text += [f"  {printable(line)}" for line in remedy[1:]]
     return text
 
 
-def _load(loaded: Mapping[str, Any]) -> list[str]:
-    how = "from the cache" if loaded["cached"] else f"in {loaded['seconds']:.2f} s"
-    text = ["", f"loaded {how}: {loaded['nodes']} nodes, {_counts(loaded['operators'])}"]
-    for title in ("inputs", "outputs"):
-        text += [f"  {title[:-1]} {_tensor(tensor)}" for tensor in loaded[title]]
-    return [*text, *_findings(loaded["findings"])]
+def _load(loaded: Loaded) -> list[str]:
+    how = "from the cache" if loaded.cached else f"in {loaded.seconds:.2f} s"
+    text = ["", f"loaded {how}: {loaded.nodes} nodes, {_counts(loaded.operators)}"]
+    text += [f"  input {_tensor(tensor)}" for tensor in loaded.inputs]
+    text += [f"  output {_tensor(tensor)}" for tensor in loaded.outputs]
+    return [*text, *_findings(loaded.findings)]

@@ -8,9 +8,11 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import is_dataclass
 from typing import Any
 
 from engine import OutputError, escaped, printable
+from engine.wire.codec import encode
 
 __all__ = ["abandon_stdout", "emit", "table"]
 
@@ -19,7 +21,7 @@ LINE_LIMIT = 20_000
 
 
 def emit(data: Any, text: str | Iterable[str], *, as_json: bool) -> None:
-    """Write ``data`` as JSON, or the text (a string or lines) for people.
+    """Write ``data`` (plain, or a type of the wire) as JSON, or the text for people.
 
     A reader that goes away (head, a closed pager) has what it wanted: that is no failure.
 
@@ -27,7 +29,7 @@ def emit(data: Any, text: str | Iterable[str], *, as_json: bool) -> None:
         OutputError: standard output is closed or full.
     """
     if as_json:
-        _write(_json(data))
+        _write(_json(encode(data) if is_dataclass(data) else data))
         return
     body = text if isinstance(text, str) else "\n".join(text)
     # whatever name got into it: a control character must not reach a terminal

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +22,11 @@ from engine import (
     UsageError,
     Worker,
 )
+from engine.wire.codec import Values
+from engine.wire.method import Query, Task
+from engine.wire.model import SNIFF, FileKind
+from engine.wire.recipes import RECIPE_LOAD
+from engine.wire.requests import AtPath
 from rknntui.cli.flags import allowed_code
 
 __all__ = ["WorkerSession", "is_recipe", "resolve", "sniffed", "with_worker"]
@@ -30,30 +35,31 @@ _YAML = (".yaml", ".yml")
 _TEXTS = ("unknown", "dataset")
 
 Result = TypeVar("Result")
+Params = TypeVar("Params")
 
 
 class WorkerSession:
     """The worker of this command."""
 
     def __init__(
-        self, worker: Worker, on_event: Callable[[Event], None], allowed: list[str] | None = None
+        self, worker: Worker, on_event: Callable[[Event], None], allowed: Sequence[str] = ()
     ) -> None:
         self._worker = worker
         self._on_event = on_event
-        self._allowed = {"allow_code": allowed} if allowed else {}
+        self._allowed = allowed
 
-    async def call(self, method: str, **params: Any) -> dict[str, Any]:
+    async def call(self, method: Query[Params, Result], params: Params) -> Result:
         """Ask a query and wait for its answer."""
-        return await self._worker.call(method, {**params, **self._allowed})
+        return await self._worker.call(method, params, allow_code=self._allowed)
 
-    async def run(self, method: str, **params: Any) -> dict[str, Any]:
+    async def run(self, method: Task[Params, Result], params: Params) -> Result:
         """Run a job to its end; Ctrl-C and SIGTERM cancel it, a second one kills it.
 
         Ctrl-Z lets it wait until the command goes on (``fg``).
         """
         return await self._run(method, params, self._on_event)
 
-    async def run_after(self, method: str, **params: Any) -> dict[str, Any]:
+    async def run_after(self, method: Task[Params, Result], params: Params) -> Result:
         """As :meth:`run`, for a job whose stages were told already: only files are told."""
 
         def tell(event: Event) -> None:
@@ -63,9 +69,9 @@ class WorkerSession:
         return await self._run(method, params, tell)
 
     async def _run(
-        self, method: str, params: dict[str, Any], tell: Callable[[Event], None]
-    ) -> dict[str, Any]:
-        job = await self._worker.submit(method, {**params, **self._allowed})
+        self, method: Task[Params, Result], params: Params, tell: Callable[[Event], None]
+    ) -> Result:
+        job = await self._worker.submit(method, params, allow_code=self._allowed)
         loop = asyncio.get_running_loop()
         with contextlib.ExitStack() as stack:
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -84,14 +90,14 @@ class WorkerSession:
 _cancels: set[asyncio.Task[None]] = set()
 
 
-def _spawn(job: Job) -> None:
+def _spawn(job: Job[Any]) -> None:
     """Cancel from a signal handler; the task is kept so that it is not collected while it runs."""
     task = asyncio.get_running_loop().create_task(job.cancel())
     _cancels.add(task)
     task.add_done_callback(_cancels.discard)
 
 
-def _wait(job: Job) -> None:
+def _wait(job: Job[Any]) -> None:
     """Stop as Ctrl-Z does; the worker has a session of its own and would go on by itself."""
     with contextlib.suppress(EngineError):  # a full disk: there is only this process to stop
         job.pause()
@@ -148,7 +154,7 @@ async def _unless_broken(action: Awaitable[Result]) -> Result:
             broken.cancel()
 
 
-async def resolve(session: WorkerSession, target: Path, given: dict[str, Any]) -> dict[str, Any]:
+async def resolve(session: WorkerSession, target: Path, given: Values) -> Values:
     """The recipe that a verb's TARGET (model file or recipe) and its flags mean.
 
     Raises:
@@ -157,15 +163,15 @@ async def resolve(session: WorkerSession, target: Path, given: dict[str, Any]) -
         ContainerError: the target is a compiled model of the vendor.
     """
     if await is_recipe(session, target):
-        loaded = await session.call("recipe.load", path=str(target.absolute()))
-        if loaded["problems"]:
+        loaded = await session.call(RECIPE_LOAD, AtPath(str(target.absolute())))
+        if loaded.problems:
             raise RecipeError(
-                f"{target} cannot be used: " + " ".join(p["message"] for p in loaded["problems"]),
+                f"{target} cannot be used: " + " ".join(p.message for p in loaded.problems),
                 cause="It was edited by hand, or made by another version.",
                 remedy="Correct these lines; `rknntui recipe options` lists every option.",
             )
-        return {**loaded["recipe"], **given}
-    if (await sniffed(session, target))["kind"] == "rknn":
+        return {**loaded.recipe, **given}
+    if (await sniffed(session, target)).kind == "rknn":
         raise UsageError(
             f"{target} is a container, built already.",
             cause="This verb starts from a model or a recipe.",
@@ -176,21 +182,21 @@ async def resolve(session: WorkerSession, target: Path, given: dict[str, Any]) -
 
 async def is_recipe(session: WorkerSession, target: Path) -> bool:
     """Whether a file is a recipe, or is meant as one: its mistakes are told then, not its kind."""
-    kind = (await sniffed(session, target))["kind"]
+    kind = (await sniffed(session, target)).kind
     return kind == "recipe" or (kind in _TEXTS and target.suffix.lower() in _YAML)
 
 
-async def sniffed(session: WorkerSession, target: Path) -> dict[str, Any]:
+async def sniffed(session: WorkerSession, target: Path) -> FileKind:
     """What a file is, by its content.
 
     Raises:
         ContainerError: it is a compiled model of the vendor, which no verb takes yet.
         SourceModelError: it is missing or unreadable.
     """
-    seen = await session.call("sniff", path=str(target.absolute()))
-    if seen["kind"] == "rknn_vendor":
+    seen = await session.call(SNIFF, AtPath(str(target.absolute())))
+    if seen.kind == "rknn_vendor":
         raise ContainerError(
-            f"{target} is a compiled model of the vendor ({seen['format']}).",
+            f"{target} is a compiled model of the vendor ({seen.format}).",
             cause="Ours and the vendor's both end in .rknn; the vendor's is compiled for one NPU "
             "and cannot be simulated or built again here.",
             remedy="Give the model that it was made from.",

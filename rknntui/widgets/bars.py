@@ -120,16 +120,16 @@ class TopBar(Painted):
         return [("idle", "dim")]
 
     def _tab_line(self, width: int) -> Line:
-        names = self.workbench.tab_names()
-        size, gap = _tab_form([len(title) + len(mark) for _, title, mark in names], width)
+        tabs = self.workbench.tabs()
+        size, gap = _tab_form([(len(key), len(t), len(mark)) for _, key, t, mark in tabs], width)
         line: Line = []
         self._tabs = []
         x = 0
-        for number, (name, title, mark) in enumerate(names, 1):
+        for name, key, title, mark in tabs:
             text = f"{title[:size]}{mark}{gap}"
             style = "tab" if name == self.workbench.current else ""
-            line += [(f" {number} ", style or "key"), (text, style)]
-            end = x + len(text) + 3
+            line += [(f" {key} ", style or "key"), (text, style)]
+            end = x + len(text) + len(key) + 2
             self._tabs.append((x, end, name))
             x = end
         return line
@@ -140,12 +140,19 @@ class TopBar(Painted):
                 self.app.call_later(self.workbench.show, name)
 
 
-def _tab_form(lengths: list[int], width: int) -> tuple[int, str]:
-    """(characters of a title, what follows it): the widest form in which all tabs fit."""
-    for size, gap in ((99, " "), (99, ""), (TAB_SHORT, " ")):
-        if sum(min(length, size) + 3 + len(gap) for length in lengths) <= width:
+def _tab_form(tabs: list[tuple[int, int, int]], width: int) -> tuple[int, str]:
+    """(characters of a title, what follows it): the widest form in which all tabs fit.
+
+    Args:
+        tabs: cells of the key, of the title and of the mark of each.
+        width: cells of the line.
+    """
+    forms = [(99, " "), (99, ""), (TAB_SHORT, " "), (TAB_SHORT, "")]
+    forms += [(size, "") for size in range(TAB_SHORT - 1, -1, -1)]
+    for size, gap in forms:
+        if sum(key + 2 + min(title, size) + mark + len(gap) for key, title, mark in tabs) <= width:
             return size, gap
-    return TAB_SHORT, ""
+    return 0, ""
 
 
 class KeyBar(Painted):

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from textual.geometry import Size
-from textual.strip import Strip
-
-from rknntui.widgets.histogram_chart import bars
-from rknntui.widgets.paint import Line, Painted, fit
+from rknntui.widgets.histogram_chart import Chart, bars
+from rknntui.widgets.paint import Line, fit
 
 __all__ = ["CurveChart", "Series"]
 
@@ -26,7 +23,7 @@ class Series:
     style: str = "accent"
 
 
-class CurveChart(Painted):
+class CurveChart(Chart):
     """Bars from the lowest to the highest value of each series; a mark under the chosen step.
 
     Blocks and words only: readable in 16 colours and without any. More steps than columns are
@@ -42,7 +39,6 @@ class CurveChart(Painted):
         self._series: tuple[Series, ...] = ()
         self._marked: int | None = None
         self._said = ""
-        self._drawn: tuple[Size, list[Line]] | None = None
 
     def show(self, series: Sequence[Series], marked: int | None = None, said: str = "") -> None:
         """Draw series of one length; ``said`` stands there where there is none.
@@ -53,14 +49,7 @@ class CurveChart(Painted):
             said: shown without series.
         """
         self._series, self._marked, self._said = tuple(series), marked, said
-        self._drawn = None
-        self.refresh()
-
-    def lines(self) -> list[Line]:
-        """The chart for the current size."""
-        if self._drawn is None or self._drawn[0] != self.size:
-            self._drawn = self.size, self._draw(self.size.width, self.size.height)
-        return self._drawn[1]
+        self.redraw()
 
     def _draw(self, width: int, height: int) -> list[Line]:
         if not self._series or width < 12:
@@ -84,10 +73,6 @@ class CurveChart(Painted):
         if marked is not None and first <= marked < count:
             rule[(marked - first) * step] = "▲"
         return "".join(rule)
-
-    def render_line(self, y: int) -> Strip:
-        lines = self.lines()
-        return self.paint(lines[y] if y < len(lines) else [], self.size.width)
 
 
 def _raised(values: Sequence[float]) -> list[float]:

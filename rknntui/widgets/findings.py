@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from engine import printable
+from rknntui.keys.text import key_text
 from rknntui.widgets.paint import Line
 from rknntui.widgets.rows import TextRows
 from rknntui.widgets.wrap import wrap
@@ -18,8 +19,14 @@ def wrapped(text: str, width: int, style: str, indent: str = "") -> list[Line]:
     return [[(indent + row, style)] for row in wrap(text, max(10, width - len(indent)))]
 
 
-def finding_lines(findings: Iterable[Mapping[str, Any]], width: int) -> list[Line]:
-    """Findings with cause and remedy, wrapped; the sign says how serious they are."""
+def finding_lines(findings: Iterable[Mapping[str, Any]], width: int, applies: str) -> list[Line]:
+    """Findings with cause and remedy, wrapped; the sign says how serious they are.
+
+    Args:
+        findings: as plain data.
+        width: cells.
+        applies: id of the action that applies a remedy.
+    """
     signs = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
     lines: list[Line] = []
     for finding in findings:
@@ -33,17 +40,23 @@ def finding_lines(findings: Iterable[Mapping[str, Any]], width: int) -> list[Lin
         if finding.get("cause"):
             lines += wrapped(f"Cause: {printable(str(finding['cause']))}", width, "dim", "  ")
         if finding.get("remedy"):
-            applies = " (a applies it)" if finding.get("changes") else ""
-            remedy = f"Remedy: {printable(str(finding['remedy']))}{applies}"
+            key = f" ({key_text(applies)} applies it)" if finding.get("changes") else ""
+            remedy = f"Remedy: {printable(str(finding['remedy']))}{key}"
             lines += wrapped(remedy, width, "dim", "  ")
     return lines
 
 
 class FindingRows(TextRows):
-    """Findings with cause and remedy, wrapped to the width."""
+    """Findings with cause and remedy, wrapped to the width.
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+    Args:
+        applies: id of the action that applies a remedy.
+        id: of the widget.
+    """
+
+    def __init__(self, applies: str, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
+        self._applies = applies
         self._findings: tuple[Mapping[str, Any], ...] = ()
         self._more: tuple[Line, ...] = ()
         self._of: list[int] = []
@@ -83,7 +96,7 @@ class FindingRows(TextRows):
         lines: list[Line] = []
         self._of = []
         for index, finding in enumerate(self._findings):
-            own = finding_lines([finding], max(20, room - 3))
+            own = finding_lines([finding], max(20, room - 3), self._applies)
             lines += own
             self._of += [index] * len(own)
         self.set_lines([*lines, *self._more], keep_cursor=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from textual.strip import Strip
 
 from rknntui.widgets.paint import Line, Painted
 
-__all__ = ["Histogram", "HistogramChart", "bars", "rebinned"]
+__all__ = ["Chart", "Histogram", "HistogramChart", "bars", "rebinned"]
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
@@ -63,7 +64,34 @@ def bars(values: Sequence[float], height: int, top: float) -> list[str]:
     ]
 
 
-class HistogramChart(Painted):
+class Chart(Painted):
+    """A chart that is drawn once for each size, of what it was last given to show."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self._drawn: tuple[Size, list[Line]] | None = None
+
+    def redraw(self) -> None:
+        """What it shows has changed."""
+        self._drawn = None
+        self.refresh()
+
+    def lines(self) -> list[Line]:
+        """The chart for the current size."""
+        if self._drawn is None or self._drawn[0] != self.size:
+            self._drawn = self.size, self._draw(self.size.width, self.size.height)
+        return self._drawn[1]
+
+    @abstractmethod
+    def _draw(self, width: int, height: int) -> list[Line]:
+        """The lines of the chart in so many cells."""
+
+    def render_line(self, y: int) -> Strip:
+        lines = self.lines()
+        return self.paint(lines[y] if y < len(lines) else [], self.size.width)
+
+
+class HistogramChart(Chart):
     """One or two histograms, one above the other on one axis, with marks below it.
 
     The square root of the counts is drawn: tails, where ranges clip, would else be invisible.
@@ -78,7 +106,6 @@ class HistogramChart(Painted):
         self._histograms: tuple[Histogram, ...] = ()
         self._range: tuple[float, float] | None = None
         self._said = ""
-        self._drawn: tuple[Size, list[Line]] | None = None
 
     def show(
         self,
@@ -88,14 +115,7 @@ class HistogramChart(Painted):
     ) -> None:
         """Draw histograms; ``used`` is the range of the quantized values, marked by brackets."""
         self._histograms, self._range, self._said = tuple(histograms), used, said
-        self._drawn = None
-        self.refresh()
-
-    def lines(self) -> list[Line]:
-        """The chart for the current size."""
-        if self._drawn is None or self._drawn[0] != self.size:
-            self._drawn = self.size, self._draw(self.size.width, self.size.height)
-        return self._drawn[1]
+        self.redraw()
 
     def _draw(self, width: int, height: int) -> list[Line]:
         if not self._histograms or width < 8:
@@ -132,7 +152,3 @@ class HistogramChart(Painted):
         middle = between.center(max(0, room - len(left) - len(right)))
         labels = (left + middle + right)[:room]
         return [[(" " + "".join(rule), "dim")], [(" " + labels, "dim")]]
-
-    def render_line(self, y: int) -> Strip:
-        lines = self.lines()
-        return self.paint(lines[y] if y < len(lines) else [], self.size.width)

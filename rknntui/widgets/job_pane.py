@@ -10,7 +10,7 @@ from textual.geometry import Region
 from rknntui.widgets.rows import Rows
 
 if TYPE_CHECKING:
-    from rknntui.jobview import JobView, StageView
+    from rknntui.session.jobview import JobView, StageView
     from rknntui.widgets.paint import Line
 
 __all__ = ["JobPane", "bar", "stage_line", "stages_shown"]

@@ -13,7 +13,7 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from engine import escaped
-from rknntui.actions import Action
+from rknntui.keys.actions import Action
 from rknntui.widgets.records import Record, RecordTable
 from rknntui.widgets.search import SearchLine
 
@@ -100,8 +100,9 @@ class RecordView(Vertical):
             parts.append(f"with “{table.filter_text}”")
         self._caption.update(" · ".join(parts))
 
-    def open_filter(self) -> None:
-        """Let the user type the filter."""
+    def open_filter(self, again: str) -> None:
+        """Let the user type the filter; ``again`` is the key that opens it."""
+        self.table.filter_key = again
         self._filter.open()
 
     def on_search_line_typed(self, event: SearchLine.Typed) -> None:

@@ -78,6 +78,7 @@ class RecordTable(Table):
         self.what = what
         self._shown = self.fields
         self._empty = empty
+        self.filter_key = "/"
         self._records: list[Record] = []
         self._told: Record | None = None
 
@@ -228,7 +229,7 @@ class RecordTable(Table):
     def _said(self, room: int) -> list[str]:
         text = self._empty
         if self._records:
-            text = f"Nothing here has “{self.filter_text}”; / and Esc show all."
+            text = f"Nothing here has “{self.filter_text}”; {self.filter_key} and Esc show all."
         return [line for paragraph in text.splitlines() for line in wrap(paragraph, room) or [""]]
 
 

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from PIL import Image
 from textual.pilot import Pilot
 
 from rknntui.app import Workbench
+from rknntui.screens.base.workspace import Workspace
 from rknntui.widgets.bars import KeyBar
+from rknntui.workspaces import WORKSPACES
 from tests.tui.conftest import until
 
-__all__ = ["choose_path", "grey_keys", "pictures", "press_text", "shown", "write_recipe"]
+__all__ = [
+    "choose_path",
+    "grey_keys",
+    "pictures",
+    "press_text",
+    "shown",
+    "visited",
+    "write_recipe",
+]
+
+W = TypeVar("W", bound=Workspace)
 
 NAMES = {
     " ": "space",
@@ -74,6 +87,16 @@ def shown(pilot: Pilot[None]) -> Workbench:
     app = pilot.app
     assert isinstance(app, Workbench)
     return app
+
+
+async def visited(pilot: Pilot[None], workspace: type[W]) -> W:
+    """A workspace, shown by its key once the model is open."""
+    app = shown(pilot)
+    await until(pilot, lambda: app.session.model is not None, "a model is open")
+    await pilot.press(str(list(WORKSPACES).index(workspace.NAME) + 1))
+    await until(pilot, lambda: isinstance(app.workspace, workspace), workspace.NAME)
+    assert isinstance(app.workspace, workspace)
+    return app.workspace
 
 
 def grey_keys(app: Workbench) -> set[str]:

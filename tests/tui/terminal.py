@@ -84,8 +84,9 @@ class Terminal:
         end = time.monotonic() + seconds
         while text not in self.text:
             assert time.monotonic() < end, f"never on the screen: {text}\n{self.text}"
-            assert self.process.poll() is None, self.text
-            self.pump(0.1)
+            over = self.process.poll() is not None
+            self.pump(0.1)  # what it wrote last is there after its end
+            assert not over or text in self.text, self.text
 
     def type(self, keys: str) -> None:
         """Send keys."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rknntui.app import Workbench
-from rknntui.screens.accuracy import Accuracy
-from rknntui.screens.accuracy_text import clipped
+from rknntui.screens.accuracy.text import clipped
+from rknntui.screens.accuracy.workspace import Accuracy
 from rknntui.widgets.histogram_chart import Histogram, bars, rebinned
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, press_text, shown, write_recipe

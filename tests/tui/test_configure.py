@@ -9,31 +9,22 @@ import pytest
 from engine import OPTIONS, option
 from engine.chips import chips
 from rknntui.app import Workbench
-from rknntui.screens.configure import Configure
-from rknntui.screens.configure_text import help_lines
-from rknntui.screens.dialogs import ChoiceDialog
+from rknntui.screens.configure.text import help_lines
+from rknntui.screens.configure.workspace import Configure
+from rknntui.screens.dialogs.dialogs import ChoiceDialog
 from rknntui.widgets.form import FormRows, OptionForm
 from rknntui.widgets.rows import TextRows
 from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import choose_path, press_text, shown, write_recipe
+from tests.tui.flow import choose_path, press_text, visited, write_recipe
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
 
 
-async def configured(pilot, path: Path) -> Configure:
-    app = shown(pilot)
-    await until(pilot, lambda: app.session.model is not None, "a model is open")
-    await pilot.press("2")
-    await until(pilot, lambda: isinstance(app.workspace, Configure), "Configure")
-    assert isinstance(app.workspace, Configure)
-    return app.workspace
-
-
 async def test_every_option_has_a_line_with_its_default_and_its_help(demo: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await configured(pilot, demo)
+        workspace = await visited(pilot, Configure)
         rows = workspace.query_one(FormRows)
         known = [o for o in OPTIONS if not o.frameworks or "onnx" in o.frameworks]
         assert [row for row in rows.rows if not isinstance(row, str)] == known
@@ -55,7 +46,7 @@ async def test_every_option_has_a_line_with_its_default_and_its_help(demo: Path)
 async def test_a_value_is_checked_as_it_is_typed_by_the_option_and_by_the_model(demo) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await configured(pilot, demo)
+        workspace = await visited(pilot, Configure)
         workspace.focus_option("mean_values")
         await pilot.press("enter")
         await press_text(pilot, "1,x")
@@ -80,7 +71,7 @@ async def test_a_value_is_checked_as_it_is_typed_by_the_option_and_by_the_model(
 async def test_choices_turn_numbers_count_and_delete_gives_the_default(demo: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await configured(pilot, demo)
+        workspace = await visited(pilot, Configure)
         workspace.focus_option("resize_fit")
         await pilot.press("right")
         assert app.session.recipe["resize_fit"] == "crop"
@@ -101,7 +92,7 @@ async def test_choices_turn_numbers_count_and_delete_gives_the_default(demo: Pat
 async def test_enter_lists_every_value_with_a_line_on_each(demo: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await configured(pilot, demo)
+        workspace = await visited(pilot, Configure)
         workspace.focus_option("target_platform")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the list")
@@ -143,7 +134,7 @@ async def test_the_help_names_every_value(name: str) -> None:
 async def test_problems_are_counted_on_the_tab_and_reached_by_a_key(demo: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await configured(pilot, demo)
+        workspace = await visited(pilot, Configure)
         await until(pilot, lambda: "dataset" in app.session.all_problems, "a problem")
         assert "Configure!" in screen_text(app)
         await pilot.press("n")
@@ -159,7 +150,7 @@ async def test_saved_changed_compared_and_never_replaced_without_a_yes(
     recipe = write_recipe(tmp_path, demo)
     app = Workbench(str(recipe), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await configured(pilot, demo)
+        workspace = await visited(pilot, Configure)
         assert app.session.recipe["mean_values"] == [[127.5]]
         assert not app.session.dirty
         workspace.focus_option("std_values")
@@ -188,7 +179,7 @@ async def test_saved_changed_compared_and_never_replaced_without_a_yes(
 async def test_copies_its_yaml_and_its_command_line(demo: Path, tmp_path: Path) -> None:
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await configured(pilot, demo)
+        await visited(pilot, Configure)
         await until(pilot, lambda: bool(app.session.yaml), "the checked recipe")
         await pilot.press("ctrl+y")
         assert "mean_values" in app.clipboard

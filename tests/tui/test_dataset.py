@@ -8,29 +8,20 @@ import numpy as np
 import pytest
 
 from rknntui.app import Workbench
-from rknntui.screens.dataset import DatasetWorkspace
+from rknntui.screens.dataset.workspace import DatasetWorkspace
 from rknntui.widgets.rows import TextRows
 from rknntui.widgets.thumbnail import Thumbnail
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import choose_path, grey_keys, pictures, press_text, shown, write_recipe
+from tests.tui.flow import choose_path, grey_keys, pictures, press_text, visited, write_recipe
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
 
 
-async def visited(pilot) -> DatasetWorkspace:
-    app = shown(pilot)
-    await until(pilot, lambda: app.session.model is not None, "a model is open")
-    await pilot.press("3")
-    await until(pilot, lambda: isinstance(app.workspace, DatasetWorkspace), "Dataset")
-    assert isinstance(app.workspace, DatasetWorkspace)
-    return app.workspace
-
-
 async def test_an_empty_workspace_says_which_keys_fill_it(demo: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot)
+        await visited(pilot, DatasetWorkspace)
         assert "p chooses a folder of pictures" in screen_text(app)
         assert "m writes a dataset.txt" in screen_text(app)
 
@@ -40,7 +31,7 @@ async def test_a_sample_as_the_network_sees_it_beside_what_mean_and_std_promise(
 ) -> None:
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot)
+        workspace = await visited(pilot, DatasetWorkspace)
         await until(pilot, lambda: "12 samples" in screen_text(app), "the facts")
         await until(pilot, lambda: bool(workspace.query_one(Thumbnail).rows), "a picture")
         await until(pilot, lambda: "✓ -1..1" in screen_text(app), "what mean and std promise")
@@ -59,13 +50,13 @@ async def test_a_sample_as_the_network_sees_it_beside_what_mean_and_std_promise(
 async def test_a_picture_follows_a_change_of_the_theme(demo: Path, tmp_path: Path) -> None:
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot)
+        workspace = await visited(pilot, DatasetWorkspace)
         picture = workspace.query_one(Thumbnail)
         await until(pilot, lambda: "▀▀" in screen_text(app), "a picture in colours")
         rows = picture.rows
-        app.use_theme("ansi")
+        app.theming.use("ansi")
         await until(pilot, lambda: "▀▀" not in screen_text(app), "the picture in characters")
-        app.use_theme("dark")
+        app.theming.use("dark")
         await until(pilot, lambda: "▀▀" in screen_text(app), "and in colours again")
         assert picture.rows == rows
 
@@ -79,8 +70,8 @@ async def test_a_terminal_without_colours_of_its_own_gets_characters(
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         if colours == "ansi":
-            app.use_theme("ansi")
-        workspace = await visited(pilot)
+            app.theming.use("ansi")
+        workspace = await visited(pilot, DatasetWorkspace)
         picture = workspace.query_one(Thumbnail)
         await until(pilot, lambda: bool(picture.rows), "a picture")
         await pilot.pause()
@@ -97,7 +88,7 @@ async def test_problems_name_line_and_file_and_are_reached_by_a_key(
         stream.write("gone.png\nwrong.npy\n")
     app = Workbench(str(recipe), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot)
+        workspace = await visited(pilot, DatasetWorkspace)
         await until(pilot, lambda: "✗ 2 problems" in screen_text(app), "two problems")
         await pilot.press("n")
         record = workspace.table.record
@@ -122,7 +113,7 @@ async def test_a_remedy_that_can_be_applied_is_not_a_grey_key(demo: Path, tmp_pa
     )
     app = Workbench(str(recipe), state_kept=False)
     async with app.run_test(size=(120, 40)) as pilot:
-        workspace = await visited(pilot)
+        workspace = await visited(pilot, DatasetWorkspace)
         await until(pilot, lambda: not workspace.why_not("apply_remedy"), "a remedy")
         await until(pilot, lambda: "Apply remedy" not in grey_keys(app), "its key works")
         assert "Apply remedy" in screen_text(app).splitlines()[-1]
@@ -134,7 +125,7 @@ async def test_the_table_sorts_filters_and_is_written_to_a_file(
     monkeypatch.chdir(tmp_path)
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot)
+        workspace = await visited(pilot, DatasetWorkspace)
         await until(pilot, lambda: "12 samples" in screen_text(app), "the facts")
         await pilot.press("slash")
         await press_text(pilot, "00")
@@ -158,7 +149,7 @@ async def test_a_folder_is_used_as_it_is_or_written_as_a_list(
     folder = pictures(tmp_path / "photos", 4)
     app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot)
+        await visited(pilot, DatasetWorkspace)
         await pilot.press("p")
         await choose_path(pilot, folder, "ctrl+s")
         await until(pilot, lambda: type(app.screen).__name__ == "ConfirmDialog", "a question")

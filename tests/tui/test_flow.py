@@ -13,8 +13,8 @@ from PIL import Image
 
 from engine import RKNN
 from rknntui.app import Workbench
-from rknntui.screens.accuracy import Accuracy
-from rknntui.screens.run import Run
+from rknntui.screens.accuracy.workspace import Accuracy
+from rknntui.screens.run.workspace import Run
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, pictures, press_text, shown, write_recipe
 
@@ -106,7 +106,7 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
 
 
 def test_no_workspace_brings_numbers_or_models_into_the_interface() -> None:
-    heavy = "numpy onnx onnx_ir onnxruntime pydantic yaml PIL adbutils sympy"
+    heavy = "numpy onnx onnx_ir onnxruntime yaml PIL adbutils sympy"
     code = (
         "import sys; from rknntui.workspaces import load_all; load_all(); "
         f"print(*sorted(set('{heavy}'.split()) & set(sys.modules)))"

@@ -20,8 +20,9 @@ from textual.pilot import Pilot
 from engine import SourceModelError
 from rknntui.app import Workbench
 from rknntui.arguments import given_options
-from rknntui.screens.dialogs import ChoiceDialog, ConfirmDialog, ErrorDialog
-from rknntui.screens.model_detail import model_lines
+from rknntui.links import GoToNode
+from rknntui.screens.dialogs.dialogs import ChoiceDialog, ConfirmDialog, ErrorDialog
+from rknntui.screens.model.detail import model_lines
 from tests.container.vendor import build
 from tests.frontends.darknet import networks as darknet
 from tests.frontends.mxnet.networks import Network
@@ -224,7 +225,7 @@ async def test_code_lines_of_a_remedy_stay_lines(no_engine, monkeypatch) -> None
     copied: list[str] = []
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        monkeypatch.setattr(app, "copy_out", copied.append)
+        monkeypatch.setattr(app.output, "copy", copied.append)
         app.show_error(SourceModelError("No model.", remedy=f"Freeze it:\n{CODE}\n    save(g)"))
         await until(pilot, lambda: isinstance(app.screen, ErrorDialog), "the dialog")
         assert "and_more=1).graph" in screen_text(app)
@@ -323,7 +324,7 @@ async def test_a_tensorflow_model_converts_in_a_job_that_may_die_or_be_stopped(
         await until(pilot, lambda: app.session.model.get("loaded"), "converted")
         await until(pilot, lambda: "source ·" in screen_text(app), "the graph")
         node = next(n for n in app.workspace.graph.view["nodes"] if n[1] == "Conv")
-        app.workspace.find_node(node[0], "source")
+        app.post_message(GoToNode(node[0], "source"))
         await until(pilot, lambda: "Weights" in detail(app), "statistics of its weights")
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from engine import RecipeError
 from rknntui.app import Workbench
-from rknntui.screens.accuracy import Accuracy
-from rknntui.screens.accuracy_guide import step_lines
-from rknntui.screens.accuracy_score import ScorePane
-from rknntui.screens.quantize import Quantize
-from rknntui.screens.quantize_compare import ComparePane, axes_of
-from rknntui.screens.quantize_tables import range_record
+from rknntui.screens.accuracy.guide import step_lines
+from rknntui.screens.accuracy.score import ScorePane
+from rknntui.screens.accuracy.workspace import Accuracy
+from rknntui.screens.quantize.sweep import ComparePane, axes_of
+from rknntui.screens.quantize.tables import range_record
+from rknntui.screens.quantize.workspace import Quantize
 from rknntui.widgets.findings import FindingRows
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import choose_path, press_text, shown, write_recipe

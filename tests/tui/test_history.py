@@ -17,9 +17,9 @@ from engine import Worker, job_record
 from rknntui.app import Workbench
 from rknntui.bridge import Bridge
 from rknntui.demo import demo_recipe, demo_test_samples
-from rknntui.jobview import JobView
-from rknntui.screens.accuracy import Accuracy
-from rknntui.screens.hybrid import Hybrid
+from rknntui.screens.accuracy.workspace import Accuracy
+from rknntui.screens.hybrid.workspace import Hybrid
+from rknntui.session.jobview import JobView
 from tests.tui.conftest import residual_model, screen_text, settle, until
 
 SIZE = (110, 34)

@@ -9,20 +9,20 @@ from types import SimpleNamespace
 import pytest
 
 from rknntui.app import Workbench
-from rknntui.commandline import job_command
-from rknntui.jobview import JobView
-from rknntui.messages import JobEnded
-from rknntui.screens.hybrid import Hybrid
-from rknntui.screens.hybrid_effect import LiveEffect
-from rknntui.screens.hybrid_plan import (
+from rknntui.keys.commandline import job_command
+from rknntui.screens.hybrid.effect import LiveEffect
+from rknntui.screens.hybrid.plan import (
     changes_of,
     parse_range,
     toggled,
     with_dtype,
     with_integers,
 )
-from rknntui.screens.hybrid_search import search_flags, search_params
-from rknntui.screens.hybrid_text import layer_record, output_lines, point_record
+from rknntui.screens.hybrid.search import search_flags, search_params
+from rknntui.screens.hybrid.text import layer_record, output_lines, point_record
+from rknntui.screens.hybrid.workspace import Hybrid
+from rknntui.session.jobview import JobView
+from rknntui.session.messages import JobEnded
 from rknntui.widgets.curve_chart import CurveChart, Series
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import grey_keys, press_text, shown, write_recipe
@@ -43,6 +43,7 @@ def row(tensor: str, *choices: str, dtype: str = "") -> dict:
         "observed_minimum": -1.0,
         "observed_maximum": 2.0,
         "sqnr_db": 30.0,
+        "samples": 4,
         "kind": "weighted",
     }
 
@@ -169,7 +170,7 @@ def test_outputs_show_before_after_and_gain() -> None:
     lines = ["".join(text for text, _ in line) for line in output_lines(outputs, effect, 76)]
     assert len(lines) == 4
     assert "20.00 dB → 22.50 dB  +2.50" in lines[0]
-    assert "→ equal dB  +inf" in lines[1]
+    assert "→ equal  +inf" in lines[1]
     assert lines[3].endswith("and 2 more outputs")
 
 
@@ -264,7 +265,7 @@ async def test_a_toggle_shows_its_effect_and_is_taken_back_and_searched_for(
     async with app.run_test(size=SIZE) as pilot:
         workspace = await in_hybrid(pilot)
         worst = workspace.table.record
-        assert worst["sqnr_db"] == min(r["sqnr_db"] for r in workspace.rows if r["sqnr_db"])
+        assert worst["sqnr_db"] == min(r["sqnr_db"] for r in workspace.edits.rows if r["sqnr_db"])
         await pilot.press("space")
         assert app.session.recipe["quantized_layers"] == {worst["tensor"]: "float16"}
         await until(pilot, lambda: "simulated over" in screen_text(app), "its effect")
@@ -337,7 +338,7 @@ async def test_marked_layers_are_changed_together_and_a_range_is_honoured(
         await pilot.press("slash")
         await press_text(pilot, "stage1")
         await pilot.press("enter", "M")
-        marked = set(workspace.marked)
+        marked = set(workspace.edits.marked)
         assert len(marked) == len(workspace.table.records) > 2
         await pilot.press("enter")
         await until(pilot, lambda: type(app.screen).__name__ == "ChoiceDialog", "the dtypes")

@@ -9,8 +9,8 @@ import pytest
 
 from engine import list_jobs
 from rknntui.app import Workbench
-from rknntui.jobview import JobView
-from rknntui.screens.compare import differences
+from rknntui.screens.jobs.diff import differences
+from rknntui.session.jobview import JobView
 from tests.safety import PATIENCE
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.terminal import Terminal

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from rknntui.actions import REGISTRY
+from rknntui.keys.actions import REGISTRY
 from rknntui.workspaces import WORKSPACES, load_all
 
 

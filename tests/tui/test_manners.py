@@ -14,10 +14,10 @@ import pytest
 
 from rknntui.app import Workbench
 from rknntui.arguments import given_options
-from rknntui.jobview import JobView
-from rknntui.screens.accuracy import Accuracy
-from rknntui.screens.dialogs import ConfirmDialog
-from rknntui.screens.picker import PathPicker
+from rknntui.screens.accuracy.workspace import Accuracy
+from rknntui.screens.dialogs.dialogs import ConfirmDialog
+from rknntui.screens.dialogs.picker import PathPicker
+from rknntui.session.jobview import JobView
 from rknntui.widgets.records import RecordTable
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.terminal import Terminal

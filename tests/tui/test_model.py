@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rknntui.app import Workbench
-from rknntui.screens.model import ModelWorkspace
+from rknntui.screens.model.workspace import ModelWorkspace
 from rknntui.widgets.graph_tree import GraphTree
 from tests.tui.conftest import residual_model, screen_text, settle, until
 

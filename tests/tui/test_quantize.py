@@ -9,24 +9,15 @@ import numpy as np
 import pytest
 
 from rknntui.app import Workbench
-from rknntui.screens.accuracy import Accuracy
-from rknntui.screens.quantize import Quantize
+from rknntui.screens.accuracy.workspace import Accuracy
+from rknntui.screens.quantize.workspace import Quantize
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.summary import SummaryRows
 from tests.tui.conftest import residual_model, screen_text, until
-from tests.tui.flow import choose_path, pictures, shown, write_recipe
+from tests.tui.flow import choose_path, pictures, visited, write_recipe
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
-
-
-async def visited(pilot) -> Quantize:
-    app = shown(pilot)
-    await until(pilot, lambda: app.session.model is not None, "a model is open")
-    await pilot.press("4")
-    await until(pilot, lambda: isinstance(app.workspace, Quantize), "Quantize")
-    assert isinstance(app.workspace, Quantize)
-    return app.workspace
 
 
 async def test_builds_with_stages_and_log_then_shows_the_summary(
@@ -34,7 +25,7 @@ async def test_builds_with_stages_and_log_then_shows_the_summary(
 ) -> None:
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot)
+        workspace = await visited(pilot, Quantize)
         assert "Not built yet" in screen_text(app)
         await pilot.press("b")
         await until(pilot, lambda: app.session.summary is not None, "a build")
@@ -60,7 +51,7 @@ async def test_builds_with_stages_and_log_then_shows_the_summary(
 async def test_worst_layers_lead_to_their_histograms(demo: Path, tmp_path: Path) -> None:
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot)
+        workspace = await visited(pilot, Quantize)
         await pilot.press("b")
         await until(pilot, lambda: app.session.summary is not None, "a build")
         await until(pilot, lambda: workspace.bar.current == "Summary", "its summary")
@@ -80,7 +71,7 @@ async def test_layers_and_ranges_are_tables_that_are_written_to_files(
     monkeypatch.chdir(tmp_path)
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot)
+        workspace = await visited(pilot, Quantize)
         await pilot.press("b")
         await until(pilot, lambda: app.session.summary is not None, "a build")
         await until(pilot, lambda: workspace.bar.current == "Summary", "its summary")
@@ -103,7 +94,7 @@ async def test_layers_and_ranges_are_tables_that_are_written_to_files(
 async def test_a_problem_leads_to_its_field(demo: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot)
+        await visited(pilot, Quantize)
         assert "3  chooses calibration samples" in screen_text(app)
         await pilot.press("b")
         await until(pilot, lambda: app.current == "configure", "Configure")
@@ -121,7 +112,7 @@ async def test_escape_asks_and_y_stops_the_build(
     listed.write_text("photos/x.npy\n" * 4000, encoding="utf-8")
     app = Workbench(str(model), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot)
+        await visited(pilot, Quantize)
         app.session.set_values({"dataset": str(listed)})
         await pilot.press("b")
         await until(pilot, lambda: app.session.running is not None, "a build runs")

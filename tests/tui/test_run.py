@@ -9,21 +9,12 @@ import onnx
 import pytest
 
 from rknntui.app import Workbench
-from rknntui.screens.run import Run
+from rknntui.screens.run.workspace import Run
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import choose_path, shown, write_recipe
+from tests.tui.flow import choose_path, visited, write_recipe
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
-
-
-async def visited(pilot) -> Run:
-    app = shown(pilot)
-    await until(pilot, lambda: app.session.model is not None, "a model is open")
-    await pilot.press("7")
-    await until(pilot, lambda: isinstance(app.workspace, Run), "Run")
-    assert isinstance(app.workspace, Run)
-    return app.workspace
 
 
 async def test_a_picture_runs_with_its_largest_values_and_is_saved(
@@ -32,7 +23,7 @@ async def test_a_picture_runs_with_its_largest_values_and_is_saved(
     monkeypatch.chdir(tmp_path)
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot)
+        workspace = await visited(pilot, Run)
         await pilot.press("r")
         picture = demo / "calibration" / "005.png"
         await choose_path(pilot, picture)
@@ -67,7 +58,7 @@ async def test_exports_qdq_onnx_and_asks_before_it_replaces(
     out = tmp_path / "digits-qdq.onnx"
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot)
+        await visited(pilot, Run)
         await pilot.press("x")
         await until(pilot, lambda: "runs on no NPU" in screen_text(app), "what it is good for")
         await pilot.press("q")
@@ -100,7 +91,7 @@ async def test_a_file_that_does_not_fit_is_told_with_its_remedy(
     np.save(tmp_path / "wrong.npy", np.zeros((3, 3, 3), np.float32))
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot)
+        await visited(pilot, Run)
         await pilot.press("e")
         await choose_path(pilot, tmp_path / "wrong.npy")
         await pilot.press("r")

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from engine.base.process import ProcessId
-from rknntui import uistate
-from rknntui.actions import REGISTRY
 from rknntui.app import Workbench
 from rknntui.bridge import PATIENCE_SECONDS
-from rknntui.keymap import conflicts, indistinct
+from rknntui.keys.actions import REGISTRY
+from rknntui.keys.keymap import conflicts, indistinct
+from rknntui.session import uistate
 from rknntui.workspaces import WORKSPACES, load, load_all
 from tests.tui.conftest import residual_model, screen_text, settle, until
 
@@ -67,7 +67,7 @@ async def test_the_palette_lists_every_action_and_runs_one() -> None:
 
         palette = app.screen
         assert isinstance(palette, CommandPalette)
-        from rknntui.commands import ActionProvider
+        from rknntui.keys.provider import ActionProvider
 
         provider = ActionProvider(palette)
         await provider.startup()
@@ -118,7 +118,7 @@ async def test_jump_reaches_a_pane_and_survives_a_resize() -> None:
 async def test_a_dialog_leaves_the_screen_behind_it_to_be_seen(key: str, theme: str) -> None:
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        app.use_theme(theme)
+        app.theming.use(theme)
         await settle(pilot)
         await (pilot.press(key) if key != "theme" else app.run_action("theme"))
         await until(pilot, lambda: len(app.screen_stack) == 2, "a dialog")
@@ -231,7 +231,7 @@ async def test_good_variables_of_a_theme_are_taken(own_home: Path) -> None:
     )
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
-        assert app.use_theme("mine")
+        assert app.theming.use("mine")
         await settle(pilot)
         assert app.theme == "mine"
 
@@ -269,7 +269,7 @@ async def test_a_keymap_made_to_hurt_is_told_in_plain_letters(own_home: Path) ->
         assert "There is no action a.b." in said
         assert "go.jobs: keys have letters" in said
         assert said.isprintable()
-        assert app.user_keys == {}
+        assert REGISTRY.user_keys == {}
 
 
 @pytest.mark.usefixtures("no_engine")

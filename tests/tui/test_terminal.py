@@ -70,11 +70,11 @@ def test_quitting_gives_the_terminal_back(terminals) -> None:
 def test_a_crash_is_told_in_a_line_and_kept_in_a_file(terminals, own_home: Path) -> None:
     code = (
         "import sys\n"
-        "from rknntui import __main__\n"
+        "from rknntui import launch\n"
         "from rknntui.app import Workbench\n"
         "def broken(self): raise RuntimeError('made by a test')\n"
         "Workbench.action_jump = broken\n"
-        "sys.exit(__main__.open_workbench())\n"
+        "sys.exit(launch.open_workbench())\n"
     )
     terminal = start(terminals, code=code)
     terminal.type("\x0f")
@@ -95,7 +95,6 @@ def test_a_closed_window_ends_the_interface(terminals, ignore_hangup) -> None:
 
 
 HEAVY = (
-    "pydantic",
     "numpy",
     "onnx",
     "onnx_ir",
@@ -113,7 +112,7 @@ def test_nothing_heavy_is_imported_before_the_first_paint(terminals, tmp_path: P
     report = tmp_path / "modules"
     code = (
         "import sys\n"
-        "from rknntui.__main__ import open_workbench\n"
+        "from rknntui.launch import open_workbench\n"
         "from rknntui.app import Workbench\n"
         "painted = Workbench._painted\n"
         "def look(self):\n"

@@ -7,7 +7,7 @@ from textual.app import App, ComposeResult
 from textual.widget import Widget
 
 from engine.graph.ir.views import Groups
-from rknntui.screens.model_detail import histogram
+from rknntui.screens.model.detail import histogram
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.paint import cells, fit
 from rknntui.widgets.table import Column, Table

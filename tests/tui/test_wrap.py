@@ -10,13 +10,13 @@ from rich.cells import cell_len
 
 from engine import UsageError
 from rknntui.app import Workbench
-from rknntui.screens.accuracy_text import rank_fields
-from rknntui.screens.configure_text import issue_lines
-from rknntui.screens.dialogs import ConfirmDialog
-from rknntui.screens.help import HelpDialog
-from rknntui.screens.model import ModelWorkspace
-from rknntui.screens.picker import PathPicker
-from rknntui.screens.remedies import RemedyDialog
+from rknntui.screens.accuracy.text import rank_fields
+from rknntui.screens.configure.text import issue_lines
+from rknntui.screens.dialogs.dialogs import ConfirmDialog
+from rknntui.screens.dialogs.help import HelpDialog
+from rknntui.screens.dialogs.picker import PathPicker
+from rknntui.screens.dialogs.remedies import RemedyDialog
+from rknntui.screens.model.workspace import ModelWorkspace
 from rknntui.widgets.paint import fit
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.rows import TextRows

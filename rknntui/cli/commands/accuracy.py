@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from engine import layers_counted, printable
+from engine import layers_counted, printable, sqnr_rank, sqnr_text
+from engine.wire.build import ACCURACY, AccuracyParams, Analysis, Distance, LayerAccuracy
+from engine.wire.codec import encode
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
-from rknntui.cli.guidance import guide_lines, run_guide
+from rknntui.cli.guidance import Guided, guide_lines, run_guide
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit, table
 from rknntui.cli.session import WorkerSession, resolve, with_worker
@@ -77,60 +80,60 @@ def command(
     Entire: errors accumulate from the input on. Single: the layer alone, fed with float results.
     """
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
+    async def action(session: WorkerSession) -> Guided | Analysis:
         recipe = await resolve(session, target, values_of(flags))
         if guide:
             return await run_guide(session, recipe, references)
-        return await session.run(
-            "accuracy",
+        asked = AccuracyParams(
             recipe=recipe,
-            inputs=[str(p.absolute()) for p in files] or None,
+            inputs=tuple(str(p.absolute()) for p in files) or None,
             output_dir=None if output_dir is None else str(output_dir.absolute()),
             force=force,
             damage=damage or sort == "damage",
         )
+        return await session.run(ACCURACY, asked)
 
     result = with_worker(action, Narrator(quiet=quiet))
-    if guide:
-        emit(result, guide_lines(result), as_json=as_json)
+    if isinstance(result, Guided):
+        emit(result.to_json(), guide_lines(result), as_json=as_json)
         return
-    counted = layers_counted(result)
-    result["layers"] = _ranked(result["layers"], sort)[:count]
-    emit(result, _lines(result, counted), as_json=as_json)
+    title = f"{layers_counted(encode(result))}, simulated against float over {result.over}"
+    result = replace(result, layers=_ranked(result.layers, sort)[:count])
+    emit(result, _lines(result, title), as_json=as_json)
 
 
-def _ranked(layers: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
+def _ranked(layers: tuple[LayerAccuracy, ...], sort: str) -> tuple[LayerAccuracy, ...]:
     """Worst first; a layer without the figure comes last."""
     last = float("inf")
 
-    def key(layer: dict[str, Any]) -> float:
+    def key(layer: LayerAccuracy) -> float:
         if sort in ("sqnr", "own"):
-            found = layer["sqnr" if sort == "sqnr" else "own_sqnr"]
-            return last if found is None else float(found)
+            return sqnr_rank(layer.sqnr if sort == "sqnr" else layer.own_sqnr)
         if sort == "damage":
-            return last if layer["damage"] is None else -float(layer["damage"])
-        return float(layer[sort]["cosine"]) if layer[sort] else last
+            return last if layer.damage is None else -layer.damage
+        distance = layer.entire if sort == "entire" else layer.single
+        return last if distance is None or distance.cosine is None else distance.cosine
 
-    return layers if sort == "graph" else sorted(layers, key=key)
+    return layers if sort == "graph" else tuple(sorted(layers, key=key))
 
 
-def _lines(result: dict[str, Any], counted: str) -> list[str]:
+def _lines(result: Analysis, title: str) -> list[str]:
     rows = [
         (
-            printable(layer["name"], 50),
-            layer["op"],
-            layer["dtype"],
-            _decibels(layer["sqnr"], layer["entire"]),
-            _decibels(layer["own_sqnr"], layer["single"]),
-            _percent(layer["own_share"]),
-            _percent(sum(layer["saturation"].values()) if layer["saturation"] else None),
-            *_pair(layer["entire"]),
-            *_pair(layer["single"]),
-            _percent(layer["damage"]),
-            printable(", ".join(n for n in layer["sources"] if n != layer["name"]), 60),
+            printable(layer.name, 50),
+            layer.op,
+            layer.dtype,
+            _decibels(layer.sqnr, layer.entire),
+            _decibels(layer.own_sqnr, layer.single),
+            _percent(layer.own_share),
+            _percent(None if (lost := layer.saturation) is None else lost.low + lost.high),
+            *_pair(layer.entire),
+            *_pair(layer.single),
+            _percent(layer.damage),
+            printable(", ".join(n for n in layer.sources if n != layer.name), 60),
         )
-        for layer in result["layers"]
-        if not layer["inner"]
+        for layer in result.layers
+        if not layer.inner
     ]
     columns = (
         "layer",
@@ -150,24 +153,23 @@ def _lines(result: dict[str, Any], counted: str) -> list[str]:
     empty = [i for i in range(len(columns)) if not any(row[i] for row in rows)]
     kept = [i for i in range(len(columns)) if i not in empty]
     shown = [tuple(row[i] for i in kept) for row in rows]
-    lines = [f"{counted}, simulated against float", *table([columns[i] for i in kept], shown)]
-    return [*lines, *[f"wrote {path}" for path in result.get("files", [])]]
+    lines = [title, *table([columns[i] for i in kept], shown)]
+    return [*lines, *[f"wrote {path}" for path in result.files]]
 
 
 def _percent(share: float | None) -> str:
     return "" if share is None else f"{share * 100:.3g}"
 
 
-def _decibels(sqnr: float | None, distance: dict[str, float | None] | None) -> str:
-    if sqnr is not None:
-        return f"{sqnr:.2f}"
-    return "nan" if distance and distance["cosine"] is None else "equal"
+def _decibels(sqnr: float | None, distance: Distance | None) -> str:
+    nan = distance and distance.cosine is None
+    return "nan" if nan else sqnr_text(sqnr, unit=False)
 
 
-def _pair(distance: dict[str, float | None] | None) -> tuple[str, str]:
+def _pair(distance: Distance | None) -> tuple[str, str]:
     if distance is None:
         return ("", "")
-    cosine, euclidean = distance["cosine"], distance["euclidean"]  # None: NaN, which JSON has not
+    cosine, euclidean = distance.cosine, distance.euclidean  # None: NaN, which JSON has not
     return (
         "nan" if cosine is None else f"{cosine:.5f}",
         "nan" if euclidean is None else f"{euclidean:.4f}",

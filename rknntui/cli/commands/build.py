@@ -8,6 +8,17 @@ from typing import Any
 import click
 
 from engine import refuse_existing, summary_text
+from engine.wire.build import (
+    BUILD,
+    EXPORT,
+    BuildParams,
+    BuildSummary,
+    Exported,
+    ExportForm,
+    ExportParams,
+)
+from engine.wire.codec import encode
+from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
@@ -54,25 +65,22 @@ def command(
         if path is not None:  # a build may take long: not only then is this told
             refuse_existing(path.absolute(), overwrite=force)
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
+    async def action(session: WorkerSession) -> tuple[BuildSummary, Exported | None]:
         recipe = await resolve(session, target, values_of(flags))
         if save_recipe is not None:
-            path = str(save_recipe.absolute())
-            saved = await session.call("recipe.save", path=path, recipe=recipe, force=force)
-            narrate.say(f"wrote {saved['path']}")
-        summary = await session.run("build", recipe=recipe, refresh=refresh)
-        if output is not None:
-            summary["exported"] = await session.run_after(
-                "export",
-                recipe=recipe,
-                path=str(output.absolute()),
-                format="onnx" if output.suffix.lower() == ".onnx" else "rknn",
-                force=force,
-            )
-        return summary
+            asked = SaveParams(recipe, str(save_recipe.absolute()), force)
+            narrate.say(f"wrote {(await session.call(RECIPE_SAVE, asked)).path}")
+        summary = await session.run(BUILD, BuildParams(recipe=recipe, refresh=refresh))
+        if output is None:
+            return summary, None
+        form: ExportForm = "onnx" if output.suffix.lower() == ".onnx" else "rknn"
+        file = ExportParams(recipe=recipe, path=str(output.absolute()), format=form, force=force)
+        return summary, await session.run_after(EXPORT, file)
 
-    summary = with_worker(action, narrate)
-    text = summary_text(summary)
-    if output is not None:
-        text += f"\n\nExported {summary['exported']['path']}\n  {summary['exported']['note']}"
-    emit(summary, text, as_json=as_json)
+    summary, exported = with_worker(action, narrate)
+    data = summary.to_json()
+    text = summary_text(data)
+    if exported is not None:
+        data["exported"] = encode(exported)
+        text += f"\n\nExported {exported.path}\n  {exported.note}"
+    emit(data, text, as_json=as_json)

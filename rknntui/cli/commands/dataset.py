@@ -8,6 +8,14 @@ from typing import Any
 import click
 
 from engine import OPTIONS, printable
+from engine.wire.dataset import (
+    DATASET_CHECK,
+    DATASET_MAKE,
+    CheckParams,
+    DatasetFacts,
+    Made,
+    MakeParams,
+)
 from rknntui.cli.flags import json_flag, recipe_flags, values_of
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
@@ -40,19 +48,14 @@ def command() -> None:
 def make(folder: Path, output: Path, count: int, seed: int, force: bool, as_json: bool) -> None:
     """Write dataset.txt from the pictures of a folder and its subfolders."""
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
-        return await session.call(
-            "dataset.make",
-            folder=str(folder.absolute()),
-            out=str(output.absolute()),
-            count=count,
-            seed=seed,
-            force=force,
-        )
+    asked = MakeParams(str(folder.absolute()), str(output.absolute()), count, seed, force)
+
+    async def action(session: WorkerSession) -> Made:
+        return await session.call(DATASET_MAKE, asked)
 
     made = with_worker(action, Narrator())
-    lines = [f"{made['path']}: {made['samples']} samples"]
-    lines += [f"skipped {printable(s['file'])}: {printable(s['why'])}" for s in made["skipped"]]
+    lines = [f"{made.path}: {made.samples} samples"]
+    lines += [f"skipped {printable(s.file)}: {printable(s.why)}" for s in made.skipped]
     emit(made, lines, as_json=as_json)
 
 
@@ -64,20 +67,15 @@ def make(folder: Path, output: Path, count: int, seed: int, force: bool, as_json
 def check(source: Path, model: Path | None, as_json: bool, **flags: Any) -> None:
     """Read every sample as calibration would, and name each problem by its line."""
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
+    async def action(session: WorkerSession) -> DatasetFacts:
         given = values_of(flags) | {"dataset": str(source.absolute())}
         recipe = given if model is None else await resolve(session, model, given)
-        return await session.call(
-            "dataset.check", dataset=given["dataset"], recipe=recipe, decode=True
-        )
+        return await session.call(DATASET_CHECK, CheckParams(given["dataset"], recipe, decode=True))
 
     checked = with_worker(action, Narrator())
-    lines = [f"{checked['samples']} samples, {checked['files']} files"]
-    lines += [
-        f"line {p['line']}: {printable(p['file'])}: {printable(p['what'])}"
-        for p in checked["problems"]
-    ]
-    lines += [f"{f['severity']}: {printable(f['what'])}" for f in checked["findings"]]
+    lines = [f"{checked.samples} samples, {checked.files} files"]
+    lines += [f"line {p.line}: {printable(p.file)}: {printable(p.what)}" for p in checked.problems]
+    lines += [f"{f.severity}: {printable(f.what)}" for f in checked.findings]
     emit(checked, lines, as_json=as_json)
-    if checked["problems"]:
+    if checked.problems:
         raise click.exceptions.Exit(6)

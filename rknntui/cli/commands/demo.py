@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from engine import refuse_existing, summary_text
+from engine.wire.build import BUILD, EXPORT, BuildParams, BuildSummary, Exported, ExportParams
+from engine.wire.codec import encode
+from engine.wire.score import EVALUATE, Evaluated, EvaluateParams
 from rknntui.cli.flags import json_flag, quiet_flag
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
@@ -36,45 +38,46 @@ def command(headless: bool, output: Path | None, force: bool, as_json: bool, qui
         refuse_existing(output.absolute(), overwrite=force)
     recipe = demo_recipe()
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
-        summary = await session.run("build", recipe=recipe)
-        labels = str(demo_test_samples())
-        scored = await session.run_after("evaluate", recipe=recipe, labels=labels)
-        summary["score"] = _score(scored)
-        if output is not None:
-            summary["exported"] = await session.run_after(
-                "export", recipe=recipe, path=str(output.absolute()), format="rknn", force=force
-            )
-        return summary
+    async def action(session: WorkerSession) -> tuple[BuildSummary, Evaluated, Exported | None]:
+        summary = await session.run(BUILD, BuildParams(recipe=recipe))
+        labelled = EvaluateParams(recipe, str(demo_test_samples()))
+        scored = await session.run_after(EVALUATE, labelled)
+        if output is None:
+            return summary, scored, None
+        file = ExportParams(recipe=recipe, path=str(output.absolute()), force=force)
+        return summary, scored, await session.run_after(EXPORT, file)
 
-    summary = with_worker(action, narrate)
+    summary, scored, exported = with_worker(action, narrate)
     if headless or as_json:
-        emit(summary, [summary_text(summary), "", *_score_lines(summary)], as_json=as_json)
+        data = summary.to_json()
+        text = [summary_text(data), "", *_score_lines(scored)]
+        data["score"] = _score(scored)
+        if exported is not None:
+            data["exported"] = encode(exported)
+            text += ["", f"Exported {exported.path}", f"  {exported.note}"]
+        emit(data, text, as_json=as_json)
         return
-    from rknntui.__main__ import open_workbench
+    from rknntui.launch import open_workbench
 
     raise click.exceptions.Exit(open_workbench(recipe=recipe))
 
 
-def _score(scored: dict[str, Any]) -> dict[str, Any]:
+def _score(scored: Evaluated) -> dict[str, float | None]:
     """Top-1 of an evaluation, in short."""
-    first = scored["scores"][0]
+    first = scored.scores[0]
     return {
-        "samples": scored["samples"],
-        "float_top1": first["float"],
-        "simulated_top1": first["simulated"],
-        "agreement": scored["agreement"],
+        "samples": scored.samples,
+        "float_top1": first.golden,
+        "simulated_top1": first.simulated,
+        "agreement": scored.agreement,
     }
 
 
-def _score_lines(summary: dict[str, Any]) -> list[str]:
-    score = summary["score"]
-    lines = [
-        f"Top-1 on {score['samples']} test samples (simulated)",
-        f"  float      {score['float_top1']:.2%}",
-        f"  quantized  {score['simulated_top1']:.2%}",
-        f"  same answer as float on {score['agreement']:.2%}",
+def _score_lines(scored: Evaluated) -> list[str]:
+    first = scored.scores[0]
+    return [
+        f"Top-1 on {scored.samples} test samples (simulated)",
+        f"  float      {first.golden:.2%}",
+        f"  quantized  {first.simulated:.2%}",
+        f"  same answer as float on {scored.agreement:.2%}",
     ]
-    if "exported" in summary:
-        lines += ["", f"Exported {summary['exported']['path']}", f"  {summary['exported']['note']}"]
-    return lines

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
+from engine.wire.codec import encode
+from engine.wire.doctor import DOCTOR, Check, Checks
+from engine.wire.method import Nothing
 from rknntui.cli.flags import json_flag
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
 from rknntui.cli.session import WorkerSession, with_worker
-from rknntui.doctor import Check, local_checks
+from rknntui.doctor import local_checks
 
 
 @click.command("doctor")
@@ -26,7 +27,7 @@ def command(as_json: bool) -> None:
         if c.remedy and c.state != "ok":
             lines.append(f"     remedy: {c.remedy}")
     lines.append("everything in order" if not bad else f"{len(bad)} problems")
-    emit({"ok": not bad, "checks": [c.to_dict() for c in checks]}, lines, as_json=as_json)
+    emit({"ok": not bad, "checks": [encode(c) for c in checks]}, lines, as_json=as_json)
     if bad:
         raise click.exceptions.Exit(1)
 
@@ -34,11 +35,10 @@ def command(as_json: bool) -> None:
 def _worker_checks() -> list[Check]:
     from engine import EngineError
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
-        return await session.call("doctor")
+    async def action(session: WorkerSession) -> Checks:
+        return await session.call(DOCTOR, Nothing())
 
     try:
-        found = with_worker(action, Narrator())
+        return list(with_worker(action, Narrator()).checks)
     except EngineError as error:
         return [Check("worker", "bad", error.what, error.remedy)]
-    return [Check(**check) for check in found["checks"]]

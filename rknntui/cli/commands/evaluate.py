@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from engine import printable
+from engine.wire.score import EVALUATE, Evaluated, EvaluateParams, Interval
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit, table
@@ -64,46 +65,45 @@ def command(
 ) -> None:
     """Score labelled samples with the float model and with the quantized one (simulated)."""
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
-        recipe = await resolve(session, target, values_of(flags))
-        return await session.run(
-            "evaluate",
-            recipe=recipe,
+    async def action(session: WorkerSession) -> Evaluated:
+        asked = EvaluateParams(
+            await resolve(session, target, values_of(flags)),
             labels=str(labels.absolute()),
             top=top,
             output=output,
             label_offset=label_offset,
             score=None if score is None else str(Path(score).absolute()),
         )
+        return await session.run(EVALUATE, asked)
 
     result = with_worker(action, Narrator(quiet=quiet))
     emit(result, _lines(result), as_json=as_json)
 
 
-def _lines(result: dict[str, Any]) -> list[str]:
-    shares = result["agreement"] is not None
+def _lines(result: Evaluated) -> list[str]:
+    shares = result.agreement is not None
 
-    def figure(value: float, interval: list[float] | None, *, sign: bool = False) -> str:
+    def figure(value: float | None, interval: Interval | None, *, sign: bool = False) -> str:
         plus = "+" if sign else ""
         scale, unit = (100.0, " %") if shares else (1.0, "")
         digits = ".2f" if shares else ".5g"
-        text = f"{value * scale:{plus}{digits}}{unit}"
-        if interval is None:
-            return text
-        low, high = (f"{end * scale:{plus}{digits}}" for end in interval)
-        return f"{text} ({low} to {high})"
+        text, low, high = (
+            "nan" if end is None else f"{end * scale:{plus}{digits}}"
+            for end in (value, *(interval or (None, None)))
+        )
+        return f"{text}{unit}" if interval is None else f"{text}{unit} ({low} to {high})"
 
     rows = [
         (
-            printable(row["name"], 40),
-            figure(row["float"], row["float_interval"]),
-            figure(row["simulated"], row["simulated_interval"]),
-            figure(row["difference"], row["difference_interval"], sign=True),
+            printable(row.name, 40),
+            figure(row.golden, row.golden_interval),
+            figure(row.simulated, row.simulated_interval),
+            figure(row.difference, row.difference_interval, sign=True),
         )
-        for row in result["scores"]
+        for row in result.scores
     ]
-    lines = [f"{result['samples']} samples, float against simulated"]
+    lines = [f"{result.samples} samples, float against simulated"]
     lines += table(("score", "float", "simulated", "difference"), rows)
-    if shares:
-        lines.append(f"same answer on {result['agreement']:.2%} of the samples")
-    return [*lines, result["note"]]
+    if result.agreement is not None:
+        lines.append(f"same answer on {result.agreement:.2%} of the samples")
+    return [*lines, result.note]

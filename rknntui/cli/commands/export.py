@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from engine import human_bytes
+from engine.wire.build import EXPORT, Exported, ExportForm, ExportParams
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
@@ -39,7 +40,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 def command(
     target: Path,
     output: Path,
-    form: str | None,
+    form: ExportForm | None,
     refresh: bool,
     force: bool,
     as_json: bool,
@@ -47,18 +48,18 @@ def command(
     **flags: Any,
 ) -> None:
     """Write a build as .rknn container or as QDQ ONNX; builds what the cache does not hold."""
-    chosen = form or ("onnx" if output.suffix.lower() == ".onnx" else "rknn")
+    chosen: ExportForm = form or ("onnx" if output.suffix.lower() == ".onnx" else "rknn")
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
-        recipe = await resolve(session, target, values_of(flags))
-        path = str(output.absolute())
-        return await session.run(
-            "export", recipe=recipe, path=path, format=chosen, refresh=refresh, force=force
+    async def action(session: WorkerSession) -> Exported:
+        asked = ExportParams(
+            recipe=await resolve(session, target, values_of(flags)),
+            path=str(output.absolute()),
+            format=chosen,
+            refresh=refresh,
+            force=force,
         )
+        return await session.run(EXPORT, asked)
 
     result = with_worker(action, Narrator(quiet=quiet))
-    text = (
-        f"{result['path']}: {human_bytes(result['bytes'])}, SHA-256 {result['sha256']}\n"
-        f"{result['note']}"
-    )
+    text = f"{result.path}: {human_bytes(result.bytes)}, SHA-256 {result.sha256}\n{result.note}"
     emit(result, text, as_json=as_json)

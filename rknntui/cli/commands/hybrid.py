@@ -3,20 +3,47 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from engine import Event, Partial, printable, summary_text
+from engine import Event, printable, sqnr_text, summary_text
+from engine.wire.build import BUILD, BuildParams
+from engine.wire.codec import Values, encode
+from engine.wire.hybrid import (
+    CURVE,
+    EFFECT,
+    JOINS,
+    PROPOSE,
+    SEARCH,
+    STEP1,
+    STEP2,
+    TABLE,
+    Built,
+    Effect,
+    EffectParams,
+    Joins,
+    LayerDtypes,
+    Proposal,
+    ProposeParams,
+    SearchParams,
+    SearchResult,
+    Step1,
+    Step1Params,
+    Step2Params,
+    Table,
+)
+from engine.wire.recipes import RECIPE_SAVE, SaveParams
+from engine.wire.requests import ModelTarget
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
-from rknntui.cli.hybrid_text import decibels, honoured_lines, point_cells, ranking_lines, wrote_line
+from rknntui.cli.hybrid_text import honoured_lines, point_cells, ranking_lines, wrote_line
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit, table
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 EPILOG = "TARGET is a model file or a recipe; flags win over the recipe."
-_CURVE = "hybrid.curve"
 
 save_flag = click.option(
     "--save",
@@ -50,13 +77,13 @@ class Span(Named):
     name = "NAME=LOW,HIGH"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """(name, [low, high])."""
+        """(name, (low, high))."""
         name, text = super().convert(value, param, ctx)
         try:
             low, high = (float(part) for part in text.split(","))
         except ValueError:
             self.fail(f"{value!r} is not NAME=LOW,HIGH with two numbers.", param, ctx)
-        return name, [low, high]
+        return name, (low, high)
 
 
 @click.group("hybrid")
@@ -106,19 +133,21 @@ def step1(
 ) -> None:
     """Write structure, data and NAME.quantization.cfg, to edit and give to step2."""
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
-        return await session.run(
-            "hybrid.step1",
+    async def action(session: WorkerSession) -> Step1:
+        asked = Step1Params(
             recipe=await resolve(session, target, values_of(flags)),
             folder=str(output_dir.absolute()),
             proposal=proposal,
             proposal_dataset_size=proposal_dataset_size,
-            custom_hybrid=[list(pair) for pair in pairs] or None,
+            custom_hybrid=pairs or None,
             force=force,
         )
+        return await session.run(STEP1, asked)
 
     result = with_worker(action, Narrator(quiet=quiet))
-    emit(result, [*result["files"].values(), *ranking_lines(result)], as_json=as_json)
+    files = result.files
+    lines = [files.model, files.data, files.config, *ranking_lines(result.ranking)]
+    emit(result, lines, as_json=as_json)
 
 
 @command.command("step2", short_help="Build from the files of step 1, edited.")
@@ -144,26 +173,28 @@ def step2(
 ) -> None:
     """Build from the files of step1 and tell, line by line, what became of every edit."""
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
-        return await session.run(
-            "hybrid.step2",
-            model=str(model.absolute()),
-            data=str(data.absolute()),
-            config=str(config.absolute()),
-            dataset=None if dataset is None else str(dataset.absolute()),
-            path=None if output is None else str(output.absolute()),
-            force=force,
-        )
+    asked = Step2Params(
+        model=str(model.absolute()),
+        data=str(data.absolute()),
+        config=str(config.absolute()),
+        dataset=None if dataset is None else str(dataset.absolute()),
+        path=None if output is None else str(output.absolute()),
+        force=force,
+    )
+
+    async def action(session: WorkerSession) -> Built:
+        return await session.run(STEP2, asked)
 
     result = with_worker(action, Narrator(quiet=quiet))
     files = [str(path) for path in (model, data, config)]
-    result["summary"]["next_command"] = (
+    then = (
         shlex.join(["rknntui", "hybrid", "step2", *files, "-o", "model.rknn"])
         if output is None
         else shlex.join(["rknntui", "inspect", str(output)])
     )
-    lines = [*honoured_lines(result["honoured"]), "", *summary_text(result["summary"]).split("\n")]
-    emit(result, lines, as_json=as_json)
+    result = replace(result, summary=replace(result.summary, next_command=then))
+    told = summary_text(result.summary.to_json()).split("\n")
+    emit(result, [*honoured_lines(result.honoured), "", *told], as_json=as_json)
 
 
 @command.command("propose", epilog=EPILOG, short_help="Rank the layers by what lifting them gives.")
@@ -187,13 +218,15 @@ def propose(
 ) -> None:
     """Rank the layers by what lifting them gives, from what every rounding does to the outputs."""
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
+    async def action(session: WorkerSession) -> tuple[Proposal, str | None]:
         recipe = await resolve(session, target, values_of(flags))
-        found = await session.run("hybrid.propose", recipe=recipe, budget=budget, dtype=dtype)
-        return found | await _saved(session, save, recipe, found["layers"], force)
+        asked = ProposeParams(recipe=recipe, budget=budget, dtype=dtype)
+        found = await session.run(PROPOSE, asked)
+        return found, await _saved(session, save, recipe, found.layers, force)
 
-    result = with_worker(action, Narrator(quiet=quiet))
-    emit(result, [*ranking_lines(result), *wrote_line(result)], as_json=as_json)
+    found, saved = with_worker(action, Narrator(quiet=quiet))
+    lines = [*ranking_lines(found.ranking), *wrote_line(saved)]
+    emit(_with_saved(found, saved), lines, as_json=as_json)
 
 
 @command.command(
@@ -227,14 +260,13 @@ def search(
     narrate = Narrator(quiet=quiet)
 
     def tell(event: Event) -> None:
-        if isinstance(event, Partial) and event.kind == _CURVE:
-            narrate.say("  ".join(point_cells(event.data)))
+        if (point := CURVE.of(event)) is not None:
+            narrate.say("  ".join(point_cells(point)))
         narrate(event)
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
+    async def action(session: WorkerSession) -> tuple[SearchResult, str | None]:
         recipe = await resolve(session, target, values_of(flags))
-        found = await session.run(
-            "hybrid.search",
+        asked = SearchParams(
             recipe=recipe,
             floor_db=floor,
             budget=budget,
@@ -242,19 +274,18 @@ def search(
             lower=lower,
             seconds=seconds,
         )
-        return found | await _saved(session, save, recipe, found["best"]["layers"], force)
+        found = await session.run(SEARCH, asked)
+        return found, await _saved(session, save, recipe, found.best.layers, force)
 
-    result = with_worker(action, tell)
+    found, saved = with_worker(action, tell)
     lines = table(
         ("step", "layer", "to", "lifted", "outputs, dB (simulated)"),
-        [point_cells(point) for point in result["curve"]],
+        [point_cells(point) for point in found.curve],
     )
-    best = result["best"]
-    lines.append(
-        f"best: step {best['step']}, {len(best['lifted'])} layers; ended: {result['ended']}"
-    )
-    lines += [f"  {printable(name, 200)}: {dtype}" for name, dtype in best["layers"].items()]
-    emit(result, [*lines, *wrote_line(result)], as_json=as_json)
+    best = found.best
+    lines.append(f"best: step {best.step}, {len(best.lifted)} layers; ended: {found.ended}")
+    lines += [f"  {printable(name, 200)}: {kind}" for name, kind in best.layers.items()]
+    emit(_with_saved(found, saved), [*lines, *wrote_line(saved)], as_json=as_json)
 
 
 @command.command("effect", epilog=EPILOG, short_help="Tell what other dtypes and ranges would do.")
@@ -276,26 +307,26 @@ def search(
 def effect(
     target: Path,
     layers: tuple[tuple[str, str], ...],
-    ranges: tuple[tuple[str, list[float]], ...],
+    ranges: tuple[tuple[str, tuple[float, float]], ...],
     as_json: bool,
     quiet: bool,
     **flags: Any,
 ) -> None:
     """Tell what other dtypes and ranges would do to the outputs, without building."""
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
+    async def action(session: WorkerSession) -> Effect:
         recipe = await resolve(session, target, values_of(flags))
-        return await session.run(
-            "hybrid.effect", recipe=recipe, layers=dict(layers), ranges=dict(ranges)
-        )
+        asked = EffectParams(recipe=recipe, layers=dict(layers), ranges=dict(ranges))
+        return await session.run(EFFECT, asked)
 
     result = with_worker(action, Narrator(quiet=quiet))
     rows = [
-        (printable(o["name"], 60), decibels(o["before_db"]), decibels(o["sqnr_db"]))
-        for o in result["outputs"]
+        (printable(o.name, 60), *(sqnr_text(v, unit=False) for v in (o.before_db, o.sqnr_db)))
+        for o in result.outputs
     ]
     lines = table(("output", "before dB", "after dB (simulated)"), rows)
-    emit(result, [*lines, *honoured_lines(result["honoured"])], as_json=as_json)
+    lines.append(f"SQNR over {result.over}")
+    emit(result, [*lines, *honoured_lines(result.honoured)], as_json=as_json)
 
 
 @command.command("table", epilog=EPILOG)
@@ -305,26 +336,26 @@ def effect(
 def layers_table(target: Path, as_json: bool, **flags: Any) -> None:
     """List the layers of a build with dtype, range and SQNR."""
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
+    async def action(session: WorkerSession) -> Table:
         recipe = await resolve(session, target, values_of(flags))
-        await session.run("build", recipe=recipe)
-        return await session.call("hybrid.table", recipe=recipe)
+        await session.run(BUILD, BuildParams(recipe=recipe))
+        return await session.call(TABLE, ModelTarget(recipe=recipe))
 
     result = with_worker(action, Narrator(quiet=True))
     rows = [
         (
-            printable(row["tensor"], 50),
-            printable(row["layer"], 40),
-            row["op"],
-            row["dtype"],
-            "" if row["minimum"] is None else f"{row['minimum']:.5g}",
-            "" if row["maximum"] is None else f"{row['maximum']:.5g}",
-            decibels(row["sqnr_db"]),
+            printable(row.tensor, 50),
+            printable(row.layer, 40),
+            row.op,
+            row.dtype,
+            "" if row.minimum is None else f"{row.minimum:.5g}",
+            "" if row.maximum is None else f"{row.maximum:.5g}",
+            sqnr_text(row.sqnr_db, unit=False),
         )
-        for row in result["rows"]
+        for row in result.rows
     ]
     columns = ("tensor", "layer", "op", "dtype", "minimum", "maximum", "SQNR dB (simulated)")
-    emit(result, [*table(columns, rows), f"SQNR over {result['over']}"], as_json=as_json)
+    emit(result, [*table(columns, rows), f"SQNR over {result.over}"], as_json=as_json)
 
 
 @command.command("joins", epilog=EPILOG, short_help="Find joins of unlike ranges before a build.")
@@ -334,15 +365,15 @@ def layers_table(target: Path, as_json: bool, **flags: Any) -> None:
 def joins(target: Path, as_json: bool, **flags: Any) -> None:
     """Find joins of unlike ranges (boxes and scores in one Concat) before a build."""
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
+    async def action(session: WorkerSession) -> Joins:
         recipe = await resolve(session, target, values_of(flags))
-        return await session.call("joins", recipe=recipe)
+        return await session.call(JOINS, ModelTarget(recipe=recipe))
 
     result = with_worker(action, Narrator(quiet=True))
     lines = [
-        f"{f['severity']}: {printable(f['where'], 80)}: {printable(f['what'])} "
-        f"{printable(f['cause'])} Remedy: {printable(f['remedy'])}"
-        for f in result["findings"]
+        f"{f.severity}: {printable(f.where, 80)}: {printable(f.what)} "
+        f"{printable(f.cause)} Remedy: {printable(f.remedy)}"
+        for f in result.findings
     ]
     emit(result, lines or "No join of unlike ranges.", as_json=as_json)
 
@@ -350,15 +381,20 @@ def joins(target: Path, as_json: bool, **flags: Any) -> None:
 async def _saved(
     session: WorkerSession,
     save: Path | None,
-    recipe: dict[str, Any],
-    layers: dict[str, str],
+    recipe: Values,
+    layers: LayerDtypes,
     force: bool,
-) -> dict[str, Any]:
-    """Write the recipe with the layers where asked; what to add to the result."""
+) -> str | None:
+    """Write the recipe with the layers where asked; its file."""
     if save is None:
-        return {}
+        return None
     asked = {**(recipe.get("quantized_layers") or {}), **layers}
     values = {**recipe, "quantized_layers": asked} if asked else recipe
     path = str(save.absolute())
-    await session.call("recipe.save", recipe=values, path=path, force=force)
-    return {"saved": path}
+    await session.call(RECIPE_SAVE, SaveParams(values, path, force))
+    return path
+
+
+def _with_saved(found: Proposal | SearchResult, path: str | None) -> dict[str, Any]:
+    """A result and the recipe that was written, for ``--json``."""
+    return {**encode(found), **({} if path is None else {"saved": path})}

@@ -7,6 +7,10 @@ from typing import Any
 
 import click
 
+from engine.wire.codec import encode
+from engine.wire.graph import GRAPH, GraphParams, GraphView
+from engine.wire.model import LOAD, OPEN, Loaded, LoadParams, ModelView
+from engine.wire.requests import ModelTarget
 from rknntui.cli.flags import json_flag, source_flags, target, values_of
 from rknntui.cli.inspected import lines
 from rknntui.cli.narration import Narrator
@@ -28,15 +32,19 @@ def command(target: Path, layers: bool, load: bool, as_json: bool, **flags: Any)
     """Say what a file is (by its content, not its suffix) and what is in it."""
     given = values_of(flags)
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
+    async def action(session: WorkerSession) -> tuple[ModelView, Loaded | None, GraphView | None]:
         path = str(target.absolute())
-        view = await session.call("open", path=path, **given)
+        loaded = graph = None
+        view = await session.call(OPEN, ModelTarget(path, source=given))
         if load:
-            recipe = {**(view.get("recipe") or {"model": path}), **given}
-            view["load"] = await session.run("load", recipe=recipe)
+            recipe = {**(view.recipe or {"model": path}), **given}
+            loaded = await session.run(LOAD, LoadParams(recipe=recipe))
         if layers:
-            view["graph"] = await session.call("graph", path=path, which="source", **given)
-        return view
+            graph = await session.call(GRAPH, GraphParams(path, source=given))
+        return view, loaded, graph
 
-    view = with_worker(action, Narrator(quiet=not load))
-    emit(view, lines(view), as_json=as_json)
+    view, loaded, graph = with_worker(action, Narrator(quiet=not load))
+    data = encode(view)
+    data |= {} if loaded is None else {"load": encode(loaded)}
+    data |= {} if graph is None else {"graph": encode(graph)}
+    emit(data, lines(view, loaded, graph), as_json=as_json)

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from engine import OPTIONS, RecipeError, printable
+from engine.wire.codec import Values, encode
+from engine.wire.recipes import (
+    RECIPE_LOAD,
+    RECIPE_SAVE,
+    VALIDATE,
+    Checked,
+    Problem,
+    SaveParams,
+)
+from engine.wire.requests import AtPath, OfRecipe
 from rknntui.cli.flags import json_flag, recipe_flags, target, values_of
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit, table
@@ -33,27 +44,28 @@ def command() -> None:
 def new(target: Path, output: Path | None, force: bool, as_json: bool, **flags: Any) -> None:
     """Write a recipe for a model from flags."""
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
+    async def action(session: WorkerSession) -> tuple[Values, Checked, str | None]:
         recipe = await resolve(session, target, values_of(flags))
-        checked = await session.call("validate", recipe=recipe)
-        if not checked["yaml"]:
+        checked = await session.call(VALIDATE, OfRecipe(recipe))
+        if not checked.yaml:
             raise RecipeError(
-                " ".join(_problem_lines(checked)),
+                " ".join(_problem_lines(checked.problems)),
                 cause="Flags that do not fit each other.",
                 remedy="Correct them; `rknntui recipe options` lists every option.",
             )
-        if output is not None:
-            path = str(output.absolute())
-            saved = await session.call("recipe.save", path=path, recipe=recipe, force=force)
-            checked["path"] = saved["path"]
-        return {"recipe": recipe, **checked}
+        if output is None:
+            return recipe, checked, None
+        asked = SaveParams(recipe, str(output.absolute()), force)
+        return recipe, checked, (await session.call(RECIPE_SAVE, asked)).path
 
     narrate = Narrator()
-    result = with_worker(action, narrate)
-    for line in _problem_lines(result):  # a recipe may be written before all of it is there
+    recipe, checked, path = with_worker(action, narrate)
+    # a recipe may be written before all of it is there
+    for line in _problem_lines(checked.problems):
         narrate.say(f"still to do: {line}")
-    text = f"wrote {result['path']}" if "path" in result else result["yaml"].rstrip("\n")
-    emit(result, text, as_json=as_json)
+    data = {"recipe": recipe, **encode(checked), **({} if path is None else {"path": path})}
+    text = checked.yaml.rstrip("\n") if path is None else f"wrote {path}"
+    emit(data, text, as_json=as_json)
 
 
 @command.command("check")
@@ -62,27 +74,28 @@ def new(target: Path, output: Path | None, force: bool, as_json: bool, **flags: 
 def check(target: Path, as_json: bool) -> None:
     """Check a recipe: every option, and against its model."""
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
+    async def action(session: WorkerSession) -> tuple[Values, Checked]:
         if await is_recipe(session, target):
-            loaded = await session.call("recipe.load", path=str(target.absolute()))
-            if loaded["problems"]:
-                return {**loaded, "findings": [], "yaml": ""}
+            loaded = await session.call(RECIPE_LOAD, AtPath(str(target.absolute())))
+            if loaded.problems:
+                return loaded.recipe, Checked(loaded.problems, (), "")
         recipe = await resolve(session, target, {})
-        return {"recipe": recipe, **await session.call("validate", recipe=recipe)}
+        return recipe, await session.call(VALIDATE, OfRecipe(recipe))
 
-    result = with_worker(action, Narrator())
-    lines = _problem_lines(result)
-    lines += [f"{f['severity']}: {printable(f['what'])}" for f in result["findings"]]
-    emit(result, lines or ["no problems"], as_json=as_json)
-    if result["problems"]:
+    recipe, checked = with_worker(action, Narrator())
+    lines = _problem_lines(checked.problems)
+    lines += [f"{f.severity}: {printable(f.what)}" for f in checked.findings]
+    data = {"recipe": recipe, **encode(checked)}
+    emit(data, lines or ["no problems"], as_json=as_json)
+    if checked.problems:
         raise click.exceptions.Exit(3)
 
 
-def _problem_lines(checked: dict[str, Any]) -> list[str]:
+def _problem_lines(problems: Iterable[Problem]) -> list[str]:
     """What a line says where the option alone would not say more."""
     return [
-        f"{p['option']}: {printable(p['message'])}" if p["option"] else printable(p["message"])
-        for p in checked["problems"]
+        f"{p.option}: {printable(p.message)}" if p.option else printable(p.message)
+        for p in problems
     ]
 
 
@@ -93,7 +106,7 @@ def _problem_lines(checked: dict[str, Any]) -> list[str]:
 def show(target: Path, everything: bool, as_json: bool) -> None:
     """Print the values of a recipe, and whether each is the default."""
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
+    async def action(session: WorkerSession) -> Values:
         return await resolve(session, target, {})
 
     values = with_worker(action, Narrator())
@@ -113,7 +126,7 @@ def show(target: Path, everything: bool, as_json: bool) -> None:
 def diff(first: Path, second: Path, as_json: bool) -> None:
     """Compare two recipes option by option."""
 
-    async def action(session: WorkerSession) -> list[dict[str, Any]]:
+    async def action(session: WorkerSession) -> list[Values]:
         return [await resolve(session, path, {}) for path in (first, second)]
 
     one, two = with_worker(action, Narrator())

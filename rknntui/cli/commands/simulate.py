@@ -8,6 +8,9 @@ from typing import Any
 import click
 
 from engine import not_finite, printable, shape_text
+from engine.wire.build import SIMULATE, Simulated, SimulateParams
+from engine.wire.codec import Values
+from engine.wire.requests import ModelTarget
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
@@ -51,44 +54,46 @@ def command(
 ) -> None:
     """Run inputs through a build or a container on this machine (simulated)."""
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
+    async def action(session: WorkerSession) -> Simulated:
         where = await _where(session, target, values_of(flags))
-        return await session.run(
-            "simulate",
-            **where,
-            inputs=[str(p.absolute()) for p in files],
+        asked = SimulateParams(
+            where.path,
+            where.recipe,
+            where.source,
+            inputs=tuple(str(p.absolute()) for p in files),
             save=None if save is None else str(save.absolute()),
             top=top,
             force=force,
         )
+        return await session.run(SIMULATE, asked)
 
     result = with_worker(action, Narrator(quiet=quiet))
     emit(result, _lines(result), as_json=as_json)
 
 
-async def _where(session: WorkerSession, target: Path, given: dict[str, Any]) -> dict[str, Any]:
-    if (await sniffed(session, target))["kind"] == "rknn":
+async def _where(session: WorkerSession, target: Path, given: Values) -> ModelTarget:
+    if (await sniffed(session, target)).kind == "rknn":
         # a container holds no code: the classes of its custom operators are given beside it
         beside = {name: given[name] for name in ("custom_ops", "op_packages") if given.get(name)}
-        return {"path": str(target.absolute()), **beside}
-    return {"recipe": await resolve(session, target, given)}
+        return ModelTarget(str(target.absolute()), source=beside)
+    return ModelTarget(recipe=await resolve(session, target, given))
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
-def _lines(result: dict[str, Any]) -> list[str]:
+def _lines(result: Simulated) -> list[str]:
     lines = []
-    for output in result["outputs"]:
+    for output in result.outputs:
         lines.append(
-            f"{printable(output['name'])}  {shape_text(output['shape'])}  {output['dtype']}  "
-            f"{output['label']}  min {_number(output['minimum'])}  "
-            f"max {_number(output['maximum'])}  mean {_number(output['mean'])}"
+            f"{printable(output.name)}  {shape_text(output.shape)}  {output.dtype}  "
+            f"{output.label}  min {_number(output.minimum)}  "
+            f"max {_number(output.maximum)}  mean {_number(output.mean)}"
         )
-        if output["not_finite"]:
-            lines.append(f"  {not_finite(output['not_finite'])}; the numbers are of the others")
-        lines += [f"  [{t['index']:>6}] {t['value']:.6f}" for t in output["top"]]
-    lines.append(f"{result['seconds']:.4f} s on this machine (measured; no NPU time)")
-    lines += [f"wrote {path}" for path in result["saved"]]
+        if output.not_finite:
+            lines.append(f"  {not_finite(output.not_finite)}; the numbers are of the others")
+        lines += [f"  [{t.index:>6}] {t.value:.6f}" for t in output.top]
+    lines.append(f"{result.seconds:.4f} s on this machine (measured; no NPU time)")
+    lines += [f"wrote {path}" for path in result.saved]
     return lines

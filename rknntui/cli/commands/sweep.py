@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from engine import OPTIONS, Event, Partial, UsageError, did_you_mean, printable
+from engine import (
+    OPTIONS,
+    Event,
+    UsageError,
+    did_you_mean,
+    printable,
+    sqnr_rank,
+    sqnr_text,
+)
+from engine.wire.sweep import ROW, SWEEP, Cluster, Row, Sweep, SweepParams
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit, table
@@ -60,33 +69,30 @@ def command(
     The builds run side by side on a Dask cluster: on this machine, or on another one by address.
     """
     chosen = dict(_axis(text) for text in axes)
-    files = {"authority": tls_ca, "certificate": tls_cert, "key": tls_key}
-    where = {"address": cluster} | {
-        name: str(path.absolute()) for name, path in files.items() if path is not None
-    }
+    files = (None if p is None else str(p.absolute()) for p in (tls_ca, tls_cert, tls_key))
+    where = None if cluster is None else Cluster(cluster, *files)
     narrator = Narrator(quiet=quiet)
 
-    async def action(session: WorkerSession) -> dict[str, Any]:
-        recipe = await resolve(session, target, values_of(flags))
-        return await session.run(
-            "sweep",
-            recipe=recipe,
+    async def action(session: WorkerSession) -> Sweep:
+        asked = SweepParams(
+            await resolve(session, target, values_of(flags)),
             axes=chosen,
             evaluation=None if evaluation is None else str(evaluation.absolute()),
             workers=workers,
-            cluster=None if cluster is None else where,
+            cluster=where,
         )
+        return await session.run(SWEEP, asked)
 
     def tell(event: Event) -> None:
         narrator(event)
-        if isinstance(event, Partial) and event.kind == "sweep.row":
-            narrator.say("  ".join(_cells(event.data)))
+        if (row := ROW.of(event)) is not None:
+            narrator.say("  ".join(_cells(row)))
 
     result = with_worker(action, tell)
     emit(result, _lines(result), as_json=as_json)
 
 
-def _axis(text: str) -> tuple[str, list[Any]]:
+def _axis(text: str) -> tuple[str, tuple[Any, ...]]:
     name, equals, values = text.partition("=")
     known = {option.name: option for option in OPTIONS}
     option = known.get(name.strip().replace("-", "_"))
@@ -95,47 +101,40 @@ def _axis(text: str) -> tuple[str, list[Any]]:
             f"--axis {printable(text, 80)} names no option and its values.",
             remedy=did_you_mean(name, known) or "Write it as OPTION=VALUE,VALUE.",
         )
-    return option.name, [option.parse(value) for value in values.split(",")]
+    return option.name, tuple(option.parse(value) for value in values.split(","))
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    values = [printable(f"{name}={value}", 60) for name, value in row["values"].items()]
-    if row["state"] != "done":
-        return [*values, printable(row["error"]["what"], 200)]
-    return [*values, *(_decibels(output) for output in row["outputs"])]
+def _cells(row: Row) -> list[str]:
+    values = [printable(f"{name}={value}", 60) for name, value in row.values.items()]
+    if row.error is not None:
+        return [*values, printable(str(row.error["what"]), 200)]
+    return [*values, *(sqnr_text(output.sqnr_db) for output in row.outputs or ())]
 
 
-def _decibels(output: dict[str, Any]) -> str:
-    return "equal" if output["sqnr_db"] is None else f"{output['sqnr_db']:.2f} dB"
-
-
-def _lines(result: dict[str, Any]) -> list[str]:
-    names: list[dict[str, Any]] = next(
-        (row["outputs"] for row in result["rows"] if row["state"] == "done"), []
-    )
+def _lines(result: Sweep) -> list[str]:
+    names = next((row.outputs for row in result.rows if row.outputs is not None), ())
     columns = (
-        *result["axes"],
-        *(f"SQNR {printable(o['name'], 30)}" for o in names),
+        *result.axes,
+        *(f"SQNR {printable(o.name, 30)}" for o in names),
         "MiB",
         "seconds",
     )
     rows = []
-    for row in sorted(result["rows"], key=_badness):
-        values = [printable(str(value), 30) for value in row["values"].values()]
-        if row["state"] == "done":
-            values += [_decibels(output) for output in row["outputs"]]
-            values += [f"{row['bytes'] / 2**20:.2f}", f"{row['seconds']:.2f}"]
+    for row in sorted(result.rows, key=_badness):
+        values = [printable(str(value), 30) for value in row.values.values()]
+        if row.error is None:
+            values += [sqnr_text(output.sqnr_db) for output in row.outputs or ()]
+            values += [f"{(row.bytes or 0) / 2**20:.2f}", f"{row.seconds or 0:.2f}"]
         else:
-            values += [printable(row["error"]["what"], 60), *[""] * (len(names) + 1)]
+            values += [printable(str(row.error["what"]), 60), *[""] * (len(names) + 1)]
         rows.append(tuple(values[: len(columns)]))
-    found = f"simulated, compared on the {result['compared_on']}"
-    left = f"; {result['left_out']} combinations left out" if result["left_out"] else ""
+    found = f"simulated, compared on the {result.compared_on}"
+    left = f"; {result.left_out} combinations left out" if result.left_out else ""
     return [*table(columns, rows), f"{found}{left}"]
 
 
-def _badness(row: dict[str, Any]) -> float:
+def _badness(row: Row) -> float:
     """Rows in the order of their worst output, the best first; failed ones last."""
-    if row["state"] != "done":
+    if row.outputs is None:
         return float("inf")
-    found = [o["sqnr_db"] for o in row["outputs"] if o["sqnr_db"] is not None]
-    return -min(found, default=float("inf"))
+    return -min((sqnr_rank(o.sqnr_db) for o in row.outputs), default=float("inf"))

@@ -1,0 +1,121 @@
+"""The one registry of actions: it feeds bindings, footer, help, palette and the user's keymap.
+
+An action is declared once, where it acts: in ``ACTIONS`` of the workbench or of a workspace. Its
+    method is ``action_<method>`` there. No key is dispatched by hand anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from textual.binding import Binding, BindingType
+
+__all__ = ["REGISTRY", "Action", "Registry", "bindings"]
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing that a user can do.
+
+    Attributes:
+        id: ``noun.verb``, unique; the name in the user's keymap (``model.search``).
+        label: verb for footer and palette; ends in an ellipsis where a dialog follows.
+        help: one sentence for help and palette.
+        keys: default keys in Textual's names; may be empty (palette only).
+        footer: whether the footer shows it, in the order of declaration.
+        palette: whether the palette lists it; movements inside a list do not belong there.
+        priority: whether the key works even while a text field has the focus.
+        call: Textual's action string where it is not the verb alone: ``show('model')``.
+    """
+
+    id: str
+    label: str
+    help: str
+    keys: tuple[str, ...] = ()
+    footer: bool = False
+    palette: bool = True
+    priority: bool = False
+    call: str = ""
+
+    @property
+    def noun(self) -> str:
+        """What it acts on: the part of the id before the dot; of a workspace's action its id."""
+        return self.id.partition(".")[0]
+
+    @property
+    def method(self) -> str:
+        """The method is ``action_`` and this."""
+        if self.call:
+            return self.call.partition("(")[0]
+        return self.id.partition(".")[2].replace("-", "_").replace(".", "_")
+
+    @property
+    def title(self) -> str:
+        """Its name in the palette: ``model: Search…``."""
+        return f"{self.noun}: {self.label}"
+
+    def binding(self) -> Binding:
+        """The Textual binding of its default keys."""
+        from textual.binding import Binding
+
+        return Binding(
+            ",".join(self.keys),
+            self.call or self.method,
+            self.label,
+            show=self.footer,
+            priority=self.priority,
+            tooltip=self.help,
+            id=self.id,
+        )
+
+
+def bindings(actions: Iterable[Action]) -> list[BindingType]:
+    """The bindings of those actions that have a key."""
+    return [action.binding() for action in actions if action.keys]
+
+
+class Registry:
+    """All actions, by id, and the keys that the user gave some of them.
+
+    Attributes:
+        user_keys: id -> keys, split by commas, as the user's keymap has them.
+    """
+
+    def __init__(self) -> None:
+        self._actions: dict[str, Action] = {}
+        self.user_keys: dict[str, str] = {}
+
+    def add(self, actions: Iterable[Action]) -> None:
+        """Register actions.
+
+        Raises:
+            ValueError: two different actions have the same id (a mistake of the program).
+        """
+        for action in actions:
+            known = self._actions.setdefault(action.id, action)
+            if known != action:
+                raise ValueError(f"two actions are named {action.id}")
+
+    def __iter__(self) -> Iterator[Action]:
+        return iter(self._actions.values())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._actions
+
+    def __getitem__(self, key: str) -> Action:
+        return self._actions[key]
+
+    def keys_of(self, key: str) -> tuple[str, ...]:
+        """The keys of an action, by id: the user's, else its own."""
+        own = self.user_keys.get(key)
+        return self[key].keys if own is None else tuple(own.split(","))
+
+    def of(self, noun: str) -> list[Action]:
+        """The actions of one noun in the order of declaration."""
+        return [action for action in self if action.noun == noun]
+
+
+REGISTRY = Registry()

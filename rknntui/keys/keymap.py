@@ -1,0 +1,121 @@
+"""The user's own keys: ``keymap.toml`` beside their settings, by id of the action.
+
+[keys]
+"model.search" = "f3"
+"app.quit" = "ctrl+q, q"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from rknntui.keys.actions import Action, Registry
+
+__all__ = ["Keymap", "conflicts", "indistinct", "keymap_file", "read_keymap"]
+
+LIMIT = 64 << 10
+
+# What a terminal without the kitty protocol sends for these is the same byte.
+INDISTINCT = {
+    "ctrl+m": "enter",
+    "ctrl+j": "enter",
+    "ctrl+i": "tab",
+    "ctrl+h": "backspace",
+    "ctrl+left_square_bracket": "escape",
+    "ctrl+[": "escape",
+    "ctrl+shift+m": "enter",
+    "ctrl+shift+i": "tab",
+}
+
+
+class Keymap:
+    """Keys by action id, and what was wrong with the file."""
+
+    def __init__(self) -> None:
+        self.keys: dict[str, str] = {}
+        self.problems: list[str] = []
+
+
+def keymap_file() -> Path:
+    """Where the user's keys are looked for."""
+    from engine import config_folder
+
+    return config_folder() / "keymap.toml"
+
+
+def indistinct(key: str) -> str:
+    """The key that a plain terminal cannot tell from ``key``; empty when it can."""
+    key = key.strip().lower()
+    if key in INDISTINCT:
+        return INDISTINCT[key]
+    modifiers = key.split("+")
+    if len(modifiers) == 3 and {"ctrl", "shift"} == set(modifiers[:2]) and len(modifiers[2]) == 1:
+        return f"ctrl+{modifiers[2]}"
+    return ""
+
+
+def read_keymap(path: Path, registry: Registry) -> Keymap:
+    """Read and check the user's keys; a wrong entry is reported and left out, the others count."""
+    keymap = Keymap()
+    from engine import open_regular, printable
+
+    try:
+        with open_regular(path) as stream:
+            data = tomllib.loads(stream.read(LIMIT).decode())
+    except FileNotFoundError:
+        return keymap
+    except (OSError, ValueError, RecursionError) as error:
+        keymap.problems.append(printable(f"{path}: {error}"))
+        return keymap
+    entries = data.get("keys")
+    if not isinstance(entries, dict) or set(data) - {"keys"}:
+        keymap.problems.append(f"{path}: it must have one table [keys].")
+        entries = entries if isinstance(entries, dict) else {}
+    for name, keys in entries.items():
+        problem = _check(name, keys, registry)
+        if problem:
+            keymap.problems.append(problem)
+        else:
+            keymap.keys[name] = ",".join(key.strip() for key in keys.split(","))
+    keymap.problems += conflicts(registry, keymap.keys)
+    return keymap
+
+
+def _check(name: str, keys: object, registry: Registry) -> str:
+    from engine import did_you_mean, printable
+
+    if name not in registry:
+        shown = printable(name, 80)
+        return f"There is no action {shown}. {did_you_mean(name, [a.id for a in registry])}".strip()
+    if not isinstance(keys, str) or not all(key.strip() for key in keys.split(",")):
+        return f'{name}: keys are a text, as in "f3, ctrl+s".'
+    if printable(keys) != keys:
+        return f"{name}: keys have letters that no keyboard sends, or are too many."
+    for key in keys.split(","):
+        same = indistinct(key)
+        if same:
+            return f"{name}: terminals send {same} for {key.strip()}; choose another key."
+    return ""
+
+
+def conflicts(registry: Iterable[Action], keys: dict[str, str]) -> list[str]:
+    """Actions that would answer to the same key at the same place."""
+    from textual.keys import _character_to_key
+
+    places: dict[tuple[str, str], str] = {}
+    everywhere = {"app", "go", "job", "view"}
+    found: list[str] = []
+    for action in registry:
+        own = keys[action.id].split(",") if action.id in keys else action.keys
+        place = "" if action.noun in everywhere else action.noun
+        for typed in own:
+            key = _character_to_key(typed) if len(typed) == 1 else typed
+            other = places.setdefault((place, key), action.id)
+            if other != action.id:
+                found.append(f"{key} means both {other} and {action.id}.")
+    return found

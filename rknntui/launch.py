@@ -1,0 +1,36 @@
+"""Opening the workbench, and what is said where it ends by a mistake of its own."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+__all__ = ["open_workbench"]
+
+
+def open_workbench(
+    path: str | None = None,
+    recipe: dict[str, Any] | None = None,
+    given: dict[str, Any] | None = None,
+) -> int:
+    """Open the workbench; returns the exit code.
+
+    Args:
+        path: a model, recipe or container; without it, what was open the last time.
+        recipe: option name -> value, to open instead.
+        given: options of the source model at ``path``.
+    """
+    from rknntui.app import Workbench
+
+    app = Workbench(path, recipe=recipe, given=given)
+    app.run()
+    if app.crash is not None:
+        from engine import printable
+        from rknntui.report import crash_line
+
+        what = f"{type(app.crash).__name__}: {printable(str(app.crash))}"
+        sys.stderr.write(
+            f"The workbench ended by a mistake of its own: {what}. {crash_line(app.crash)}\n"
+        )
+        return 70
+    return app.return_code or 0

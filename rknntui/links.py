@@ -1,0 +1,57 @@
+"""Links between workspaces: messages that any widget posts and the workbench follows.
+
+It shows the workspace, and gives it the link (:meth:`Workspace.arrive`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.message import Message
+
+__all__ = ["GoTo", "GoToLayer", "GoToNode", "GoToOption", "Link", "RunAction"]
+
+
+class Link(Message):
+    """Leads to ``workspace``."""
+
+    workspace: str
+
+
+@dataclass(eq=False)
+class GoTo(Link):
+    """Show a workspace."""
+
+    workspace: str
+
+
+@dataclass(eq=False)
+class GoToLayer(Link):
+    """Show a layer's histograms in Accuracy; ``layer`` is its tensor."""
+
+    layer: str
+    workspace = "accuracy"
+
+
+@dataclass(eq=False)
+class GoToNode(Link):
+    """Show a node in Model; ``graph`` is source, optimised or quantized."""
+
+    node: str
+    graph: str = "optimised"
+    workspace = "model"
+
+
+@dataclass(eq=False)
+class GoToOption(Link):
+    """Show an option in Configure."""
+
+    option: str
+    workspace = "configure"
+
+
+@dataclass(eq=False)
+class RunAction(Message):
+    """Run an action of the registry, by id; one of a workspace is run there."""
+
+    action: str

@@ -1,0 +1,139 @@
+"""Opens what the user names, at start or later, and reads again what changed on disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rknntui.keys.text import key_text
+from rknntui.session.drafts import told
+
+if TYPE_CHECKING:
+    from rknntui.app import Workbench
+    from rknntui.session.messages import SourceChanged
+    from rknntui.session.watch import Watch
+
+__all__ = ["Opener"]
+
+
+class Opener:
+    """Opens models, recipes and containers, with what has to be asked before.
+
+    Its coroutines are awaited inside a worker of Textual, as dialogs wait for their answer there.
+
+    Args:
+        app: asks, tells, and has the session.
+    """
+
+    def __init__(self, app: Workbench) -> None:
+        self._app = app
+        self._changed: set[str] = set()
+        self._watch: Watch | None = None
+
+    async def open(self, path: str, given: dict[str, Any] | None = None) -> None:
+        """Open a file.
+
+        Args:
+            path: of a model, recipe or container.
+            given: options of the source model that are said beside it.
+
+        Raises:
+            EngineError: it cannot be read.
+        """
+        from pathlib import Path
+
+        from engine import SeveralFilesError
+        from rknntui.screens.dialogs.consent import ask_about_code, ask_for_partner, recipe_at
+        from rknntui.session.opening import open_path
+
+        app, session = self._app, self._app.session
+        absolute = str(Path(path).expanduser().absolute())
+        kept = session.drafts.of(absolute)
+        recipe = kept.recipe if kept else await recipe_at(app, absolute)
+        await ask_about_code(app, recipe)
+        before = session.recipe
+        try:
+            draft = await open_path(session, app.bridge, path, given)
+        except SeveralFilesError:
+            model = str(recipe.get("model") or absolute)
+            pair = await ask_for_partner(app, model)
+            if pair is not None:
+                named = pair["model"] if model == absolute else path  # else a recipe's file
+                await self.open(named, {**(given or {}), "weights": pair["weights"]})
+            return
+        if session.recipe is not before:
+            for text in told(session.left, draft):
+                app.notify(text, title="Unsaved changes", timeout=8, markup=False)
+
+    async def open_first(
+        self,
+        path: str | None,
+        recipe: dict[str, Any] | None,
+        given: dict[str, Any] | None,
+        state: dict[str, Any],
+    ) -> None:
+        """Open what the start names: a recipe, else a path, else what the last run had open.
+
+        Raises:
+            EngineError: it cannot be read.
+        """
+        from rknntui.screens.dialogs.consent import ask_about_code
+        from rknntui.session import opening
+
+        session, bridge = self._app.session, self._app.bridge
+        if recipe is not None or path:
+            session.drafts.keep_last(state)
+        if recipe is not None:
+            await opening.open_recipe(session, bridge, recipe)
+        elif path:
+            await self.open(path, given)
+        else:
+            await ask_about_code(self._app, state.get("recipe") or {})
+            await opening.restore(session, bridge, state)
+
+    def changed_on_disk(self, message: SourceChanged) -> None:
+        """Offer to read it again; nothing happens to the user's work before they say so."""
+        self._changed.add(message.role)
+        rebuild = " and builds again" if self._app.session.summary else ""
+        reads = f"{key_text('app.reload')} reads it again{rebuild}."
+        self._app.notify(
+            f"The {message.role} changed on disk. {reads}",
+            title=message.path,
+            severity="warning",
+            timeout=15,
+            markup=False,
+        )
+
+    def forget_changes(self) -> None:
+        """Another model is open: what changed of the last one does not count any more."""
+        self._changed.clear()
+
+    def follow(self) -> None:
+        """Watch the files of the recipe as it is now."""
+        from rknntui.session.watch import Watch
+
+        if self._watch is None:
+            self._watch = Watch(self._app.post_message)
+        self._watch.follow(self._app.session)
+
+    def stop(self) -> None:
+        """Watch nothing any more."""
+        if self._watch is not None:
+            self._watch.stop()
+
+    async def reload(self) -> None:
+        """Read again what changed on disk; build again where there was a build.
+
+        Raises:
+            EngineError: a file is gone or broken now.
+        """
+        from rknntui.screens.dialogs.consent import ask_about_code, recipe_at
+        from rknntui.session.opening import reload_changed
+
+        app, session = self._app, self._app.session
+        changed, self._changed = self._changed or {"model"}, set()
+        built = session.summary is not None
+        again = session.recipe_path if "recipe" in changed else None
+        await ask_about_code(app, await recipe_at(app, again) if again else dict(session.recipe))
+        await reload_changed(session, app.bridge, changed)
+        if built and session.container is None and not session.all_problems:
+            app.start_job("build", {"recipe": dict(session.recipe)}, "Build again")

@@ -1,0 +1,76 @@
+"""What leaves the workbench as text: the clipboard, and files that the user asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rknntui.app import Workbench
+
+__all__ = ["Output"]
+
+CLIPBOARD_LIMIT = 74_000
+"""Bytes that terminals and tmux still take in one OSC 52 sequence (100,000 of base64)."""
+
+
+class Output:
+    """Copies and writes texts.
+
+    Args:
+        app: tells what was done, and asks before a file is replaced.
+    """
+
+    def __init__(self, app: Workbench) -> None:
+        self._app = app
+
+    def copy(self, text: str) -> None:
+        """Copy a text by the terminal (OSC 52), or into a file when it is too long for that."""
+        if not text:
+            self._app.notify("There is nothing to copy here.", severity="warning")
+            return
+        if len(text.encode()) > CLIPBOARD_LIMIT:
+            from engine import atomic_write, private_folder, state_folder
+
+            path = state_folder() / "clipboard.txt"
+            private_folder(path.parent)
+            atomic_write(path, text.encode(), overwrite=True, private=True)
+            self._app.notify(
+                f"Too long for the terminal's clipboard: written to {path}.", markup=False
+            )
+            return
+        self._app.copy_to_clipboard(text)
+        lines = text.count("\n") + 1
+        self._app.notify(
+            f"Copied {lines} lines." if lines > 1 else f"Copied: {text[:60]}", markup=False
+        )
+
+    def write_file(self, path: str, text: str) -> None:
+        """Write a text that the user asked for; an existing file only after a yes."""
+        from pathlib import Path
+
+        from engine import EngineError, OutputExistsError, atomic_write
+
+        def write(overwrite: bool | None) -> None:
+            if overwrite is None:
+                return
+            try:
+                atomic_write(Path(path), text.encode(), overwrite=overwrite)
+            except OutputExistsError:
+                self._ask_overwrite(path, write)
+            except EngineError as error:
+                self._app.show_error(error)
+            else:
+                self._app.notify(f"Written: {path}", markup=False)
+
+        write(False)
+
+    def _ask_overwrite(self, path: str, then: Callable[[bool | None], None]) -> None:
+        """Ask whether an existing file may be replaced; ``then`` gets True, or None for no."""
+        from engine import printable
+        from rknntui.screens.dialogs.dialogs import ConfirmDialog
+
+        question = f"{printable(path, 300)} exists already. Replace it?"
+        answers = [("y", "replace", True), ("n", "keep", None)]
+        self._app.push_screen(ConfirmDialog("Replace a file", question, answers), then)

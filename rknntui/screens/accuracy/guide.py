@@ -1,0 +1,223 @@
+"""The accuracy guide as a list: each step with what it found, what that means and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+from textual.widgets import Static
+
+from engine import printable
+from rknntui.keys.text import key_text, with_keys
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import Field, RecordTable
+from rknntui.widgets.rows import Rows, TextRows
+from rknntui.widgets.table import Column
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from rknntui.session.jobview import JobView
+    from rknntui.widgets.paint import Line
+
+__all__ = ["GuidePane", "step_lines", "verdict_sign"]
+
+_SIGNS = {
+    "pass": ("✓", "good"),
+    "ok": ("✓", "good"),
+    "good": ("✓", "good"),
+    "done": ("✓", "good"),
+    "warn": ("!", "warn"),
+    "warning": ("!", "warn"),
+    "fail": ("✗", "bad"),
+    "bad": ("✗", "bad"),
+    "error": ("✗", "bad"),
+}
+_NOTE = "note"
+"""What a verdict is called that is none: the step tells, and judges nothing."""
+
+_EMPTY = (
+    "The guide has not begun.\n\n"
+    "{accuracy.analyse} runs its first step. It follows the vendor's debugging procedure: first "
+    "the float model, then calibration, ranges and single layers; each step says what it found and "
+    "what to try."
+)
+
+
+def verdict_sign(verdict: Any) -> tuple[str, str]:
+    """(sign, style) of a verdict; words it does not know have a dot."""
+    return _SIGNS.get(str(verdict).split(" ")[0].lower(), ("·", "dim"))
+
+
+def verdict_word(verdict: Any) -> str:
+    """The word that stands beside the sign."""
+    return _NOTE if verdict == "told" else printable(str(verdict), 80)
+
+
+def step_lines(step: Mapping[str, Any], width: int) -> list[Line]:
+    """Everything about one step: what was done, found, what it means, what to do."""
+
+    def text(value: Any, style: str = "", indent: str = "") -> list[Line]:
+        rows = wrap(printable(str(value)), max(16, width - len(indent)))
+        return [[(indent + row, style)] for row in rows]
+
+    sign, style = verdict_sign(step["verdict"])
+    lines: list[Line] = [*text(step["title"], "head"), *text(step.get("did") or "", "dim")]
+    if step["found"]:
+        lines.append([])
+    room = max((len(str(found["label"])) for found in step["found"]), default=0)
+    room = min(room, max(12, width // 2))
+    for found in step["found"]:
+        mark, how = verdict_sign(found.get("verdict") or "")
+        label = printable(str(found["label"]), 200)
+        rows = wrap(printable(str(found["value"])), max(12, width - room - 4)) or [""]
+        first = label if len(label) <= room else f"{label[: room - 1]}…"
+        lines.append([(f"{mark} ", how), (f"{first:<{room}}  ", ""), (rows[0], how or "")])
+        lines += [[(" " * (room + 4) + row, "")] for row in rows[1:]]
+    lines += [[], [(f"{sign} {verdict_word(step['verdict'])}", style)]]
+    if step.get("advice"):
+        lines += text(step["advice"])
+    if step.get("changes"):
+        from rknntui.screens.dialogs.remedies import changed_names
+
+        key = key_text("accuracy.apply-remedy")
+        lines += text(f"{key} sets {changed_names(step['changes'])}", "accent")
+    return lines
+
+
+class GuidePane(Vertical):
+    """The steps so far, the one under the cursor beside or below them, the next one on top."""
+
+    DEFAULT_CSS = """
+    GuidePane {
+        height: 1fr;
+        & #guide-next { height: auto; max-height: 3; padding: 0 1; }
+        & #guide-body { layout: horizontal; height: 1fr; }
+        & RecordView { width: 2fr; }
+        & #guide-step { width: 3fr; height: 1fr; padding: 0 1; border-left: solid $panel; }
+        &.-stacked #guide-body { layout: vertical; }
+        &.-stacked RecordView { width: 1fr; height: 2fr; }
+        &.-stacked #guide-step {
+            width: 1fr; height: 3fr; border-left: none; border-top: solid $panel;
+        }
+    }
+    """
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self.steps: list[dict[str, Any]] = []
+        self.following: dict[str, Any] | None = None
+        self._job: JobView | None = None
+
+    def compose(self) -> ComposeResult:
+        fields = (
+            Field("sign", Column("", 1, style=_style_of, name="sign")),
+            Field("stage", Column("stage", 14), 70),
+            Field("title", Column("step", 16, grow=3)),
+            Field("verdict", Column("verdict", 10, grow=1)),
+        )
+        yield Static("", id="guide-next", markup=False)
+        with Container(id="guide-body"):
+            table = RecordTable(fields, id="steps", what="guide", empty=with_keys(_EMPTY))
+            yield RecordView("Steps (simulated)", table)
+            yield TextRows(id="guide-step")
+
+    def on_mount(self) -> None:
+        self.query_one("#guide-step", TextRows).SHOW_CURSOR = False
+        self.draw()
+
+    def on_resize(self) -> None:
+        """Side by side where there is room for both."""
+        self.set_class(self.size.width < 110, "-stacked")
+        self.call_after_refresh(self.draw_step)
+
+    @property
+    def table(self) -> RecordTable:
+        """The steps."""
+        return self.query_one("#steps", RecordTable)
+
+    @property
+    def step(self) -> dict[str, Any] | None:
+        """The step under the cursor."""
+        row = self.table.row
+        return None if row is None else self.steps[row]
+
+    @property
+    def over(self) -> bool:
+        """Whether there is no step left."""
+        return bool(self.steps) and self.following is None
+
+    @property
+    def done(self) -> list[str]:
+        """The steps that ran, as the job is told."""
+        return [str(step["id"]) for step in self.steps]
+
+    def restart(self) -> None:
+        """Forget the steps: they are of another model."""
+        self.steps, self.following = [], None
+        self.draw()
+
+    def take(self, answer: Mapping[str, Any]) -> None:
+        """Add what the job ``guide`` did, and what it would do next."""
+        if answer["step"] is not None:
+            self.steps.append(dict(answer["step"]))
+        self.following = answer.get("next")
+        self.draw()
+        self.table.cursor = self.table.row_count - 1
+        self.draw_step()
+
+    def running(self, job: JobView | None) -> None:
+        """A step runs, or none."""
+        self._job = job
+        self._tell()
+
+    def draw(self) -> None:
+        """The list and the line above it."""
+        if not self.is_attached:
+            return
+        self.table.set_records(
+            [
+                {
+                    "sign": verdict_sign(step["verdict"])[0],
+                    "stage": printable(str(step.get("stage") or ""), 40) or None,
+                    "title": printable(str(step["title"]), 120),
+                    "verdict": verdict_word(step["verdict"]),
+                }
+                for step in self.steps
+            ]
+        )
+        self._tell()
+        self.draw_step()
+
+    def _tell(self) -> None:
+        following, job, runs = self.following, self._job, key_text("accuracy.analyse")
+        if job is not None and job.running:
+            stage = job.stage
+            where = f": {stage.title}, {job.fraction:.0%}" if stage is not None else ""
+            text = f"▶ the step runs{where}, {key_text('job.cancel')} stops"
+        elif following is not None:
+            why = f": {following['why']}" if following.get("why") else ""
+            text = f"{runs} next: {following['title']}{why}"
+        elif self.steps:
+            text = f"✓ the guide is at its end · {key_text('accuracy.restart')} begins anew"
+        else:
+            text = f"{runs} runs the first step"
+        self.query_one("#guide-next", Static).update(printable(text))
+
+    @on(Rows.Highlighted, "#steps")
+    def draw_step(self) -> None:
+        """What the step under the cursor says."""
+        pane, step = self.query_one("#guide-step", TextRows), self.step
+        width = max(20, pane.size.width - 4)
+        pane.set_lines(step_lines(step, width) if step is not None else [])
+        self.screen.refresh_bindings()
+
+    def text(self) -> str:
+        """The step under the cursor as text."""
+        return self.query_one("#guide-step", TextRows).text()
+
+
+def _style_of(sign: Any) -> str:
+    return {"✓": "good", "!": "warn", "✗": "bad"}.get(str(sign), "dim")

@@ -1,0 +1,55 @@
+"""Asking for samples in the place of the first calibration sample."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.app import App
+
+    from rknntui.session.state import Session
+
+__all__ = ["ask_inputs", "start_folder"]
+
+
+def start_folder(session: Session) -> str:
+    """Where a picker for samples starts: beside the calibration samples."""
+    dataset = session.recipe.get("dataset")
+    if not isinstance(dataset, str):
+        return ""
+    return str(dataset if Path(dataset).is_dir() else Path(dataset).parent) + "/"
+
+
+def ask_inputs(
+    app: App[None], count: int, start: str, then: Callable[[list[str] | None], None]
+) -> None:
+    """Ask for a picture or array for each input, one after the other.
+
+    Args:
+        app: shows the pickers.
+        count: of the model's inputs.
+        start: where each picker starts.
+        then: called with the paths; with None where the user wants the calibration sample.
+    """
+    from rknntui.screens.dialogs.picker import PathPicker
+
+    chosen: list[str] = []
+
+    def take(path: str | None) -> None:
+        if path is None:
+            then(None)
+            return
+        chosen.append(path)
+        if len(chosen) < count:
+            ask()
+        else:
+            then(chosen)
+
+    def ask() -> None:
+        title = f"Input {len(chosen) + 1} of {count}; Esc: the first calibration sample"
+        app.push_screen(PathPicker(title, start), take)
+
+    ask()

@@ -1,0 +1,107 @@
+"""The layers ranked by their error, with what they were compared over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine import layers_counted, printable
+from rknntui.keys.text import key_text, with_keys
+from rknntui.screens.accuracy.text import rank_fields, rank_record
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import RecordTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rknntui.session.jobview import JobView
+    from rknntui.session.state import Session
+
+__all__ = ["Ranking"]
+
+_SORTS = ("sqnr", "own", "damage", "entire", "single", None)
+_WORST_HIGH = ("damage",)
+_NO_BUILD = "Not built yet.\n\n{go.quantize} shows Quantize, {quantize.build} builds there."
+_BUILDING = "The build runs. Then {accuracy.analyse} compares its layers."
+_READY = (
+    "Not analysed yet.\n\n{accuracy.analyse} compares every layer with the float graph "
+    "(simulated): entire, with the errors of all layers before it, and single, the layer alone."
+)
+
+
+class Ranking(RecordView):
+    """The table of layers.
+
+    Attributes:
+        result: of the job ``accuracy`` that is shown; None before one.
+        recipe: that it was about.
+        inputs: files that the next job compares over; None: the first calibration sample.
+    """
+
+    def __init__(self) -> None:
+        table = RecordTable(
+            rank_fields(), id="ranking", what="accuracy", empty=with_keys(_NO_BUILD)
+        )
+        super().__init__("Layers (simulated)", table)
+        self.result: Mapping[str, Any] | None = None
+        self.recipe: Mapping[str, Any] | None = None
+        self.inputs: list[str] | None = None
+        self._sort = 0
+
+    def restart(self) -> None:
+        """Forget the layers: they are of another model."""
+        self.result = self.recipe = self.inputs = None
+        self.table.set_records([])
+
+    def take(self, job: JobView, result: Mapping[str, Any]) -> None:
+        """Show what a job found; the first time the worst layer first."""
+        self.result, self.recipe = result, job.params.get("recipe")
+        shown = [layer for layer in result["layers"] if not layer.get("inner")]
+        records = [rank_record(i, layer) for i, layer in enumerate(shown)]
+        self.table.set_records(records, keep="tensor")
+        if self.table.sort_column is None:
+            self.table.sort_field("sqnr")
+            self.table.cursor = 0
+
+    def record_of(self, tensor: str) -> Mapping[str, Any] | None:
+        """The row of a layer, by its tensor; None where it has none."""
+        return next((r for r in self.table.records if r["tensor"] == tensor), None)
+
+    def sort_next(self) -> None:
+        """Rank by the next error that the table shows, worst first; then in the graph's order."""
+        shown = (None, *self.table.shown_keys)
+        sorts = [key for key in _SORTS if key in shown]
+        self._sort = (self._sort + 1) % len(sorts)
+        key = sorts[self._sort]
+        self.table.sort_field(key, descending=key in _WORST_HIGH)
+        self.table.cursor = 0
+
+    def facts(self, session: Session) -> str:
+        """What is ranked, or why nothing is; the empty table says what to do."""
+        self.table.set_empty(with_keys(_empty(session)))
+        job = session.running
+        if job is not None and job.method == "accuracy":
+            where = f"{job.stage.title}, " if job.stage is not None else ""
+            stops = f"{key_text('job.cancel')} stops"
+            return f"▶ analysing: {where}{job.fraction:.0%}, {stops}"
+        if self.result is None:
+            without = "the build runs" if session.building else "not built yet"
+            return "✓ built, not analysed" if session.summary else without
+        samples = self.result.get("samples", 1)
+        of = "first calibration sample"
+        if self.inputs:
+            of = ", ".join(Path(p).name for p in self.inputs)
+        again = f" · ! the recipe changed since: {key_text('accuracy.analyse')}"
+        stale = "" if self.recipe == session.recipe else again
+        many = f"{samples} sample" + ("s" if samples != 1 else "")
+        return f"{layers_counted(self.result)} over {many} ({printable(of, 80)}){stale}"
+
+
+def _empty(session: Session) -> str:
+    if session.summary is None:
+        return _BUILDING if session.building else _NO_BUILD
+    if not session.summary["quantized"]:
+        return "The build is not quantized: there is no error to analyse."
+    if session.container is not None:
+        return "A container has no calibration samples; open its model."
+    return _READY

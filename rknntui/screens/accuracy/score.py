@@ -1,0 +1,133 @@
+"""Top-1 and top-5 over labelled samples, float beside simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.widgets import Static
+
+from engine import printable
+from rknntui.keys.text import key_text, with_keys
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import Field, RecordTable
+from rknntui.widgets.rows import TextRows
+from rknntui.widgets.table import Column
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from rknntui.session.jobview import JobView
+
+__all__ = ["ScorePane"]
+
+_EMPTY = (
+    "Nothing is scored yet.\n\n"
+    "{accuracy.labels} chooses labelled samples: a folder with a subfolder for each class, a text "
+    "file with a path and a label a line, or an npz with samples and labels. {accuracy.analyse} "
+    "scores them again."
+)
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2%}"
+
+
+def _change(value: float) -> str:
+    return f"{value * 100:+.2f} points"
+
+
+def _interval(pair: Any) -> str:
+    return f"{pair[0]:.2%} to {pair[1]:.2%}"
+
+
+def _record(score: Mapping[str, Any]) -> dict[str, Any]:
+    return {**score, "name": printable(str(score["name"]), 60)}
+
+
+class ScorePane(Vertical):
+    """The figures of the last evaluation."""
+
+    DEFAULT_CSS = """
+    ScorePane {
+        height: 1fr;
+        & #score-facts { height: auto; max-height: 2; padding: 0 1; }
+        & RecordView { height: 1fr; }
+        & #score-note { height: 4; padding: 0 1; border-top: solid $panel; }
+    }
+    """
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self.labels = ""
+        self._result: Mapping[str, Any] | None = None
+
+    def compose(self) -> ComposeResult:
+        worse = Column(
+            "change", 14, right=True, text=_change, style=lambda v: "bad" if v < 0 else "good"
+        )
+        fields = (
+            Field("name", Column("score", 8, grow=1)),
+            Field("float", Column("float", 8, right=True, text=_percent)),
+            Field("simulated", Column("simulated", 9, right=True, text=_percent)),
+            Field("difference", worse),
+            Field(
+                "simulated_interval",
+                Column("95 % of simulated", 19, right=True, text=_interval),
+            ),
+            Field("float_interval", Column("95 % of float", 19, right=True, text=_interval), 100),
+        )
+        yield Static("", id="score-facts", markup=False)
+        table = RecordTable(fields, id="scores", what="scores", empty=with_keys(_EMPTY))
+        yield RecordView("Scores (simulated)", table)
+        yield TextRows(id="score-note")
+
+    def on_mount(self) -> None:
+        note = self.query_one("#score-note", TextRows)
+        note.SHOW_CURSOR = False
+        note.can_focus = False
+        note.display = False
+
+    @property
+    def known(self) -> bool:
+        """Whether there are figures."""
+        return self._result is not None
+
+    @property
+    def table(self) -> RecordTable:
+        """The figures."""
+        return self.query_one("#scores", RecordTable)
+
+    def restart(self) -> None:
+        """Forget the figures: they are of another model."""
+        self._result = None
+        self.table.set_records([])
+        self.running(None)
+
+    def running(self, job: JobView | None) -> None:
+        """An evaluation runs, or none."""
+        facts = self.query_one("#score-facts", Static)
+        name = printable(self.labels.rsplit("/", 1)[-1], 80)
+        if job is not None and job.running:
+            stage = job.stage
+            count = f" {stage.done:,} of {stage.total:,}" if stage and stage.total else ""
+            facts.update(f"▶ scoring {name}{count}, {key_text('job.cancel')} stops")
+        elif self._result is not None:
+            seconds = self._result.get("seconds")
+            took = f" · {seconds:.1f} s (measured)" if seconds else ""
+            same = self._result.get("agreement")
+            agree = f" · {same:.2%} with the same answer as float" if same is not None else ""
+            facts.update(f"{self._result['samples']:,} samples of {name}{agree}{took}")
+        else:
+            facts.update("not scored yet")
+
+    def take(self, result: Mapping[str, Any]) -> None:
+        """Show what an evaluation found."""
+        self._result = result
+        self.table.set_records([_record(score) for score in result["scores"]])
+        note = self.query_one("#score-note", TextRows)
+        rows = wrap(printable(str(result.get("note") or "")), max(20, self.size.width - 4))
+        note.display = bool(rows)
+        note.set_lines([[(row, "dim")] for row in rows])
+        self.running(None)

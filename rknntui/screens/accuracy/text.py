@@ -1,0 +1,209 @@
+"""The columns of the ranking, and what Accuracy says about one layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from engine import printable, sqnr_rank, sqnr_text
+from rknntui.keys.text import with_keys
+from rknntui.widgets.records import Field
+from rknntui.widgets.table import Column
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from rknntui.widgets.paint import Line
+
+__all__ = [
+    "clipped",
+    "decibel_style",
+    "decibel_text",
+    "layer_lines",
+    "rank_fields",
+    "rank_record",
+]
+
+_LOW_DB = 20.0
+_LOW_COSINE = 0.99
+_MUCH_SATURATION = 0.001
+
+
+def _name(value: Any) -> str:
+    return printable(str(value), 200)
+
+
+def _cosine(value: float) -> str:
+    """A cosine below the limit has a mark, so that it is seen without colours."""
+    return f"{'!' if value < _LOW_COSINE else ''}{value:.5f}"
+
+
+def decibel_text(value: float | None, *, unit: bool = False) -> str:
+    """An SQNR; a low one has a mark, so that it is seen without colours."""
+    return f"{'!' if sqnr_rank(value) < _LOW_DB else ''}{sqnr_text(value, unit=unit)}"
+
+
+def decibel_style(value: float | None) -> str:
+    """The style of an SQNR."""
+    return "bad" if sqnr_rank(value) < _LOW_DB else ""
+
+
+def rank_fields() -> tuple[Field, ...]:
+    """Position, layer, operator, SQNR of all errors and of its own, saturation, distances."""
+
+    def bad_cosine(value: float | None) -> str:
+        return "bad" if value is not None and value < _LOW_COSINE else ""
+
+    def distance(value: float) -> str:
+        return f"{value:.4g}"
+
+    def saturated(value: float | None) -> str:
+        return "warn" if value is not None and value > _MUCH_SATURATION else ""
+
+    def cosine(title: str) -> Column:
+        return Column(title, 10, right=True, text=_cosine, style=bad_cosine)
+
+    def decibel(title: str, width: int) -> Column:
+        return Column(title, width, right=True, text=decibel_text, style=decibel_style)
+
+    return (
+        Field("number", Column("#", 4, right=True)),
+        Field("name", Column("layer", 10, grow=3, text=_name)),
+        Field("op", Column("op", 8, text=_name)),
+        Field("sqnr", decibel("SQNR dB", 8)),
+        Field("own", decibel("own dB", 7)),
+        Field("own_share", Column("own %", 5, right=True, text=_percent)),
+        Field("saturation", Column("satur.%", 7, right=True, text=_percent, style=saturated)),
+        Field("entire", cosine("entire cos")),
+        Field("single", cosine("single cos"), 88),
+        Field("damage", Column("of output %", 11, right=True, text=_percent), 100),
+        Field("source", Column("source layer", 12, grow=2, text=_name), 150, "name"),
+        Field("dtype", Column("type", 8, text=_name), 124),
+        Field("entire_distance", Column("entire euc", 10, right=True, text=distance), 136),
+        Field("single_distance", Column("single euc", 10, right=True, text=distance), 136),
+    )
+
+
+def _percent(share: float) -> str:
+    """A share of 1 as percent, small ones with their digits."""
+    return f"{share * 100:.0f}" if share >= 0.1 or share == 0 else f"{share * 100:.2g}"
+
+
+def rank_record(index: int, layer: Mapping[str, Any]) -> dict[str, Any]:
+    """A layer of the job's answer as a record; a layer without noise has an infinite SQNR."""
+    entire, single = layer["entire"] or {}, layer["single"] or {}
+    saturation = layer.get("saturation") or {}
+    sources = [str(name) for name in layer.get("sources") or ()]
+    return {
+        "number": index + 1,
+        "name": layer["name"],
+        "op": layer["op"],
+        "tensor": layer["tensor"],
+        "sqnr": sqnr_rank(layer["sqnr"]) if entire else None,
+        "own": sqnr_rank(layer.get("own_sqnr")) if single else None,
+        "own_share": layer.get("own_share"),
+        "saturation": sum(saturation.values()) if saturation else None,
+        "low": saturation.get("low"),
+        "high": saturation.get("high"),
+        "damage": layer.get("damage"),
+        "source": ", ".join(sources) or None,
+        "aliases": list(layer.get("aliases") or ()),
+        "dtype": layer.get("dtype") or None,
+        "entire": entire.get("cosine"),
+        "entire_distance": entire.get("euclidean"),
+        "single": single.get("cosine"),
+        "single_distance": single.get("euclidean"),
+    }
+
+
+def clipped(layer: Mapping[str, Any]) -> float | None:
+    """Share of the golden values outside the range of the integers, from the histogram (0..1)."""
+    quant, counts = layer.get("quant"), layer["golden"]
+    if not quant or not quant.get("minimum") or not sum(counts):
+        return None
+    low, high = min(quant["minimum"]), max(quant["maximum"])
+    step = (layer["high"] - layer["low"]) / len(counts)
+    slack = step  # a bin that holds the limit counts as inside
+    outside = 0
+    for index, count in enumerate(counts):
+        left = layer["low"] + index * step
+        if left + step < low - slack or left > high + slack:
+            outside += count
+    return float(outside) / float(sum(counts))
+
+
+def layer_lines(
+    tensor: str,
+    record: Mapping[str, Any] | None,
+    layer: Mapping[str, Any] | None,
+    width: int,
+    drilled: bool,
+) -> list[Line]:
+    """What is known of a layer: from the ranking, and from its histograms once they are read."""
+    if not tensor:
+        return []
+    name = record["name"] if record else (layer or {}).get("layer", tensor)
+    op = record["op"] if record else (layer or {}).get("op", "")
+    lines: list[Line] = [[(printable(str(name), width - 12), "accent"), (f"  {op}", "dim")]]
+    if record:
+        lines += [[(row, "")] for row in wrap(_ranked(record), width)]
+        if record["source"] and record["source"] != name:
+            source = f"source layer {printable(record['source'], 300)}"
+            lines += [[(row, "dim")] for row in wrap(source, width)[:2]]
+    if tensor != name:
+        lines.append([(f"tensor {printable(tensor, width - 8)}", "dim")])
+    if layer is None:
+        return lines
+    if "failed" in layer:
+        text = f"✗ {printable(str(layer['failed']))}"
+        return [*lines, *[[(row, "bad")] for row in wrap(text, width)]]
+    lines += [[(row, "")] for row in wrap(_measured(layer), width)]
+    if drilled:
+        lines.append(
+            [(with_keys("{accuracy.node} shows it in the graph, {accuracy.back} goes back"), "dim")]
+        )
+    return lines
+
+
+def _ranked(record: Mapping[str, Any]) -> str:
+    parts = []
+    if record["sqnr"] is not None:
+        parts.append(f"SQNR {decibel_text(record['sqnr'], unit=True)}")
+    if record["own"] is not None:
+        parts.append(f"alone {decibel_text(record['own'], unit=True)}")
+    parts += [
+        f"{kind} cosine {_cosine(record[kind])}"
+        for kind in ("entire", "single")
+        if record[kind] is not None
+    ]
+    if record["own_share"] is not None:
+        parts.append(
+            f"{record['own_share']:.0%} of its error are its own, the rest came from before it"
+        )
+    if record["saturation"]:
+        parts.append(f"{record['low']:.2%} saturate below, {record['high']:.2%} above")
+    if record["damage"] is not None:
+        parts.append(f"it alone causes {record['damage']:.0%} of the outputs' error")
+    return " · ".join(parts) or "fused into the next layer here"
+
+
+def _measured(layer: Mapping[str, Any]) -> str:
+    sqnr = sqnr_text(layer["sqnr_db"])
+    low, high = layer["range"]
+    parts = [
+        f"over {layer['samples']} samples: SQNR {sqnr}, cosine {layer['cosine']:.5f} (simulated)",
+        f"float values {low:.4g} to {high:.4g}",
+    ]
+    quant = layer.get("quant")
+    if quant:
+        scale = quant["scale"]
+        text = f"{quant['dtype']}, scale {scale[0]:.4g}" if len(scale) == 1 else quant["dtype"]
+        zero = f", zero point {quant['zero_point'][0]}" if len(scale) == 1 else ""
+        parts.append(text + zero)
+        if quant.get("minimum"):
+            parts.append(
+                f"integers hold {min(quant['minimum']):.4g} to {max(quant['maximum']):.4g}"
+            )
+    share = clipped(layer)
+    if share is not None:
+        parts.append(f"about {share:.2%} of them clipped" if share else "no clipping seen")
+    return " · ".join(parts)

@@ -1,0 +1,416 @@
+"""Workspace Accuracy: layers ranked by their error, and the histograms behind each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widgets import Static
+
+from engine import printable
+from rknntui.keys.commandline import command_for, job_flags
+from rknntui.links import GoToLayer, GoToNode, Link
+from rknntui.screens.accuracy.actions import ACTIONS
+from rknntui.screens.accuracy.guide import GuidePane
+from rknntui.screens.accuracy.inputs import ask_inputs, start_folder
+from rknntui.screens.accuracy.layers import LayerPane
+from rknntui.screens.accuracy.ranking import Ranking
+from rknntui.screens.accuracy.score import ScorePane
+from rknntui.screens.base.tables import TableWorkspace
+from rknntui.screens.dialogs.new_file import ask_new_file
+from rknntui.widgets.records import RecordTable
+from rknntui.widgets.rows import Rows
+from rknntui.widgets.view_bar import ViewBar
+
+if TYPE_CHECKING:
+    from rknntui.session.messages import BuildFinished, JobChanged, JobEnded, ResultFound
+
+__all__ = ["Accuracy"]
+
+BINS = 256
+VIEWS = ("Layers", "Guide", "Score")
+_PANES = {"Layers": "accuracy-body", "Guide": "guide", "Score": "score"}
+_OF_VIEW = {
+    "Layers": ("drill", "worst", "node", "inputs", "export", "damage"),
+    "Guide": ("apply_remedy", "restart"),
+    "Score": ("labels",),
+}
+"""Keys that act in one view alone."""
+_VERBS = {"Layers": "accuracy", "Guide": "accuracy --guide", "Score": "evaluate"}
+_METHODS = {"Layers": "accuracy", "Guide": "guide", "Score": "evaluate"}
+"""Of the copied command line: its verbs, and the job whose flags it has."""
+
+
+class Accuracy(TableWorkspace):
+    """The ranking on the left or on top, the layer under the cursor beside or below it."""
+
+    NAME = "accuracy"
+    HELP = (
+        "Entire: the error that has gathered from the input to this layer. Single: the layer "
+        "alone, fed with float results. A layer that is bad alone is where the error starts; one "
+        "that is bad entire only suffers from those before it. Enter shows the histograms, golden "
+        "(float) above simulated."
+    )
+    FIRST_FOCUS = "#ranking"
+    ACTIONS = ACTIONS
+    DEFAULT_CSS = """
+    Accuracy {
+        & #accuracy-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & #accuracy-body { height: 1fr; }
+        & #guide, & #score { display: none; }
+        & #accuracy-body RecordView { width: 3fr; }
+        & #layer { width: 2fr; padding: 0 1; }
+        & #layer-facts { height: auto; max-height: 10; }
+        &.-stacked #accuracy-body { layout: vertical; }
+        &.-stacked #accuracy-body RecordView { width: 1fr; height: 1fr; }
+        &.-stacked #layer { width: 1fr; height: 7; }
+        &.-stacked HistogramChart { display: none; }
+        &.-stacked #layer.-charted { height: 16; }
+        &.-stacked #layer.-charted HistogramChart { display: block; }
+        &.-stacked.-low #layer, &.-stacked.-low #layer.-charted { height: 4; }
+        &.-stacked.-low HistogramChart, &.-stacked.-low #layer.-charted HistogramChart {
+            display: none;
+        }
+        &.-drilled #accuracy-body RecordView { display: none; }
+        &.-drilled #layer, &.-stacked.-drilled #layer, &.-stacked.-drilled #layer.-charted {
+            width: 1fr; height: 1fr;
+        }
+        &.-drilled HistogramChart, &.-stacked.-drilled HistogramChart,
+        &.-stacked.-low.-drilled #layer.-charted HistogramChart { display: block; }
+    }
+    """
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="accuracy-facts", markup=False)
+        yield ViewBar(VIEWS, id="accuracy-views")
+        with Horizontal(id="accuracy-body"):
+            yield Ranking()
+            yield LayerPane(id="layer")
+        yield GuidePane(id="guide")
+        yield ScorePane(id="score")
+
+    @property
+    def table(self) -> RecordTable:
+        """The ranking."""
+        return self.ranking.table
+
+    @property
+    def ranking(self) -> Ranking:
+        """The layers by their error."""
+        return self.query_one(Ranking)
+
+    @property
+    def layer_pane(self) -> LayerPane:
+        """The layer under the cursor."""
+        return self.query_one(LayerPane)
+
+    @property
+    def guide(self) -> GuidePane:
+        """The guide."""
+        return self.query_one(GuidePane)
+
+    @property
+    def score(self) -> ScorePane:
+        """The scores."""
+        return self.query_one(ScorePane)
+
+    @property
+    def bar(self) -> ViewBar:
+        """The names of the views."""
+        return self.query_one(ViewBar)
+
+    def on_resize(self) -> None:
+        """Side by side where there is room for both."""
+        self.set_class(self.size.width < 140, "-stacked")
+        self.set_class(self.size.height < 30, "-low")
+        self.call_after_refresh(self.layer_pane.draw)
+
+    # -- the session -----------------------------------------------------------------------------
+
+    def activated(self) -> None:
+        self._take_found()
+        self._tell()
+
+    def on_result_found(self, message: ResultFound) -> None:
+        """A ranking or scores of an earlier run fit the recipe."""
+        self._take_found()
+        if self.shown:
+            self._tell()
+
+    def _take_found(self) -> None:
+        """Show what is known already and not shown: of an earlier run, or of the command line."""
+        last, pane = self.session.last, self.score
+        if (ranking := last.get("accuracy")) is not None and self.ranking.result is None:
+            self.ranking.take(*ranking)
+        if (scores := last.get("evaluate")) is not None and not pane.known:
+            pane.labels = str(scores[0].params.get("labels") or "")
+            pane.take(scores[1])
+
+    def on_recipe_changed(self) -> None:
+        """The ranking may belong to another recipe now."""
+        if self.shown:
+            self._tell()
+
+    def on_model_opened(self) -> None:
+        """Another model has another ranking."""
+        self.ranking.restart()
+        self.layer_pane.forget()
+        self.guide.restart()
+        self.score.restart()
+        self.layer_pane.back()
+        self.remove_class("-drilled")
+        if self.shown:
+            self._tell()
+            self.layer_pane.draw()
+
+    def on_build_finished(self, message: BuildFinished) -> None:
+        """The build is another one: what was read of the last one is outdated."""
+        if self.session.built != self.ranking.recipe:
+            self.layer_pane.forget()
+        if self.shown:
+            self._tell()
+
+    def on_job_changed(self, message: JobChanged) -> None:
+        """Tell how far the analysis is."""
+        job = self.session.jobs.get(message.job)
+        if self.shown and job is not None and job.method in ("accuracy", "build"):
+            self._tell()
+        elif job is not None and job.method == "guide":
+            self.guide.running(job)
+        elif job is not None and job.method == "evaluate":
+            self.score.running(job)
+
+    def on_job_ended(self, message: JobEnded) -> None:
+        """Show the ranking, worst layer first; or what a step of the guide found."""
+        if message.method == "guide":
+            self.guide.running(None)
+            if message.result is not None:
+                self.guide.take(message.result)
+            self.screen.refresh_bindings()
+        elif message.method == "evaluate":
+            pane = self.score
+            if message.result is not None:
+                pane.take(message.result)
+            pane.running(None)
+        if message.method == "build" and self.shown:
+            self._tell()
+        if message.method != "accuracy":
+            return
+        job = self.session.jobs.get(message.job)
+        if message.result is not None and job is not None:
+            self.ranking.take(job, message.result)
+            files = message.result.get("files") or []
+            if files:
+                folder = job.params.get("output_dir", "")
+                self.notify(f"Wrote {len(files)} files to {folder}.", markup=False)
+        self._tell()
+        self.screen.refresh_bindings()
+
+    def _tell(self) -> None:
+        told = self.ranking.facts(self.session)
+        self.query_one("#accuracy-facts", Static).update(told)
+
+    # -- one layer -------------------------------------------------------------------------------
+
+    @on(Rows.Highlighted, "#ranking")
+    def _moved(self) -> None:
+        record = self.table.record
+        if record is not None and not self.layer_pane.drilled:
+            self.layer_pane.show_layer(record["tensor"], record)
+            self.screen.refresh_bindings()
+
+    @on(Rows.Chosen, "#ranking")
+    def action_drill(self) -> None:
+        """Show the histograms of the layer under the cursor, or go back to the ranking."""
+        if self.layer_pane.drilled:
+            self.action_back()
+        elif self.table.record is not None:
+            self._drill(self.table.record["tensor"])
+
+    def arrive(self, link: Link) -> None:
+        if isinstance(link, GoToLayer):
+            self._drill(link.layer)
+
+    def _drill(self, tensor: str) -> None:
+        if self.session.container is not None:
+            self.notify("A container has no calibration samples; open its model.")
+            return
+        if self.bar.current != "Layers":
+            self.bar.choose("Layers")
+        self.table.select_record("tensor", tensor)
+        self.add_class("-drilled")
+        self.layer_pane.drill(tensor, self.ranking.record_of(tensor))
+
+    @on(LayerPane.Wanted)
+    def _ask_layer(self, event: LayerPane.Wanted) -> None:
+        recipe = self.session.built or self.session.recipe
+        params = {"recipe": recipe, "tensor": event.tensor, "bins": BINS}
+        self.ask("layer", params, self.layer_pane.take, failed=self.layer_pane.failed)
+
+    def action_back(self) -> None:
+        """Back to the ranking; from there stop a running analysis."""
+        if self.layer_pane.drilled:
+            self.layer_pane.back()
+            self.remove_class("-drilled")
+            self.table.focus()
+            self.call_after_refresh(self._moved)
+        elif self.session.running is not None:
+            self.workbench.action_cancel()
+
+    def action_node(self) -> None:
+        """Show the layer in the optimised graph."""
+        if self.layer_pane.node:
+            self.post_message(GoToNode(self.layer_pane.node))
+
+    # -- actions ---------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The footer has the keys of the view that is shown."""
+        view = self.bar.current if self.is_attached else "Layers"
+        if any(action in keys for name, keys in _OF_VIEW.items() if name != view):
+            return False
+        return super().check_action(action, parameters)
+
+    def unavailable(self, method: str) -> str:
+        if self.is_attached and self.bar.current == "Guide" and method == "analyse":
+            return self._why_no_step()
+        if method == "restart":
+            return "" if self.guide.steps else "the guide has not begun."
+        if method in ("analyse", "inputs", "export", "labels", "damage"):
+            if self.session.container is not None:
+                return "a container has no calibration samples; open its model."
+            if self.session.summary is None:
+                return "nothing is built yet ({go.quantize}, then {quantize.build})."
+            if not self.session.summary["quantized"]:
+                return "the build is not quantized."
+            return ""
+        if method in ("drill", "worst") and not self.table.total and not self.layer_pane.drilled:
+            return "nothing is analysed yet ({accuracy.analyse} analyses)."
+        if method == "node" and not self.layer_pane.tensor:
+            return "no layer is chosen."
+        return super().unavailable(method)
+
+    def _why_no_step(self) -> str:
+        if self.session.container is not None:
+            return "a container has no calibration samples; open its model."
+        if not self.session.recipe.get("model"):
+            return "no model is open ({app.open} opens one)."
+        if self.session.running is not None and self.session.running.method == "guide":
+            return "a step runs."
+        return (
+            "the guide is at its end ({accuracy.restart} begins anew)." if self.guide.over else ""
+        )
+
+    def action_analyse(self) -> None:
+        """Compare the layers over the first calibration sample or the chosen input, or run the
+        guide's next step.
+        """
+        if self.bar.current == "Guide":
+            params = {"recipe": dict(self.session.recipe), "done": self.guide.done}
+            self.start_job("guide", params, "accuracy guide")
+        elif self.bar.current == "Score":
+            self._score()
+        else:
+            self._start({})
+
+    def action_labels(self) -> None:
+        """Choose labelled samples, then score them."""
+        from rknntui.screens.dialogs.picker import PathPicker
+
+        def chosen(path: str | None) -> None:
+            if path:
+                self.score.labels = path
+                self._score()
+
+        title = "Labelled samples: a folder of classes (Ctrl+S), a list or an npz"
+        start = self.score.labels or start_folder(self.session)
+        self.app.push_screen(PathPicker(title, start, folders=True), chosen)
+
+    def _score(self) -> None:
+        labels = self.score.labels
+        if not labels:
+            self.action_labels()
+            return
+        recipe = dict(self.session.built or self.session.recipe)
+        self.start_job("evaluate", {"recipe": recipe, "labels": labels}, "score samples")
+
+    def action_restart(self) -> None:
+        """Forget the steps of the guide."""
+        self.guide.restart()
+        self.screen.refresh_bindings()
+
+    def action_next_view(self) -> None:
+        """Show the other view."""
+        self.bar.step(1)
+
+    @on(ViewBar.Changed)
+    def _view_changed(self, event: ViewBar.Changed) -> None:
+        for name, selector in _PANES.items():
+            self.query_one(f"#{selector}").display = name == event.name
+        tables = {"Guide": self.guide.table, "Score": self.score.table}
+        tables.get(event.name, self.table).focus()
+        self.screen.refresh_bindings()
+
+    def listed_findings(self) -> list[dict[str, Any]]:
+        """What the step of the guide under the cursor advises."""
+        step = self.guide.step
+        if step is None:
+            return []
+        told = {"where": step["title"], "what": step["verdict"]}
+        return [{**told, "remedy": step.get("advice") or "", "changes": step.get("changes")}]
+
+    def action_damage(self) -> None:
+        """Compare the layers, and run each of the worst ones quantized alone."""
+        self._start({"damage": True})
+
+    def _start(self, more: dict[str, Any]) -> None:
+        if reason := self.unavailable("analyse"):
+            self.notify(f"Not now: {reason}", severity="warning")
+            return
+        recipe = dict(self.session.built or self.session.recipe)
+        params: dict[str, Any] = {"recipe": recipe, **more}
+        if self.ranking.inputs:
+            params["inputs"] = self.ranking.inputs
+        name = printable(Path(str(recipe["model"])).name, 80)
+        self.start_job("accuracy", params, f"accuracy {name}")
+
+    def action_inputs(self) -> None:
+        """Choose a picture or array in the place of the first calibration sample."""
+
+        def take(paths: list[str] | None) -> None:
+            self.ranking.inputs = paths
+            if paths is None:
+                self._tell()
+            else:
+                self.action_analyse()
+
+        count = len((self.session.model or {}).get("inputs", ())) or 1
+        ask_inputs(self.app, count, start_folder(self.session), take)
+
+    def action_worst(self) -> None:
+        """Rank by the next error that the table shows, worst first; then in the graph's order."""
+        self.ranking.sort_next()
+
+    def action_export(self) -> None:
+        """Choose a folder and write the snapshot there."""
+        start = Path.cwd() / "snapshot"
+        ask_new_file(self.app, "Folder for snapshots (Ctrl+S)", start, self._export, folder=True)
+
+    def _export(self, path: str, force: bool) -> None:
+        self._start({"output_dir": path, "force": force})
+
+    def copy_text(self) -> str:
+        if self.bar.current == "Guide":
+            return self.guide.text()
+        if self.layer_pane.drilled:
+            return self.layer_pane.text()
+        return self.record_text()
+
+    def command_line(self) -> list[str]:
+        view = self.bar.current
+        words = command_for(_VERBS[view], self.session)
+        params = {"inputs": self.ranking.inputs, "labels": self.score.labels}
+        return [*words, *job_flags(_METHODS[view], params)] if words else []

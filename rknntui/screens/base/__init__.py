@@ -1,0 +1,1 @@
+"""What all workspaces are made of."""

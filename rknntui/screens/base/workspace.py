@@ -1,0 +1,275 @@
+"""Base of the workspaces: what the shell gives them and asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual.containers import Container
+from textual.css.query import NoMatches
+from textual.widget import Widget
+
+from rknntui.keys.actions import REGISTRY, Action, bindings
+from rknntui.keys.text import key_text, with_keys
+from rknntui.workspaces import CLASSES
+
+if TYPE_CHECKING:
+    from textual.worker import WorkType
+
+    from rknntui.app import Workbench
+    from rknntui.bridge import Bridge
+    from rknntui.links import Link
+    from rknntui.session.state import Session
+
+__all__ = ["Workspace"]
+
+
+class Workspace(Container):
+    """One screen along the flow; composed on its first visit, hidden while another one is shown.
+
+    A subclass sets the class variables below, composes widgets and defines ``action_<method>`` for
+    each of its ``ACTIONS``. It hears the session by handlers named after the messages
+    (``on_recipe_changed``, ...), also while hidden: it should then only note that it is out of date
+    and redraw in ``activated``.
+    """
+
+    NAME: ClassVar[str] = ""
+    """Identifier, noun of its actions: ``model``."""
+    HELP: ClassVar[str] = ""
+    """One or two sentences for its help; ``{model.search}`` stands for an action's key."""
+    ACTIONS: ClassVar[tuple[Action, ...]] = ()
+    FIRST_FOCUS: ClassVar[str] = ""
+    """Selector of the widget that has the focus on the first visit; else the first that can."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        if cls.NAME:
+            lists = cls.listed_findings is not Workspace.listed_findings
+            cls.ACTIONS = (*cls.ACTIONS, *_common(cls.NAME, cls.ACTIONS, lists))
+            cls.BINDINGS = bindings(cls.ACTIONS)
+            REGISTRY.add(cls.ACTIONS)
+            CLASSES[cls.NAME] = cls
+        super().__init_subclass__(**kwargs)
+
+    def __init__(self) -> None:
+        super().__init__(id=f"workspace-{self.NAME}", classes="workspace")
+        self._last_focus: Widget | None = None
+
+    @property
+    def workbench(self) -> Workbench:
+        """The application, typed."""
+        return cast("Workbench", self.app)
+
+    @property
+    def session(self) -> Session:
+        """Model, recipe, problems, job and last build."""
+        return self.workbench.session
+
+    @property
+    def bridge(self) -> Bridge:
+        """The way to the engine's worker."""
+        return self.workbench.bridge
+
+    @property
+    def shown(self) -> bool:
+        """Whether this is the workspace on the screen."""
+        return self.workbench.current == self.NAME
+
+    # -- what a subclass may define ----------------------------------------------------------------
+
+    def activated(self) -> None:
+        """It is shown: bring outdated views up to date. Called at every visit, after compose."""
+
+    def arrive(self, link: Link) -> None:
+        """Show what a link leads to, of the links of this workspace; it is on the screen."""
+
+    def unavailable(self, method: str) -> str:
+        """Why the action cannot run now, for the user, keys as in ``HELP``.
+
+        Empty when it can. Greys the footer's key.
+        """
+        return ""
+
+    def listed_findings(self) -> Sequence[Mapping[str, Any]]:
+        """The findings that it shows; one that defines this has the key that applies a remedy."""
+        return ()
+
+    def copy_text(self) -> str:
+        """What ``y`` copies: the data under the cursor or of the view; empty when there is none."""
+        return ""
+
+    def command_line(self) -> list[str]:
+        """The command that does the same headless, as an argument list.
+
+        Empty when there is none.
+        """
+        return []
+
+    def on_keys_changed(self) -> None:
+        """Name the keys as the user has them."""
+        if self.shown:
+            self.activated()
+
+    # -- what the shell does -----------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grey out what cannot run now."""
+        if any(known.method == action for known in self.ACTIONS) and self.why_not(action):
+            return None
+        return True
+
+    def why_not(self, method: str) -> str:
+        """Why an action cannot run now, for the user; empty when it can."""
+        if method == "apply_remedy":
+            if self.session.container is not None:
+                return "a container is built already; open its model to change the recipe."
+            found = any(finding.get("changes") for finding in self.listed_findings())
+            return "" if found else "no finding here has a remedy to apply."
+        return with_keys(self.unavailable(method))
+
+    def show(self) -> None:
+        """Make it visible and give the focus back to where it was."""
+        self.display = True
+        self.activated()
+        self.focus_inside()
+
+    def hide(self) -> None:
+        """Keep the focus for the next visit and disappear."""
+        focused = self.screen.focused
+        if focused is not None and self in focused.ancestors_with_self:
+            self._last_focus = focused
+        self.display = False
+
+    def focus_inside(self) -> None:
+        """Focus the widget that had it, the first one or the workspace, so that its keys work."""
+        target: Widget | None = self._last_focus
+        if target is None or not target.is_attached or not target.focusable:
+            target = None
+            if self.FIRST_FOCUS:
+                try:
+                    target = self.query_one(self.FIRST_FOCUS)
+                except NoMatches:
+                    target = None
+            if target is None or not target.focusable:
+                target = next((w for w in self.query("*") if w.focusable), None)
+        if target is None:
+            self.can_focus = True
+            target = self
+        self.screen.set_focus(target, scroll_visible=False)
+
+    def ask(
+        self,
+        method: str,
+        params: dict[str, Any],
+        then: Callable[[dict[str, Any]], None],
+        *,
+        failed: Callable[[Exception], None] | None = None,
+        group: str = "",
+    ) -> None:
+        """Query the worker without waiting; a newer question of the same group replaces this one.
+
+        Args:
+            method: a query of the worker protocol.
+            params: its parameters, plain data.
+            then: called with the answer, if the workspace still exists.
+            failed: called with the ``EngineError``; without it the error is shown in a dialog.
+            group: questions of one group replace each other; the method's name when empty.
+        """
+        name = f"{self.NAME}:{group or method}"
+
+        async def question() -> None:
+            await self._ask(method, params, then, failed)
+
+        # not a coroutine: one that is replaced before it starts would never be awaited
+        work: WorkType[None] = question
+        self.run_worker(work, group=name, exclusive=True, exit_on_error=True)
+
+    async def _ask(
+        self,
+        method: str,
+        params: dict[str, Any],
+        then: Callable[[dict[str, Any]], None],
+        failed: Callable[[Exception], None] | None,
+    ) -> None:
+        from engine import EngineError, JobCancelledError
+
+        try:
+            answer = await self.bridge.call(method, params)
+        except EngineError as error:
+            if not self._alive or (failed is None and isinstance(error, JobCancelledError)):
+                return
+            if failed is not None:
+                failed(error)
+            else:
+                self.workbench.show_error(error)
+        else:
+            if not self._alive:
+                return
+            then(answer)
+        self.screen.refresh_bindings()  # an answer decides which keys work
+
+    @property
+    def _alive(self) -> bool:
+        """Whether there are still widgets to show an answer in; the workbench may be ending."""
+        return self.is_attached and self.is_running and self.app.is_running
+
+    def start_job(
+        self, method: str, params: dict[str, Any], title: str, *, quiet: bool = False
+    ) -> None:
+        """Start a long action.
+
+        Its events come as ``JobChanged`` and ``JobEnded``, its errors as a dialog; those of a
+        ``quiet`` one with ``JobEnded`` alone.
+        """
+        self.workbench.start_job(method, params, title, quiet=quiet)
+
+    def action_apply_remedy(self) -> None:
+        """Do what a finding advises; where several have a remedy, ask which one."""
+        from rknntui.screens.dialogs.remedies import RemedyDialog, remedies
+
+        found = remedies(self.listed_findings())
+        if len(found) == 1:
+            self._remedy(found[0])
+        elif found:
+            self.app.push_screen(RemedyDialog(found), self._remedy)
+
+    def _remedy(self, finding: Mapping[str, Any] | None) -> None:
+        if finding is None:
+            return
+        from rknntui.screens.dialogs.remedies import changed_names
+
+        self.change_recipe(dict(finding["changes"]))
+        text = f"{changed_names(finding['changes'])}. {key_text('app.undo')} takes it back."
+        self.notify(text, title="Remedy applied", markup=False)
+
+    def change_recipe(self, changes: dict[str, Any]) -> None:
+        """Change options of the recipe; undo takes it back."""
+        self.session.set_values(changes)
+
+    def action_copy(self) -> None:
+        """Copy the data of the view."""
+        self.workbench.output.copy(self.copy_text())
+
+    def action_copy_command(self) -> None:
+        """Copy the equal command line."""
+        import shlex
+
+        self.workbench.output.copy(shlex.join(self.command_line()))
+
+
+def _common(noun: str, own: tuple[Action, ...], lists: bool) -> tuple[Action, ...]:
+    """The actions that every workspace has; one that declares its own id keeps it."""
+    known = {action.id for action in own}
+    remedy = Action(
+        f"{noun}.apply-remedy", "Apply remedy", "Do what a finding advises.", ("a",), True
+    )
+    common = (
+        *((remedy,) if lists else ()),
+        Action(f"{noun}.copy", "Copy", "Copy the data under the cursor to the clipboard.", ("y",)),
+        Action(
+            f"{noun}.copy-command",
+            "Copy command",
+            "Copy the command line that does the same without the workbench.",
+            ("Y",),
+        ),
+    )
+    return tuple(action for action in common if action.id not in known)

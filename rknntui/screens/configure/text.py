@@ -1,0 +1,131 @@
+"""What Configure says about an option, about problems, and about changes: lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine import printable
+from rknntui.keys.text import key_text, with_keys
+from rknntui.widgets.findings import finding_lines, wrapped
+from rknntui.widgets.wrap import wrap_line
+
+if TYPE_CHECKING:
+    from engine import Option
+    from rknntui.widgets.paint import Line
+
+__all__ = ["diff_lines", "help_lines", "issue_lines"]
+
+_HOW = {
+    "bool": "left and right switch",
+    "int": "Enter edits, left and right count",
+    "float": "Enter edits",
+    "code": "Enter edits: FILE.py:Name, split by commas",
+    "choice": "left and right choose, Enter lists all with a line on each, {configure.edit} types",
+    "path": "Enter opens the picker",
+    "channels": "Enter edits: 127,127,127; inputs split by ;",
+    "shapes": "Enter edits: 1x3x224x224; inputs split by ;",
+    "names": "Enter edits: names split by commas",
+    "paths": "Enter edits: a path or - per input, split by ;",
+    "flags": "left and right switch, Enter edits one per input",
+    "text": "Enter edits",
+    "shape_sets": "Enter edits: 1x3x224x224|1x3x160x160; inputs split by ;",
+    "mapping": "Enter shows Hybrid after a build, {configure.edit} edits: "
+    "tensor=value; tensor=value",
+    "ranges": "Enter shows Hybrid after a build, {configure.edit} edits: tensor=minimum,maximum; …",
+}
+
+
+def help_lines(
+    option: Option, problem: str, elsewhere: int, width: int, value: Any = None
+) -> list[Line]:
+    """The help of an option: its problem first, so that a low pane shows it.
+
+    Args:
+        option: under the cursor.
+        problem: why its value, or the text being typed, cannot be built.
+        elsewhere: number of other options with a problem.
+        width: cells.
+        value: that it has now.
+    """
+    lines: list[Line] = [[(option.name, "accent"), (f"  {option.flag}", "dim")]]
+    if problem:
+        lines += wrapped(f"✗ {printable(problem)}", width, "bad")
+    lines += wrapped(option.help, width, "")
+    if option.reason:
+        lines += wrapped(option.reason, width, "dim")
+    if about := option.about.get(str(value)):
+        lines += wrapped(f"{value}: {about}", width, "")
+    default = option.render(option.default) or "unset"
+    facts = [f"default {default}"]
+    if option.choices:
+        facts.append(f"one of {', '.join(option.choices)}")
+    if option.minimum is not None and option.maximum is not None:
+        facts.append(f"{option.minimum} to {option.maximum:,}")
+    facts.append(_whose(option))
+    if option.role != "simulator":
+        facts.append(_ROLES[option.role])
+    facts.append(f"a change builds again from “{option.stage}”")
+    lines += wrapped(" · ".join(facts), width, "dim")
+    lines += wrapped(with_keys(_HOW[option.kind]) + ", Delete: default", width, "dim")
+    if elsewhere:
+        many = "problems" if elsewhere > 1 else "problem"
+        there = f"{key_text('configure.next-problem')} goes there"
+        lines += wrapped(f"✗ {elsewhere} more {many} elsewhere: {there}", width, "warn")
+    return lines
+
+
+_ROLES = {
+    "compiler": "concerns the vendor's binary alone: carried to its compiler",
+    "refused": "only its default is taken",
+}
+
+
+def _whose(option: Option) -> str:
+    if option.ours:
+        return "+ our own addition"
+    numbers = " and ".join(str(g) for g in option.generations)
+    return f"vendor's generation {numbers}"
+
+
+def issue_lines(
+    problems: Mapping[str, str], findings: Sequence[Mapping[str, Any]], width: int
+) -> tuple[list[Line], list[str]]:
+    """The problems in the order of the mapping, then the findings; all wrapped.
+
+    Returns:
+        The lines, and for each line of a problem its option.
+    """
+    lines: list[Line] = []
+    options: list[str] = []
+    for name, message in problems.items():
+        told: Line = [("✗ ", "bad"), (f"{name}: ", "head"), (printable(message), "bad")]
+        own = wrap_line(told, width)
+        lines += own
+        options += [name] * len(own)
+    lines += finding_lines(findings, width, "configure.apply-remedy")
+    return lines or [[("✓ no problems, no findings", "good")]], options
+
+
+def diff_lines(
+    options: Iterable[Option],
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    where: str | None,
+    width: int,
+) -> list[Line]:
+    """What differs between a recipe's file and the recipe, option by option."""
+    name = printable(where.rsplit("/", 1)[-1], 60) if where else "the opened model"
+    lines: list[Line] = []
+    for option in options:
+        old, new = before.get(option.name), after.get(option.name)
+        if old == new:
+            continue
+        lines.append([(option.name, "head")])
+        for sign, value, style in (("-", old, "bad"), ("+", new, "good")):
+            unset = f"{option.render(option.default)} (default)".strip()
+            text = unset if value is None else option.render(value)
+            lines += wrap_line([(f"  {sign} ", style), (printable(text, 2000), "")], width)
+    if lines:
+        return [[(f"Changes against {name}", "accent")], *lines]
+    return [[(f"No changes against {name}.", "dim")]]

@@ -1,0 +1,106 @@
+"""Choosing a dataset, and making one from a folder."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine import OPTIONS
+from rknntui.screens.dialogs.new_file import ask_new_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rknntui.screens.base.workspace import Workspace
+
+__all__ = ["DatasetFiles"]
+
+_DEFAULTS = {option.name: option.default for option in OPTIONS}
+
+
+class DatasetFiles:
+    """Asks for a list or a folder of samples, and sets the recipe's dataset to it.
+
+    Args:
+        workspace: shows the dialogs, asks the worker, has the session.
+        written: called when a list was written, which may be the one that is shown.
+    """
+
+    def __init__(self, workspace: Workspace, written: Callable[[], None]) -> None:
+        self._workspace = workspace
+        self._written = written
+
+    def pick(self) -> None:
+        """Choose a list or a folder; of a folder a list can be written."""
+        from rknntui.screens.dialogs.picker import PathPicker
+
+        start = str(
+            self._workspace.session.recipe.get("dataset")
+            or self._workspace.session.recipe.get("model")
+            or ""
+        )
+        start = str(Path(start).parent) + "/" if start else ""
+        picker = PathPicker("Choose a dataset.txt or a folder (Ctrl+S)", start, folders=True)
+        self._workspace.app.push_screen(picker, self._picked)
+
+    def _picked(self, path: str | None) -> None:
+        if not path:
+            return
+        if not Path(path).is_dir():
+            self._workspace.session.set_value("dataset", path)
+            return
+        from rknntui.screens.dialogs.dialogs import ConfirmDialog
+
+        count = self._workspace.session.recipe.get("dataset_count", _DEFAULTS["dataset_count"])
+        question = (
+            f"Write a dataset.txt with up to {count} pictures of {path}? It can be edited and "
+            "shared. Or use the folder as it is: the same pictures are chosen at every build."
+        )
+        answers = [("w", "write dataset.txt", "write"), ("u", "use the folder", "use")]
+        self._workspace.app.push_screen(
+            ConfirmDialog("A folder of pictures", question, answers), partial(self._folder, path)
+        )
+
+    def _folder(self, folder: str, choice: str | None) -> None:
+        if choice == "use":
+            self._workspace.session.set_value("dataset", folder)
+        elif choice == "write":
+            self._ask_list(folder)
+
+    def make(self) -> None:
+        """Choose the folder, then the list."""
+        from rknntui.screens.dialogs.picker import PathPicker
+
+        def chosen(path: str | None) -> None:
+            if path and Path(path).is_dir():
+                self._ask_list(path)
+            elif path:
+                self._workspace.notify("That is no folder.", severity="warning")
+
+        self._workspace.app.push_screen(
+            PathPicker("A folder of pictures (Ctrl+S)", folders=True), chosen
+        )
+
+    def _ask_list(self, folder: str) -> None:
+        start = Path.cwd() / "dataset.txt"
+        ask_new_file(self._workspace.app, "Write the list", start, partial(self._write, folder))
+
+    def _write(self, folder: str, out: str, force: bool) -> None:
+        recipe = self._workspace.session.recipe
+        params = {
+            "folder": folder,
+            "out": out,
+            "count": recipe.get("dataset_count", _DEFAULTS["dataset_count"]),
+            "seed": recipe.get("dataset_seed", _DEFAULTS["dataset_seed"]),
+            "force": force,
+        }
+        self._workspace.ask("dataset.make", params, self._made)
+
+    def _made(self, made: dict[str, Any]) -> None:
+        skipped = made["skipped"]
+        left = f"; left out {len(skipped)}, the first: {skipped[0]['why']}" if skipped else ""
+        text = f"{made['path']}: {made['samples']} of {made['found']} pictures{left}."
+        self._workspace.notify(text, title="Dataset written", markup=False)
+        self._workspace.session.set_value("dataset", made["path"])
+        self._written()

@@ -1,0 +1,363 @@
+"""Workspace Dataset: the calibration samples, their problems, and each as the network sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Static
+
+from engine import printable, shape_text
+from rknntui.keys.actions import Action
+from rknntui.keys.text import key_text, with_keys
+from rknntui.links import GoToOption, RunAction
+from rknntui.screens.base.tables import TableWorkspace
+from rknntui.screens.dataset.files import DatasetFiles
+from rknntui.screens.dataset.text import channel_lines, facts_text
+from rknntui.session.messages import RecipeChanged
+from rknntui.widgets.findings import FindingRows
+from rknntui.widgets.record_view import RecordView, table_actions
+from rknntui.widgets.records import Field, Record, RecordTable
+from rknntui.widgets.rows import Rows, TextRows
+from rknntui.widgets.table import Column
+from rknntui.widgets.thumbnail import Thumbnail
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from rknntui.widgets.paint import Line
+
+__all__ = ["DatasetWorkspace"]
+
+EMPTY = (
+    "No calibration dataset yet.\n\n"
+    "{dataset.pick} chooses a folder of pictures or a dataset.txt.\n"
+    "{dataset.make} writes a dataset.txt from a folder."
+)
+CONTAINER = (
+    "A container holds no samples, only the name and the hash of the list that it was calibrated "
+    "with.\n\n{app.open} opens its model."
+)
+NO_MODEL = "No model is open.\n\n{app.open} opens one; then {dataset.pick} chooses the samples."
+_PREVIEW_SECONDS = 0.06
+_DEPENDS = (
+    "model",
+    "inputs",
+    "input_size_list",
+    "mean_values",
+    "std_values",
+    "quant_img_RGB2BGR",
+    "resize_filter",
+    "resize_fit",
+    "dataset",
+    "dataset_count",
+    "dataset_seed",
+)
+
+
+class DatasetWorkspace(TableWorkspace):
+    """Samples on the left, the one under the cursor on the right, findings below."""
+
+    NAME = "dataset"
+    HELP = (
+        "The samples that calibration reads. The picture is what the network sees: scaled, "
+        "swapped and normalised as the recipe says, then turned back into colours. The numbers "
+        "below it are those that reach the network, beside what mean and std promise."
+    )
+    FIRST_FOCUS = "#samples"
+    ACTIONS = (
+        Action("dataset.pick", "Choose…", "Choose a dataset.txt or a folder.", ("p",), True),
+        Action("dataset.make", "Make…", "Write a dataset.txt from a folder.", ("m",), True),
+        Action("dataset.check", "Check all", "Decode every file and check it.", ("c",), True),
+        Action("dataset.next-problem", "Problem", "Go to the next problem.", ("n",), True),
+        Action("dataset.next-input", "Input", "Preview the next input of the model.", ("i",)),
+        Action("dataset.configure", "Mean/std", "Go to mean and std in Configure.", ("e",), True),
+        Action("dataset.build", "Build", "Check the recipe and build.", ("b",), True),
+        *table_actions("dataset"),
+    )
+    DEFAULT_CSS = """
+    DatasetWorkspace {
+        & #dataset-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & #dataset-body { height: 1fr; }
+        & RecordView { width: 5fr; }
+        & #preview { width: 4fr; padding: 0 1; }
+        & #preview-title { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & #channels { height: auto; max-height: 6; }
+        & #dataset-findings { height: auto; max-height: 5; padding: 0 1; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: tuple[Any, ...] | None = None
+        self._input = 0
+        self._shown: dict[str, Any] | None = None
+        self._files = DatasetFiles(self, lambda: self.read(force=True))
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="dataset-facts", markup=False)
+        fields = (
+            Field("number", Column("#", 5, right=True)),
+            Field("line", Column("line", 5, right=True), 60),
+            Field("name", Column("file", 12, grow=1)),
+            Field("state", Column("state", 9, style=_state_style)),
+            Field("problem", Column("problem", 20, grow=1), 90),
+        )
+        table = RecordTable(fields, id="samples", what="samples", empty=with_keys(EMPTY))
+        with Horizontal(id="dataset-body"):
+            yield RecordView("Samples", table)
+            with Vertical(id="preview"):
+                yield Static("", id="preview-title", markup=False)
+                yield Thumbnail(id="picture")
+                yield TextRows(id="channels")
+        yield FindingRows("dataset.apply-remedy", id="dataset-findings")
+
+    def on_mount(self) -> None:
+        channels = self.query_one("#channels", TextRows)
+        channels.SHOW_CURSOR = False
+        channels.can_focus = False
+
+    @property
+    def table(self) -> RecordTable:
+        """The samples."""
+        return self.query_one("#samples", RecordTable)
+
+    # -- the session -----------------------------------------------------------------------------
+
+    def activated(self) -> None:
+        self.read()
+
+    def on_keys_changed(self) -> None:
+        """What is said where there are no samples names keys."""
+        self._seen = None
+
+    def on_recipe_changed(self, message: RecipeChanged) -> None:
+        """The samples, or what becomes of them, may be others now."""
+        if self.shown:
+            self.read()
+
+    def on_model_opened(self) -> None:
+        """Another model, or files that changed on disk were read again."""
+        self._seen = None
+        if self.shown:
+            self.read()
+
+    def read(self, *, force: bool = False) -> None:
+        """Read the dataset where it, or what becomes of it, is another one."""
+        recipe = self.session.recipe
+        seen = (self.session.container, *(str(recipe.get(name)) for name in _DEPENDS))
+        if seen == self._seen and not force:
+            return
+        self._seen = seen
+        self._shown = None
+        self._input = 0
+        container = self.session.container is not None
+        if not recipe.get("dataset") or container:
+            self.table.set_records([])
+            said = CONTAINER if container else EMPTY if recipe.get("model") else NO_MODEL
+            self.table.set_empty(with_keys(said))
+            self._tell(None)
+            self._preview_failed("")
+            return
+        self._tell(None)
+        self._ask_check(decode=False)
+
+    def _ask_check(self, *, decode: bool) -> None:
+        recipe = dict(self.session.recipe)
+        self.table.set_empty("reading …")
+
+        def listed(answer: dict[str, Any]) -> None:
+            entries = answer["entries"]
+            params = {"recipe": recipe, "dataset": recipe["dataset"], "decode": decode}
+            self.ask("dataset.check", params, partial(self._checked, entries), failed=failed)
+            self._list(entries, {})
+
+        def failed(error: Exception) -> None:
+            self.table.set_records([])
+            what, remedy = getattr(error, "what", str(error)), getattr(error, "remedy", "")
+            another = f"{key_text('dataset.pick')} chooses another."
+            self.table.set_empty(f"✗ {printable(what)}\n\n{printable(remedy)}\n\n{another}")
+            self._tell(None)
+            self._preview_failed("")
+
+        self.ask("dataset.list", {"recipe": recipe}, listed, failed=failed)
+
+    def _list(self, entries: list[Any], problems: dict[int, str]) -> None:
+        root = self._root()
+        records = []
+        for index, (line, files) in enumerate(entries):
+            names = [printable(_below(root, file), 200) for file in files]
+            problem = problems.get(line or index + 1)
+            records.append(
+                {
+                    "number": index + 1,
+                    "line": line or None,
+                    "name": " ".join(names),
+                    "files": files,
+                    "state": "✗ problem" if problem else "✓",
+                    "problem": printable(problem, 300) if problem else None,
+                }
+            )
+        self.table.set_records(records, keep="number")
+
+    def _root(self) -> str:
+        path = Path(str(self.session.recipe.get("dataset") or "."))
+        return str(path if path.is_dir() else path.parent)
+
+    def _checked(self, entries: list[Any], facts: dict[str, Any]) -> None:
+        problems: dict[int, str] = {}
+        for problem in facts["problems"]:
+            problems.setdefault(problem["line"], problem["what"])
+        self.session.dataset = facts
+        self._list(entries, problems)
+        self._tell(facts)
+
+    def _tell(self, facts: dict[str, Any] | None) -> None:
+        path = self.session.recipe.get("dataset")
+        self.query_one("#dataset-facts", Static).update(facts_text(path, facts))
+        pane = self.query_one(FindingRows)
+        findings = [] if facts is None else facts["findings"]
+        skipped = [] if facts is None else facts.get("skipped") or []
+        more = [[("! ", "warn"), (printable(f"{s['file']} {s['what']}"), "")] for s in skipped[:20]]
+        pane.display = bool(findings or more)
+        pane.show(findings, more)
+
+    # -- preview ---------------------------------------------------------------------------------
+
+    @on(Rows.Highlighted, "#samples")
+    def _moved(self) -> None:
+        record = self.table.record
+        if record is not None:
+            self.set_timer(_PREVIEW_SECONDS, partial(self._ask_preview, record))
+
+    def on_resize(self) -> None:
+        """A picture of the new size."""
+        self._shown = None
+        self.call_after_refresh(self._moved)
+
+    def _ask_preview(self, record: Record | None) -> None:
+        if record is None or record is not self.table.record or not self.shown:
+            return
+        columns, rows = self.query_one(Thumbnail).room
+        params = {
+            "recipe": self.session.recipe,
+            "index": record["number"] - 1,
+            "columns": min(columns, 160),
+            "rows": min(rows, 120),
+            "input": self._input,
+        }
+        self.ask("dataset.preview", params, self._preview, failed=self._preview_error)
+
+    def _preview_error(self, error: Exception) -> None:
+        remedy = getattr(error, "remedy", "")
+        self._preview_failed(f"{getattr(error, 'what', error)} {remedy}")
+
+    def _preview_failed(self, said: str) -> None:
+        self.query_one("#preview-title", Static).update("")
+        self.query_one(Thumbnail).show(())
+        lines: list[Line] = []
+        if said:
+            width = max(20, self.query_one("#preview").size.width - 4)
+            lines = [[(row, "bad")] for row in wrap(f"✗ {printable(said)}", width)]
+        self.query_one("#channels", TextRows).set_lines(lines)
+
+    def _preview(self, seen: dict[str, Any]) -> None:
+        self._shown = seen
+        name = printable(Path(seen["file"]).name, 80)
+        inputs = len((self.session.model or {}).get("inputs", ()))
+        more = f" ({key_text('dataset.next-input')}: next of {inputs})" if inputs > 1 else ""
+        title = f"{name} → {printable(seen['input'], 60)} {shape_text(seen['shape'])}{more}"
+        self.query_one("#preview-title", Static).update(title)
+        picture = self.query_one(Thumbnail)
+        picture.show(seen["thumbnail"], "no picture: an array" if not seen["thumbnail"] else "")
+        width = max(20, self.query_one("#channels").size.width)
+        lines = channel_lines(seen["channels"], seen["expected"], width)
+        self.query_one("#channels", TextRows).set_lines(lines)
+        self.call_after_refresh(self._refit)
+
+    def _refit(self) -> None:
+        """Ask again for a picture that was asked for before the lines below it took their room."""
+        picture = self.query_one(Thumbnail)
+        if len(picture.rows) > picture.room[1]:
+            self._ask_preview(self.table.record)
+
+    # -- actions ---------------------------------------------------------------------------------
+
+    def unavailable(self, method: str) -> str:
+        if method in ("pick", "make", "configure", "build") and self.session.container is not None:
+            return "a container is built already; open its model to calibrate it."
+        if method in ("pick", "make", "build") and not self.session.recipe.get("model"):
+            return "no model is open ({app.open} opens one)."
+        if method == "check" and self.session.container is not None:
+            return "a container holds no samples."
+        if method in ("check", "build") and not self.session.recipe.get("dataset"):
+            return "no dataset is chosen ({dataset.pick} chooses one)."
+        if method == "next_problem":
+            bad = (self.session.dataset or {}).get("problems")
+            return "" if bad else "no sample has a problem."
+        if method == "next_input":
+            inputs = len((self.session.model or {}).get("inputs", ()))
+            return "" if inputs > 1 else "the model has one input."
+        return super().unavailable(method)
+
+    def listed_findings(self) -> Sequence[Mapping[str, Any]]:
+        return self.query_one(FindingRows).chosen()
+
+    def action_pick(self) -> None:
+        """Choose a list or a folder; of a folder a list can be written."""
+        self._files.pick()
+
+    def action_make(self) -> None:
+        """Choose the folder, then the list."""
+        self._files.make()
+
+    def action_check(self) -> None:
+        """Decode every file of the dataset, which a build would do too."""
+        self._ask_check(decode=True)
+
+    def action_next_problem(self) -> None:
+        """Go to the next sample with a problem."""
+        records = self.table.records
+        count = len(records)
+        for step in range(1, count + 1):
+            at = (self.table.cursor + step) % count
+            if records[at]["state"] != "✓":
+                self.table.cursor = at
+                return
+
+    def action_next_input(self) -> None:
+        """Preview the next input."""
+        inputs = len((self.session.model or {}).get("inputs", ())) or 1
+        self._input = (self._input + 1) % inputs
+        self._moved()
+
+    def action_configure(self) -> None:
+        """Go to mean_values."""
+        self.post_message(GoToOption("mean_values"))
+
+    def action_build(self) -> None:
+        """Go to Quantize and build there."""
+        self.post_message(RunAction("quantize.build"))
+
+    def copy_text(self) -> str:
+        record = self.table.record
+        return "" if record is None else " ".join(record["files"])
+
+    def command_line(self) -> list[str]:
+        recipe = self.session.recipe
+        if not recipe.get("dataset"):
+            return []
+        words = ["rknntui", "dataset", "check", str(recipe["dataset"])]
+        return [*words, "--model", str(recipe["model"])] if recipe.get("model") else words
+
+
+def _state_style(state: Any) -> str:
+    return "good" if state == "✓" else "bad"
+
+
+def _below(root: str, file: str) -> str:
+    return file[len(root) + 1 :] if file.startswith(root + "/") else file

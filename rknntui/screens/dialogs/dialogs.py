@@ -1,0 +1,331 @@
+"""Small questions and answers over the workbench: error, confirmation, text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from rich.cells import cell_len
+from textual import on
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from rknntui.links import GoToOption
+from rknntui.widgets.paint import fit
+from rknntui.widgets.rows import TextRows
+from rknntui.widgets.wrap import wrap, wrap_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from textual import events
+    from textual.app import ComposeResult
+
+    from rknntui.app import Workbench
+    from rknntui.widgets.paint import Line
+
+__all__ = [
+    "ChoiceDialog",
+    "ConfirmDialog",
+    "Dialog",
+    "ErrorDialog",
+    "PromptDialog",
+    "TextDialog",
+]
+
+
+class Dialog(ModalScreen[Any]):
+    """A framed box in the middle; Esc closes it with None."""
+
+    BINDINGS = [Binding("escape", "dismiss(None)", "Close", show=False)]
+    AUTO_FOCUS = "Rows, Input"
+
+    DEFAULT_CSS = """
+    Dialog { align: center middle; background: $background 60%; }
+    Dialog > Vertical {
+        width: 76; max-width: 96%; height: auto; max-height: 92%;
+        border: round $primary; background: $background; padding: 0 1;
+        border-title-style: bold; border-subtitle-color: $text-muted;
+    }
+    Dialog TextRows { height: auto; max-height: 100%; background: $background; }
+    Dialog Static { height: auto; background: $background; }
+    Dialog.-bad > Vertical { border: round $error; }
+    """
+
+    TITLE_TEXT = ""
+    KEYS_TEXT = "Esc close"
+
+    @property
+    def workbench(self) -> Workbench:
+        """The application, typed."""
+        return cast("Workbench", self.app)
+
+    @property
+    def text_width(self) -> int:
+        """Cells for text inside the box, beside a list's scroll bar."""
+        return min(71, max(20, self.app.size.width * 96 // 100 - 5))
+
+    def box(self, *children: Any) -> Vertical:
+        """The frame around the children, with title and keys."""
+        frame = Vertical(*children)
+        frame.border_title = self.TITLE_TEXT
+        frame.border_subtitle = self.KEYS_TEXT
+        return frame
+
+
+def paragraphs(parts: list[tuple[str, str, str]], width: int) -> list[Line]:
+    """Wrapped lines of (heading, text, style) parts; empty texts are left out."""
+    lines: list[Line] = []
+    for heading, text, style in parts:
+        if not text:
+            continue
+        if lines:
+            lines.append([])
+        if heading:
+            lines.append([(heading, "head")])
+        for paragraph in text.splitlines():
+            indent = len(paragraph) - len(paragraph.lstrip())
+            hang = " " * (indent + 2) if indent else ""  # a line of code goes on deeper
+            lines += [[(row, style)] for row in wrap(paragraph, width, hang) or [""]]
+    return lines
+
+
+class TextDialog(Dialog):
+    """Lines to read; arrows scroll, ``y`` copies them."""
+
+    BINDINGS = [
+        Binding("y", "copy", "Copy", show=False),
+        Binding("q,enter", "dismiss(None)", "Close", show=False, priority=True),
+    ]
+    KEYS_TEXT = "y copy · Esc close"
+
+    def __init__(self, title: str, lines: Sequence[Line] | Callable[[int], list[Line]]) -> None:
+        """Show lines, or what makes them for a width in cells; longer ones are wrapped."""
+        super().__init__()
+        self.TITLE_TEXT = title
+        self._lines = lines
+
+    def compose(self) -> ComposeResult:
+        rows = TextRows()
+        rows.SHOW_CURSOR = False
+        yield self.box(rows)
+
+    def on_mount(self) -> None:
+        self._lay_out()
+
+    def on_resize(self) -> None:
+        """Wrap anew; the place in the text stays."""
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        width, rows = self.text_width, self.query_one(TextRows)
+        made = self._lines(width) if callable(self._lines) else self._lines
+        lines = [row for line in made for row in wrap_line(line, width)]
+        rows.styles.height = max(1, min(len(lines), self.app.size.height - 6))
+        rows.set_lines(lines, keep_cursor=True)
+
+    def action_copy(self) -> None:
+        """Copy the text."""
+        self.workbench.output.copy(self.query_one(TextRows).text())
+
+
+class ErrorDialog(TextDialog):
+    """What happened, the likely cause and the remedy of an error."""
+
+    KEYS_TEXT = "y copy report · Esc close"
+
+    BINDINGS = [Binding("c", "option", "Configure", show=False)]
+
+    def __init__(self, error: Exception) -> None:
+        from engine import named_option
+
+        super().__init__(_kind(error), self._report)
+        self.add_class("-bad")
+        self.error = error
+        told = f"{getattr(error, 'what', '')} {getattr(error, 'remedy', '')}"
+        self.option = named_option(told) or ""
+        if self.option:
+            self.KEYS_TEXT = f"c go to {self.option} · {self.KEYS_TEXT}"
+
+    def _report(self, width: int) -> list[Line]:
+        from engine import printable
+
+        what, cause, remedy = (
+            "\n".join(printable(row, 2000) for row in str(text).splitlines())
+            for text in (
+                getattr(self.error, "what", str(self.error)),
+                getattr(self.error, "cause", ""),
+                getattr(self.error, "remedy", ""),
+            )
+        )
+        parts = [("", what, ""), ("Likely cause", cause, ""), ("Remedy", remedy, "good")]
+        return paragraphs(parts, width)
+
+    def action_copy(self) -> None:
+        """Copy the report as it was told: lines of code stay lines."""
+        self.workbench.output.copy(str(self.error))
+
+    def action_option(self) -> None:
+        """Go to the option that the error names, where a model is open to configure."""
+        if self.option and self.workbench.session.recipe:
+            self.dismiss(None)
+            self.app.post_message(GoToOption(self.option))
+
+
+def _kind(error: Exception) -> str:
+    kind = str(getattr(error, "kind", "internal"))
+    return "Error" if kind == "error" else f"Error: {kind}"
+
+
+class ConfirmDialog(Dialog):
+    """A question with answers by key; dismissed with the key's value, None for Esc.
+
+    Args:
+        title: in the frame.
+        question: what is asked.
+        answers: (key, label, value); the first one also answers to Enter.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        question: str,
+        answers: list[tuple[str, str, Any]],
+    ) -> None:
+        super().__init__()
+        self.TITLE_TEXT = title
+        self._question = question
+        self._answers = answers
+        self.KEYS_TEXT = " · ".join(f"{key} {label}" for key, label, _ in answers)
+
+    def compose(self) -> ComposeResult:
+        yield self.box(Static("", markup=False))
+
+    def on_resize(self) -> None:
+        """Wrap the question."""
+        self.query_one(Static).update("\n".join(wrap(self._question, self.text_width)))
+
+    def on_key(self, event: events.Key) -> None:
+        for index, (key, _, value) in enumerate(self._answers):
+            if event.key == key.lower() or (index == 0 and event.key == "enter"):
+                event.stop()
+                self.dismiss(value)
+                return
+        if event.key == "escape":
+            event.stop()
+            event.prevent_default()
+            self.dismiss(None)
+
+
+class PromptDialog(Dialog):
+    """Asks for one line of text; dismissed with it, None for Esc.
+
+    Args:
+        title: of the dialog.
+        question: above the line.
+        value: that the line has at first.
+        problem: tells why a text cannot be taken; empty where it can.
+    """
+
+    KEYS_TEXT = "Enter accept · Esc cancel"
+    DEFAULT_CSS = "PromptDialog #prompt-problem { color: $error; display: none; }"
+
+    def __init__(
+        self,
+        title: str,
+        question: str = "",
+        value: str = "",
+        problem: Callable[[str], str] = lambda _: "",
+    ) -> None:
+        super().__init__()
+        self._problem = problem
+        self.TITLE_TEXT = title
+        self._question = question
+        self._value = value
+
+    def compose(self) -> ComposeResult:
+        parts: list[Any] = [Static(self._question, markup=False)] if self._question else []
+        entry = Input(self._value, compact=True)
+        entry.cursor_blink = False
+        yield self.box(*parts, entry, Static("", id="prompt-problem", markup=False))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Take the text, or say what is wrong with it and let it be corrected."""
+        if problem := self._problem(event.value):
+            told = self.query_one("#prompt-problem", Static)
+            told.update(f"✗ {problem}")
+            told.display = True
+            self.app.bell()
+        else:
+            self.dismiss(event.value)
+
+
+class ChoiceDialog(Dialog):
+    """A list to choose from; dismissed with the choice, None for Esc.
+
+    Args:
+        title: in the frame.
+        choices: to choose from.
+        now: the choice that counts now.
+        about: a text on each choice; that of the one under the cursor stands whole below the list.
+    """
+
+    KEYS_TEXT = "↑↓ choose · Enter take · Esc cancel"
+    DEFAULT_CSS = """
+    ChoiceDialog #about { color: $text-muted; border-top: solid $panel; min-height: 4; }
+    """
+
+    def __init__(
+        self, title: str, choices: Sequence[str], now: str, about: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__()
+        self.TITLE_TEXT = title
+        self._choices = tuple(choices)
+        self._now = now
+        self._about = about or {}
+
+    def compose(self) -> ComposeResult:
+        below = [Static("", id="about", markup=False)] if self._about else []
+        yield self.box(TextRows(), *below)
+
+    def on_mount(self) -> None:
+        rows = self.query_one(TextRows)
+        self._lay_out()
+        if self._now in self._choices:
+            rows.cursor = self._choices.index(self._now)
+        self._tell(rows.cursor)
+
+    def on_resize(self) -> None:
+        """Shorten the lines to the new width."""
+        self._lay_out()
+        self._tell(self.query_one(TextRows).cursor)
+
+    def _lay_out(self) -> None:
+        rows = self.query_one(TextRows)
+        room = self.app.size.height - (12 if self._about else 6)
+        rows.styles.height = max(3, min(len(self._choices), room))
+        names = min(self.text_width - 10, max(cell_len(choice) for choice in self._choices))
+        lines: list[Line] = []
+        for choice in self._choices:
+            now = "  (now)" if choice == self._now else "       " if self._about else ""
+            told = wrap(self._about.get(choice, ""), max(8, self.text_width - names - 14))
+            more = " …" if len(told) > 1 else ""
+            line: Line = [(f" {fit(choice, names)}{now} ", "")]
+            lines.append([*line, (f"  {told[0]}{more}", "dim")] if told else line)
+        rows.set_lines(lines, keep_cursor=True)
+
+    @on(TextRows.Highlighted)
+    def _moved(self, event: TextRows.Highlighted) -> None:
+        self._tell(event.index)
+
+    def _tell(self, index: int) -> None:
+        if self._about:
+            choice = self._choices[index]
+            told = wrap(f"{choice}: {self._about.get(choice, '')}", self.text_width)
+            self.query_one("#about", Static).update("\n".join(told))
+
+    @on(TextRows.Chosen)
+    def _take(self, event: TextRows.Chosen) -> None:
+        self.dismiss(self._choices[event.index])

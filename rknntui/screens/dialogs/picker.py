@@ -1,0 +1,193 @@
+"""Choosing a file or folder by typing or by arrows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.binding import Binding
+from textual.widgets import Input, Static
+
+from rknntui.screens.dialogs.dialogs import Dialog
+from rknntui.widgets.paint import shorten
+from rknntui.widgets.rows import Rows, TextRows
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from rknntui.widgets.paint import Line
+
+__all__ = ["PathPicker"]
+
+ENTRIES = 2000
+"""Entries of a folder that are listed; typing narrows them down."""
+
+
+class PathPicker(Dialog):
+    """A path line over the entries of its folder; dismissed with the path as text, None for Esc.
+
+    Args:
+        title: what is chosen.
+        start: path to begin with; empty for the current folder.
+        folders: whether a folder may be chosen (Ctrl+S takes what the line says).
+        new: whether a path that does not exist yet may be given.
+    """
+
+    BINDINGS = [
+        Binding("down,ctrl+n", "step(1)", "Next", show=False, priority=True),
+        Binding("up", "step(-1)", "Previous", show=False, priority=True),
+        Binding("pagedown", "step(10)", "Next page", show=False, priority=True),
+        Binding("pageup", "step(-10)", "Previous page", show=False, priority=True),
+        Binding("tab", "complete", "Complete", show=False, priority=True),
+        Binding("ctrl+s", "take", "Take", show=False, priority=True),
+    ]
+    KEYS_TEXT = "↑↓ choose · Tab complete · Enter open · Esc cancel"
+    DEFAULT_CSS = """
+    PathPicker TextRows { height: 14; }
+    PathPicker Vertical { height: auto; }
+    PathPicker #picker-problem { color: $error; display: none; }
+    """
+    AUTO_FOCUS = "Input"
+
+    def __init__(
+        self, title: str, start: str = "", *, folders: bool = False, new: bool = False
+    ) -> None:
+        super().__init__()
+        self.TITLE_TEXT = title
+        self._folders = folders
+        self._new = new
+        if folders or new:
+            self.KEYS_TEXT = "Tab complete · Enter open · Ctrl+S take this path · Esc cancel"
+        self._start = start or str(Path.cwd()) + os.sep
+        self._entries: list[tuple[str, bool]] = []
+
+    def compose(self) -> ComposeResult:
+        entry = Input(self._start, compact=True, select_on_focus=False)
+        entry.cursor_blink = False
+        rows = TextRows()
+        rows.can_focus = False
+        yield self.box(entry, rows, Static("", id="picker-problem", markup=False))
+
+    def on_mount(self) -> None:
+        self.query_one(TextRows).styles.height = max(4, min(14, self.app.size.height - 6))
+        self._list(self._start)
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._list(event.value)
+
+    def _list(self, text: str) -> None:
+        from engine import printable
+
+        folder, prefix = _split(text)
+        self._entries = _entries(folder, prefix)
+        lines: list[Line] = [
+            [
+                (
+                    shorten(printable(name, 300) + (os.sep if is_folder else ""), self.text_width),
+                    "accent" if is_folder else "",
+                )
+            ]
+            for name, is_folder in self._entries
+        ]
+        said = "a new file" if self._new else "nothing here"
+        self.query_one(TextRows).set_lines(lines or [[(said, "dim")]])
+        self._say("")
+
+    def action_step(self, by: int) -> None:
+        """Move in the list while the text keeps the focus."""
+        self.query_one(TextRows).cursor += by
+
+    def action_complete(self) -> None:
+        """Put the entry under the cursor into the line."""
+        if self._entries:
+            entry = self.query_one(Input)
+            folder, _ = _split(entry.value)
+            name, is_folder = self._entries[self.query_one(TextRows).cursor]
+            entry.value = str(folder / name) + (os.sep if is_folder else "")
+            entry.cursor_position = len(entry.value)
+
+    def action_take(self) -> None:
+        """Accept the line as it stands."""
+        self._accept(self.query_one(Input).value, force=True)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        text = event.value
+        path = Path(text).expanduser()
+        if self._entries and not (path.is_file() or (self._new and not path.is_dir())):
+            self.action_complete()
+            text = self.query_one(Input).value
+        self._accept(text, force=False)
+
+    @on(Rows.Chosen)
+    def _chosen(self, event: Rows.Chosen) -> None:
+        self.action_complete()
+        self._accept(self.query_one(Input).value, force=False)
+
+    def _accept(self, text: str, *, force: bool) -> None:
+        path = Path(text).expanduser()
+        if (
+            path.is_file()
+            or (self._new and text and not path.is_dir())
+            or (path.is_dir() and self._folders and force)
+        ):
+            self.dismiss(str(path.absolute()))
+        else:
+            self._say(self._why_not(path))
+
+    def _why_not(self, path: Path) -> str:
+        """Why a path cannot be taken; empty for a folder that is listed now."""
+        from engine import printable
+
+        name = printable(str(path), 200)
+        if not str(path.name):
+            return "Type the path of a file, or choose one below."
+        if path.is_dir():
+            return "" if self._entries or self._folders else f"There is no file in {name}."
+        if path.exists():
+            return f"{name} is no file."
+        if not path.parent.is_dir():
+            return f"There is no folder {printable(str(path.parent), 200)}."
+        return f"There is no file {name}."
+
+    def _say(self, problem: str) -> None:
+        """Show what is wrong with the path, or nothing."""
+        pane = self.query_one("#picker-problem", Static)
+        pane.update(f"✗ {problem}")
+        pane.display = bool(problem)
+
+
+def _split(text: str) -> tuple[Path, str]:
+    """The folder to list and the start of the names in it."""
+    head, _, prefix = text.rpartition(os.sep)
+    folder = Path(head + os.sep if head or text.startswith(os.sep) else ".").expanduser()
+    return folder, prefix
+
+
+def _entries(folder: Path, prefix: str) -> list[tuple[str, bool]]:
+    """Names in a folder with the prefix (hidden ones only when asked for), folders first."""
+    found: list[tuple[str, bool]] = []
+    wanted = prefix.lower()
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith(".") and not prefix.startswith("."):
+                    continue
+                if entry.name.lower().startswith(wanted):
+                    found.append((entry.name, _is_folder(entry)))
+                if len(found) >= ENTRIES:
+                    break
+    except OSError:
+        return []
+    return sorted(found, key=lambda item: (not item[1], item[0].lower()))
+
+
+def _is_folder(entry: os.DirEntry[Any]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False

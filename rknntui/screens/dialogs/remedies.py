@@ -1,0 +1,86 @@
+"""Applying what a finding advises, wherever findings are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.widgets import Static
+
+from engine import option, printable
+from rknntui.screens.dialogs.dialogs import Dialog
+from rknntui.widgets.rows import Rows, TextRows
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+__all__ = ["RemedyDialog", "changed_names", "remedies"]
+
+Finding = Mapping[str, Any]
+
+
+def remedies(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings that a change of the recipe remedies."""
+    return [finding for finding in findings if finding.get("changes")]
+
+
+def changed_names(changes: Mapping[str, Any]) -> str:
+    """Changes of a recipe as a short text: ``mean_values = 127.5; quant_img_RGB2BGR = yes``."""
+    return "; ".join(f"{name} = {_value(name, value)}" for name, value in changes.items())
+
+
+def _value(name: str, value: Any) -> str:
+    if isinstance(value, Mapping) and len(value) > 2:
+        return f"{len(value)} entries"
+    return printable(option(name).render(value) if value is not None else "default", 60)
+
+
+class RemedyDialog(Dialog):
+    """The findings that have a remedy; dismissed with the one whose remedy is wanted, or None."""
+
+    TITLE_TEXT = "Apply a remedy"
+    KEYS_TEXT = "↑↓ choose · Enter apply · Esc cancel"
+    DEFAULT_CSS = """
+    RemedyDialog #remedy { color: $text-muted; border-top: solid $panel; min-height: 5; }
+    """
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        super().__init__()
+        self._findings = tuple(findings)
+
+    def compose(self) -> ComposeResult:
+        yield self.box(TextRows(), Static("", id="remedy", markup=False))
+
+    def on_mount(self) -> None:
+        rows = self.query_one(TextRows)
+        rows.styles.height = min(len(self._findings), max(3, self.app.size.height - 14))
+        self._tell(0)
+
+    def on_resize(self) -> None:
+        """A row for a finding, its beginning; the whole text stands below."""
+        rows = [
+            wrap(printable(f"{f['where']}: {f['what']}"), self.text_width - 2)
+            for f in self._findings
+        ]
+        self.query_one(TextRows).set_lines(
+            [[(row[0], ""), (" …" if len(row) > 1 else "", "dim")] for row in rows],
+            keep_cursor=True,
+        )
+        self._tell(self.query_one(TextRows).cursor)
+
+    @on(Rows.Highlighted)
+    def _moved(self, event: Rows.Highlighted) -> None:
+        self._tell(event.index)
+
+    def _tell(self, index: int) -> None:
+        finding = self._findings[index]
+        texts = [str(finding["what"]), f"Remedy: {finding['remedy']}"]
+        texts.append(f"Sets {changed_names(finding['changes'])}")
+        lines = [row for text in texts for row in wrap(printable(text), self.text_width)]
+        self.query_one("#remedy", Static).update("\n".join(lines))
+
+    @on(Rows.Chosen)
+    def _take(self, event: Rows.Chosen) -> None:
+        self.dismiss(self._findings[event.index])

@@ -1,0 +1,140 @@
+"""The live effect of hybrid edits: asked for a moment after the last one, the newest wins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from engine import printable
+from rknntui.screens.hybrid.plan import LAYERS, RANGES, layers_of, ranges_of
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from rknntui.screens.base.workspace import Workspace
+    from rknntui.session.messages import JobEnded
+
+__all__ = ["LiveEffect"]
+
+_REST_SECONDS = 0.35
+"""So long after the last edit the effect is computed: several toggles in a row are one."""
+
+_KEPT = 100
+"""Effects that are remembered, so that undo shows its figures at once."""
+
+Recipe = Mapping[str, Any]
+
+
+class LiveEffect:
+    """Runs ``hybrid.effect`` for what a recipe asks beyond its build, one job at a time.
+
+    Args:
+        workspace: whose jobs they are.
+        changed: called when there is something else to show.
+
+    Attributes:
+        error: why the edits as they are now cannot be simulated; empty where nothing is known.
+    """
+
+    def __init__(self, workspace: Workspace, changed: Callable[[], None]) -> None:
+        self._workspace = workspace
+        self._changed = changed
+        self._timer: Timer | None = None
+        self._known: dict[str, dict[str, Any]] = {}
+        self._wanted = ""
+        self._job = ""
+        self._job_key = ""
+        self.error = ""
+
+    @property
+    def outputs(self) -> dict[str, Mapping[str, Any]]:
+        """By name of the output: sqnr_db, before_db, of the edits as they are now, if known."""
+        answer = self._known.get(self._wanted) or {}
+        return {str(output["name"]): output for output in answer.get("outputs") or ()}
+
+    @property
+    def got(self) -> dict[str, str]:
+        """Tensor -> dtype that a build of the edits as they are now would have, if known."""
+        return {
+            str(item["tensor"]): str(item["got"])
+            for item in self._honoured
+            if item.get("kind", "dtype") == "dtype"
+        }
+
+    @property
+    def unmet(self) -> dict[str, str]:
+        """Tensor -> why a build would not have what is asked for it."""
+        return {
+            str(item["tensor"]): str(item.get("why") or f"it gets {item['got']}")
+            for item in self._honoured
+            if not item.get("ok", item["asked"] == item["got"])
+        }
+
+    @property
+    def _honoured(self) -> list[dict[str, Any]]:
+        return list((self._known.get(self._wanted) or {}).get("honoured") or ())
+
+    @property
+    def state(self) -> str:
+        """A few words about how far it is."""
+        if not self._wanted:
+            return ""
+        if self.error:
+            return "✗ cannot be simulated"
+        known = self._known.get(self._wanted)
+        if known is None:
+            return "▶ computing the effect …"
+        samples = known.get("samples")
+        over = "" if samples is None else f" over {samples} sample{'s' if samples != 1 else ''}"
+        return f"simulated{over} in {_duration(known.get('seconds') or 0.0)}"
+
+    def edited(self, recipe: Recipe, built: Recipe | None) -> None:
+        """The recipe asks for something else, or there is another build."""
+        layers, ranges = layers_of(recipe), ranges_of(recipe)
+        wanted = ""
+        if built is not None and (layers, ranges) != (layers_of(built), ranges_of(built)):
+            base = {k: v for k, v in built.items() if k not in (LAYERS, RANGES)}
+            wanted = json.dumps([base, layers, ranges], sort_keys=True)
+        if wanted == self._wanted:
+            return
+        self._wanted, self.error = wanted, ""
+        if self._timer is not None:
+            self._timer.stop()
+        if wanted and wanted not in self._known:
+            params = {"recipe": dict(built or {}), "layers": layers, "ranges": ranges}
+            ask = self._workspace.set_timer
+            self._timer = ask(_REST_SECONDS, lambda: self._start(wanted, params))
+        self._changed()
+
+    def _start(self, key: str, params: dict[str, Any]) -> None:
+        if key != self._wanted:
+            return
+        bridge = self._workspace.bridge
+        if self._job:
+            bridge.drop(self._job)
+
+        async def submit() -> None:
+            view = await bridge.submit("hybrid.effect", params, "hybrid effect", quiet=True)
+            self._job, self._job_key = view.id, key
+
+        self._workspace.workbench.do(submit())
+
+    def ended(self, message: JobEnded) -> None:
+        """A job of the session ended; take it where it is ours."""
+        if message.job != self._job:
+            return
+        self._job = ""
+        if message.result is not None:
+            self._known[self._job_key] = message.result
+            for old in list(self._known)[:-_KEPT]:
+                del self._known[old]
+        elif self._job_key == self._wanted:
+            error = message.error or {}
+            said = f"{error.get('what', message.state)} {error.get('remedy', '')}"
+            self.error = printable(said.strip(), 300)
+        self._changed()
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"

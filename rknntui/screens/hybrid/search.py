@@ -1,0 +1,260 @@
+"""The search of Hybrid: what it is asked for, and its curve while it grows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Input, Label, Static
+
+from engine import gain_text, sqnr_text
+from engine.wire.names import CURVE_KIND
+from rknntui.keys.commandline import job_flags
+from rknntui.keys.text import key_text, with_keys
+from rknntui.screens.dialogs.dialogs import Dialog
+from rknntui.screens.hybrid.text import point_fields, point_record
+from rknntui.widgets.curve_chart import CurveChart, Series
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import RecordTable
+from rknntui.widgets.rows import Rows
+
+if TYPE_CHECKING:
+    from rknntui.session.jobview import JobView
+    from rknntui.session.state import Session
+
+__all__ = ["SearchDialog", "SearchPane", "last_search", "search_flags", "search_params"]
+
+_STYLES = ("accent", "good", "warn")
+_EMPTY = (
+    "No search yet.\n\n"
+    "{hybrid.search} asks for a floor in dB or a budget of layers and finds the layers whose dtype "
+    "matters most."
+)
+_BEGUN = "Weighing what every layer's rounding does to the outputs; the first steps follow."
+_ENDED = {
+    "floor": "the floor is reached",
+    "budget": "the budget is used up",
+    "time": "the time is up",
+    "asked": "ended by you",
+    "nothing more": "no other layer gains",
+}
+_FIELDS = (
+    ("floor_db", "Floor of every output, dB", "stop above it"),
+    ("budget", "Budget of lifted layers", "at most so many"),
+    ("dtype", "Lift to", "float16 or int16"),
+    ("lower", "Lower instead (yes, no)", "give back the rest"),
+    ("seconds", "Seconds", "at most so long"),
+)
+DEFAULTS = {"floor_db": "", "budget": "5", "dtype": "float16", "lower": "no", "seconds": ""}
+_YES = {"y", "yes", "true", "1", "on"}
+_NO = {"", "n", "no", "false", "0", "off"}
+
+
+def search_params(texts: Mapping[str, str]) -> dict[str, Any]:
+    """The parameters of ``hybrid.search`` from the dialog's texts.
+
+    Raises:
+        ValueError: a text is no value; the message is for the user.
+    """
+    params: dict[str, Any] = {"dtype": texts["dtype"].strip() or DEFAULTS["dtype"]}
+    for name, read, what in (
+        ("floor_db", float, "The floor is a number of dB."),
+        ("budget", int, "The budget is a whole number of layers."),
+        ("seconds", float, "The seconds are a number."),
+    ):
+        text = texts[name].strip()
+        try:
+            value = read(text) if text else None
+        except ValueError:
+            raise ValueError(what) from None
+        if value is not None and not 0 < value < 1e9:
+            raise ValueError(f"{what[:-1]} above 0.")
+        params[name] = value
+    lower = texts["lower"].strip().lower()
+    if lower not in _YES | _NO:
+        raise ValueError("Lower is yes or no.")
+    params["lower"] = lower in _YES
+    if params["floor_db"] is None and params["budget"] is None:
+        raise ValueError("A search needs a floor or a budget to stop at.")
+    return params
+
+
+def search_flags(texts: Mapping[str, str]) -> list[str]:
+    """The flags of ``rknntui hybrid search`` for the dialog's texts."""
+    return job_flags("hybrid.search", search_params({**DEFAULTS, **texts}))
+
+
+def last_search(session: Session) -> JobView | None:
+    """The search that runs, or the last one."""
+    jobs = [job for job in session.jobs.values() if job.method == "hybrid.search"]
+    return next((job for job in jobs if job.running), jobs[-1] if jobs else None)
+
+
+class SearchDialog(Dialog):
+    """Asks for floor, budget, dtype and time; dismissed with the texts, None for Esc."""
+
+    # before the field has them: a field that is typed right after is the next one already
+    BINDINGS = [
+        Binding("down", "field(1)", "Next", show=False, priority=True),
+        Binding("up", "field(-1)", "Before", show=False, priority=True),
+    ]
+    TITLE_TEXT = "Search the layers that matter"
+    KEYS_TEXT = "↑↓ field · Enter start · Esc cancel"
+    DEFAULT_CSS = """
+    SearchDialog Horizontal { height: 1; background: $background; }
+    SearchDialog Label { width: 28; background: $background; }
+    SearchDialog Input { width: 12; }
+    SearchDialog .hint { width: 1fr; color: $text-muted; padding-left: 1; text-wrap: nowrap; }
+    SearchDialog #search-problem { color: $error; min-height: 1; }
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        super().__init__()
+        self._texts = {**DEFAULTS, **texts}
+
+    def compose(self) -> ComposeResult:
+        lines: list[Any] = []
+        for name, label, hint in _FIELDS:
+            entry = Input(self._texts[name], id=name, compact=True, select_on_focus=True)
+            entry.cursor_blink = False
+            told = Label(hint, classes="hint", markup=False)
+            lines.append(Horizontal(Label(label, markup=False), entry, told))
+        yield self.box(*lines, Static("", id="search-problem", markup=False))
+
+    def action_field(self, by: int) -> None:
+        """Go to the next field, or the one before."""
+        if by > 0:
+            self.focus_next("Input")
+        else:
+            self.focus_previous("Input")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Start where every text is a value."""
+        event.stop()
+        texts = {name: self.query_one(f"#{name}", Input).value for name, _, _ in _FIELDS}
+        try:
+            search_params(texts)
+        except ValueError as error:
+            self.query_one("#search-problem", Static).update(f"✗ {error}")
+            self.app.bell()
+        else:
+            self.dismiss(texts)
+
+
+class SearchPane(Vertical):
+    """State, curve and points of the search that runs or ran last.
+
+    Attributes:
+        texts: of the dialog, as the last search was asked for.
+        found: result of the last search once it is done.
+        layer_names: tensor -> name of the layer that writes it, as the table of layers has it.
+    """
+
+    DEFAULT_CSS = """
+    SearchPane {
+        height: 1fr;
+        & #search-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & CurveChart { height: 3fr; }
+        & RecordView { height: 2fr; }
+    }
+    """
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self._job: JobView | None = None
+        self._result: Mapping[str, Any] | None = None
+        self._points: list[Mapping[str, Any]] = []
+        self.texts: dict[str, str] = {}
+        self.found: Mapping[str, Any] | None = None
+        self.layer_names: dict[str, str] = {}
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="search-facts", markup=False)
+        yield CurveChart(id="curve")
+        table = RecordTable(point_fields(), id="points", what="curve", empty=with_keys(_EMPTY))
+        yield RecordView("Steps of the search", table)
+
+    @property
+    def table(self) -> RecordTable:
+        """The points."""
+        return self.query_one("#points", RecordTable)
+
+    def show_search(self, job: JobView | None) -> None:
+        """Show the search that runs or ran last, in its latest state; None where there is none."""
+        result = self.found if job is not None and not job.running else None
+        points = list((result or {}).get("curve") or ())
+        if job is not None and not points:
+            points = [partial.data for partial in job.partials if partial.kind == CURVE_KIND]
+        table = self.table
+        at_end = table.cursor >= table.row_count - 1
+        table.set_empty(_BEGUN if job is not None and job.running else with_keys(_EMPTY))
+        grew, ended = points != self._points, result is not None and self._result is None
+        self._job, self._result, self._points = job, result, points
+        if grew:
+            table.set_records([point_record(point, self.layer_names) for point in points])
+            if at_end:
+                table.cursor = table.row_count - 1
+        if ended and result is not None:
+            table.select_record("step", (result.get("best") or {}).get("step"))
+        self.draw()
+
+    @property
+    def point(self) -> Mapping[str, Any] | None:
+        """The point of the curve under the cursor."""
+        row = self.table.row
+        return None if row is None else self._points[row]
+
+    @on(Rows.Highlighted, "#points")
+    def draw(self) -> None:
+        """The line on top and the chart, with the step under the cursor."""
+        self.query_one("#search-facts", Static).update(self._facts())
+        marked = self.table.row
+        names = list((self._points[0].get("outputs") or {}) if self._points else ())
+        series = []
+        for index, name in enumerate(names[: len(_STYLES)]):
+            values = [float((p.get("outputs") or {}).get(name) or 0.0) for p in self._points]
+            here = values[marked] if marked is not None and marked < len(values) else values[-1]
+            gain = gain_text(here - values[0], unit=False)
+            first = sqnr_text(values[0], unit=False)
+            title = f"{name}  {first} → {sqnr_text(here)} ({gain}, simulated)"
+            series.append(Series(title, tuple(values), _STYLES[index]))
+        self.query_one(CurveChart).show(series, marked)
+
+    def _outcome(self, job: JobView) -> str:
+        """Which step is the best and why the search ended."""
+        result = self._result
+        if result is None:
+            return f"search {job.state}"
+        ended = _ENDED.get(str(result["ended"]), str(result["ended"]))
+        missed = ", the floor was not reached" if result.get("reached") is False else ""
+        return f"best: step {(result.get('best') or {}).get('step')} · {ended}{missed}"
+
+    def _facts(self) -> str:
+        job = self._job
+        if job is None:
+            return ""
+        params = job.params
+        asked = []
+        if params.get("floor_db") is not None:
+            asked.append(f"floor {params['floor_db']:g} dB")
+        if params.get("budget") is not None:
+            asked.append(f"{params['budget']} layers")
+        if params.get("seconds") is not None:
+            asked.append(f"at most {params['seconds']:g} s")
+        verb = "lowered from" if params.get("lower") else "to"
+        asked.append(f"{verb} {params.get('dtype', 'float16')}")
+        what = ", ".join(asked)
+        if not job.running:
+            takes = f"{key_text('hybrid.apply')} takes"
+            sign = "✓" if job.state == "done" else "✗"
+            took = f" · {job.seconds:.1f} s" if job.seconds is not None else ""
+            return f"{sign} {self._outcome(job)}{took} · {takes} a step's layers"
+        elapsed = max(0, int(time.time() - job.started))
+        how = f"paused, {key_text('hybrid.pause')} goes on" if job.paused else "▶ searching"
+        how = "stopping" if job.cancelling else how
+        return f"{how} · {what} · {elapsed} s · {len(self._points)} steps"

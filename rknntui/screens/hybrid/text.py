@@ -1,0 +1,299 @@
+"""The columns of Hybrid's tables and what it says: plain data to texts and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine import gain_text, printable, sqnr_rank
+from rknntui.keys.text import key_text
+from rknntui.screens.accuracy.text import decibel_style, decibel_text
+from rknntui.screens.hybrid.plan import base_dtype
+from rknntui.widgets.paint import cells, shorten
+from rknntui.widgets.records import Field, number
+from rknntui.widgets.table import Column
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from rknntui.screens.hybrid.edits import LayerEdits
+    from rknntui.screens.hybrid.effect import LiveEffect
+    from rknntui.session.state import Session
+    from rknntui.widgets.paint import Line
+
+__all__ = [
+    "facts",
+    "layer_fields",
+    "layer_record",
+    "layer_records",
+    "output_lines",
+    "point_fields",
+    "point_record",
+    "row_lines",
+    "shown_build",
+]
+
+_SHOWN_OUTPUTS = 4
+_LEAST_GAIN = 0.005  # dB: less is shown as none
+
+
+def _name(value: Any) -> str:
+    return printable(str(value), 200)
+
+
+def layer_fields() -> tuple[Field, ...]:
+    """Mark, layer, dtype as asked, what the build has, SQNR and the range."""
+
+    def wanted_style(value: Any) -> str:
+        return "accent" if str(value).startswith("●") else ""
+
+    def built_style(value: Any) -> str:
+        return {"✓": "good", "✗": "bad", "~": "accent", "·": "dim"}.get(str(value)[:1], "")
+
+    short = number(4)
+    return (
+        Field("mark", Column("", 1, style=lambda _: "accent", name="mark")),
+        Field("layer", Column("layer", 12, grow=3, text=_name)),
+        Field("op", Column("op", 8, text=_name), 88),
+        Field("wanted", Column("dtype", 9, style=wanted_style)),
+        Field("built", Column("built", 9, style=built_style)),
+        Field(
+            "sqnr_db",
+            Column("SQNR dB", 8, right=True, text=decibel_text, style=decibel_style),
+        ),
+        Field("own", Column("own dB", 7, right=True, text=decibel_text, style=decibel_style)),
+        Field("minimum", Column("minimum", 8, right=True, text=short)),
+        Field("maximum", Column("maximum", 8, right=True, text=short)),
+        Field("observed_minimum", Column("seen min", 9, right=True, text=short), 120),
+        Field("observed_maximum", Column("seen max", 9, right=True, text=short), 120),
+        Field("source", Column("source layer", 12, grow=2, text=_name), 130, "layer"),
+        Field("tensor", Column("tensor", 12, grow=1, text=_name), 170),
+    )
+
+
+def layer_record(
+    row: Mapping[str, Any],
+    *,
+    marked: bool,
+    layers: Mapping[str, str],
+    ranges: Mapping[str, Sequence[float]],
+    built: Mapping[str, str],
+    got: Mapping[str, str],
+    unmet: Mapping[str, str],
+    own: Mapping[str, float | None],
+) -> dict[str, Any]:
+    """A row of ``hybrid.table`` as a record.
+
+    Args:
+        row: of the answer, of the last build.
+        marked: whether the next action takes it too.
+        layers: tensor -> dtype as the recipe asks now.
+        ranges: tensor -> range as the recipe asks now.
+        built: tensor -> dtype as the build was asked.
+        got: tensor -> dtype that the last effect gave.
+        unmet: tensor -> why it cannot have what is asked.
+        own: tensor -> SQNR of the layer alone, once it was analysed.
+    """
+    tensor = row["tensor"]
+    asked = layers.get(tensor)
+    low, high = ranges.get(tensor, (row["minimum"], row["maximum"]))
+    return {
+        **row,
+        "sqnr_db": sqnr_rank(row["sqnr_db"]) if row["samples"] else None,
+        "mark": "*" if marked else " ",
+        "wanted": f"● {asked}" if asked else f"  {base_dtype(row)}",
+        "built": _built(row, asked, built.get(tensor), got.get(tensor)),
+        "minimum": low,
+        "maximum": high,
+        "built_range": (row["minimum"], row["maximum"]) if tensor in ranges else None,
+        "unmet": unmet.get(tensor, ""),
+        "own": own.get(tensor),
+        "source": _joined(row.get("source")),
+    }
+
+
+def layer_records(
+    edits: LayerEdits, effect: LiveEffect, own: Mapping[str, float | None]
+) -> list[dict[str, Any]]:
+    """The rows of the last build as records, as the recipe asks for them now.
+
+    Args:
+        edits: has the rows.
+        effect: of the edits.
+        own: tensor -> SQNR of the layer alone, once it was analysed.
+    """
+    layers, ranges, built, got = edits.layers, edits.ranges, edits.built, effect.got
+    return [
+        layer_record(
+            row,
+            marked=row["tensor"] in edits.marked,
+            layers=layers,
+            ranges=ranges,
+            built=built,
+            got=got,
+            unmet=effect.unmet,
+            own=own,
+        )
+        for row in edits.rows
+    ]
+
+
+def _joined(source: Any) -> str | None:
+    """Names of source layers as one text."""
+    if isinstance(source, list | tuple):
+        source = ", ".join(str(name) for name in source)
+    return str(source) if source else None
+
+
+def _built(row: Mapping[str, Any], asked: str | None, built: str | None, got: str | None) -> str:
+    """What became of what was asked: of the build where it is of now, else of the effect."""
+    dtype = str(row["dtype"])
+    if asked == built:
+        if asked is None:
+            return f"  {dtype}"
+        return f"✓ {dtype}" if dtype == asked else f"✗ {dtype}"
+    if asked is not None and got is not None:
+        return f"~ {got}" if got == asked else f"✗ {got}"
+    return f"· {dtype}"
+
+
+def output_lines(
+    outputs: Sequence[Mapping[str, Any]],
+    effect: Mapping[str, Mapping[str, Any]],
+    width: int,
+) -> list[Line]:
+    """A line an output: its SQNR in the build, with the changes, and the gain.
+
+    Args:
+        outputs: of ``hybrid.table``: name, sqnr_db.
+        effect: of the last effect, by name: sqnr_db, before_db; empty where there is none.
+        width: cells.
+    """
+    lines: list[Line] = []
+    room = max(8, min(40, max((len(o["name"]) for o in outputs), default=8)))
+    for output in outputs[:_SHOWN_OUTPUTS]:
+        name = printable(str(output["name"]), 200)
+        if len(name) > room:
+            name = f"…{name[-(room - 1) :]}"
+        line: Line = [(f"{name:<{room}} ", "")]
+        seen = effect.get(str(output["name"]))
+        before = output["sqnr_db"] if seen is None else seen["before_db"]
+        line.append((f"{decibel_text(before, unit=True):>10}", ""))
+        if seen is not None:
+            after = seen["sqnr_db"]
+            gain = _gain(before, after)
+            gain = 0.0 if abs(gain) < _LEAST_GAIN else gain
+            style = "good" if gain > 0 else "bad" if gain < 0 else "dim"
+            line += [
+                (" → ", "dim"),
+                (decibel_text(after, unit=True), "head"),
+                (f"  {gain_text(gain, unit=False)}", style),
+            ]
+        lines.append(line)
+    if len(outputs) > _SHOWN_OUTPUTS:
+        lines[-1] = [*lines[-1], (f"   and {len(outputs) - _SHOWN_OUTPUTS} more outputs", "dim")]
+    return [line if cells(line) <= width else line[:-1] for line in lines]
+
+
+def _gain(before: float | None, after: float | None) -> float:
+    """The gain in dB; None stands for no error at all."""
+    return 0.0 if before == after else sqnr_rank(after) - sqnr_rank(before)
+
+
+def row_lines(record: Mapping[str, Any] | None, width: int) -> list[Line]:
+    """What a narrow table has no column for, of the layer under the cursor."""
+    if record is None:
+        return []
+    lines: list[Line] = []
+    source = record.get("source")
+    source = f"  from {_name(source)}" if source and source != record["layer"] else ""
+    room = max(20, width - len(source)) if len(source) < width // 2 else width // 2
+    head = shorten(f"{_name(record['op'])} {_name(record['tensor'])}", room)
+    lines.append([(f"{head}{shorten(source, width - len(head))}", "dim")])
+    parts = [f"can be {', '.join(record['choices'])}"]
+    if record["observed_minimum"] is not None and record["observed_maximum"] is not None:
+        seen = f"{record['observed_minimum']:.4g} to {record['observed_maximum']:.4g}"
+        parts.append(f"calibration saw {seen}")
+    if record["built_range"] is not None and None not in record["built_range"]:
+        low, high = record["built_range"]
+        parts.append(f"● range asked for; the build has {low:.4g} to {high:.4g}")
+    if record["own"] is not None:
+        parts.append(f"alone {decibel_text(record['own'], unit=True)}")
+    if record["unmet"]:
+        lines.append([(f"✗ not honoured: {_name(record['unmet'])}", "bad")])
+    return lines + [[(row, "")] for row in wrap(" · ".join(parts), max(20, width))]
+
+
+def point_fields() -> tuple[Field, ...]:
+    """Step, layer, its new dtype, lifted layers so far, the outputs, seconds."""
+    return (
+        Field("step", Column("step", 4, right=True)),
+        Field("layer", Column("layer", 14, grow=2, text=_name)),
+        Field("dtype", Column("to", 8)),
+        Field("lifted", Column("lifted", 6, right=True)),
+        Field("lowest", Column("lowest dB", 9, right=True, text=decibel_text)),
+        Field("outputs", Column("outputs, dB (simulated)", 20, grow=3, text=_name)),
+        Field("seconds", Column("s", 7, right=True, text=lambda v: f"{v:.1f}"), 90),
+        Field("tensor", Column("tensor", 14, grow=1, text=_name), 110),
+    )
+
+
+def point_record(point: Mapping[str, Any], layers: Mapping[str, str]) -> dict[str, Any]:
+    """A point of the curve of a search as a record.
+
+    Args:
+        point: of the result or of a partial one.
+        layers: tensor -> name of the layer that writes it, where it is known.
+    """
+    outputs = point.get("outputs") or {}
+    lifted = point.get("lifted")
+    return {
+        "step": point.get("step"),
+        "layer": layers.get(str(point.get("tensor"))) or point.get("tensor") or "as it is",
+        "tensor": point.get("tensor"),
+        "dtype": point.get("dtype") or None,
+        "lifted": len(lifted) if isinstance(lifted, list | dict) else lifted,
+        "lowest": min(map(sqnr_rank, outputs.values()), default=None),
+        "outputs": "  ".join(f"{_name(n)} {decibel_text(v)}" for n, v in outputs.items()),
+        "seconds": point.get("seconds"),
+    }
+
+
+def facts(edits: LayerEdits, effect: LiveEffect, over: str, own_over: str) -> str:
+    """The line on top: what is asked for, and what is known of its effect.
+
+    Args:
+        edits: of the layers.
+        effect: of the edits on the outputs.
+        over: which samples the figures of the build are over.
+        own_over: and those of the layers alone; empty without.
+    """
+    if not edits.rows:
+        return "no layers yet"
+    ranges = edits.ranges
+    parts = [f"{len(edits.layers)} of {len(edits.rows)} layers changed"]
+    if ranges:
+        parts.append("1 range" if len(ranges) == 1 else f"{len(ranges)} ranges")
+    if edits.marked:
+        parts.append(f"{len(edits.marked)} marked")
+    if effect.unmet:
+        parts.append(f"✗ {len(effect.unmet)} not honoured")
+    parts.append(effect.state or f"outputs as built, simulated over {over}")
+    if own_over:
+        parts.append(f"own dB over {own_over}")
+    if effect.state and not effect.state.startswith(("▶", "✗")):
+        parts.append(f"{key_text('hybrid.build')} builds it")
+    return " · ".join(parts)
+
+
+def shown_build(session: Session) -> tuple[dict[str, Any] | None, str]:
+    """The recipe of the build whose layers can be edited, or None and why there are none."""
+    if session.container is not None:
+        return None, "A container is built already; open its model to change its layers."
+    if session.summary is not None and not session.summary["quantized"]:
+        return None, "The build is not quantized: every layer is float already."
+    if session.built is not None and session.summary is not None:
+        return session.built, ""
+    if session.building:
+        return None, "The build runs. Then its layers are here."
+    builds, shows = key_text("hybrid.build"), key_text("go.hybrid")
+    return None, f"Not built yet.\n\n{builds} builds; then {shows} shows its layers here."

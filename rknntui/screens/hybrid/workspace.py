@@ -1,0 +1,422 @@
+"""Workspace Hybrid: the dtype and range of every layer, with the effect of each change."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.widgets import Static
+
+from rknntui.keys.commandline import command_for
+from rknntui.keys.text import key_text
+from rknntui.links import GoToLayer, GoToNode, RunAction
+from rknntui.screens.base.tables import TableWorkspace
+from rknntui.screens.hybrid import plan
+from rknntui.screens.hybrid.actions import ACTIONS
+from rknntui.screens.hybrid.edits import LayerEdits, ask_dtype, ask_range
+from rknntui.screens.hybrid.effect import LiveEffect
+from rknntui.screens.hybrid.own import OwnErrors
+from rknntui.screens.hybrid.search import (
+    SearchDialog,
+    SearchPane,
+    last_search,
+    search_flags,
+    search_params,
+)
+from rknntui.screens.hybrid.text import (
+    facts,
+    layer_fields,
+    layer_records,
+    output_lines,
+    row_lines,
+    shown_build,
+)
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import RecordTable
+from rknntui.widgets.rows import Rows, TextRows
+from rknntui.widgets.view_bar import ViewBar
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from rknntui.session.jobview import JobView
+    from rknntui.session.messages import (
+        BuildFinished,
+        JobChanged,
+        JobEnded,
+        RecipeChanged,
+        ResultFound,
+    )
+
+__all__ = ["Hybrid"]
+
+VIEWS = ("Layers", "Search")
+_PANES = {"Layers": "hybrid-layers", "Search": "search"}
+_ERROR_LINES = 3
+_SEARCHING = ("pause", "keep")
+_EDITS = ("lift", "choose", "range", "propose", "search", "reset", "apply")
+
+
+class Hybrid(TableWorkspace):
+    """The outputs on top, below them the layers, or the search."""
+
+    NAME = "hybrid"
+    HELP = (
+        "{hybrid.lift} lifts a layer to float16 (else int16), or takes it back; Enter chooses "
+        "among its dtypes, {hybrid.range} sets its range. What that does to the outputs stands on "
+        "top, simulated. ● is asked for by you; “built” says what became of it: ✓ honoured, ✗ not, "
+        "~ simulated, · not built yet. SQNR dB has the errors of the layers before it too; "
+        "{hybrid.analyse} measures each layer alone. {hybrid.mark} marks layers (*): the next key "
+        "takes all of them. {hybrid.search} searches the layers that matter most; {hybrid.pause} "
+        "pauses it, {hybrid.keep} keeps the best so far, {hybrid.apply} takes a step of its curve."
+    )
+    FIRST_FOCUS = "#layers"
+    ACTIONS = ACTIONS
+    DEFAULT_CSS = """
+    Hybrid {
+        & #hybrid-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & #outputs { height: auto; max-height: 7; padding: 0 1; }
+        & #hybrid-panes { height: 1fr; }
+        & #hybrid-layers, & #search { height: 1fr; }
+        & #search { display: none; }
+        & #row-facts { height: 3; padding: 0 1; border-top: solid $panel; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._outputs: list[dict[str, Any]] = []
+        self._over = ""  # which samples the figures of the build are over
+        self.own = OwnErrors()
+        self.effect = LiveEffect(self, self.draw)
+        self.edits = LayerEdits(self.session, self.draw)
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="hybrid-facts", markup=False)
+        yield TextRows(id="outputs")
+        yield ViewBar(VIEWS, id="hybrid-views")
+        with Container(id="hybrid-panes"):
+            table = RecordTable(layer_fields(), id="layers", what="hybrid")
+            title = "Layers (SQNR simulated, over the calibration samples)"
+            yield RecordView(title, table, id="hybrid-layers")
+            yield SearchPane(id="search")
+        yield TextRows(id="row-facts")
+
+    def on_mount(self) -> None:
+        for name in ("outputs", "row-facts"):
+            pane = self.query_one(f"#{name}", TextRows)
+            pane.SHOW_CURSOR = False
+            pane.can_focus = False
+        self.set_interval(1, self._tick)
+
+    @property
+    def table(self) -> RecordTable:
+        """The layers."""
+        return self.query_one("#layers", RecordTable)
+
+    @property
+    def tensor(self) -> str | None:
+        """That of the layer under the cursor."""
+        record = self.table.record
+        return None if record is None else str(record["tensor"])
+
+    @property
+    def pane(self) -> SearchPane:
+        """The search."""
+        return self.query_one(SearchPane)
+
+    @property
+    def bar(self) -> ViewBar:
+        """The names of the views."""
+        return self.query_one(ViewBar)
+
+    @property
+    def search(self) -> JobView | None:
+        """The search that runs, or the last one."""
+        return last_search(self.session)
+
+    # -- the session -----------------------------------------------------------------------------
+
+    def activated(self) -> None:
+        self._read()
+        self._edited()
+
+    def on_recipe_changed(self, message: RecipeChanged) -> None:
+        """Something else is asked for: the effect follows."""
+        if self.shown:
+            self._edited()
+
+    def on_model_opened(self) -> None:
+        """Another model has other layers."""
+        self.edits.marked.clear()
+        if self.shown:
+            self._read()
+
+    def on_build_finished(self, message: BuildFinished) -> None:
+        """See what the build made of what was asked."""
+        if self.shown:
+            self._read()
+
+    def on_job_changed(self, message: JobChanged) -> None:
+        """Let the curve grow; say that a first build runs."""
+        if self.shown and not self.edits.rows:
+            self._read()
+        search = self.search
+        if self.shown and search is not None and search.id == message.job:
+            self._show_search()
+            self.screen.refresh_bindings()
+
+    def on_job_ended(self, message: JobEnded) -> None:
+        """Take an effect, a proposal or the end of a search."""
+        self.effect.ended(message)
+        if message.method == "hybrid.propose" and message.result is not None:
+            self._proposed(message.result)
+        elif message.method == "accuracy" and message.result is not None:
+            self._analysed(message.job, message.result)
+        elif message.method == "hybrid.search":
+            self.pane.found = message.result
+            self._show_search()
+        if self.shown:
+            if not self.edits.rows:
+                self._read()
+            self.screen.refresh_bindings()
+
+    def _show_search(self) -> None:
+        self.pane.layer_names = {row["tensor"]: row["layer"] for row in self.edits.rows}
+        self.pane.show_search(self.search)
+
+    def _analysed(self, job: str, result: dict[str, Any]) -> None:
+        """Show the error of each layer alone, which tells better which ones to lift."""
+        if not self.own.take(self.session.jobs.get(job), result, self.edits.table_of):
+            return
+        self.draw()
+        if self.shown:
+            self.table.sort_field("own")
+            self.table.cursor = 0
+
+    def on_result_found(self, message: ResultFound) -> None:
+        """A ranking of an earlier run has the errors of layers alone."""
+        if message.method == "accuracy" and self.edits.table_of is not None:
+            self.own.find(self.session, self.edits.table_of)
+            self.draw()
+
+    def _read(self) -> None:
+        """Ask for the layers of the last build, where there is one that is not shown yet."""
+        built, why = shown_build(self.session)
+        if built is None:
+            self.edits.show((), None)
+            self._outputs = []
+            self.table.set_empty(why)
+            self.draw()
+            return
+        if built is self.edits.table_of:
+            return
+        self.table.set_empty("reading …")
+        self.ask("hybrid.table", {"recipe": built}, partial(self._known, built))
+
+    def _known(self, built: dict[str, Any], answer: dict[str, Any]) -> None:
+        self.edits.show(answer["rows"], built)
+        self.own.find(self.session, self.edits.table_of)
+        self._outputs = answer["outputs"]
+        self._over = answer["over"].removeprefix("the ")
+        self._edited()
+        if self.table.sorted_by in (None, "own"):  # a new build has no errors of layers alone yet
+            self.table.sort_field("sqnr_db")
+            self.table.cursor = 0
+
+    def _edited(self) -> None:
+        self.effect.edited(self.session.recipe, self.edits.table_of)
+        self.draw()
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def draw(self) -> None:
+        if not self.is_attached:
+            return
+        records = layer_records(self.edits, self.effect, self.own.by_tensor)
+        self.table.set_records(records, keep="tensor")
+        top = facts(self.edits, self.effect, self._over, self.own.over)
+        self.query_one("#hybrid-facts", Static).update(top)
+        width = max(20, self.size.width - 3)
+        lines = output_lines(self._outputs, self.effect.outputs, width)
+        told = wrap(f"✗ {self.effect.error}", width) if self.effect.error else []
+        lines += [[(row, "bad")] for row in told[:_ERROR_LINES]]
+        pane = self.query_one("#outputs", TextRows)
+        pane.display = bool(lines)
+        pane.styles.height = len(lines)
+        pane.set_lines(lines)
+        self._draw_row()
+
+    @on(Rows.Highlighted, "#layers")
+    def _draw_row(self) -> None:
+        pane = self.query_one("#row-facts", TextRows)
+        pane.display = self.bar.current == "Layers" and self.table.record is not None
+        pane.set_lines(row_lines(self.table.record, max(20, self.size.width - 3)))
+
+    def on_resize(self) -> None:
+        """Lines of the new width."""
+        self.call_after_refresh(self.draw)
+
+    def _tick(self) -> None:
+        search = self.search
+        if self.shown and search is not None and search.running:
+            self.pane.draw()
+
+    @on(ViewBar.Changed)
+    def _view_changed(self, event: ViewBar.Changed) -> None:
+        for name, selector in _PANES.items():
+            self.query_one(f"#{selector}").display = name == event.name
+        self._draw_row()
+        if event.name == "Search":
+            self._show_search()
+        (self.pane.table if event.name == "Search" else self.table).focus()
+        self.screen.refresh_bindings()
+
+    # -- actions ---------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys of the search are in the footer only beside it."""
+        searching = self.is_attached and self.bar.current == "Search"
+        if action in ("pause", "keep", "apply") and not searching:
+            return False
+        if action in ("lift", "range", "propose") and searching:
+            return False
+        return super().check_action(action, parameters)
+
+    def unavailable(self, method: str) -> str:
+        if method in _EDITS and self.session.container is not None:
+            return "a container is built already; open its model."
+        if method in _EDITS and method != "apply" and not self.edits.rows:
+            return "nothing is built yet ({hybrid.build} builds)."
+        if method in _SEARCHING:
+            search = self.search
+            return "" if search is not None and search.running else "no search runs."
+        if method == "apply":
+            none = "there is no step to take ({hybrid.search} searches)."
+            return "" if self.pane.point is not None else none
+        if method == "stop":
+            return "" if self.session.running is not None else "no job runs."
+        if method == "build" and not self.session.recipe.get("model"):
+            return "no model is open ({app.open} opens one)."
+        if method in ("drill", "node", "mark", "mark_shown", "analyse") and not self.edits.rows:
+            return "nothing is built yet ({hybrid.build} builds)."
+        return super().unavailable(method)
+
+    def action_lift(self) -> None:
+        """Lift the chosen layers, or take them back."""
+        self.edits.lift(self.tensor)
+
+    @on(Rows.Chosen, "#layers")
+    def action_choose(self) -> None:
+        """Choose among the dtypes that all of the chosen layers have."""
+        ask_dtype(self.app, self.edits, self.edits.chosen(self.tensor))
+
+    def action_range(self) -> None:
+        """Ask for the range of the layer under the cursor."""
+        ask_range(self.app, self.edits, self.table.record)
+
+    def action_reset(self) -> None:
+        """Ask for nothing any more."""
+        self.edits.ask_for({}, {})
+        undo = key_text("app.undo")
+        self.notify(f"All layers as the model's dtype says. {undo} takes that back.")
+
+    def action_mark(self) -> None:
+        """Mark the layer under the cursor, and go on to the next one."""
+        if self.tensor is not None:
+            self.edits.toggle_marks({self.tensor})
+            self.table.action_move(1)
+
+    def action_mark_shown(self) -> None:
+        """Mark every row that is shown; where all are, none."""
+        self.edits.toggle_marks({record["tensor"] for record in self.table.records})
+
+    def action_analyse(self) -> None:
+        """Compare every layer with the float graph, alone and with the errors before it."""
+        recipe = dict(self.edits.table_of or {})
+        self.start_job("accuracy", {"recipe": recipe}, "accuracy of layers")
+
+    def action_propose(self) -> None:
+        """Let the engine choose, from the build's errors."""
+        recipe = dict(self.edits.table_of or {})
+        self.start_job("hybrid.propose", {"recipe": recipe}, "hybrid proposal")
+
+    def _proposed(self, result: dict[str, Any]) -> None:
+        proposed = dict(result["layers"])
+        if not proposed:
+            self.notify("No layer is proposed: none gains enough.", markup=False)
+            return
+        self.edits.ask_for({**self.edits.layers, **proposed})
+        back = f"{key_text('app.undo')} takes them back."
+        self.notify(f"{len(proposed)} layers proposed. {back}", markup=False)
+
+    def action_search(self) -> None:
+        """Ask what to search for, then search."""
+
+        def start(texts: dict[str, str] | None) -> None:
+            if texts is None:
+                return
+            self.pane.texts, self.pane.found = texts, None
+            asked = {n: self.session.recipe.get(n) for n in (plan.LAYERS, plan.RANGES)}
+            recipe = {**(self.edits.table_of or {}), **asked}
+            params = {"recipe": recipe, **search_params(texts)}
+            self.start_job("hybrid.search", params, "hybrid search")
+            self.bar.choose("Search")
+
+        self.app.push_screen(SearchDialog(self.pane.texts), start)
+
+    def action_pause(self) -> None:
+        """Let the search wait, or go on."""
+        if self.search is not None:
+            self.bridge.pause(self.search.id)
+
+    def action_keep(self) -> None:
+        """End the search; its best so far stays."""
+        if self.search is not None:
+            self.bridge.finish(self.search.id)
+            self.notify("The search ends with its best so far.")
+
+    def action_apply(self) -> None:
+        """Ask for the layers of the step under the cursor."""
+        point = self.pane.point
+        if point is not None:
+            self.edits.ask_for(dict(point["layers"]))
+            back = f"{key_text('app.undo')} takes it back."
+            self.notify(f"The recipe asks for {len(point['layers'])} layers. {back}", markup=False)
+            self.bar.choose("Layers")
+
+    def action_next_view(self) -> None:
+        """Show the other view."""
+        self.bar.step(1)
+
+    def action_drill(self) -> None:
+        """Show the layer's histograms in Accuracy."""
+        if self.tensor is not None:
+            self.post_message(GoToLayer(self.tensor))
+
+    def action_node(self) -> None:
+        """Show the layer in the optimised graph."""
+        if self.table.record is not None:
+            self.post_message(GoToNode(str(self.table.record["layer"])))
+
+    def action_stop(self) -> None:
+        """Back to the layers; a running job is asked about."""
+        if self.session.running is not None:
+            self.workbench.action_cancel()
+
+    def action_build(self) -> None:
+        """Go to Quantize and build there."""
+        self.post_message(RunAction("quantize.build"))
+
+    def copy_text(self) -> str:
+        return self.record_text()
+
+    def command_line(self) -> list[str]:
+        words = command_for("hybrid", self.session)
+        if not words:
+            return []
+        if self.bar.current == "Search":
+            return [*words[:2], "search", *words[2:], *search_flags(self.pane.texts)]
+        return [*words[:2], "table", *words[2:]]

@@ -1,0 +1,317 @@
+"""Workspace Jobs: what ran and runs, with log, rerun and the difference of two builds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.containers import Vertical
+
+from rknntui.keys.actions import Action
+from rknntui.keys.commandline import job_command
+from rknntui.keys.text import key_text
+from rknntui.screens.base.workspace import Workspace
+from rknntui.session.jobview import JobView
+from rknntui.widgets.job_pane import JobPane
+from rknntui.widgets.rows import Rows
+from rknntui.widgets.search import SearchLine
+from rknntui.widgets.table import Column, Table
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from engine import JobRecord
+    from rknntui.session.messages import JobChanged, JobEnded
+    from rknntui.widgets.paint import Line
+
+__all__ = ["JobsWorkspace"]
+
+LIMIT = 500
+STATES = {
+    "running": "accent",
+    "done": "good",
+    "failed": "bad",
+    "lost": "bad",
+    "cancelled": "warn",
+}
+
+
+def _empty() -> list[Line]:
+    return [
+        [("Nothing ran yet.", "head")],
+        [
+            (f" {key_text('go.quantize')} ", "key"),
+            ("shows how to build; every build, run and export is kept here", ""),
+        ],
+    ]
+
+
+def _when(started: float) -> str:
+    """Time of day, or the date of an older job."""
+    then = time.localtime(started)
+    recent = time.time() - started < 20 * 3600
+    return time.strftime("%H:%M:%S" if recent else "%Y-%m-%d", then)
+
+
+class JobsWorkspace(Workspace):
+    """History above, the job under the cursor below."""
+
+    NAME = "jobs"
+    HELP = (
+        "Every job of this user, newest first, with the stages and the log of the one under the "
+        "cursor. {jobs.stop} asks whether the running job shall stop. Jobs go on when the "
+        "workbench ends and are found again by its next start."
+    )
+    FIRST_FOCUS = "Table"
+    ACTIONS = (
+        Action("jobs.stop", "Stop…", "Stop the job; it asks first.", ("escape",), True),
+        Action("jobs.rerun", "Run again", "Start the job under the cursor again.", ("r",), True),
+        Action("jobs.mark", "Mark", "Mark a build to compare another one with.", ("m",), True),
+        Action("jobs.compare", "Compare", "Compare the marked build with this one.", ("c",), True),
+        Action("jobs.filter", "Filter…", "Show only jobs with these words.", ("slash",), True),
+        Action("jobs.log", "Full log", "Read what libraries wrote, and tracebacks.", ("L",)),
+        Action("jobs.save-log", "Save log…", "Write the log into a file.", ("w",)),
+        Action("jobs.save", "Save table…", "Write the history as a CSV file.", ("e",)),
+    )
+    DEFAULT_CSS = """
+    JobsWorkspace Table { height: 2fr; border-bottom: hkey $panel; }
+    JobsWorkspace JobPane { height: 3fr; }
+    JobsWorkspace #history { height: 2fr; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._records: list[JobRecord] = []
+        self._views: dict[str, JobView] = {}
+        self._marked = ""
+        self._wanted = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="history"):
+            yield Table(
+                (
+                    Column("", 1, style=lambda _: "accent", name="mark"),
+                    Column("started", 10, text=_when),
+                    Column("job", 13),
+                    Column("what", 10, grow=1),
+                    Column("state", 9, style=lambda state: STATES.get(state, "")),
+                    Column("seconds", 8, right=True, text=lambda s: f"{s:.1f}"),
+                )
+            )
+            yield SearchLine("filter: words of job, what, state")
+        yield JobPane(id="pane")
+
+    @property
+    def history(self) -> Table:
+        """The history."""
+        return self.query_one(Table)
+
+    @property
+    def record(self) -> JobRecord | None:
+        """The job under the cursor."""
+        row = self.history.row
+        return self._records[row] if row is not None and row < len(self._records) else None
+
+    # -- history -----------------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        self.history.empty = _empty()
+
+    def activated(self) -> None:
+        self._reload()
+
+    def on_job_changed(self, message: JobChanged) -> None:
+        if not self.shown:
+            return
+        if all(record.id != message.job for record in self._records):
+            self._reload()
+        record = self.record
+        if record is not None and record.id == message.job:
+            self._show(self.session.jobs.get(message.job))
+
+    def on_job_ended(self, message: JobEnded) -> None:
+        if self.shown:
+            self._reload()
+
+    def _reload(self) -> None:
+        self.run_worker(self._read(), group="history", exclusive=True)
+
+    async def _read(self) -> None:
+        from engine import list_jobs
+
+        records = await asyncio.to_thread(list_jobs, LIMIT)
+        first = bool(records) and (not self._records or records[0].id != self._records[0].id)
+        at_top = self.history.cursor == 0
+        before = self.record.id if self.record is not None else ""
+        self._records = records
+        self._fill()
+        if before and not (first and at_top):
+            self._select(before)
+        elif first:
+            self.history.cursor = 0
+        self._show_record()
+        self.refresh_bindings()
+
+    def _fill(self) -> None:
+        rows = []
+        for record in self._records:
+            seconds = record.finished - record.started if record.finished else None
+            mark = "●" if record.id == self._marked else ""
+            rows.append((mark, record.started, record.method, record.title, record.state, seconds))
+        self.history.set_rows(rows)
+
+    def _select(self, job_id: str) -> None:
+        for index, record in enumerate(self._records):
+            if record.id == job_id:
+                self.history.select_row(index)
+
+    @on(Rows.Highlighted, "Table")
+    def _moved(self) -> None:
+        self._show_record()
+        self.refresh_bindings()
+
+    @on(Rows.Chosen, "Table")
+    def _chosen(self) -> None:
+        self.query_one(JobPane).focus()
+
+    def _show_record(self) -> None:
+        record = self.record
+        if record is None:
+            self._show(None)
+            return
+        self._wanted = record.id
+        live = self.session.jobs.get(record.id)
+        if live is not None and (live.stages or live.running):
+            self._show(live)
+        elif record.id in self._views:
+            self._show(self._views[record.id])
+        else:
+            self.run_worker(self._read_events(record), group="events", exclusive=True)
+
+    async def _read_events(self, record: JobRecord) -> None:
+        from engine import EngineError, read_events
+
+        try:
+            events = await asyncio.to_thread(read_events, record.id)
+        except EngineError:  # removed from the history meanwhile
+            events = []
+        view = JobView.of_record(record, events)
+        if record.state != "running":
+            self._views[record.id] = view
+        if record.id == self._wanted:
+            self._show(view)
+
+    def _show(self, job: JobView | None) -> None:
+        self.query_one(JobPane).set_job(job)
+
+    # -- actions -----------------------------------------------------------------------------------
+
+    def unavailable(self, method: str) -> str:
+        if method == "stop":
+            return "" if self.session.running is not None else "no job runs."
+        if method in ("rerun", "log", "save_log", "copy", "copy_command", "save", "filter"):
+            return "" if self._records else "nothing ran yet: {go.quantize} shows how to build."
+        if method == "mark":
+            return "" if self._is_build() else "only a build that is done can be compared."
+        if method == "compare":
+            if not self._marked:
+                return "mark another build first ({jobs.mark})."
+            return "" if self._is_build() else "only a build that is done can be compared."
+        return ""
+
+    def _is_build(self) -> bool:
+        record = self.record
+        return record is not None and record.method == "build" and record.state == "done"
+
+    def action_stop(self) -> None:
+        """Ask whether the job under the cursor, or else the running one, shall stop."""
+        record = self.record
+        job = self.session.jobs.get(record.id) if record is not None else None
+        job = job if job is not None and job.running else self.session.running
+        if job is not None:
+            self.workbench.stopping.ask(job)
+
+    def action_rerun(self) -> None:
+        """Start the job under the cursor again, as it was."""
+        record = self.record
+        if record is not None:
+            self.start_job(record.method, dict(record.params), record.title)
+            self.notify(f"Started again: {record.title}", markup=False)
+
+    def action_mark(self) -> None:
+        """Mark the build under the cursor."""
+        record = self.record
+        if record is not None:
+            self._marked = "" if self._marked == record.id else record.id
+            self._fill()
+            self.refresh_bindings()
+
+    def action_compare(self) -> None:
+        """Show what differs between the marked build and this one."""
+        from engine import EngineError, read_result
+        from rknntui.screens.dialogs.dialogs import TextDialog
+        from rknntui.screens.jobs.diff import differences
+
+        record = self.record
+        marked = next((r for r in self._records if r.id == self._marked), None)
+        if record is None or marked is None:
+            return
+        try:
+            results = [read_result(r.id) or r.summary or {} for r in (marked, record)]
+        except EngineError as error:
+            self.workbench.show_error(error)
+            return
+        lines = differences(marked.params, record.params, *results)
+        title = f"{_when(marked.started)} and {_when(record.started)}"
+        self.app.push_screen(TextDialog(f"Two builds: {title}", lines))
+
+    def action_filter(self) -> None:
+        """Open the line that filters the history."""
+        self.query_one(SearchLine).open()
+
+    @on(SearchLine.Typed)
+    def _typed(self, event: SearchLine.Typed) -> None:
+        self.history.set_filter(event.text)
+        if event.done:
+            self.history.focus()
+
+    def action_log(self) -> None:
+        """Read what libraries wrote while the job ran."""
+        from engine import printable, read_log
+        from rknntui.screens.dialogs.dialogs import TextDialog
+
+        record = self.record
+        if record is not None:
+            text = read_log(record.id)
+            rows = text.splitlines() or ["Nothing was written."]
+            lines = [[(printable(row, 400), "")] for row in rows[-5000:]]
+            self.app.push_screen(TextDialog(f"Log: {record.title}", lines))
+
+    def action_save_log(self) -> None:
+        """Ask for a file and write the log into it."""
+        self._save("Write the log", "job.log", self.query_one(JobPane).text())
+
+    def action_save(self) -> None:
+        """Ask for a file and write the history into it."""
+        self._save("Write the history as CSV", "jobs.csv", self.history.to_csv())
+
+    def _save(self, title: str, name: str, text: str) -> None:
+        from rknntui.screens.dialogs.picker import PathPicker
+
+        def write(path: str | None) -> None:
+            if path:
+                self.workbench.output.write_file(path, text)
+
+        self.app.push_screen(PathPicker(title, name, new=True), write)
+
+    def copy_text(self) -> str:
+        pane = self.query_one(JobPane)
+        return pane.text() if pane.has_focus else self.history.row_text()
+
+    def command_line(self) -> list[str]:
+        record = self.record
+        if record is None:
+            return []
+        return job_command(record.method, record.params)

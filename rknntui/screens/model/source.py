@@ -1,0 +1,94 @@
+"""How the open model is loaded: what it needs first, and its conversion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rknntui.session.opening import source_names, source_options
+
+if TYPE_CHECKING:
+    from rknntui.screens.base.workspace import Workspace
+    from rknntui.session.messages import JobEnded, RecipeChanged
+
+__all__ = ["SourceLoad", "needed_option"]
+
+
+def needed_option(model: dict[str, Any]) -> str:
+    """The option without which a model cannot be loaded, by its findings; empty where none is."""
+    from engine import OPTIONS
+
+    names = {option.name for option in OPTIONS}
+    errors = (f["where"] for f in model.get("findings") or () if f["severity"] == "error")
+    return next((where for where in errors if where in names), "")
+
+
+class SourceLoad:
+    """Looks at the model again when options of its loading change; converts it in a job.
+
+    Args:
+        workspace: asks the worker and starts the job.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._outdated = False
+
+    @property
+    def _model(self) -> dict[str, Any]:
+        return self._workspace.session.model or {}
+
+    @property
+    def unconverted(self) -> bool:
+        """Whether only the layers are known, as the files tell them."""
+        return self._model.get("loaded") is False
+
+    def recipe_changed(self, message: RecipeChanged) -> None:
+        """Options of the load make another graph, or let a model be loaded at last."""
+        session = self._workspace.session
+        open_source = session.model is not None and session.container is None
+        if open_source and not message.whole and message.names & source_names():
+            self._outdated = True
+            if self._workspace.shown:
+                self.look_again()
+
+    def look_again(self) -> None:
+        """Ask for the model view of the recipe as it is now, if it may be another one."""
+        recipe = self._workspace.session.recipe
+        path = str(recipe.get("model") or "")
+        if self._outdated and path:
+            self._outdated = False
+            params = {"path": path, **source_options(recipe)}
+            self._workspace.ask("open", params, self._looked, group="open")
+
+    def _looked(self, view: dict[str, Any]) -> None:
+        session = self._workspace.session
+        if view["path"] == session.recipe.get("model"):
+            session.model_seen(view)
+
+    def why_not_load(self) -> str:
+        """Why the model cannot be loaded now, for the user; empty when it can."""
+        session = self._workspace.session
+        if session.container is not None or not session.recipe.get("model"):
+            return "a source model is not open ({app.open} opens one)."
+        if self._model.get("loaded", True):
+            return "the model is loaded already."
+        if not self.needed:
+            return ""
+        return f"{self.needed} is missing or does not fit ({{model.option}} leads there)."
+
+    def load(self) -> None:
+        """Load the model in a job, so that a conversion of seconds blocks nothing."""
+        recipe = dict(self._workspace.session.recipe)
+        title = f"convert {str(recipe.get('model', '')).rpartition('/')[2]}"
+        self._workspace.start_job("load", {"recipe": recipe}, title)
+
+    def job_ended(self, message: JobEnded) -> None:
+        """Look at the graph that a conversion gave."""
+        if message.method in ("load", "build") and message.state == "done" and self.unconverted:
+            self._outdated = True
+            self.look_again()
+
+    @property
+    def needed(self) -> str:
+        """The option without which the model cannot be loaded; empty where none is."""
+        return needed_option(self._model)

@@ -1,0 +1,393 @@
+"""Workspace Model.
+
+The graph as a tree or a table, and everything about the node under the cursor.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.containers import Horizontal, Vertical
+
+from rknntui.links import GoToNode, GoToOption, Link
+from rknntui.screens.base.workspace import Workspace
+from rknntui.screens.model.actions import ACTIONS
+from rknntui.screens.model.pane import DetailPane
+from rknntui.screens.model.source import SourceLoad
+from rknntui.session.opening import source_options
+from rknntui.widgets.graph_tree import GraphTree
+from rknntui.widgets.rows import Rows
+from rknntui.widgets.search import SearchLine
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.timer import Timer
+
+    from rknntui.session.messages import JobEnded, RecipeChanged
+    from rknntui.widgets.table import Table
+
+__all__ = ["ModelWorkspace"]
+
+REST_SECONDS = 0.12
+"""The cursor has to rest so long before details are asked for: a held key asks nothing."""
+
+BINS = 64
+GRAPHS = ("source", "optimised", "quantized")
+
+
+class ModelWorkspace(Workspace):
+    """Graph on the left, details on the right."""
+
+    NAME = "model"
+    HELP = (
+        "The graph of the open model: groups open with Enter, details of the node under the "
+        "cursor stand on the right. After a build, {model.graph} shows the optimised and the "
+        "quantized graph."
+    )
+    FIRST_FOCUS = "GraphTree"
+    ACTIONS = ACTIONS
+    DEFAULT_CSS = """
+    ModelWorkspace Horizontal { height: 1fr; }
+    ModelWorkspace #graph { width: 1fr; border-right: vkey $panel; }
+    ModelWorkspace #detail { width: 1fr; padding: 0 0 0 1; }
+    Screen.-normal ModelWorkspace #detail, Screen.-wide ModelWorkspace #detail { width: 60; }
+    Screen.-wide ModelWorkspace #detail { width: 80; }
+    Screen.-narrow ModelWorkspace.-table #detail { display: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.which = "source"
+        self.source = SourceLoad(self)
+        self._loaded: tuple[Any, ...] = ()
+        self._found: list[int] = []
+        self._origin = 0
+        self._timer: Timer | None = None
+        self._wanted = ""
+
+    def compose(self) -> ComposeResult:
+        with Horizontal():
+            with Vertical(id="graph"):
+                yield GraphTree(id="tree")
+                yield SearchLine("search: words of name, operator, tensor, shape")
+            yield DetailPane(id="detail")
+
+    @property
+    def graph(self) -> GraphTree:
+        """The graph."""
+        return self.query_one("#tree", GraphTree)
+
+    @property
+    def detail(self) -> DetailPane:
+        """The pane on the right."""
+        return self.query_one(DetailPane)
+
+    @property
+    def table(self) -> Table | None:
+        """The nodes as a table, once it was asked for."""
+        found = self.query("#nodes")
+        return found.first() if found else None  # type: ignore[return-value]
+
+    # -- the session -------------------------------------------------------------------------------
+
+    def activated(self) -> None:
+        self.source.look_again()
+        self._refresh_graph()
+
+    def on_model_opened(self) -> None:
+        self.which = "source"
+        self._loaded = ()
+        self._refresh_graph()
+
+    def on_build_finished(self) -> None:
+        self._loaded = self._loaded if self.which == "source" else ()
+        self.refresh_bindings()
+        if self.shown:
+            self._refresh_graph()
+
+    def on_keys_changed(self) -> None:
+        """Name the keys as the user has them."""
+        self.detail.rewrap()
+
+    def on_recipe_changed(self, message: RecipeChanged) -> None:
+        """The graph may be another one."""
+        self.source.recipe_changed(message)
+
+    def on_job_ended(self, message: JobEnded) -> None:
+        """A conversion may have given a graph."""
+        if self.which == "source":
+            self.source.job_ended(message)
+
+    def _target(self) -> dict[str, Any]:
+        """What the worker's queries are about: the container, or the recipe with its model."""
+        session = self.session
+        if session.container is not None or "model" not in session.recipe:
+            return {"path": session.path, "which": self.which}
+        if self.which == "source":
+            said = source_options(session.recipe)
+            return {"path": session.recipe["model"], "which": "source", **said}
+        return {"recipe": session.built or session.recipe, "which": self.which}
+
+    def _refresh_graph(self) -> None:
+        model = self.session.model
+        if model is None:
+            return
+        state = (model.get("sha256"), self.session.path, self.which, model.get("loaded"))
+        if state != self._loaded:
+            self._loaded = state
+            self.ask("graph", self._target(), self._show_graph, group="graph")
+
+    def _show_graph(self, view: dict[str, Any]) -> None:
+        from engine import printable
+
+        if self.session.model is None:
+            return
+        name = printable(str(self.session.path).rsplit("/", 1)[-1], 80)
+        unconverted = self.which == "source" and self.source.unconverted
+        what = "not converted" if unconverted else f"{self.which}"
+        title = f"{what} · {len(view['nodes']):,} nodes · {name}"
+        opened = self.workbench.memory.get(str(self.session.path)) or []
+        self._found = []
+        self.graph.set_graph(title, view, opened)
+        self._fill_table()
+        self._show_model()
+        self._go_to_wanted()
+        self.refresh_bindings()
+
+    def arrive(self, link: Link) -> None:
+        if isinstance(link, GoToNode):
+            self._find_node(link.node, link.graph)
+
+    def _find_node(self, name: str, which: str) -> None:
+        self._wanted = name
+        if which != self.which and which in self._graphs():
+            self.which = which
+            self._refresh_graph()
+        elif self.graph.view:
+            self._go_to_wanted()
+
+    def _go_to_wanted(self) -> None:
+        if not self._wanted:
+            return
+        nodes = self.graph.view["nodes"]
+        at = next((i for i, node in enumerate(nodes) if node[0] == self._wanted), None)
+        if at is None:
+            self.notify("That node is not in this graph.", severity="warning")
+        else:
+            self.graph.go_to(at)
+            self.graph.focus()
+        self._wanted = ""
+
+    def _show_model(self) -> None:
+        model = self.session.model
+        if model is None:
+            return
+        if self.which != "source":
+            nodes = self.graph.view["nodes"]
+            model = {**model, "nodes": len(nodes), "operators": Counter(n[1] for n in nodes)}
+        self.detail.show_model(model, self.which)
+
+    # -- details -----------------------------------------------------------------------------------
+
+    @on(Rows.Highlighted, "#tree")
+    def _moved(self, event: Rows.Highlighted) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(REST_SECONDS, self._rested)
+
+    def _rested(self) -> None:
+        entry = self.graph.entry
+        if entry is None:
+            return
+        if entry.kind == "node":
+            self._ask_node(self.graph.view["nodes"][entry.at][0])
+        elif entry.kind == "root":
+            self._show_model()
+        elif entry.kind in ("input", "output"):
+            self.detail.show_value(entry.kind, self.graph.view[f"{entry.kind}s"][entry.at])
+
+    def _ask_node(self, name: str) -> None:
+        self.ask("node", {**self._target(), "name": name}, self.detail.show_node, group="node")
+
+    @on(DetailPane.TensorWanted)
+    def _ask_tensor(self, event: DetailPane.TensorWanted) -> None:
+        params = {**self._target(), "name": event.name, "bins": BINS}
+        self.ask("tensor", params, self.detail.show_tensor, group="tensor")
+
+    @on(Rows.Chosen, "#tree")
+    def _chosen_node(self) -> None:
+        self.detail.focus()
+
+    # -- search ------------------------------------------------------------------------------------
+
+    def unavailable(self, method: str) -> str:
+        if method in (
+            "search",
+            "table",
+            "export",
+            "copy",
+            "copy_detail",
+            "findings",
+            "copy_command",
+        ):
+            return (
+                "" if self.session.model is not None else "no model is open ({app.open} opens one)."
+            )
+        if method in ("next", "previous"):
+            return "" if self._found else "nothing was searched for ({model.search} searches)."
+        if method == "load":
+            return self.source.why_not_load()
+        if method == "option":
+            return "" if self.source.needed else "nothing is missing to load the model."
+        if method == "graph":
+            return (
+                "" if len(self._graphs()) > 1 else "only the source graph is there before a build."
+            )
+        return ""
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The keys of a load are there only where there is something to load."""
+        if action in ("load", "option"):
+            return not self.unavailable(action)
+        return super().check_action(action, parameters)
+
+    def action_load(self) -> None:
+        """Load the model in a job."""
+        self.source.load()
+
+    def action_option(self) -> None:
+        """Go to the option that the load needs, in Configure."""
+        if self.source.needed:
+            self.post_message(GoToOption(self.source.needed))
+
+    def action_search(self) -> None:
+        """Open the search line."""
+        if self.table is not None and self.table.display:
+            self._toggle_table()
+        self._origin = self.graph.cursor
+        self.query_one(SearchLine).open()
+
+    @on(SearchLine.Typed)
+    def _typed(self, event: SearchLine.Typed) -> None:
+        if event.text:
+            self._found = self.graph.matches(event.text)
+            if not event.done and self._found:
+                self.graph.go_to(self._found[0])
+            elif not self._found:
+                self.notify("Nothing found.", severity="warning", timeout=2)
+        if event.done:
+            if not event.text:
+                self.graph.cursor = self._origin
+            self.graph.focus()
+            self.refresh_bindings()
+
+    def _step(self, by: int) -> None:
+        entry = self.graph.entry
+        at = entry.at if entry is not None and entry.kind == "node" else -1
+        if by > 0:
+            after = [n for n in self._found if n > at]
+            node = after[0] if after else self._found[0]
+        else:
+            before = [n for n in self._found if n < at]
+            node = before[-1] if before else self._found[-1]
+        self.graph.go_to(node)
+        self.graph.focus()
+
+    def action_next(self) -> None:
+        """Go to the next node found."""
+        self._step(1)
+
+    def action_previous(self) -> None:
+        """Go to the node found before."""
+        self._step(-1)
+
+    # -- other views -------------------------------------------------------------------------------
+
+    def _graphs(self) -> tuple[str, ...]:
+        if self.session.container is not None:
+            return ("quantized",) if self.which == "quantized" else ("source",)
+        return GRAPHS if self.session.summary is not None else GRAPHS[:1]
+
+    def action_graph(self) -> None:
+        """Show the next of the graphs that exist."""
+        graphs = self._graphs()
+        self.which = graphs[(graphs.index(self.which) + 1) % len(graphs)]
+        self._refresh_graph()
+
+    async def action_table(self) -> None:
+        """Show the nodes as a table, or as a tree again."""
+        table = self.table
+        if table is None:
+            from rknntui.screens.model.table import node_table
+
+            table = node_table()
+            await self.query_one("#graph").mount(table, before="#tree")
+            self._fill_table()
+            table.display = False
+        self._toggle_table()
+
+    def _toggle_table(self) -> None:
+        table = self.table
+        if table is not None:
+            table.display = not table.display
+            self.graph.display = not table.display
+            self.set_class(table.display, "-table")
+            (table if table.display else self.graph).focus()
+
+    def _fill_table(self) -> None:
+        if self.table is not None and self.graph.view:
+            nodes = self.graph.view["nodes"]
+            self.table.set_rows([(i, n[1], n[0], n[3], n[4]) for i, n in enumerate(nodes)])
+
+    @on(Rows.Highlighted, "#nodes")
+    def _table_moved(self) -> None:
+        table = self.table
+        if table is not None and table.row is not None:
+            self.graph.go_to(table.row)
+
+    def listed_findings(self) -> list[dict[str, Any]]:
+        return list((self.session.model or {}).get("findings") or ())
+
+    def action_findings(self) -> None:
+        """Show the lines about the model as a whole."""
+        self.graph.cursor = 0
+        self._show_model()
+        self.detail.focus()
+
+    def action_export(self) -> None:
+        """Ask for a file and write the nodes into it."""
+        from rknntui.screens.dialogs.picker import PathPicker
+
+        self.app.push_screen(
+            PathPicker("Write the nodes as CSV", "nodes.csv", new=True), self._export
+        )
+
+    def _export(self, path: str | None) -> None:
+        if path:
+            from rknntui.screens.model.table import node_table
+
+            table = self.table or node_table()
+            if self.table is None:
+                nodes = self.graph.view["nodes"]
+                table.set_rows([(i, n[1], n[0], n[3], n[4]) for i, n in enumerate(nodes)])
+            self.workbench.output.write_file(path, table.to_csv())
+
+    def copy_text(self) -> str:
+        table = self.table
+        if self.detail.has_focus and self.detail.lines:
+            return "".join(text for text, _ in self.detail.lines[self.detail.cursor]).strip()
+        return table.row_text() if table is not None and table.display else self.graph.row_text()
+
+    def action_copy_detail(self) -> None:
+        """Copy the detail pane."""
+        self.workbench.output.copy(self.detail.text())
+
+    def command_line(self) -> list[str]:
+        return ["rknntui", "inspect", str(self.session.path)] if self.session.path else []
+
+    def hide(self) -> None:
+        if self.session.path:
+            self.workbench.memory = {str(self.session.path): self.graph.opened[:200]}
+        super().hide()

@@ -1,0 +1,92 @@
+"""Starting a build: the recipe is checked first, and a problem is shown where it is mended."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from engine import printable
+from rknntui.links import GoToOption
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rknntui.screens.base.workspace import Workspace
+
+__all__ = ["BuildStarter"]
+
+
+class BuildStarter:
+    """Starts builds and comparisons.
+
+    Args:
+        workspace: asks the worker and starts the job.
+        started: called with the name of the view that shows what was started.
+    """
+
+    def __init__(self, workspace: Workspace, started: Callable[[str], None]) -> None:
+        self._workspace = workspace
+        self._started = started
+        self._waiting = False
+
+    def build(self, *, refresh: bool = False) -> None:
+        """Check the recipe, then build; with ``refresh`` every stage anew."""
+        workspace, session = self._workspace, self._workspace.session
+        if reason := workspace.why_not("build"):
+            workspace.notify(f"Not now: {reason}", severity="warning")
+            return
+        if self._waiting:
+            return
+        typed = set(session.all_problems) - set(session.problems)
+        if typed:
+            workspace.post_message(GoToOption(min(typed)))
+            return
+        self._waiting = True
+        recipe = dict(session.recipe)
+        checked = partial(self._checked, recipe, refresh)
+        workspace.ask("validate", {"recipe": recipe}, checked, failed=self._not_checked)
+
+    def _not_checked(self, error: Exception) -> None:
+        self._waiting = False
+        self._workspace.workbench.show_error(error)
+
+    def _checked(self, recipe: dict[str, Any], refresh: bool, answer: dict[str, Any]) -> None:
+        self._waiting = False
+        workspace = self._workspace
+        problems = {p["option"]: p["message"] for p in answer["problems"]}
+        workspace.session.set_problems(problems, answer["findings"], answer["yaml"])
+        if problems:
+            name, message = next(iter(problems.items()))
+            workspace.notify(
+                f"{name}: {printable(message)}",
+                title="Cannot be built yet",
+                severity="warning",
+                markup=False,
+            )
+            workspace.post_message(GoToOption(name))
+            return
+        params: dict[str, Any] = {"recipe": recipe}
+        if refresh:
+            params["refresh"] = True
+        name = str(recipe["model"]).rsplit("/", 1)[-1]
+        workspace.start_job("build", params, f"build {printable(name, 80)}")
+        self._started("Log")
+
+    def compare(self) -> None:
+        """Ask for options and values, then build every combination."""
+        from rknntui.screens.dialogs.dialogs import PromptDialog
+        from rknntui.screens.quantize.sweep import axes_of, default_axes, problem_of
+
+        workspace = self._workspace
+        recipe = dict(workspace.session.recipe)
+
+        def start(text: str | None) -> None:
+            if text is None:
+                return
+            params = {"recipe": recipe, "axes": axes_of(text)}
+            workspace.start_job("sweep", params, "compare builds")
+            self._started("Compare")
+
+        question = "Options and their values: option=value,value option=value,value"
+        asks = PromptDialog("Compare builds", question, default_axes(recipe), problem_of)
+        workspace.app.push_screen(asks, start)

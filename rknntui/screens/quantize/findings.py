@@ -1,0 +1,80 @@
+"""The findings of a build and of the joins of its model, with what remedies them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual.message import Message
+
+from engine import printable
+from engine.wire.names import NOT_EXACT_CODE
+from rknntui.widgets.findings import FindingRows
+
+if TYPE_CHECKING:
+    from rknntui.session.state import Session
+
+__all__ = ["BuildFindings"]
+
+
+class BuildFindings(FindingRows):
+    """Lists what a build found, and which joins of its model have unlike ranges.
+
+    The joins are asked for before a build too: the structure tells most of them.
+    """
+
+    class JoinsWanted(Message):
+        """The joins of a recipe's model are to be told: :meth:`take_joins` or :meth:`no_joins`."""
+
+        def __init__(self, recipe: dict[str, Any]) -> None:
+            super().__init__()
+            self.recipe = recipe
+
+    class Counted(Message):
+        """There are so many findings that are more than a note."""
+
+        def __init__(self, count: int) -> None:
+            super().__init__()
+            self.count = count
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__("quantize.apply-remedy", id=id)
+        self._of_build: Sequence[Mapping[str, Any]] = ()
+        self._joins: Sequence[Mapping[str, Any]] = ()
+        self._joins_of: dict[str, Any] | None = None
+
+    @property
+    def not_exact(self) -> bool:
+        """Whether the last build's simulation is not bit-exact."""
+        return any(finding["code"] == NOT_EXACT_CODE for finding in self._of_build)
+
+    def look(self, session: Session) -> None:
+        """Show those of the build, and ask for the joins of what is built or would be."""
+        self._of_build = (session.summary or {}).get("findings") or ()
+        recipe = session.built or session.recipe
+        loaded = session.model is not None and session.model.get("loaded") is not False
+        if session.container is not None or not loaded or not recipe.get("model"):
+            self._joins, self._joins_of = (), None
+        elif recipe != self._joins_of:
+            self._joins_of = recipe
+            self.post_message(self.JoinsWanted(recipe))
+        self._list()
+
+    def take_joins(self, answer: Mapping[str, Any]) -> None:
+        """Show the joins that were asked for."""
+        self._joins = list(answer["findings"])
+        self._list()
+
+    def no_joins(self, error: Exception) -> None:
+        """A model that cannot be loaded yet says so where it is built; here it has no joins."""
+        self._joins = ()
+        what = printable(str(getattr(error, "what", error)), 300)
+        self._list(f"✗ The joins could not be checked: {what}")
+
+    def _list(self, problem: str = "") -> None:
+        both = [*self._of_build, *self._joins]
+        found = list({(finding["code"], finding["where"]): finding for finding in both}.values())
+        self.empty = [[], [("  ✓ no findings", "dim")]]
+        self.show(found, [[(problem, "bad")]] if problem else ())
+        worse = [finding for finding in found if finding["severity"] != "info"]
+        self.post_message(self.Counted(len(worse)))

@@ -1,0 +1,161 @@
+"""Several builds beside each other: algorithms, dtypes or any options, as a table that grows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.widgets import Static
+
+from engine import (
+    OPTIONS,
+    EngineError,
+    RecipeError,
+    did_you_mean,
+    human_bytes,
+    option,
+    printable,
+    sqnr_rank,
+)
+from engine.wire.names import ROW_KIND
+from rknntui.keys.text import key_text, with_keys
+from rknntui.screens.accuracy.text import decibel_style, decibel_text
+from rknntui.widgets.record_view import RecordView
+from rknntui.widgets.records import Field, RecordTable
+from rknntui.widgets.table import Column
+
+if TYPE_CHECKING:
+    from rknntui.session.jobview import JobView
+
+__all__ = ["ComparePane", "axes_of", "default_axes"]
+
+_EMPTY = (
+    "Nothing is compared yet.\n\n"
+    "{quantize.compare} builds the model with several algorithms, or with any values of any "
+    "options, and lists what each does to the outputs. Enter takes the values of a row."
+)
+
+
+def default_axes(recipe: Mapping[str, Any]) -> str:
+    """What the dialog proposes: every algorithm that the recipe can have."""
+    algorithms = [name for name in option("quantized_algorithm").choices if name != "vendor"]
+    return f"quantized_algorithm={','.join(algorithms)}"
+
+
+def axes_of(text: str) -> dict[str, list[Any]]:
+    """Options and their values from ``name=value,value name=value``.
+
+    Raises:
+        RecipeError: an unknown option, or a text that is no value of it.
+    """
+    known = {declared.name: declared for declared in OPTIONS}
+    axes: dict[str, list[Any]] = {}
+    for part in text.split():
+        name, _, values = part.partition("=")
+        if name not in known:
+            raise RecipeError(
+                f"There is no option {printable(name, 60)}.", remedy=did_you_mean(name, known)
+            )
+        axes[name] = [known[name].parse(value) for value in values.split(",") if value]
+        if not axes[name]:
+            raise RecipeError(f"{name} has no values: {name}=value,value.")
+    if not axes:
+        raise RecipeError("There is nothing to compare: option=value,value.")
+    return axes
+
+
+def _record(row: Mapping[str, Any]) -> dict[str, Any]:
+    outputs = row.get("outputs") or []
+    error = row.get("error") or {}
+    told = "  ".join(f"{printable(o['name'], 40)} {decibel_text(o['sqnr_db'])}" for o in outputs)
+    findings = [printable(str(finding["what"])) for finding in row.get("findings") or ()]
+    return {
+        "values": row["values"],
+        "title": ", ".join(option(n).render(v) for n, v in row["values"].items()),
+        "state": "✓" if row["state"] == "done" else "✗",
+        "lowest": min((sqnr_rank(output["sqnr_db"]) for output in outputs), default=None),
+        "outputs": told or printable(str(error.get("what", "")), 300),
+        "bytes": row.get("bytes"),
+        "seconds": row.get("seconds"),
+        "findings": f"! {findings[0]}" if findings else None,
+    }
+
+
+class ComparePane(Vertical):
+    """The builds of the last sweep."""
+
+    DEFAULT_CSS = """
+    ComparePane { height: 1fr; }
+    ComparePane #compare-facts {
+        height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    """
+
+    job: JobView | None = None
+    """The sweep that is shown."""
+
+    over: tuple[str, str] = ("", "")
+    """A sweep's id, and the samples that its figures are over."""
+
+    def compose(self) -> ComposeResult:
+        fields = (
+            Field(
+                "state", Column("", 1, style=lambda s: "good" if s == "✓" else "bad", name="state")
+            ),
+            Field("title", Column("build", 18, grow=1)),
+            Field(
+                "lowest",
+                Column("lowest dB", 9, right=True, text=decibel_text, style=decibel_style),
+            ),
+            Field("outputs", Column("outputs, dB (simulated)", 24, grow=3)),
+            Field("seconds", Column("s", 7, right=True, text=lambda v: f"{v:.1f}")),
+            Field("bytes", Column("size", 10, right=True, text=human_bytes), 100),
+            Field("findings", Column("warning", 16, grow=2), 120),
+        )
+        yield Static("", id="compare-facts", markup=False)
+        table = RecordTable(fields, id="compared", what="compared", empty=with_keys(_EMPTY))
+        yield RecordView("Builds beside each other (simulated; seconds measured)", table)
+
+    @property
+    def table(self) -> RecordTable:
+        """The builds."""
+        return self.query_one("#compared", RecordTable)
+
+    def clear(self) -> None:
+        """Forget the builds: they are of another model."""
+        self.job = None
+        self.table.set_records([])
+        self.query_one("#compare-facts", Static).update("")
+
+    def set_job(self, job: JobView | None, result: Mapping[str, Any] | None) -> None:
+        """Show a sweep, or its latest state."""
+        self.job = job or self.job
+        rows: list[Mapping[str, Any]] = list((result or {}).get("rows") or ())
+        if job is not None and not rows:
+            found = [partial.data for partial in job.partials if partial.kind == ROW_KIND]
+            rows = sorted(found, key=lambda row: row["index"])
+        self.table.set_records([_record(row) for row in rows], keep="title")
+        said = ""
+        if job is not None and job.running:
+            stage = job.stage
+            count = f" {stage.done} of {stage.total}" if stage is not None and stage.total else ""
+            said = f"▶ building{count}, {key_text('quantize.stop')} stops"
+        elif job is not None:
+            if result is not None:
+                self.over = job.id, printable(str(result.get("compared_on") or ""), 80)
+            over = self.over[1] if self.over[0] == job.id else ""
+            said = f"{'✓' if job.state == 'done' else '✗'} {job.state}"
+            said += f" · over {over}" if over else ""
+            said += " · Enter takes a row's values"
+        self.query_one("#compare-facts", Static).update(said)
+
+
+def problem_of(text: str) -> str:
+    """Why a text names no axes; empty where it does."""
+    try:
+        axes_of(text)
+    except EngineError as error:
+        return f"{error.what} {error.remedy}".strip()
+    return ""

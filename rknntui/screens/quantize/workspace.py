@@ -1,0 +1,400 @@
+"""Workspace Quantize: build with progress and log, then the summary, layers and ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.widgets import Static
+
+from engine import summary_text
+from rknntui.keys.actions import Action
+from rknntui.keys.commandline import command_for, job_command
+from rknntui.keys.text import with_keys
+from rknntui.links import GoTo, GoToLayer, GoToNode, GoToOption, RunAction
+from rknntui.screens.base.tables import TableWorkspace
+from rknntui.screens.quantize import text
+from rknntui.screens.quantize.build import BuildStarter
+from rknntui.screens.quantize.findings import BuildFindings
+from rknntui.screens.quantize.sweep import ComparePane
+from rknntui.screens.quantize.tables import layer_fields, layer_records, range_fields, range_record
+from rknntui.widgets.job_pane import JobPane
+from rknntui.widgets.record_view import RecordView, table_actions
+from rknntui.widgets.records import RecordTable
+from rknntui.widgets.rows import Rows
+from rknntui.widgets.summary import SummaryRows
+from rknntui.widgets.view_bar import ViewBar
+
+if TYPE_CHECKING:
+    from rknntui.session.jobview import JobView
+    from rknntui.session.messages import (
+        BuildFinished,
+        JobChanged,
+        JobEnded,
+        RecipeChanged,
+        ResultFound,
+    )
+
+__all__ = ["Quantize"]
+
+VIEWS = ("Summary", "Layers", "Ranges", "Findings", "Compare", "Log")
+_FLOAT = "The build is not quantized: it runs in float32."
+_CONTAINER = "The ranges of a container are not shown here; open its model and build."
+_NOT_OF_FINDINGS = ("worst", "accuracy", "compare")
+_PANES = {
+    "Summary": "summary",
+    "Layers": "layers-view",
+    "Ranges": "ranges-view",
+    "Findings": "build-findings",
+    "Compare": "compare",
+    "Log": "log",
+}
+
+
+class Quantize(TableWorkspace):
+    """What is built on top; below it the views of the running or the last build."""
+
+    NAME = "quantize"
+    HELP = (
+        "Builds the model: load, optimise, calibrate, quantize, compare, pack. Stages whose inputs "
+        "did not change come from the cache. {quantize.stop} asks whether the build shall stop. "
+        "In the summary, Enter on a layer shows its histograms."
+    )
+    FIRST_FOCUS = "#summary"
+    ACTIONS = (
+        Action("quantize.build", "Build", "Build the recipe as it is now.", ("b",), True),
+        Action("quantize.stop", "Stop…", "Stop the build; asks first.", ("escape",), True),
+        Action("quantize.next-view", "View", "Show the next view.", ("v",), True),
+        Action("quantize.previous-view", "View before", "Show the view before.", ("V",)),
+        Action("quantize.worst", "Worst layer", "Show the worst layer's error.", ("t",), True),
+        Action("quantize.accuracy", "Accuracy", "Rank the layers by their error.", ("r",), True),
+        Action("quantize.compare", "Compare…", "Build with several algorithms.", ("c",), True),
+        Action("quantize.export", "Export…", "Write the build to a file.", ("x",), True),
+        Action("quantize.refresh", "Build anew", "Build without the cache.", ("B",)),
+        *table_actions("quantize"),
+    )
+    DEFAULT_CSS = """
+    Quantize {
+        & #build-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & #views { height: 1fr; }
+        & #layers-view, & #ranges-view, & #log { display: none; height: 1fr; }
+        & #build-findings, & #compare { display: none; height: 1fr; }
+        & #build-findings { padding: 0 1; }
+        & #summary { height: 1fr; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ranges_of: dict[str, Any] | None = None
+        self._shown_summary: dict[str, Any] | None = None
+        self._builds = BuildStarter(self, self.show_view)
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="build-facts", markup=False)
+        yield ViewBar(VIEWS, id="view-bar")
+        with Vertical(id="views"):
+            yield SummaryRows(id="summary")
+            layers = RecordTable(layer_fields(), id="layers", what="layers", empty="")
+            yield RecordView(
+                "Quantized layers, how they run here (simulated)", layers, id="layers-view"
+            )
+            ranges = RecordTable(range_fields(), id="ranges", what="ranges", empty="")
+            yield RecordView("Ranges of tensors", ranges, id="ranges-view")
+            yield BuildFindings(id="build-findings")
+            yield ComparePane(id="compare")
+            yield JobPane(id="log")
+
+    def on_mount(self) -> None:
+        self.set_interval(1, self._tick)
+
+    @property
+    def bar(self) -> ViewBar:
+        """The names of the views."""
+        return self.query_one(ViewBar)
+
+    @property
+    def findings(self) -> BuildFindings:
+        """What the build found."""
+        return self.query_one(BuildFindings)
+
+    @property
+    def job(self) -> JobView | None:
+        """The build that runs, else the last one of the open model, also of an earlier run."""
+        builds = [job for job in self.session.jobs.values() if job.method == "build"]
+        running = next((job for job in builds if job.running), None)
+        if running is not None:
+            return running
+        ours = [job for job in builds if self.session.is_ours(job)]
+        found = self.session.last.get("build")
+        return ours[-1] if ours else found[0] if found is not None else None
+
+    # -- the session -----------------------------------------------------------------------------
+
+    def activated(self) -> None:
+        self._show_comparison()
+        self._draw()
+
+    def on_recipe_changed(self, message: RecipeChanged) -> None:
+        """The last build may be outdated."""
+        if self.shown:
+            self._draw()
+
+    def on_problems_changed(self) -> None:
+        """What stands in the way of a build changed."""
+        if self.shown:
+            self._tell()
+
+    def on_model_opened(self) -> None:
+        """Another model has another summary, or none."""
+        if self.shown:
+            self._show_comparison()
+            self._draw()
+
+    def on_job_changed(self, message: JobChanged) -> None:
+        """Draw the running build."""
+        if self.shown:
+            self._say_empty()
+            self._tell()
+            if self.job is not None and self.job.id == message.job:
+                self.query_one(JobPane).set_job(self.job)
+            elif (sweep := self.session.jobs.get(message.job)) and sweep.method == "sweep":
+                self.query_one(ComparePane).set_job(sweep, None)
+
+    def on_job_ended(self, message: JobEnded) -> None:
+        """Back to the summary when a build is done; the log stays on screen when it is not."""
+        if message.method == "build" and self.shown:
+            self._draw()
+        elif message.method == "sweep":
+            job = self.session.jobs.get(message.job)
+            self.query_one(ComparePane).set_job(job, message.result)
+
+    def on_result_found(self, message: ResultFound) -> None:
+        """A comparison of an earlier run fits the recipe."""
+        if message.method == "sweep":
+            self._show_comparison()
+
+    def _show_comparison(self) -> None:
+        """Show the last comparison of the open model, where no other one is shown."""
+        pane = self.query_one(ComparePane)
+        if pane.job is not None and not self.session.is_ours(pane.job):
+            pane.clear()
+        found = self.session.last.get("sweep")
+        if found is not None and pane.job is None:
+            pane.set_job(*found)
+
+    def on_build_finished(self, message: BuildFinished) -> None:
+        """Show its summary."""
+        self._ranges_of = None
+        if self.shown:
+            self._draw()
+            if self.bar.current == "Log":
+                self.show_view("Summary")
+
+    def _draw(self) -> None:
+        summary = self.session.summary
+        if summary is not self._shown_summary:
+            self._shown_summary = summary
+            self._ranges_of = None
+            self.query_one(SummaryRows).show(summary)
+            table = self.query_one("#layers", RecordTable)
+            table.set_records(layer_records(summary) if summary else [])
+        self.findings.look(self.session)
+        if summary is None:
+            self.query_one(SummaryRows).show(None)
+        self._say_empty()
+        self.query_one(JobPane).set_job(self.job)
+        self._tell()
+        if self.bar.current == "Ranges":
+            self._ask_ranges()
+
+    def _say_empty(self) -> None:
+        """What stands where there is nothing to show."""
+        summary = self.session.summary
+        floating = summary is not None and not summary["quantized"]
+        table = self.query_one("#layers", RecordTable)
+        table.set_empty(_FLOAT if floating else text.no_build(self.session))
+        log = text.no_log_lines(self.session, self.job)
+        said = {"summary": text.empty_lines(self.session), "log": log}
+        for name, lines in said.items():
+            pane = self.query_one(f"#{name}", Rows)
+            if pane.empty != lines:
+                pane.empty = lines
+                pane.refresh()
+
+    def _tick(self) -> None:
+        if self.shown and self.job is not None and self.job.running:
+            self._tell()
+
+    def _tell(self) -> None:
+        """The line on top, and the stages while a build runs."""
+        told = text.facts(self.session, self.job, exact=not self.findings.not_exact)
+        self.query_one("#build-facts", Static).update(told)
+
+    # -- views -----------------------------------------------------------------------------------
+
+    @on(ViewBar.Changed)
+    def _view_changed(self, event: ViewBar.Changed) -> None:
+        for name, selector in _PANES.items():
+            self.query_one(f"#{selector}").display = name == event.name
+        if event.name == "Ranges":
+            self._ask_ranges()
+        pane = self.query_one(f"#{_PANES[event.name]}")
+        (pane.table if isinstance(pane, RecordView | ComparePane) else pane).focus()
+        self.refresh_bindings()
+
+    def refresh_bindings(self) -> None:
+        """Keys depend on the view."""
+        self.screen.refresh_bindings()
+
+    def show_view(self, name: str) -> None:
+        """Show a view."""
+        self.bar.choose(name)
+
+    def _ask_ranges(self) -> None:
+        table = self.query_one("#ranges", RecordTable)
+        built = self.session.built
+        summary = self.session.summary
+        if summary is None or not summary["quantized"] or built is None:
+            table.set_records([])
+            said = _CONTAINER if summary and summary["quantized"] else _FLOAT
+            table.set_empty(said if summary is not None else text.no_build(self.session))
+            return
+        if built is self._ranges_of:
+            return
+        self._ranges_of = built
+        table.set_empty("reading …")
+        self.ask(
+            "ranges",
+            {"recipe": built},
+            lambda answer: table.set_records([range_record(row) for row in answer["tensors"]]),
+        )
+
+    # -- actions ---------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Beside the findings, the footer has room for the key that applies a remedy."""
+        if self.is_attached and self.bar.current == "Findings" and action in _NOT_OF_FINDINGS:
+            return False
+        return super().check_action(action, parameters)
+
+    def unavailable(self, method: str) -> str:
+        if method in ("build", "refresh"):
+            if self.session.container is not None:
+                return "a container is built already; open its model to build."
+            if not self.session.recipe.get("model"):
+                return "no model is open ({app.open} opens one)."
+            if self.job is not None and self.job.running:
+                return "a build runs."
+            return ""
+        if method == "stop":
+            return "" if self.session.running is not None else "no job runs."
+        if method == "compare":
+            return self.unavailable("build")
+        if method in ("worst", "accuracy", "export") and self.session.summary is None:
+            return "nothing is built yet ({quantize.build} builds)."
+        if method == "worst" and not (self.session.summary or {}).get("worst"):
+            return "the build is not quantized."
+        return super().unavailable(method)
+
+    @on(BuildFindings.JoinsWanted)
+    def _ask_joins(self, event: BuildFindings.JoinsWanted) -> None:
+        pane = self.findings
+        self.ask("joins", {"recipe": event.recipe}, pane.take_joins, failed=pane.no_joins)
+
+    @on(BuildFindings.Counted)
+    def _tell_findings(self, event: BuildFindings.Counted) -> None:
+        many = "findings" if event.count > 1 else "finding"
+        self.bar.set_note(f"! {event.count} {many}" if event.count else "")
+        if self.shown:
+            self.refresh_bindings()
+
+    def listed_findings(self) -> Sequence[Mapping[str, Any]]:
+        return self.findings.chosen()
+
+    def action_build(self) -> None:
+        """Check the recipe, then build; a problem is shown where it is mended."""
+        self._builds.build()
+
+    def action_refresh(self) -> None:
+        """Build every stage again."""
+        self._builds.build(refresh=True)
+
+    def action_compare(self) -> None:
+        """Ask for options and values, then build every combination."""
+        self._builds.compare()
+
+    def action_stop(self) -> None:
+        """Ask whether the running job shall stop."""
+        self.workbench.action_cancel()
+
+    def action_next_view(self) -> None:
+        """Show the next view."""
+        self.bar.step(1)
+
+    def action_previous_view(self) -> None:
+        """Show the view before."""
+        self.bar.step(-1)
+
+    def action_worst(self) -> None:
+        """Show the worst layer in Accuracy."""
+        self.post_message(GoToLayer((self.session.summary or {})["worst"][0]["tensor"]))
+
+    def action_accuracy(self) -> None:
+        """Show the ranking."""
+        self.post_message(GoTo("accuracy"))
+
+    @on(Rows.Chosen, "#compared")
+    def _take_values(self) -> None:
+        record = self.query_one(ComparePane).table.record
+        if record is not None:
+            self.session.set_values(record["values"])
+            keys = with_keys("{app.undo} takes it back, {quantize.build} builds.")
+            self.notify(f"The recipe has {record['title']}. {keys}")
+
+    def action_export(self) -> None:
+        """Export in Run."""
+        self.post_message(RunAction("run.export"))
+
+    @on(Rows.Chosen, "#summary")
+    def _summary_chosen(self) -> None:
+        kind, name = self.query_one(SummaryRows).target or ("", "")
+        if kind == "layer":
+            self.post_message(GoToLayer(name))
+        elif kind == "option":
+            self.post_message(GoToOption(name))
+        elif kind == "view":
+            self.show_view(name)
+        elif kind == "command":
+            self.workbench.output.copy(name)
+
+    @on(Rows.Chosen, "#layers")
+    def _layer_chosen(self) -> None:
+        record = self.query_one("#layers", RecordTable).record
+        if record is not None:
+            self.post_message(GoToNode(record["layer"]))
+
+    @on(Rows.Chosen, "#ranges")
+    def _range_chosen(self) -> None:
+        record = self.query_one("#ranges", RecordTable).record
+        if record is not None:
+            self.post_message(GoToLayer(record["tensor"]))
+
+    def copy_text(self) -> str:
+        view = self.bar.current
+        if view == "Log":
+            return self.query_one(JobPane).text()
+        if view == "Findings":
+            return self.findings.text()
+        if view == "Summary":
+            return summary_text(self.session.summary) if self.session.summary else ""
+        return self.record_text()
+
+    def command_line(self) -> list[str]:
+        sweep = self.query_one(ComparePane).job
+        if self.bar.current == "Compare" and sweep is not None:
+            return job_command("sweep", sweep.params)
+        return command_for("build", self.session)

@@ -1,0 +1,341 @@
+"""Workspace Run: an input through the simulator, its outputs, and the exports."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widgets import Static
+
+from engine import CONTAINER_NOTE, human_bytes, not_finite, printable
+from rknntui.keys.actions import Action
+from rknntui.keys.commandline import command_for
+from rknntui.keys.text import key_text, with_keys
+from rknntui.screens.base.tables import TableWorkspace
+from rknntui.screens.dialogs.new_file import ask_new_file
+from rknntui.screens.run.tables import input_fields, output_fields, top_fields, top_records
+from rknntui.widgets.record_view import RecordView, table_actions
+from rknntui.widgets.records import Record, RecordTable
+from rknntui.widgets.rows import Rows
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from rknntui.session.messages import JobChanged, JobEnded
+    from rknntui.widgets.paint import Line
+
+__all__ = ["Run"]
+
+_NO_MODEL = "No model is open.\n\n{app.open} opens a model, a recipe or a .rknn file."
+_NO_RUN = "Nothing ran yet: {run.run} runs the input."
+_TOPS = (5, 10, 20, 50, 100, 1000)
+
+
+class Run(TableWorkspace):
+    """Inputs on top; outputs and the largest values of the one under the cursor below."""
+
+    NAME = "run"
+    HELP = (
+        "Runs one sample through the simulator: the quantized graph on this machine's CPU. Outputs "
+        "are simulated, seconds are measured here and say nothing about the NPU. {run.export} "
+        "exports the build as a container or as the QDQ ONNX file that leads to a real NPU."
+    )
+    FIRST_FOCUS = "#inputs"
+    ACTIONS = (
+        Action("run.run", "Run", "Run the inputs on the simulator.", ("r",), True),
+        Action("run.pick", "Input…", "Choose the file of an input.", ("e",), True),
+        Action("run.sample", "Next sample", "Take the next calibration sample.", ("n",), True),
+        Action("run.save", "Save npy…", "Run and write each output as npy.", ("w",), True),
+        Action("run.export", "Export…", "Write .rknn or QDQ ONNX.", ("x",), True),
+        Action("run.more", "More values", "Show more of the largest values.", ("plus",)),
+        Action("run.fewer", "Fewer values", "Show fewer of the largest values.", ("minus",)),
+        *table_actions("run"),
+    )
+    DEFAULT_CSS = """
+    Run {
+        & #run-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        & #inputs-view { height: auto; max-height: 8; }
+        & #inputs { height: auto; min-height: 2; max-height: 6; }
+        & #run-body { height: 1fr; }
+        & #outputs-view { width: 5fr; }
+        & #top-view { width: 4fr; margin: 0 0 0 1; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._files: dict[str, str] = {}
+        self._result: dict[str, Any] | None = None
+        self._of: str | None = None
+        self._top = 0
+        self._sample = -1
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="run-facts", markup=False)
+        inputs = RecordTable(input_fields(), id="inputs", what="inputs", empty=with_keys(_NO_MODEL))
+        yield RecordView("Inputs", inputs, id="inputs-view")
+        with Horizontal(id="run-body"):
+            outputs = RecordTable(
+                output_fields(), id="outputs", what="outputs", empty=with_keys(_NO_RUN)
+            )
+            yield RecordView("Outputs (simulated)", outputs, id="outputs-view")
+            top = RecordTable(top_fields(), id="top", what="top", empty="")
+            yield RecordView("Largest values", top, id="top-view")
+
+    @property
+    def inputs(self) -> RecordTable:
+        """The inputs and their files."""
+        return self.query_one("#inputs", RecordTable)
+
+    @property
+    def outputs(self) -> RecordTable:
+        """The outputs of the last run."""
+        return self.query_one("#outputs", RecordTable)
+
+    # -- the session -----------------------------------------------------------------------------
+
+    def activated(self) -> None:
+        self._draw()
+
+    def on_model_opened(self) -> None:
+        """Other inputs, no outputs."""
+        self._files.clear()
+        self._result = self._of = None
+        self._sample = -1
+        self.outputs.set_records([])
+        self.query_one("#top", RecordTable).set_records([])
+        if self.shown:
+            self._draw()
+
+    def on_recipe_changed(self) -> None:
+        """The last outputs may be outdated."""
+        if self.shown:
+            self._draw()
+
+    def on_job_changed(self, message: JobChanged) -> None:
+        """Tell how far the run is."""
+        if self.shown:
+            self._tell()
+
+    def on_job_ended(self, message: JobEnded) -> None:
+        """Show what came out, or what was written."""
+        self._tell()
+        job = self.session.jobs.get(message.job)
+        if message.result is None or job is None:
+            return
+        if message.method == "simulate":
+            self._take(message.result, job.params)
+        elif message.method == "export" and self.shown:
+            self._exported(message.result)
+
+    def _draw(self) -> None:
+        model = self.session.model or {}
+        none = f"{key_text('run.pick')} chooses a file"
+        records = [
+            {**value, "number": i + 1, "file": self._files.get(value["name"], none)}
+            for i, value in enumerate(model.get("inputs", ()))
+        ]
+        self.inputs.set_records(records, keep="name")
+        self._tell()
+
+    def _tell(self) -> None:
+        session, facts = self.session, self.query_one("#run-facts", Static)
+        job = session.running
+        if job is not None and job.method in ("simulate", "export"):
+            stage = job.stage
+            where = f"{stage.title}, " if stage is not None else ""
+            facts.update(
+                f"▶ {job.title}: {where}{job.fraction:.0%}, {key_text('job.cancel')} stops"
+            )
+        elif session.model is None:
+            facts.update("no model is open")
+        elif self._result is not None:
+            how = "quantized" if self._result["quantized"] else "float32"
+            runs = f" · ! the recipe changed since: {key_text('run.run')} runs"
+            stale = "" if self._of == self._state() else runs
+            seconds = f"{self._result['seconds']:.4f} s here (measured, no NPU time)"
+            facts.update(f"✓ ran {how}, simulated, in {seconds}{stale}")
+        elif session.vendor:
+            facts.update("a compiled model of the vendor: it runs on its NPU only")
+        elif session.container is not None:
+            facts.update("the container runs as it is (simulated)")
+        else:
+            facts.update("runs the build of this recipe (simulated); what is not built is built")
+
+    def _state(self) -> str:
+        return self.session.container or repr(sorted(self.session.recipe.items(), key=str))
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def _target(self) -> dict[str, Any]:
+        if self.session.container is not None:
+            return {"path": self.session.container}
+        return {"recipe": dict(self.session.recipe)}
+
+    def action_run(self) -> None:
+        """Run the chosen files."""
+        self._simulate({})
+
+    def _simulate(self, more: dict[str, Any]) -> None:
+        names = [value["name"] for value in (self.session.model or {}).get("inputs", ())]
+        missing = [name for name in names if name not in self._files]
+        if missing:
+            self.inputs.select_record("name", missing[0])
+            self.notify(f"{printable(missing[0], 60)} has no file yet.", markup=False)
+            self.action_pick()
+            return
+        files = [self._files[name] for name in names]
+        params = {**self._target(), "inputs": files, "top": max(_TOPS), **more}
+        title = f"run {printable(Path(files[0]).name, 60)}" if files else "run"
+        self.start_job("simulate", params, title)
+
+    def _take(self, result: dict[str, Any], params: dict[str, Any]) -> None:
+        self._result, self._of = result, self._state()
+        self.outputs.set_records(result["outputs"], keep="name")
+        self._show_top()
+        self._tell()
+        if result["saved"]:
+            folder = params.get("save", "")
+            self.notify(f"Wrote {len(result['saved'])} files to {folder}.", markup=False)
+        if self.shown and self.screen is self.app.screen:
+            self.outputs.focus()
+        self.screen.refresh_bindings()
+
+    @on(Rows.Highlighted, "#outputs")
+    def _show_top(self) -> None:
+        record = self.outputs.record
+        table = self.query_one("#top", RecordTable)
+        view = self.query_one("#top-view", RecordView)
+        if record is None:
+            table.set_records([])
+            return
+        rest = record.get("not_finite", 0)
+        odd = f" ({not_finite(rest)})" if rest else ""
+        view.set_title(f"Top {_TOPS[self._top]} of {printable(record['name'], 40)}{odd}")
+        table.set_records(top_records(record["top"][: _TOPS[self._top]]))
+
+    def action_more(self) -> None:
+        """Show more values."""
+        self._top = min(self._top + 1, len(_TOPS) - 1)
+        self._show_top()
+
+    def action_fewer(self) -> None:
+        """Show fewer values."""
+        self._top = max(self._top - 1, 0)
+        self._show_top()
+
+    # -- inputs ----------------------------------------------------------------------------------
+
+    @on(Rows.Chosen, "#inputs")
+    def action_pick(self) -> None:
+        """Choose the file of the input under the cursor."""
+        from rknntui.screens.dialogs.picker import PathPicker
+
+        record = self.inputs.record
+        if record is None:
+            return
+        dataset = self.session.recipe.get("dataset")
+        start = self._files.get(record["name"]) or (str(dataset) if dataset else "")
+        if start:
+            start = str(Path(start) if Path(start).is_dir() else Path(start).parent) + "/"
+        title = f"Input {printable(record['name'], 40)}: a picture or npy"
+        self.app.push_screen(PathPicker(title, start), partial(self._picked, record))
+
+    def _picked(self, record: Record, path: str | None) -> None:
+        if path is not None:
+            self._files[record["name"]] = path
+            self._draw()
+
+    def action_sample(self) -> None:
+        """Take the files of the next calibration sample."""
+        self.ask("dataset.list", {"recipe": self.session.recipe}, self._listed)
+
+    def _listed(self, answer: dict[str, Any]) -> None:
+        entries = answer["entries"]
+        if not entries:
+            return
+        self._sample = (self._sample + 1) % len(entries)
+        names = [value["name"] for value in (self.session.model or {}).get("inputs", ())]
+        files = entries[self._sample][1]
+        self._files.update(zip(names, files, strict=False))
+        self._draw()
+
+    # -- files -----------------------------------------------------------------------------------
+
+    def action_save(self) -> None:
+        """Choose a folder, run, and write each output there as npy."""
+        start = Path.cwd() / "outputs"
+        ask_new_file(self.app, "Folder for the outputs (Ctrl+S)", start, self._save_to, folder=True)
+
+    def _save_to(self, path: str, force: bool) -> None:
+        self._simulate({"save": path, "force": force})
+
+    def action_export(self) -> None:
+        """Choose the form, then the file."""
+        from rknntui.screens.dialogs.dialogs import ConfirmDialog
+
+        answers = [("r", ".rknn container", "rknn"), ("q", "QDQ ONNX", "onnx")]
+        question = f"What is written? {CONTAINER_NOTE}"
+        self.app.push_screen(ConfirmDialog("Export", question, answers), self._form_chosen)
+
+    def _form_chosen(self, form: str | None) -> None:
+        if form is None:
+            return
+        stem = Path(str(self.session.recipe.get("model") or "model")).stem
+        name = f"{stem}.rknn" if form == "rknn" else f"{stem}-qdq.onnx"
+        ask_new_file(self.app, "Export to", Path.cwd() / name, partial(self._export, form))
+
+    def _export(self, form: str, path: str, force: bool) -> None:
+        recipe = dict(self.session.recipe)
+        params = {"recipe": recipe, "path": path, "format": form, "force": force}
+        self.start_job("export", params, f"export {printable(Path(path).name, 80)}")
+
+    def _exported(self, result: dict[str, Any]) -> None:
+        from rknntui.screens.dialogs.dialogs import TextDialog
+
+        lines: list[Line] = [
+            [(printable(result["path"], 300), "accent")],
+            [(f"{human_bytes(result['bytes'])}, SHA-256", "")],
+            [(result["sha256"], "dim")],
+            [],
+            *[[(row, "")] for row in wrap(result["note"], 70)],
+            [],
+            [(with_keys("{app.open} opens it here again."), "dim")] * (result["format"] == "rknn"),
+        ]
+        self.app.push_screen(TextDialog("Exported", lines))
+
+    # -- what the shell asks ---------------------------------------------------------------------
+
+    def unavailable(self, method: str) -> str:
+        if method in ("run", "pick", "save"):
+            if self.session.model is None:
+                return "no model is open ({app.open} opens one)."
+            if self.session.vendor:
+                return "a compiled model of the vendor runs on its NPU only."
+        if method == "sample":
+            dataset = self.session.recipe.get("dataset")
+            if self.session.container is not None or not dataset:
+                return "there is no calibration dataset ({go.dataset} chooses one)."
+        if method == "export":
+            if self.session.container is not None:
+                return "this is the container; open its model to export anew."
+            return (
+                ""
+                if self.session.recipe.get("model")
+                else "no model is open ({app.open} opens one)."
+            )
+        if method in ("more", "fewer") and self._result is None:
+            return "nothing ran yet ({run.run} runs)."
+        return super().unavailable(method)
+
+    def copy_text(self) -> str:
+        return self.record_text()
+
+    def command_line(self) -> list[str]:
+        words = command_for("simulate", self.session)
+        for value in (self.session.model or {}).get("inputs", ()):
+            words += ["--input", self._files.get(value["name"], "FILE")]
+        return words

@@ -1,0 +1,199 @@
+"""Unsaved recipes, one for each model or recipe file: kept when another file is opened.
+
+Opening the file again brings its draft back, in this run of the workbench or a later one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rknntui.keys.text import key_text
+
+__all__ = ["STEPS", "Draft", "Drafts", "draft_of", "drafts_folder", "told"]
+
+Values = dict[str, Any]
+
+VERSION = 1
+LIMIT = 4 << 20
+"""Bytes of a draft's file."""
+KEPT = 50
+"""So many drafts stay on disk; the newest do."""
+STEPS = 20
+"""Steps that undo goes back in a recipe of an earlier run."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A recipe that differs from its file, as it was left.
+
+    Attributes:
+        path: what was open, by which the draft is found again: a model or a recipe file.
+        recipe: option name -> value.
+        saved: the recipe as its file had it, or as opening the model gave it.
+        recipe_path: the recipe's file, where there is one.
+        built: the recipe of the last build, where there was one.
+        undo, redo: the recipes before and after, the nearest one last.
+    """
+
+    path: str
+    recipe: Values
+    saved: Values
+    recipe_path: str | None = None
+    built: Values | None = None
+    undo: tuple[Values, ...] = ()
+    redo: tuple[Values, ...] = ()
+
+
+def drafts_folder() -> Path:
+    """Where drafts lie on disk."""
+    from engine import state_folder
+
+    return state_folder() / "drafts"
+
+
+class Drafts:
+    """The drafts of this run, and of earlier ones.
+
+    Args:
+        folder: where they are kept for later runs; None keeps them in memory only.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._known: dict[str, Draft | None] = {}
+
+    def keep(self, draft: Draft) -> None:
+        """Keep a draft in the place of an older one of the same file."""
+        self._known[draft.path] = draft
+        self._write(draft)
+
+    def keep_last(self, state: Values) -> None:
+        """Keep what an earlier run left unsaved, where this run opens something else.
+
+        Args:
+            state: of the interface, as that run saved it.
+        """
+        last = draft_of(state)
+        if last is not None and last.recipe != last.saved:
+            self.keep(replace(last, path=last.recipe_path or str(last.recipe["model"])))
+
+    def forget(self, path: str) -> None:
+        """Drop the draft of a file: it was saved, or taken back."""
+        self._known[path] = None
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                self._file(path).unlink()
+
+    def of(self, path: str | None) -> Draft | None:
+        """The draft of a model or recipe file, if there is one."""
+        if path is None:
+            return None
+        if path not in self._known:
+            self._known[path] = self._read(path)
+        return self._known[path]
+
+    # -- disk --------------------------------------------------------------------------------------
+
+    def _file(self, path: str) -> Path:
+        name = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        return (self._folder or Path()) / f"{name}.json"
+
+    def _write(self, draft: Draft) -> None:
+        """Write a draft; one that cannot be written is kept in memory."""
+        if self._folder is None:
+            return
+        from engine import EngineError, atomic_write
+
+        data: dict[str, Any] = {
+            "version": VERSION,
+            "when": round(time.time()),
+            "path": draft.path,
+            "recipe": draft.recipe,
+            "saved": draft.saved,
+            "recipe_path": draft.recipe_path,
+            "built": draft.built,
+            "undo": list(draft.undo[-STEPS:]),
+        }
+        content = json.dumps(data, indent=1).encode()
+        if len(content) > LIMIT:
+            content = json.dumps({**data, "undo": []}, indent=1).encode()
+        with contextlib.suppress(OSError, EngineError, UnicodeError):
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            atomic_write(self._file(draft.path), content, overwrite=True)
+            self._file(draft.path).chmod(0o600)
+            self._tidy()
+
+    def _tidy(self) -> None:
+        if self._folder is None:
+            return
+        files = sorted(self._folder.glob("*.json"), key=lambda p: p.stat().st_mtime, reverse=True)
+        for old in files[KEPT:]:
+            old.unlink(missing_ok=True)
+
+    def _read(self, path: str) -> Draft | None:
+        """The draft of an earlier run; None where there is none that this version reads."""
+        if self._folder is None:
+            return None
+        place = self._file(path)
+        try:
+            if not place.is_file() or place.stat().st_size > LIMIT:
+                return None
+            data = json.loads(place.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return None
+        if not isinstance(data, dict) or data.get("version") != VERSION:
+            return None
+        draft = draft_of(data)
+        ours = draft is not None and path in (draft.recipe_path, draft.recipe["model"])
+        return draft if ours and data.get("path") == path else None
+
+
+def draft_of(data: Values) -> Draft | None:
+    """The draft in plain data of an earlier run; None where it is none.
+
+    Args:
+        data: ``path``, ``recipe``, ``saved``, ``recipe_path``, ``built`` and ``undo``, none of them
+            checked.
+    """
+    path, recipe, saved = data.get("path"), data.get("recipe"), data.get("saved")
+    if not isinstance(path, str) or not isinstance(recipe, dict) or not recipe.get("model"):
+        return None
+    recipe_path, built, undo = data.get("recipe_path"), data.get("built"), data.get("undo")
+    steps = [step for step in undo if isinstance(step, dict)] if isinstance(undo, list) else []
+    return Draft(
+        path,
+        recipe,
+        saved if isinstance(saved, dict) else {},
+        recipe_path if isinstance(recipe_path, str) else None,
+        built if isinstance(built, dict) else None,
+        tuple(steps),
+    )
+
+
+def told(left: str | None, draft: Draft | None) -> list[str]:
+    """What to say when a file was opened: of the unsaved recipe that was left, and of this one's.
+
+    Args:
+        left: the file whose unsaved recipe was kept; None where nothing was unsaved.
+        draft: that came back; None where there was none.
+    """
+    from engine import printable
+
+    texts, undo = [], key_text("app.undo")
+    if left is not None:
+        name = printable(left.rsplit("/", 1)[-1], 60)
+        back = f"{undo} goes back to them; so does opening it."
+        texts.append(f"Your changes of {name} are kept. {back}")
+    if draft is not None:
+        names = {
+            n for n in {*draft.recipe, *draft.saved} if draft.recipe.get(n) != draft.saved.get(n)
+        }
+        count = "1 option" if len(names) == 1 else f"{len(names)} options"
+        texts.append(f"Your changes of {count} are here again. {undo} takes them back.")
+    return texts

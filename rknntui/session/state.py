@@ -1,0 +1,390 @@
+"""What the workbench knows: the open model, the recipe, problems, jobs and the last build.
+
+Screens read the fields and change them only through the methods, which tell everybody with a
+message. Holds plain data as the worker sends it, so that nothing heavy is imported here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from textual.message import Message
+
+from engine.wire.names import VENDOR_KINDS
+from rknntui.session.drafts import STEPS, Draft, Drafts
+from rknntui.session.jobview import JobView
+from rknntui.session.messages import (
+    BuildFinished,
+    JobChanged,
+    JobEnded,
+    ModelOpened,
+    ProblemsChanged,
+    RecipeChanged,
+    ResultFound,
+)
+
+__all__ = ["BUILT", "RESULTS", "Session"]
+
+Values = dict[str, Any]
+
+JOBS_KEPT = 50
+UNDO_STEPS = 100
+
+DATASET_DEPENDS = frozenset(
+    ("dataset", "dataset_count", "dataset_seed", "model", "mean_values", "std_values")
+)
+"""Options whose change outdates what is known of the dataset."""
+
+RESULTS = ("build", "accuracy", "evaluate", "sweep")
+"""Jobs whose last result stays on the screen, also of an earlier run."""
+
+BUILT = ("rknn", *VENDOR_KINDS)
+"""Kinds of files that are built already."""
+
+
+class Session:
+    """The state of one run of the workbench.
+
+    Attributes:
+        path: what was opened: a model, a recipe or a container; None before that.
+        model: the model view of the worker protocol, None while nothing is open.
+        recipe: option name -> value as the worker protocol has it; unset options are left out.
+        recipe_path: the file that the recipe was read from or saved to.
+        problems: option name -> message; the recipe cannot be built while there is one.
+        findings: of the last validation, as plain data.
+        yaml: the recipe as its file would be, of the last validation.
+        dataset: answer of the last ``dataset.check`` of this recipe's dataset; None when outdated.
+        summary: summary of the last build; None before one.
+        built: the recipe that ``summary`` belongs to.
+        last: of the methods in ``RESULTS`` the newest job of the open model that is done, with its
+            result.
+        jobs: this run's jobs by id, oldest first, and those that were reattached.
+        drafts: unsaved recipes of other files.
+        left: the file whose unsaved recipe was left for the one that is open; None where nothing
+            was.
+    """
+
+    def __init__(self, publish: Callable[[Message], None], drafts: Drafts | None = None) -> None:
+        self._publish = publish
+        self.drafts = drafts or Drafts()
+        self.left: str | None = None
+        self.path: str | None = None
+        self.model: dict[str, Any] | None = None
+        self.recipe: Values = {}
+        self.recipe_path: str | None = None
+        self.problems: dict[str, str] = {}
+        self.findings: list[dict[str, Any]] = []
+        self.yaml = ""
+        self.dataset: dict[str, Any] | None = None
+        self.summary: dict[str, Any] | None = None
+        self.built: Values | None = None
+        self.jobs: dict[str, JobView] = {}
+        self.last: dict[str, tuple[JobView, dict[str, Any]]] = {}
+        self._saved: Values = {}
+        self._typed: dict[str, str] = {}
+        self._undo: list[Values] = []
+        self._redo: list[Values] = []
+
+    # -- model and recipe --------------------------------------------------------------------------
+
+    @property
+    def container(self) -> str | None:
+        """The path of an open file that is built already; None for a model, which can be built."""
+        return self.path if self.model is not None and self.model.get("kind") in BUILT else None
+
+    @property
+    def vendor(self) -> bool:
+        """Whether the open file is the vendor's, which can be looked at only."""
+        return self.model is not None and self.model.get("kind") in VENDOR_KINDS
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the recipe differs from its file.
+
+        A recipe without file is dirty beyond its model.
+        """
+        return self.recipe != self._saved
+
+    @property
+    def saved(self) -> Values:
+        """The recipe as its file has it; of a recipe without file what opening the model gave."""
+        return self._saved
+
+    @property
+    def stale(self) -> bool:
+        """Whether the recipe changed since the last build."""
+        return self.built is not None and self.built != self.recipe
+
+    def model_opened(
+        self, view: dict[str, Any], path: str, given: Values | None = None
+    ) -> Draft | None:
+        """Take the view of a model, container or recipe that the worker opened.
+
+        An unsaved recipe of another file is kept as a draft, and the draft of this one comes back.
+
+        Args:
+            view: the worker's answer.
+            path: what was opened.
+            given: options that belong to the model, such as its file of weights.
+
+        Returns:
+            The draft that came back; None where there is none.
+        """
+        recipe: Values | None = view.get("recipe")
+        model = str(view.get("path", path))
+        draft = None
+        if view.get("kind") in BUILT:
+            self._other_recipe(dict(recipe or {}), None, None)
+        elif recipe is not None:
+            draft = self._other_recipe(dict(recipe), path, path)
+        elif self.recipe.get("model") != model:
+            draft = self._other_recipe({"model": model, **(given or {})}, None, model)
+        self.path, self.model = path, view
+        self.summary = view.get("summary")
+        self.built = None
+        self.last = {}
+        self._publish(ModelOpened())
+        return draft
+
+    def _other_recipe(self, values: Values, path: str | None, file: str | None) -> Draft | None:
+        """Take the recipe of ``file`` (None: a container's); its draft, where that comes back."""
+        if file is not None and file == self._file:
+            self._read_again(values, path)
+            return None
+        self._leave()
+        self._replace_recipe(values, path)
+        draft = self.drafts.of(file)
+        if draft is None or draft.recipe == values:
+            return None
+        self._return_to(draft)
+        return draft
+
+    def _read_again(self, values: Values, path: str | None) -> None:
+        """Take the recipe as its file has it now; undo brings back what was changed."""
+        before = [*self._undo, self.recipe] if self.recipe != values else self._undo
+        self._replace_recipe(values, path)
+        self._undo, self.left = before, None
+
+    @property
+    def _file(self) -> str | None:
+        """The file that the recipe belongs to: its own, else the model; None for a container."""
+        return None if self.container else self.recipe_path or self.recipe.get("model")
+
+    @property
+    def draft(self) -> Draft | None:
+        """The recipe as it is now, where it differs from its file."""
+        file = self._file
+        if file is None or not self.recipe.get("model") or not self.dirty:
+            return None
+        steps = (tuple(self._undo), tuple(self._redo))
+        return Draft(file, self.recipe, self._saved, self.recipe_path, self.built, *steps)
+
+    def _leave(self) -> None:
+        """Keep an unsaved recipe before another one takes its place."""
+        draft, file = self.draft, self._file
+        self.left = draft.path if draft is not None else None
+        if draft is not None:
+            self.drafts.keep(draft)
+        elif file is not None:
+            self.drafts.forget(file)
+
+    def _return_to(self, draft: Draft) -> None:
+        """Take an unsaved recipe again; undo goes back to the file, then through its own steps."""
+        file, self.recipe = self.recipe, dict(draft.recipe)
+        steps = list(draft.undo)
+        if file != draft.saved or not steps:
+            steps.append(file)
+        self._undo, self._redo = steps, list(draft.redo)
+        self._publish(RecipeChanged(frozenset((*file, *draft.recipe)), whole=True))
+
+    def model_seen(self, view: dict[str, Any]) -> None:
+        """Take the view of the recipe's model as it is with other options, or once converted.
+
+        The last build stays: whether it is of this recipe is for ``stale`` to say.
+        """
+        if self.recipe_path is None:
+            self.path = str(view["path"])
+        self.model = view
+        self._publish(ModelOpened())
+
+    def restore_recipe(self, kept: Draft) -> None:
+        """Take the recipe of the last run and the steps back from it, before its model is open."""
+        self._replace_recipe(dict(kept.recipe), kept.recipe_path)
+        self._saved, self._undo = dict(kept.saved), list(kept.undo)
+
+    def set_recipe(self, values: Values, path: str | None) -> None:
+        """Take another recipe, read from ``path`` (None: made here)."""
+        if path is not None and path == self.recipe_path:
+            self._read_again(dict(values), path)
+        else:
+            self._leave()
+            self._replace_recipe(dict(values), path)
+
+    def _replace_recipe(self, values: Values, path: str | None) -> None:
+        names = frozenset(set(self.recipe) | set(values))
+        self.recipe, self.recipe_path, self._saved = values, path, dict(values)
+        self.problems, self._typed, self.findings, self.yaml = {}, {}, [], ""
+        self.dataset = None
+        self._undo, self._redo = [], []
+        self._publish(RecipeChanged(names, whole=True))
+
+    def set_value(self, name: str, value: Any) -> None:
+        """Change one option; None or its default leaves it out of the recipe."""
+        self.set_values({name: value})
+
+    def set_values(self, changes: Mapping[str, Any]) -> None:
+        """Change options; those that are None or the default are left out of the recipe.
+
+        :meth:`undo` takes it back.
+        """
+        from engine import option
+
+        recipe = dict(self.recipe)
+        for name, value in changes.items():
+            if value is None or (name != "model" and value == option(name).default):
+                recipe.pop(name, None)
+            else:
+                recipe[name] = value
+            self._typed.pop(name, None)
+        if recipe != self.recipe:
+            self._undo = [*self._undo[-UNDO_STEPS:], self.recipe]
+            self._redo = []
+        self._take(recipe)
+
+    def _take(self, recipe: Values) -> None:
+        names = frozenset(n for n in {*recipe, *self.recipe} if recipe.get(n) != self.recipe.get(n))
+        if names & DATASET_DEPENDS:
+            self.dataset = None
+        self.recipe = recipe
+        if names:
+            self._publish(RecipeChanged(names))
+        self._publish(ProblemsChanged())
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether the recipe was changed since it was opened."""
+        return bool(self._undo)
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether a change was taken back last."""
+        return bool(self._redo)
+
+    def undo(self) -> list[str]:
+        """Take the last change of the recipe back, wherever it was made; the options concerned."""
+        return self._step(self._undo, self._redo)
+
+    def redo(self) -> list[str]:
+        """Make the change again that was taken back last; the options concerned."""
+        return self._step(self._redo, self._undo)
+
+    def _step(self, source: list[Values], target: list[Values]) -> list[str]:
+        if not source:
+            return []
+        before, after = self.recipe, source.pop()
+        target.append(before)
+        self._take(after)
+        return sorted(n for n in {*before, *after} if before.get(n) != after.get(n))
+
+    def set_typed_problem(self, name: str, message: str | None) -> None:
+        """A form's text for an option is no value (or is one again, None).
+
+        The recipe keeps the last value.
+        """
+        if message is None:
+            self._typed.pop(name, None)
+        else:
+            self._typed[name] = message
+        self._publish(ProblemsChanged())
+
+    @property
+    def all_problems(self) -> dict[str, str]:
+        """Problems of the recipe and of texts that are no values."""
+        return {**self.problems, **self._typed}
+
+    def set_problems(
+        self, problems: dict[str, str], findings: list[dict[str, Any]], yaml: str = ""
+    ) -> None:
+        """Take the answer of ``validate``."""
+        self.problems, self.findings, self.yaml = problems, findings, yaml
+        self._publish(ProblemsChanged())
+
+    def recipe_saved(self, path: str) -> None:
+        """The recipe was written to ``path``."""
+        for file in {self._file, path} - {None}:
+            self.drafts.forget(str(file))
+        self.recipe_path, self._saved = path, dict(self.recipe)
+        self._publish(RecipeChanged(frozenset()))
+
+    # -- jobs --------------------------------------------------------------------------------------
+
+    @property
+    def job(self) -> JobView | None:
+        """The job that runs (the oldest of them), else the last that ended."""
+        running = next((job for job in self.jobs.values() if job.running), None)
+        return running or next(reversed(self.jobs.values()), None)
+
+    @property
+    def running(self) -> JobView | None:
+        """The job that runs, None when idle."""
+        job = self.job
+        return job if job is not None and job.running else None
+
+    def job_started(self, job: JobView) -> None:
+        """A job was accepted by the worker, or reattached."""
+        self.jobs[job.id] = job
+        for old in [j.id for j in self.jobs.values() if not j.running][:-JOBS_KEPT]:
+            del self.jobs[old]
+        self._publish(JobChanged(job.id))
+
+    def job_changed(self, job: JobView) -> None:
+        """Events of the job were applied."""
+        self._publish(JobChanged(job.id))
+
+    def job_ended(self, job: JobView, result: dict[str, Any] | None) -> None:
+        """The job is over; ``result`` only when it is done, and kept where screens show it."""
+        self._publish(JobChanged(job.id))
+        self._publish(JobEnded(job.id, job.method, job.state, result, job.error))
+        if job.state == "done" and result is not None:
+            self._take_result(job, result)
+
+    def result_found(self, job: JobView, result: dict[str, Any]) -> None:
+        """Take the result of a job of the history, which fits the open recipe."""
+        if self._take_result(job, result):
+            self._publish(ResultFound(job.method))
+
+    def _take_result(self, job: JobView, result: dict[str, Any]) -> bool:
+        """Keep a result that is of the open model; a build's is the last build."""
+        if not self.is_ours(job) or job.method not in RESULTS:
+            return False
+        self.last[job.method] = (job, result)
+        if job.method == "build":
+            self.summary, self.built = result, dict(job.params["recipe"])
+            self._publish(BuildFinished())
+        return True
+
+    def is_ours(self, job: JobView) -> bool:
+        """Whether a job is about the open model."""
+        recipe = job.params.get("recipe")
+        return isinstance(recipe, dict) and recipe.get("model") == self.recipe.get("model")
+
+    @property
+    def building(self) -> bool:
+        """Whether a build runs."""
+        return any(job.running and job.method == "build" for job in self.jobs.values())
+
+    # -- what the next start shows -----------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """The part that is kept for the next start."""
+        return {
+            "path": self.path,
+            "recipe": self.recipe,
+            "saved": self._saved,
+            "recipe_path": self.recipe_path,
+            "built": self.built,
+            "undo": self._undo[-STEPS:],
+            "when": round(time.time()),
+        }

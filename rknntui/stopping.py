@@ -1,0 +1,67 @@
+"""What is asked before a job is stopped, and before the workbench leaves one."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rknntui.app import Workbench
+    from rknntui.session.jobview import JobView
+
+__all__ = ["Stopping"]
+
+
+class Stopping:
+    """Stops jobs, after a yes.
+
+    Args:
+        app: asks.
+    """
+
+    def __init__(self, app: Workbench) -> None:
+        self._app = app
+
+    def ask(self, job: JobView | None) -> None:
+        """Ask whether a job shall stop. Where it is stopping already, a yes ends its worker."""
+        from rknntui.screens.dialogs.dialogs import ConfirmDialog
+
+        if job is None:
+            self._app.notify("No job runs.")
+            return
+        if job.cancelling:
+            question = f"“{job.title}” is stopping. End its worker at once?"
+        else:
+            question = f"Stop “{job.title}”? Finished stages stay in the cache."
+        answers = [("y", "stop", True), ("n", "keep running (also Esc)", False)]
+        dialog = ConfirmDialog("Stop the job", question, answers)
+        self._app.push_screen(dialog, partial(self._stop, job.id))
+
+    def _stop(self, job_id: str, yes: bool | None) -> None:
+        if yes:
+            stop = self._app.bridge.cancel(job_id)
+            self._app.run_worker(stop, name="cancel", exit_on_error=True)
+
+    def ask_and_leave(self) -> None:
+        """Leave; with a running job ask what becomes of it."""
+        from rknntui.screens.dialogs.dialogs import ConfirmDialog
+
+        jobs = self._app.session.jobs.values()
+        job = next((j for j in jobs if j.running and not j.quiet), None)
+        if job is None:
+            self._app.leave()
+            return
+        question = f"“{job.title}” runs. Left running, it is shown again by the next start."
+        answers = [
+            ("l", "leave running", "leave"),
+            ("c", "cancel it", "cancel"),
+            ("s", "stay", ""),
+        ]
+        dialog = ConfirmDialog("A job runs", question, answers)
+        self._app.push_screen(dialog, partial(self._leave, job.id))
+
+    async def _leave(self, job_id: str, choice: str | None) -> None:
+        if choice == "cancel":
+            await self._app.bridge.cancel(job_id)
+        if choice:
+            self._app.leave()

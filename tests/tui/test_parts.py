@@ -1,0 +1,270 @@
+"""The parts of the workspaces alone: without the workbench, its session or a worker."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.message import Message
+
+from rknntui.links import GoToOption
+from rknntui.screens.accuracy.layers import LayerPane
+from rknntui.screens.hybrid.edits import LayerEdits
+from rknntui.screens.hybrid.own import OwnErrors
+from rknntui.screens.model.pane import DetailPane
+from rknntui.screens.model.source import SourceLoad
+from rknntui.screens.quantize.build import BuildStarter
+from rknntui.screens.quantize.findings import BuildFindings
+from rknntui.session.jobview import JobView
+from rknntui.session.messages import JobEnded, RecipeChanged
+from rknntui.session.state import Session
+from rknntui.widgets.histogram_chart import HistogramChart
+from rknntui.widgets.rows import TextRows
+from rknntui.workspaces import load_all
+
+
+@pytest.fixture(autouse=True, scope="module")
+def registered() -> None:
+    """Texts name actions of the workbench and of workspaces."""
+    import rknntui.keys.app  # noqa: F401 - registers them
+
+    load_all()
+
+
+class Alone(App[None]):
+    """Shows one widget and keeps what it posts."""
+
+    def __init__(self, widget: Any) -> None:
+        super().__init__()
+        self.widget = widget
+        self.posted: list[Message] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.widget
+
+    def heard(self, kind: type[Message]) -> list[Any]:
+        return [message for message in self.posted if isinstance(message, kind)]
+
+    def on_layer_pane_wanted(self, message: Message) -> None:
+        self.posted.append(message)
+
+    def on_build_findings_joins_wanted(self, message: Message) -> None:
+        self.posted.append(message)
+
+    def on_build_findings_counted(self, message: Message) -> None:
+        self.posted.append(message)
+
+    def on_detail_pane_tensor_wanted(self, message: Message) -> None:
+        self.posted.append(message)
+
+
+class Stub:
+    """What a controller is given in the place of a workspace."""
+
+    shown = True
+
+    def __init__(self) -> None:
+        self.session = Session(lambda _: None)
+        self.asked: list[tuple[str, dict[str, Any], Any, Any]] = []
+        self.started: list[tuple[str, dict[str, Any], str]] = []
+        self.posted: list[Message] = []
+        self.said: list[str] = []
+        self.errors: list[Exception] = []
+        self.workbench = SimpleNamespace(show_error=self.errors.append)
+        self.reason = ""
+
+    def why_not(self, method: str) -> str:
+        return self.reason
+
+    def ask(
+        self, method: str, params: Any, then: Any, *, failed: Any = None, group: str = ""
+    ) -> None:
+        self.asked.append((method, params, then, failed))
+
+    def start_job(self, method: str, params: dict[str, Any], title: str) -> None:
+        self.started.append((method, params, title))
+
+    def post_message(self, message: Message) -> None:
+        self.posted.append(message)
+
+    def notify(self, message: str, **_: Any) -> None:
+        self.said.append(message)
+
+
+def rows() -> list[dict[str, Any]]:
+    choices = ["int8", "int16", "float16"]
+    names = ("a", "b", "c")
+    return [{"tensor": t, "choices": choices, "aliases": [f"Conv_{t}"]} for t in names]
+
+
+def test_edits_change_the_recipe_and_forget_their_marks() -> None:
+    session, changes = Session(lambda _: None), []
+    edits = LayerEdits(session, lambda: changes.append(1))
+    edits.lift("a")
+    assert session.recipe == {}
+    edits.show(rows(), {"quantized_layers": {"Conv_b": "int16"}})
+    assert edits.built == {"b": "int16"}
+    edits.toggle_marks({"a", "b"})
+    assert [row["tensor"] for row in edits.chosen("c")] == ["a", "b"]
+    edits.toggle_marks({"b"})
+    assert edits.marked == {"a"}
+    edits.lift("c")
+    assert edits.layers == {"a": "float16"}
+    assert edits.marked == set()
+    edits.set_range("b", [-1.0, 2.0])
+    assert edits.ranges == {"b": [-1.0, 2.0]}
+    edits.ask_for({**edits.layers, "b": "float16"})
+    assert edits.ranges == {}, "what becomes float has no range"
+    edits.set_range("b", None)
+    assert session.undo()
+    assert len(changes) == 6
+
+
+def test_the_errors_of_layers_alone_are_of_one_build() -> None:
+    own, recipe = OwnErrors(), {"model": "m"}
+    row = {"name": "n", "op": "Conv", "tensor": "t", "entire": {}, "single": {}}
+    result = {"layers": [{**row, "sqnr": 20.0, "own_sqnr": 30.0}]}
+    job = JobView("1", "accuracy", "accuracy", 0.0, params={"recipe": recipe})
+    assert not own.take(job, result, {"model": "other"})
+    assert own.by_tensor == {}
+    assert own.take(job, result, recipe)
+    assert set(own.by_tensor) == {"t"}
+    own.find(Session(lambda _: None), recipe)
+    assert own.by_tensor == {}
+
+
+def layer(tensor: str) -> dict[str, Any]:
+    return {
+        "tensor": tensor,
+        "layer": "Conv_1",
+        "op": "Conv",
+        "low": 0.0,
+        "high": 1.0,
+        "golden": [1, 2, 3],
+        "simulated": [1, 2, 3],
+        "samples": 1,
+        "sqnr_db": 20.0,
+        "cosine": 0.99,
+        "range": [0.0, 1.0],
+    }
+
+
+async def test_the_pane_of_a_layer_asks_once_and_draws_what_it_gets() -> None:
+    pane = LayerPane(id="layer")
+    app = Alone(pane)
+    async with app.run_test(size=(80, 24)) as pilot:
+        pane.drill("t", None)
+        await pilot.pause()
+        assert [m.tensor for m in app.heard(LayerPane.Wanted)] == ["t"]
+        assert app.focused is pane.query_one(TextRows)
+        assert not pane.has_class("-charted")
+        pane.take(layer("t"))
+        await pilot.pause()
+        assert pane.has_class("-charted")
+        assert pane.node == "Conv_1"
+        assert "golden" in pane.text()
+        pane.back()
+        pane.drill("t", None)
+        await pilot.pause()
+        assert len(app.heard(LayerPane.Wanted)) == 1
+        pane.drill("gone", None)
+        pane.failed(ValueError("no such layer"))
+        await pilot.pause()
+        assert "✗ no such layer" in pane.query_one(TextRows).text()
+        assert not pane.has_class("-charted")
+        pane.forget()
+        pane.draw()
+        chart = pane.query_one(HistogramChart)
+        assert "reading the calibration samples" in "".join(
+            t for row in chart.lines() for t, _ in row
+        )
+
+
+async def test_findings_ask_for_joins_once_a_recipe_and_count_what_is_serious() -> None:
+    pane = BuildFindings(id="findings")
+    app, session = Alone(pane), Session(lambda _: None)
+    finding = {"code": "x", "where": "conv", "what": "Bad.", "severity": "warning"}
+    note = {**finding, "where": "add", "severity": "info"}
+    async with app.run_test(size=(80, 24)) as pilot:
+        session.model, session.recipe = {"kind": "onnx"}, {"model": "m"}
+        pane.look(session)
+        pane.look(session)
+        await pilot.pause()
+        assert [m.recipe for m in app.heard(BuildFindings.JoinsWanted)] == [{"model": "m"}]
+        pane.take_joins({"findings": [finding, note]})
+        await pilot.pause()
+        assert app.heard(BuildFindings.Counted)[-1].count == 1
+        assert "conv: Bad." in pane.text()
+        assert not pane.not_exact
+        pane.no_joins(ValueError("not loaded"))
+        await pilot.pause()
+        assert "could not be checked: not loaded" in pane.text()
+        session.summary = {"findings": [{**finding, "code": "simulated-not-bit-exact"}]}
+        pane.look(session)
+        assert pane.not_exact
+
+
+async def test_the_detail_pane_asks_for_the_largest_constant() -> None:
+    pane = DetailPane(id="detail")
+    app = Alone(pane)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert "o " in pane.text()
+        assert "open a model" in pane.text()
+        pane.show_value("input", {"name": "x", "shape": [1, 3], "dtype": "float32"})
+        assert "x" in pane.text()
+        assert app.heard(DetailPane.TensorWanted) == []
+
+
+def checked(*problems: tuple[str, str]) -> dict[str, Any]:
+    told = [{"option": name, "message": message} for name, message in problems]
+    return {"problems": told, "findings": [], "yaml": ""}
+
+
+def test_a_build_starts_when_its_recipe_is_sound() -> None:
+    stub, views = Stub(), []
+    starter = BuildStarter(stub, views.append)  # type: ignore[arg-type]
+    stub.session.recipe = {"model": "/x/net.onnx"}
+    starter.build(refresh=True)
+    starter.build()
+    assert len(stub.asked) == 1, "one check at a time"
+    stub.asked[0][2](checked())
+    assert stub.started == [
+        ("build", {"recipe": {"model": "/x/net.onnx"}, "refresh": True}, "build net.onnx")
+    ]
+    assert views == ["Log"]
+    starter.build()
+    stub.asked[1][2](checked(("dataset", "is missing")))
+    assert [m.option for m in stub.posted if isinstance(m, GoToOption)] == ["dataset"]
+    assert stub.said[-1] == "dataset: is missing"
+    starter.build()
+    stub.asked[2][3](ValueError("lost"))
+    assert [str(error) for error in stub.errors] == ["lost"]
+    stub.reason = "a build runs."
+    starter.build()
+    assert stub.said[-1] == "Not now: a build runs."
+    assert len(stub.started) == 1
+
+
+def test_the_load_looks_again_when_its_options_change() -> None:
+    stub = Stub()
+    load = SourceLoad(stub)  # type: ignore[arg-type]
+    assert load.why_not_load() == "a source model is not open ({app.open} opens one)."
+    stub.session.recipe = {"model": "m.pt", "input_size_list": [[1, 3]]}
+    stub.session.model = {"loaded": False, "kind": "pytorch", "findings": [], "path": "m.pt"}
+    load.recipe_changed(RecipeChanged(frozenset({"mean_values"})))
+    assert stub.asked == []
+    load.recipe_changed(RecipeChanged(frozenset({"input_size_list"})))
+    assert stub.asked[0][:2] == ("open", {"path": "m.pt", "input_size_list": [[1, 3]]})
+    load.load()
+    assert stub.started[0][0] == "load"
+    load.job_ended(JobEnded("1", "load", "failed"))
+    assert len(stub.asked) == 1
+    load.job_ended(JobEnded("1", "load", "done"))
+    assert len(stub.asked) == 2
+    needed = {"severity": "error", "where": "input_size_list"}
+    stub.session.model = {**stub.session.model, "findings": [needed]}
+    assert load.needed == "input_size_list"
+    assert "{model.option} leads there" in load.why_not_load()
