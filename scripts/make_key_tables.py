@@ -26,17 +26,17 @@ NAMES = {
 
 def key_tables() -> str:
     """A table for everywhere and one for each workspace, as Markdown."""
-    from rknntui.actions import REGISTRY
-    from rknntui.shell import ACTIONS
+    from rknntui.keys.actions import REGISTRY
+    from rknntui.keys.app import ACTIONS
     from rknntui.workspaces import WORKSPACES, load_all
 
     load_all()
     parts = ["### Everywhere", "", *_table([a for a in ACTIONS if a.noun != "go"])]
-    last = len(WORKSPACES)
-    parts += ["", f"`1` to `{last}` (also with Alt, which works while a text is edited) show the"]
+    keys = " ".join(f"`{REGISTRY.keys_of(f'go.{name}')[0]}`" for name in WORKSPACES)
+    parts += ["", f"{keys} (also with Alt, which works while a text is edited) show the"]
     parts += ["workspaces in their order."]
-    for name, title in WORKSPACES.items():
-        parts += ["", f"### {title}", "", *_table(list(REGISTRY.of(name)))]
+    for name, place in WORKSPACES.items():
+        parts += ["", f"### {place.title}", "", *_table(list(REGISTRY.of(name)))]
     return "\n".join(parts)
 
 

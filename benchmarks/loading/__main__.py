@@ -57,7 +57,7 @@ COLD = (
 PROGRAM = """
 import sys
 from engine.frontends.load import load_source
-from engine.frontends.source import find_source
+from engine.frontends.find import find_source
 from engine.graph.ir import verify
 verify(load_source(find_source(sys.argv[1])).graph)
 """
@@ -69,8 +69,9 @@ def zoo_folder() -> Path:
 
 
 def warm(zoo: Path, name: str, rounds: int) -> dict[str, Any]:
+    from engine.frontends.find import find_source
     from engine.frontends.load import load_source, look_source
-    from engine.frontends.source import LoadOptions, find_source
+    from engine.frontends.source import LoadOptions
 
     size = SIZES.get(name)
     options = LoadOptions(input_size_list=(size,) if size else None)

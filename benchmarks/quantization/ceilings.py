@@ -26,9 +26,9 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.passes import optimise
 from engine.quantize import QuantizeSettings, calibrate
-from engine.quantize.accurate import prepare
-from engine.quantize.accurate.trial import Trial
-from engine.quantize.plan import plan
+from engine.quantize.algorithms.accurate import prepare
+from engine.quantize.algorithms.accurate.trial import Trial
+from engine.quantize.planning.plan import plan
 from engine.quantize.prepared import Prepared
 
 Feed = Mapping[str, np.ndarray]

@@ -1,4 +1,4 @@
-"""Our quantizer as one more peer of the shared benchmark (`bench/run.py`).
+"""Our quantizer as one more peer of the benchmark (docs/references.md), by its `bench/run.py`.
 
 python3 -B SHARED/bench/run.py --work DIR --python-vendor VENDOR/bin/python \
     --extra ours PYTHON benchmarks/quantization/peer_ours.py normal,kl_divergence,mmse,accurate

@@ -33,7 +33,7 @@ from benchmarks.realsize.report import report
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
-MODELS = ("yolov8n", "resnet50", "mobilesam", "yolov8m")
+MODELS = ("yolov8n", "resnet50", "mobilesam", "yolov8m", "yolox_s")
 SLOW = {"mmse": ("yolov8n", "resnet50")}
 _BOTH = ("normal", "proposal")
 _SLOW_SAMPLES = ("mmse", "accurate")

@@ -72,14 +72,16 @@ def _recipe(job: Job, algorithm: str) -> dict[str, Any]:
 
 
 def _build(job: Job, algorithm: str) -> Figures:
-    from engine.jobs.pipeline import Pipeline, build
+    from engine.pipeline.build import build
+    from engine.pipeline.pipeline import Pipeline
+    from engine.pipeline.stages import STAGES
     from engine.recipe import Recipe
 
     stages = _Stages()
     figures: Figures = {"import_mb": clock.status_mb("VmRSS")}
     with clock.taken(figures, "all"):
         done = build(
-            Pipeline(Recipe.from_values(_recipe(job, algorithm)), reporter=stages.reporter)
+            Pipeline(Recipe.from_values(_recipe(job, algorithm)), STAGES, reporter=stages.reporter)
         )
     figures["stages"] = stages.rows
     figures["peak_mb"] = max(stages.peak_mb, clock.own_peak_mb())
@@ -147,7 +149,7 @@ def _proposal(job: Job) -> Figures:
 
 
 def _hybrid(job: Job, what: str) -> Figures:
-    from engine.jobs import hybrid
+    from engine.services import hybrid
 
     stages = _Stages()
     figures: Figures = {}
@@ -188,10 +190,10 @@ def main() -> None:
     folder.mkdir(exist_ok=True)
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")  # nothing is taken from an earlier run
     os.chdir(folder)
+    import engine.accuracy.evaluate
     import engine.api
     import engine.hybrid
-    import engine.jobs.evaluate
-    import engine.jobs.pack
+    import engine.pipeline.stages
     import engine.quantize  # noqa: F401
 
     saved = os.dup(1)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Row = Mapping[str, Any]
-_STAGES = ("load", "optimise", "calibrate", "quantize", "evaluate", "container")
 
 
 class _Figures:
@@ -16,6 +15,8 @@ class _Figures:
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = [row for row in rows if "failed" not in row]
         self.models = list(dict.fromkeys(row["model"] for row in self._rows))
+        whole = [row["stages"] for row in self._rows if row["what"] == "normal" and "stages" in row]
+        self.stages = list(dict.fromkeys(stage for stages in whole for stage in stages))
 
     def rows(self, model: str, who: str, what: str) -> list[Row]:
         key = {"model": model, "who": who, "what": what}
@@ -79,7 +80,7 @@ def _builds(found: _Figures) -> str:
 
 
 def _stages(found: _Figures) -> str:
-    head = ("model", "algorithm", *_STAGES, "floats alone", "calibrate / floats", "wall s")
+    head = ("model", "algorithm", *found.stages, "floats alone", "calibrate / floats", "wall s")
     rows = []
     for model in found.models:
         floats = found.get(model, "ours", "floats", "float_cpu_s")
@@ -91,7 +92,7 @@ def _stages(found: _Figures) -> str:
             rows.append(
                 (
                     model, what,
-                    *(_number(found.stage(model, what, stage, "cpu_s"), 2) for stage in _STAGES),
+                    *(_number(found.stage(model, what, s, "cpu_s"), 2) for s in found.stages),
                     _number(floats, 2) if normal else "",
                     _ratio(again, floats) if normal else "",
                     _number(found.get(model, "ours", what, "all_wall_s")),

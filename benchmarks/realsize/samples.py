@@ -20,6 +20,7 @@ from benchmarks.realsize.weights import filled
 _FOLDERS = ("coco", "imagenet", "faces")
 _NET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 _PLAIN = ((0.0, 0.0, 0.0), (255.0, 255.0, 255.0))
+_PIXELS = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,11 @@ class Model:
 MODELS = {
     "yolov8n": Model("yolov8n.onnx", 640, *_PLAIN),
     "yolov8m": Model("yolov8m.onnx", 640, *_PLAIN),
+    "yolox_s": Model("yolox_s.onnx", 640, *_PIXELS),
     "resnet50": Model("resnet50-v2-7.onnx", 224, *_NET),
     "mobilesam": Model("mobilesam_encoder_tiny.onnx", 448, *_NET),
 }
-"""Two detectors, a classifier, and a transformer over pictures (TinyViT, the encoder of
+"""Three detectors, a classifier, and a transformer over pictures (TinyViT, the encoder of
 MobileSAM)."""
 
 

@@ -42,7 +42,7 @@ PEERS = {
     "key to paint p95 ms": "limit 9.6, posting 5.3, harlequin 7.0, toolong 23.1, btop 9.8",
     "10,000 nodes on screen s": "limit (full - lazy) 0.48, Netron in Chromium 6.13",
 }
-"""From facts/terminal.md: another machine of the same kind, quiet."""
+"""docs/measurements/terminal.md: another machine of the same kind, quiet."""
 
 
 class Bench:

@@ -53,13 +53,13 @@ class Far:
     def _there(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    async def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        return await asyncio.wrap_future(self._there(self._worker.call(method, params)))
+    async def call(self, method: Any, params: Any, *, allow_code: Any = ()) -> Any:
+        asked = self._worker.call(method, params, allow_code=allow_code)
+        return await asyncio.wrap_future(self._there(asked))
 
-    async def submit(self, method: str, params: dict[str, Any]) -> FarJob:
-        return FarJob(
-            self, await asyncio.wrap_future(self._there(self._worker.submit(method, params)))
-        )
+    async def submit(self, method: Any, params: Any, *, allow_code: Any = ()) -> FarJob:
+        asked = self._worker.submit(method, params, allow_code=allow_code)
+        return FarJob(self, await asyncio.wrap_future(self._there(asked)))
 
     async def close(self) -> None:
         """The next command asks it too."""
@@ -81,7 +81,7 @@ class FarJob:
     async def _all(self) -> list[Any]:
         return [event async for event in self._job.events()]
 
-    async def result(self) -> dict[str, Any]:
+    async def result(self) -> Any:
         return await asyncio.wrap_future(self._far._there(self._job.result()))
 
 

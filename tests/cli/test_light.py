@@ -17,7 +17,6 @@ HEAVY = (
     "onnx",
     "onnx_ir",
     "onnxruntime",
-    "pydantic",
     "yaml",
     "PIL",
     "textual",

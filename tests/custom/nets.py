@@ -12,7 +12,7 @@ from engine.api.custom_op import get_node_attr
 from engine.graph.ir import CustomOperators, Graph, from_class
 
 
-class cstSoftmax:  # noqa: N801 - the manual's own example, 002:1685-1712
+class cstSoftmax:  # noqa: N801 - the manual's own example, [RKNN-T2 2.3.0, 2.16]
     op_type = "cstSoftmax"
 
     def shape_infer(self, node: Any, in_shapes: Any, in_dtypes: Any) -> Any:

@@ -20,8 +20,8 @@ from engine.base.errors import SimulationError
 from engine.frontends.onnx import load_onnx
 from engine.graph.execute import Session
 from engine.graph.passes import optimise
-from engine.jobs.pack import opened
-from engine.jobs.runner import Runnable
+from engine.pipeline.opened import opened
+from engine.pipeline.runner import Runnable
 from engine.quantize import calibrate, lower_for_vendor, quantize
 from engine.simulate import Simulator, integer_coverage
 from tests.custom.nets import OPERATORS, DualResidual, branching, cstSoftmax, graph, model, value
@@ -51,12 +51,12 @@ def test_tensors_around_a_custom_operator_are_quantized_and_it_takes_and_gives_f
         assert source.producer().op_type == "DequantizeLinear"  # type: ignore[union-attr]
         assert [n.op_type for n in node.outputs[0].consumers()] == ["QuantizeLinear"]
         assert done.table[name].dtype == "int8"
-    layers = {layer.layer: layer for layer in integer_coverage(done.graph)}
+    layers = {layer.layer: layer for layer in integer_coverage(done.graph, done.layers)}
     assert {name for name, layer in layers.items() if not layer.integer} == {"s1", "s2"}
     assert layers["s1"].reason.startswith("a custom operator: its class computes in float")
     assert layers["sum"].kernel == "QLinearAdd"
     simulator = Simulator(found, done.graph)
-    golden, simulated = simulator.run_float(feeds()[0])["y"], simulator.run(feeds()[0])["y"]
+    golden, simulated = Session(found).run(feeds()[0])["y"], simulator.run(feeds()[0])["y"]
     assert np.abs(golden - simulated).max() < 0.1 * np.abs(golden).max()
 
 
@@ -76,7 +76,7 @@ def test_a_custom_operator_among_float_operators_stays_in_float() -> None:
     done = quantize(found, calibrate(found, feeds()))
     assert "s" not in done.table
     assert "y" not in done.table
-    reasons = {layer.layer: layer.reason for layer in integer_coverage(done.graph)}
+    reasons = {layer.layer: layer.reason for layer in integer_coverage(done.graph, done.layers)}
     assert "float operator's results (Softmax)" in reasons["y"]
 
 
@@ -96,7 +96,7 @@ def test_a_clamp_behind_a_custom_operator_is_no_part_of_it() -> None:
     found = graph(proto)
     done = quantize(found, calibrate(found, feeds()))
     assert {"c", "a", "b", "r", "y"} <= set(done.table)
-    report = analyse(found, done.graph, feeds())
+    report = analyse(done, feeds())
     errors = {layer.tensor: layer for layer in report.layers if layer.op != "Input"}
     assert all(layer.entire is not None for layer in errors.values())
     assert all(layer.entire.cosine > 0.99 for layer in errors.values())  # type: ignore[union-attr]
@@ -191,7 +191,7 @@ ret = rknn.reg_custom_op(cstSoftmax)
 loaded = rknn.load_onnx(model='net.onnx')
 built = rknn.build(do_quantization=True, dataset='./dataset.txt')
 """
-"""The manual's example (002:1685-1712) as it is printed, in a script of the vendor's."""
+"""The manual's example [RKNN-T2 2.3.0, 2.16] as it is printed, in a script of the vendor's."""
 
 
 def test_the_manual_s_example_runs_as_it_is_printed(

@@ -18,7 +18,7 @@ from tests.custom.nets import DualResidual, cstSoftmax
 
 
 def test_a_class_and_an_object_of_it_are_taken() -> None:
-    # the manual gives the class (002:1712), the vendor's examples give an object
+    # the manual gives the class [RKNN-T2 2.3.0, 2.16], the vendor's examples give an object
     for given in (cstSoftmax, cstSoftmax()):
         operator = from_class(given)
         assert (operator.op_type, operator.origin) == ("cstSoftmax", "class cstSoftmax")

@@ -24,10 +24,11 @@ from engine.base.errors import (
     UsageError,
 )
 from engine.base.events import StageFinished
+from engine.base.files import sha256_of
 from engine.base.folders import state_folder
+from engine.base.trust import allowed_code, allowing, confirm, confirmed_digest
 from engine.jobs.client import Worker
-from engine.jobs.confirmed import allowed_code, allowing, confirm, is_confirmed
-from engine.jobs.custom import operators_of
+from engine.pipeline.operators import operators_of
 from engine.recipe import Recipe, load_recipe
 from tests.custom.nets import branching
 from tests.safety import PATIENCE
@@ -96,6 +97,12 @@ def place(tmp_path: Path) -> Path:
         np.save(tmp_path / f"{number}.npy", sample)
     (tmp_path / "dataset.txt").write_text("0.npy\n1.npy\n2.npy\n")
     return tmp_path
+
+
+def is_confirmed(path: Path) -> bool:
+    """Whether a file was confirmed and is what it was then."""
+    known = confirmed_digest(path)
+    return known is not None and path.is_file() and sha256_of(path) == known
 
 
 def values(place: Path, name: str = "cstSoftmax") -> dict[str, Any]:

@@ -28,7 +28,7 @@ SHOWN = 8
 
 # Everything that the job imports, so that an attempt is short: a fork starts with it.
 MODULES = (
-    *("engine.jobs.tasks", "engine.jobs.pipeline", "engine.jobs.worker", "engine.simulate"),
+    *("engine.services.build", "engine.pipeline.build", "engine.jobs.worker", "engine.simulate"),
     *("engine.quantize.quantize", "engine.accuracy", "engine.container", "engine.hybrid"),
     *("engine.frontends.load", "engine.graph.passes", "PIL.PngImagePlugin", "onnxruntime"),
 )
@@ -47,8 +47,8 @@ def export(home: Path, name: str, done: Callable[[], None] = lambda: None) -> st
 
     ``done`` is called after it, before this test reads the result.
     """
-    from engine.jobs.tasks import export as job
     from engine.jobs.worker import _as_error
+    from engine.services.build import export as job
 
     path = home / "out" / name
     listing = home / "dataset.txt"

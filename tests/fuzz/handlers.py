@@ -29,9 +29,10 @@ SAMPLES = 2
 
 def asked(home: str, **params: Any) -> None:
     """Call a handler as the worker does, and encode its answer."""
-    from engine.jobs.protocol import encode
-    from engine.jobs.warm import KEPT
-    from engine.jobs.worker import QUERIES, TASKS, _resolve
+    from engine.base.peers.far import encode
+    from engine.jobs.worker import _resolve
+    from engine.services.registry import QUERIES, TASKS
+    from engine.services.state import KEPT
 
     KEPT.clear()
     if home in TASKS:
@@ -170,13 +171,13 @@ def remade(_zoo: Path) -> Attack:
     """Sections of a container of ours, put together anew so that every checksum holds, and run."""
     from engine.base.events import NullReporter
     from engine.container.blob import pack, unpack
-    from engine.jobs.pipeline import build
-    from engine.jobs.queries import open_model
-    from engine.jobs.tasks import simulate
-    from engine.jobs.warm import pipeline_of, recipe_of
+    from engine.pipeline.build import build
+    from engine.services.build import simulate
+    from engine.services.model import open_model
+    from engine.services.state import pipeline_of, recipe_of
     from rknntui.demo import demo_recipe
 
-    built = build(pipeline_of(recipe_of({"recipe": demo_recipe()}), NullReporter()))
+    built = build(pipeline_of(recipe_of(demo_recipe()), NullReporter()))
     frame = unpack(built.container, "seed")
     files = {name: (bytes(part), part[:1] in b"{[") for name, part in frame.sections.items()}
     picture = str(next((demo_folder() / "calibration").glob("*.png")))
@@ -196,8 +197,8 @@ def records(_zoo: Path) -> Attack:
     from engine.base.errors import WorkerError
     from engine.jobs.history import EventTail, record_of
     from engine.jobs.record import jobs_folder, new_record
-    from rknntui.jobview import JobView
-    from rknntui.screens.jobs import _when
+    from rknntui.screens.jobs.workspace import _when
+    from rknntui.session.jobview import JobView
 
     recorder = new_record()
     recorder.start("build", "build m.onnx", {"recipe": {"model": "m.onnx"}})

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import EngineError
+from engine.base.peers.limits import resident_bytes
 from engine.frontends import foreign
+from engine.frontends.find import find_source
 from engine.frontends.load import load_source
-from engine.frontends.source import LoadOptions, find_source
+from engine.frontends.source import LoadOptions
 from engine.graph.ir import verify
 from tests.fuzz.mutate import inner_mutant, mutant
 from tests.safety import ends
@@ -31,11 +33,11 @@ def attack(name: str, seed: bytes, suffix: str, options: LoadOptions, folder: Pa
         verify(load_source(find_source(path, None, options)).graph)
 
     load(seed)
-    before = foreign.resident_bytes(foreign._children[name].process.pid)
+    before = resident_bytes(foreign._children[name].child.process.pid)
     seen = {"loaded": 0, "refused": 0}
     slowest, grown = 0.0, 0
     for number in range(MUTANTS):
-        child = foreign._children.get(name)
+        converter = foreign._children.get(name)
         begun = time.perf_counter()
         with ends():
             try:
@@ -43,10 +45,12 @@ def attack(name: str, seed: bytes, suffix: str, options: LoadOptions, folder: Pa
                 seen["loaded"] += 1
             except EngineError:
                 seen["refused"] += 1
-        if foreign._children.get(name) is child:  # a new one takes seconds to import its framework
+        if (
+            foreign._children.get(name) is converter
+        ):  # a new one takes seconds to import its framework
             slowest = max(slowest, time.perf_counter() - begun)
-        if child is not None and child.process.poll() is None:
-            grown = max(grown, foreign.resident_bytes(child.process.pid) - before)
+        if converter is not None and converter.child.alive:
+            grown = max(grown, resident_bytes(converter.child.process.pid) - before)
     print(name, seen, f"slowest {slowest:.2f} s, grown {grown / 1e6:.0f} MB")
     assert seen["refused"] > MUTANTS // 20
     assert grown < BYTES

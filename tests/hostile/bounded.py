@@ -31,11 +31,12 @@ def load(path: Path) -> None:
 
 
 def build(path: Path) -> None:
-    from engine.jobs.pipeline import Pipeline
-    from engine.jobs.pipeline import build as run
+    from engine.pipeline.build import build as run
+    from engine.pipeline.pipeline import Pipeline
+    from engine.pipeline.stages import STAGES
     from engine.recipe import Recipe
 
-    run(Pipeline(Recipe.from_values({"model": str(path), "do_quantization": False})))
+    run(Pipeline(Recipe.from_values({"model": str(path), "do_quantization": False}), STAGES))
 
 
 def run(path: Path) -> None:

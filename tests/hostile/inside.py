@@ -9,8 +9,10 @@ from typing import Any
 
 from engine.base.errors import InternalError, error_from_dict
 from engine.base.events import NullReporter
+from engine.base.peers.far import decode, encode
 from engine.jobs import worker
-from engine.jobs.protocol import decode, encode
+from engine.services.registry import QUERIES, TASKS
+from engine.wire.codec import encode as plain
 
 __all__ = ["COMMANDS", "inside"]
 
@@ -24,20 +26,19 @@ COMMANDS = tuple(
 class Inside:
     """The session of a command, without a worker process."""
 
-    async def call(self, method: str, **params: Any) -> dict[str, Any]:
-        function = worker._resolve(worker.QUERIES[method])
-        return _told(lambda: function(decode(encode(params))))
+    async def call(self, method: Any, params: Any) -> Any:
+        return _told(method, worker._resolve(QUERIES[method.name]), params)
 
-    async def run(self, method: str, **params: Any) -> dict[str, Any]:
-        function = worker._resolve(worker.TASKS[method])
-        return _told(lambda: function(decode(encode(params)), NullReporter()))
+    async def run(self, method: Any, params: Any) -> Any:
+        return _told(method, worker._resolve(TASKS[method.name]), params, NullReporter())
 
     run_after = run
 
 
-def _told(work: Any) -> dict[str, Any]:
+def _told(method: Any, handler: Any, params: Any, *reporter: NullReporter) -> Any:
     try:
-        return decode(encode({"result": work()}))["result"]
+        asked = decode(encode(plain(params)))
+        return method.read(decode(encode({"result": handler(asked, *reporter)}))["result"])
     except Exception as error:
         told = worker._as_error(error)
         if isinstance(told, InternalError):

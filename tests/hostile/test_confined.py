@@ -10,9 +10,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from engine.base.errors import EngineError, GraphError, SourceModelError
+from engine.frontends.find import find_source
 from engine.frontends.load import look_source
 from engine.frontends.onnx import load_onnx, look_at
-from engine.frontends.source import LoadOptions, find_source
+from engine.frontends.source import LoadOptions
 from engine.graph.ir import Graph
 from tests.hostile.models import DOMAIN, IMPORTS, model
 

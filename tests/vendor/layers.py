@@ -9,8 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.execute import Session, lower_for_runtime
-from engine.graph.ir import Graph, QuantParams
-from engine.simulate.layers import params_of
+from engine.graph.ir import Graph, QuantParams, params_of
 
 __all__ = ["Cut", "Difference", "cut", "cut_for_toolkit"]
 

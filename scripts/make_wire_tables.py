@@ -1,0 +1,95 @@
+"""Write the tables of methods and their types in ``docs/jobs.md`` from the types themselves.
+
+Usage: ``python scripts/make_wire_tables.py``. A test holds the file to the types.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PAGE = REPOSITORY / "docs" / "jobs.md"
+START, END = "<!-- wire: made by scripts/make_wire_tables.py -->", "<!-- end of wire -->"
+WORDS = {str: "text", int: "whole", float: "number", bool: "bool", Any: "any", type(None): "null"}
+
+
+def wire_tables() -> str:
+    """The methods, the pieces that jobs tell, and every type, as Markdown."""
+    from engine.jobs.worker import _resolve
+    from engine.services.registry import QUERIES, TASKS
+    from engine.wire import hybrid, sweep
+
+    seen: dict[str, type] = {}
+    lines = ["| method | kind | parameters | answer |", "|---|---|---|---|"]
+    for kind, homes in (("query", QUERIES), ("job", TASKS)):
+        for home in homes.values():
+            method = _resolve(home).method
+            ends = (_told(part, seen) for part in (method.params, method.result))
+            lines.append(f"| `{method.name}` | {kind} | {' | '.join(ends)} |")
+    lines += ["", "| told while it runs | by | what |", "|---|---|---|"]
+    for part, by in ((hybrid.CURVE, hybrid.SEARCH), (sweep.ROW, sweep.SWEEP)):
+        lines.append(f"| `{part.kind}` | `{by.name}` | {_told(part.data, seen)} |")
+    lines += ["", "| type | fields, `?` where they may be left out | what |", "|---|---|---|"]
+    waiting = list(seen)
+    done: dict[str, str] = {}
+    while waiting:
+        name = waiting.pop()
+        before = set(seen)
+        what = " ".join((seen[name].__doc__ or "").strip().split("\n\n")[0].split())
+        done[name] = f"| `{name}` | {_fields(seen[name], seen)} | {what} |"
+        waiting += [other for other in seen if other not in before]
+    return "\n".join([*lines, *(done[name] for name in sorted(done))])
+
+
+def _fields(kind: type, seen: dict[str, type]) -> str:
+    hints = get_type_hints(kind, include_extras=True)
+    told = []
+    for field in dataclasses.fields(kind):
+        marks = getattr(hints[field.name], "__metadata__", ())
+        names = {type(mark).__name__: mark for mark in marks}
+        if "Beside" in names:
+            told.append("options of the source model")
+            continue
+        key = names["Key"].name if "Key" in names else field.name
+        needed = (
+            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        )
+        told.append(f"`{key}{'' if needed else '?'}`: {_told(hints[field.name], seen)}")
+    return ", ".join(told) or "none"
+
+
+def _told(kind: Any, seen: dict[str, type]) -> str:
+    origin, parts = get_origin(kind), get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        assert seen.setdefault(kind.__name__, kind) is kind, f"two types are called {kind}"
+        return f"`{kind.__name__}`"
+    if origin is Annotated:
+        told, mark = _told(parts[0], seen), parts[1]
+        return f"{mark.low} to {mark.high}" if hasattr(mark, "low") else told
+    if origin is Literal:
+        return " \\| ".join(f"`{name}`" for name in parts)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_told(part, seen) for part in parts)
+    if origin is tuple:
+        several = len(parts) == 2 and parts[1] is Ellipsis
+        inner = ", ".join(_told(part, seen) for part in (parts[:1] if several else parts))
+        return f"[{inner}, …]" if several else f"[{inner}]"
+    if parts:
+        return f"{{{_told(parts[0], seen)}: {_told(parts[1], seen)}}}"
+    return WORDS[kind]
+
+
+def page_with_tables(page: str) -> str:
+    """The page with its tables as the types are now."""
+    before, _, rest = page.partition(START)
+    _, _, after = rest.partition(END)
+    return f"{before}{START}\n\n{wire_tables()}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(REPOSITORY))
+    PAGE.write_text(page_with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

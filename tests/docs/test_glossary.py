@@ -1,0 +1,97 @@
+"""Every heading, column and sign of the front ends has an entry in the glossary."""
+
+from __future__ import annotations
+
+import ast
+import re
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rknntui.screens.jobs.workspace import STATES
+
+
+def entries(repository: Path) -> set[str]:
+    """What stands as code in the first cell of a row, and all other code of the page."""
+    page = (repository / "docs" / "glossary.md").read_text(encoding="utf-8")
+    return set(re.findall(r"`([^`]+)`", page))
+
+
+def sources(repository: Path) -> Iterator[ast.Module]:
+    for path in sorted((repository / "rknntui").rglob("*.py")):
+        yield ast.parse(path.read_text(encoding="utf-8"))
+
+
+def called(node: ast.AST) -> str:
+    if not isinstance(node, ast.Call):
+        return ""
+    return getattr(node.func, "id", getattr(node.func, "attr", ""))
+
+
+def texts(node: ast.AST | None) -> list[str]:
+    parts = node.elts if isinstance(node, ast.Tuple) else [node]
+    return [p.value for p in parts if isinstance(p, ast.Constant) and isinstance(p.value, str)]
+
+
+def makes_columns(function: ast.FunctionDef) -> bool:
+    """Whether it is a short way to a ``Column`` whose title is its first argument."""
+    return any(
+        called(node) == "Column"
+        and isinstance(title := node.args[0], ast.Name)
+        and title.id == function.args.args[0].arg
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and node.args and function.args.args
+    )
+
+
+def columns(module: ast.Module) -> Iterator[str]:
+    """Titles of columns, or their names where a title is empty; tables of the command line too."""
+    nodes = list(ast.walk(module))
+    makers = {f.name for f in nodes if isinstance(f, ast.FunctionDef) and makes_columns(f)}
+    for node in nodes:
+        if isinstance(node, ast.Call) and called(node) in {"Column", *makers}:
+            named = [k.value for k in node.keywords if k.arg == "name"]
+            yield from filter(None, [*texts(node.args[0]), *(t for n in named for t in texts(n))])
+        elif isinstance(node, ast.Call) and called(node) == "table" and node.args:
+            yield from filter(None, texts(node.args[0]))
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "columns":
+            yield from filter(None, texts(node.value))
+
+
+def titles(module: ast.Module) -> Iterator[str]:
+    """Names of views and heads of panes, without what stands in parentheses."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "VIEWS":
+            yield from texts(node.value)
+        elif isinstance(node, ast.Call) and called(node) == "RecordView":
+            yield from (text.partition(" (")[0] for text in texts(node.args[0]))
+
+
+def signs(module: ast.Module) -> Iterator[str]:
+    """Symbols with which a text begins."""
+    for node in ast.walk(module):
+        for text in texts(node) if isinstance(node, ast.Constant) else ():
+            if text and unicodedata.category(text[0]) == "So":
+                yield text[0]
+
+
+@pytest.mark.parametrize(("kind", "least"), [(columns, 60), (titles, 15), (signs, 12)])
+def test_what_stands_on_the_screens_has_an_entry(repository: Path, kind, least: int) -> None:
+    found = {text for module in sources(repository) for text in kind(module)}
+    assert len(found) >= least, "the collector has lost its source"
+    assert found - entries(repository) == set(), "add these to docs/glossary.md"
+
+
+def test_states_and_marks_have_an_entry(repository: Path) -> None:
+    assert {*STATES, "!", "*", "+", "~", "simulated"} - entries(repository) == set()
+
+
+def test_no_column_is_explained_that_is_gone(repository: Path) -> None:
+    page = (repository / "docs" / "glossary.md").read_text(encoding="utf-8")
+    _, _, rest = page.partition("\n## Columns\n")
+    rows = re.findall(r"^\| (`.*?) \|", rest, re.MULTILINE)
+    told = {term for row in rows for term in row.split("`")[1::2]}
+    found = {text for module in sources(repository) for text in columns(module)}
+    assert told - found == set()
