@@ -19,11 +19,13 @@ OTHERS = sorted(Path.home().glob(".pyenv/versions/3.*/bin/python"))
 
 @pytest.mark.parametrize("path", [Path(far.__file__), TOY], ids=lambda p: p.name)
 def test_it_is_in_the_language_of_python_3_5(path: Path) -> None:
-    for newer in ("f''", "x: int = 1", "1_000"):
+    for newer in ("x: int = 1", "1_000"):
         with pytest.raises(SyntaxError):
             ast.parse(newer, feature_version=(3, 5))
     tree = ast.parse(path.read_text("utf-8"), feature_version=(3, 5))
     nodes = list(ast.walk(tree))
+    # the parser of Python 3.12 and later takes f-strings whatever the version
+    assert not [n for n in nodes if isinstance(n, ast.JoinedStr)]
     named = {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
     named |= {n.module or "" for n in nodes if isinstance(n, ast.ImportFrom)}
     assert "__future__" not in named
