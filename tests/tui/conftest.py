@@ -47,10 +47,13 @@ async def settle(pilot: Pilot[None]) -> None:
     await pilot.pause()
 
 
-def residual_model(blocks: int, path: Path, group: str = "/stage{}/block{}") -> Path:
+def residual_model(
+    blocks: int, path: Path, group: str = "/stage{}/block{}", weight_scale: float = 1.0
+) -> Path:
     """A chain of Conv-Relu-Add blocks in named groups: three nodes a block."""
     nodes, weights = [], []
     weight = np.linspace(-1, 1, 4 * 4 * 3 * 3, dtype=np.float32).reshape(4, 4, 3, 3)
+    weight *= weight_scale
     weights.append(numpy_helper.from_array(weight, "weight"))
     last = "input"
     for block in range(blocks):
