@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,9 @@ __all__ = ["CurveChart", "Series"]
 
 _WIDEST = 6
 """Cells of a step while there are few of them."""
+
+_FINITE_TOP = 0.75
+"""As high the highest finite value stands where there are infinite ones."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +80,16 @@ class CurveChart(Chart):
 
 
 def _raised(values: Sequence[float]) -> list[float]:
-    """Values from 0.1 (the lowest, which must be seen too) to 1; equal ones stand half high."""
-    low, high = min(values, default=0.0), max(values, default=0.0)
+    """Values from 0.1 (the lowest, which must be seen too) to 1; equal ones stand half high.
+
+    Infinite ones reach the top, and stand out above the highest of the others.
+    """
+    finite = [value for value in values if value < math.inf]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    top = 1.0 if len(finite) == len(values) else _FINITE_TOP
     if high <= low:
-        return [0.5 for _ in values]
-    return [0.1 + 0.9 * (value - low) / (high - low) for value in values]
+        return [0.5 if value < math.inf else 1.0 for value in values]
+    return [min(1.0, 0.1 + (top - 0.1) * (value - low) / (high - low)) for value in values]
 
 
 def _widened(line: str, step: int) -> str:

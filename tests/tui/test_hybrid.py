@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +20,7 @@ from rknntui.screens.hybrid.plan import (
     with_dtype,
     with_integers,
 )
-from rknntui.screens.hybrid.search import search_flags, search_params
+from rknntui.screens.hybrid.search import _gained, search_flags, search_params
 from rknntui.screens.hybrid.text import layer_record, output_lines, point_record
 from rknntui.screens.hybrid.workspace import Hybrid
 from rknntui.session.jobview import JobView
@@ -186,6 +187,16 @@ def test_a_curve_grows_from_the_left_and_keeps_its_last_steps_in_view() -> None:
     text = ["".join(t for t, _ in line) for line in chart._draw(40, 8)]
     assert text[-1].endswith("▲")
     assert max(map(len, text)) <= 40
+
+
+def test_a_step_without_noise_reaches_the_top_of_the_curve() -> None:
+    chart = CurveChart()
+    chart.show([Series("boxes", (20.0, 30.0, math.inf))])
+    text = ["".join(t for t, _ in line) for line in chart._draw(40, 8)]
+    columns = ["".join(line[1 + 6 * step] for line in text[1:7]) for step in range(3)]
+    assert columns == ["     ▅", " ▄████", "██████"]
+    assert (_gained(20.0, 32.0), _gained(20.0, math.inf)) == ("+12.00, ", "all, ")
+    assert _gained(math.inf, 20.0) == "", "nothing is measured from no noise"
 
 
 async def test_the_newest_edit_wins_and_drops_the_effect_that_runs() -> None:

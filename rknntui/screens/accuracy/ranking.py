@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from engine import layers_counted, printable
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.accuracy.text import rank_fields, rank_record
+from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 
@@ -76,25 +77,27 @@ class Ranking(RecordView):
         self.table.sort_field(key, descending=key in _WORST_HIGH)
         self.table.cursor = 0
 
-    def facts(self, session: Session) -> str:
+    def facts(self, session: Session) -> tuple[Fact | str, ...]:
         """What is ranked, or why nothing is; the empty table says what to do."""
         self.table.set_empty(with_keys(_empty(session)))
         job = session.running
         if job is not None and job.method == "accuracy":
             where = f"{job.stage.title}, " if job.stage is not None else ""
             stops = f"{key_text('job.cancel')} stops"
-            return f"▶ analysing: {where}{job.fraction:.0%}, {stops}"
+            return (f"▶ analysing: {where}{job.fraction:.0%}, {stops}",)
         if self.result is None:
             without = "the build runs" if session.building else "not built yet"
-            return "✓ built, not analysed" if session.summary else without
+            return ("✓ built, not analysed" if session.summary else without,)
         samples = self.result.get("samples", 1)
         of = "first calibration sample"
         if self.inputs:
             of = ", ".join(Path(p).name for p in self.inputs)
-        again = f" · ! the recipe changed since: {key_text('accuracy.analyse')}"
+        again = f"! the recipe changed since: {key_text('accuracy.analyse')}"
         stale = "" if self.recipe == session.recipe else again
-        many = f"{samples} sample" + ("s" if samples != 1 else "")
-        return f"{layers_counted(self.result)} over {many} ({printable(of, 80)}){stale}"
+        over = f"over {samples} sample" + ("s" if samples != 1 else "")
+        counted = layers_counted(self.result)
+        layers, short = f"{counted} {over}", f"{counted.partition(',')[0]} {over}"
+        return Fact(f"{layers} ({printable(of, 80)})", (layers, short)), stale
 
 
 def _empty(session: Session) -> str:

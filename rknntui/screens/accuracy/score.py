@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.widgets import Static
 
 from engine import printable
 from rknntui.keys.text import key_text, with_keys
+from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import Field, RecordTable
 from rknntui.widgets.rows import TextRows
@@ -52,7 +52,6 @@ class ScorePane(Vertical):
     DEFAULT_CSS = """
     ScorePane {
         height: 1fr;
-        & #score-facts { height: auto; max-height: 2; padding: 0 1; }
         & RecordView { height: 1fr; }
         & #score-note { height: 4; padding: 0 1; border-top: solid $panel; }
     }
@@ -78,7 +77,7 @@ class ScorePane(Vertical):
             ),
             Field("float_interval", Column("95 % of float", 19, right=True, text=_interval), 100),
         )
-        yield Static("", id="score-facts", markup=False)
+        yield FactsLine(id="score-facts")
         table = RecordTable(fields, id="scores", what="scores", empty=with_keys(_EMPTY))
         yield RecordView("Scores (simulated)", table)
         yield TextRows(id="score-note")
@@ -107,20 +106,22 @@ class ScorePane(Vertical):
 
     def running(self, job: JobView | None) -> None:
         """An evaluation runs, or none."""
-        facts = self.query_one("#score-facts", Static)
+        facts = self.query_one(FactsLine)
         name = printable(self.labels.rsplit("/", 1)[-1], 80)
         if job is not None and job.running:
             stage = job.stage
             count = f" {stage.done:,} of {stage.total:,}" if stage and stage.total else ""
-            facts.update(f"▶ scoring {name}{count}, {key_text('job.cancel')} stops")
+            rest = f"{count}, {key_text('job.cancel')} stops"
+            facts.show(Fact(f"▶ scoring {name}{rest}", (f"▶ scoring{rest}",)))
         elif self._result is not None:
             seconds = self._result.get("seconds")
-            took = f" · {seconds:.1f} s (measured)" if seconds else ""
+            took = f"{seconds:.1f} s (measured)" if seconds else ""
             same = self._result.get("agreement")
-            agree = f" · {same:.2%} with the same answer as float" if same is not None else ""
-            facts.update(f"{self._result['samples']:,} samples of {name}{agree}{took}")
+            agree = f"{same:.2%} with the same answer as float" if same is not None else ""
+            samples = f"{self._result['samples']:,} samples"
+            facts.show(Fact(f"{samples} of {name}", (samples,)), agree, Fact(took, rank=1))
         else:
-            facts.update("not scored yet")
+            facts.show("not scored yet")
 
     def take(self, result: Mapping[str, Any]) -> None:
         """Show what an evaluation found."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
-from textual.widgets import Static
 
 from engine import printable
 from rknntui.keys.commandline import command_for, job_flags
@@ -21,6 +20,7 @@ from rknntui.screens.accuracy.ranking import Ranking
 from rknntui.screens.accuracy.score import ScorePane
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.dialogs.new_file import ask_new_file
+from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.rows import Rows
 from rknntui.widgets.view_bar import ViewBar
@@ -58,7 +58,6 @@ class Accuracy(TableWorkspace):
     ACTIONS = ACTIONS
     DEFAULT_CSS = """
     Accuracy {
-        & #accuracy-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
         & #accuracy-body { height: 1fr; }
         & #guide, & #score { display: none; }
         & #accuracy-body RecordView { width: 3fr; }
@@ -84,7 +83,7 @@ class Accuracy(TableWorkspace):
     """
 
     def compose(self) -> ComposeResult:
-        yield Static("", id="accuracy-facts", markup=False)
+        yield FactsLine(id="accuracy-facts")
         yield ViewBar(VIEWS, id="accuracy-views")
         with Horizontal(id="accuracy-body"):
             yield Ranking()
@@ -210,8 +209,7 @@ class Accuracy(TableWorkspace):
         self.screen.refresh_bindings()
 
     def _tell(self) -> None:
-        told = self.ranking.facts(self.session)
-        self.query_one("#accuracy-facts", Static).update(told)
+        self.query_one("#accuracy-facts", FactsLine).show(*self.ranking.facts(self.session))
 
     # -- one layer -------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine import printable
+from rknntui.widgets.facts_line import Fact
 
 if TYPE_CHECKING:
     from rknntui.widgets.paint import Line
@@ -15,23 +16,23 @@ __all__ = ["channel_lines", "facts_text"]
 _SLACK = 1e-3
 
 
-def facts_text(path: str | None, facts: Mapping[str, Any] | None) -> str:
+def facts_text(path: str | None, facts: Mapping[str, Any] | None) -> tuple[Fact, ...]:
     """One line: how much, which sizes, whether a build would stop, where."""
     if not path:
-        return "no dataset"
+        return (Fact("no dataset"),)
     parts = []
     if facts is not None:
-        parts.append(f"{facts['samples']} samples")
+        parts.append(Fact(f"{facts['samples']} samples"))
         if facts["files"] != facts["samples"]:
-            parts.append(f"{facts['files']} files")
+            parts.append(Fact(f"{facts['files']} files", rank=1))
         sizes = [f"{size} ×{count}" for size, count in facts["sizes"][:3]]
         if len(facts["sizes"]) > 3:
             sizes.append(f"{len(facts['sizes']) - 3} more sizes")
-        parts += sizes
+        parts += [Fact(size, rank=1) for size in sizes]
         bad = len(facts["problems"])
-        parts.append(f"✗ {bad} problems" if bad else "✓ no problems")
-    parts.append(printable(path, 300))
-    return " · ".join(parts)
+        parts.append(Fact(f"✗ {bad} problems" if bad else "✓ no problems"))
+    parts.append(Fact(printable(path, 300), (printable(path.rpartition("/")[2], 80),), 2))
+    return tuple(parts)
 
 
 def channel_lines(

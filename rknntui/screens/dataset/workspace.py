@@ -20,6 +20,7 @@ from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.dataset.files import DatasetFiles
 from rknntui.screens.dataset.text import channel_lines, facts_text
 from rknntui.session.messages import RecipeChanged
+from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.findings import FindingRows
 from rknntui.widgets.record_view import RecordView, table_actions
 from rknntui.widgets.records import Field, Record, RecordTable
@@ -81,7 +82,6 @@ class DatasetWorkspace(TableWorkspace):
     )
     DEFAULT_CSS = """
     DatasetWorkspace {
-        & #dataset-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
         & #dataset-body { height: 1fr; }
         & RecordView { width: 5fr; }
         & #preview { width: 4fr; padding: 0 1; }
@@ -99,7 +99,7 @@ class DatasetWorkspace(TableWorkspace):
         self._files = DatasetFiles(self, lambda: self.read(force=True))
 
     def compose(self) -> ComposeResult:
-        yield Static("", id="dataset-facts", markup=False)
+        yield FactsLine(id="dataset-facts")
         fields = (
             Field("number", Column("#", 5, right=True)),
             Field("line", Column("line", 5, right=True), 60),
@@ -218,7 +218,7 @@ class DatasetWorkspace(TableWorkspace):
 
     def _tell(self, facts: dict[str, Any] | None) -> None:
         path = self.session.recipe.get("dataset")
-        self.query_one("#dataset-facts", Static).update(facts_text(path, facts))
+        self.query_one("#dataset-facts", FactsLine).show(*facts_text(path, facts))
         pane = self.query_one(FindingRows)
         findings = [] if facts is None else facts["findings"]
         skipped = [] if facts is None else facts.get("skipped") or []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,13 +13,14 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Label, Static
 
-from engine import gain_text, sqnr_text
+from engine import gain_text, sqnr_rank, sqnr_text
 from engine.wire.names import CURVE_KIND
 from rknntui.keys.commandline import job_flags
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.dialogs.dialogs import Dialog
 from rknntui.screens.hybrid.text import point_fields, point_record
 from rknntui.widgets.curve_chart import CurveChart, Series
+from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.rows import Rows
@@ -95,6 +97,13 @@ def last_search(session: Session) -> JobView | None:
     return next((job for job in jobs if job.running), jobs[-1] if jobs else None)
 
 
+def _gained(first: float, here: float) -> str:
+    """What a step has over the first one; nothing of one that began without noise."""
+    if math.isinf(first):
+        return ""
+    return f"{gain_text(None if math.isinf(here) else here - first, unit=False)}, "
+
+
 class SearchDialog(Dialog):
     """Asks for floor, budget, dtype and time; dismissed with the texts, None for Esc."""
 
@@ -158,7 +167,6 @@ class SearchPane(Vertical):
     DEFAULT_CSS = """
     SearchPane {
         height: 1fr;
-        & #search-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
         & CurveChart { height: 3fr; }
         & RecordView { height: 2fr; }
     }
@@ -174,7 +182,7 @@ class SearchPane(Vertical):
         self.layer_names: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
-        yield Static("", id="search-facts", markup=False)
+        yield FactsLine(id="search-facts")
         yield CurveChart(id="curve")
         table = RecordTable(point_fields(), id="points", what="curve", empty=with_keys(_EMPTY))
         yield RecordView("Steps of the search", table)
@@ -212,17 +220,16 @@ class SearchPane(Vertical):
     @on(Rows.Highlighted, "#points")
     def draw(self) -> None:
         """The line on top and the chart, with the step under the cursor."""
-        self.query_one("#search-facts", Static).update(self._facts())
+        self.query_one("#search-facts", FactsLine).show(*self._facts())
         marked = self.table.row
         names = list((self._points[0].get("outputs") or {}) if self._points else ())
         series = []
         for index, name in enumerate(names[: len(_STYLES)]):
-            values = [float((p.get("outputs") or {}).get(name) or 0.0) for p in self._points]
+            values = [sqnr_rank((p.get("outputs") or {}).get(name)) for p in self._points]
             here = values[marked] if marked is not None and marked < len(values) else values[-1]
-            gain = gain_text(here - values[0], unit=False)
-            first = sqnr_text(values[0], unit=False)
-            title = f"{name}  {first} → {sqnr_text(here)} ({gain}, simulated)"
-            series.append(Series(title, tuple(values), _STYLES[index]))
+            title = f"{name}  {sqnr_text(values[0], unit=False)} → {sqnr_text(here)}"
+            told = f"{_gained(values[0], here)}simulated"
+            series.append(Series(f"{title} ({told})", tuple(values), _STYLES[index]))
         self.query_one(CurveChart).show(series, marked)
 
     def _outcome(self, job: JobView) -> str:
@@ -234,10 +241,10 @@ class SearchPane(Vertical):
         missed = ", the floor was not reached" if result.get("reached") is False else ""
         return f"best: step {(result.get('best') or {}).get('step')} · {ended}{missed}"
 
-    def _facts(self) -> str:
+    def _facts(self) -> tuple[Fact, ...]:
         job = self._job
         if job is None:
-            return ""
+            return ()
         params = job.params
         asked = []
         if params.get("floor_db") is not None:
@@ -250,11 +257,13 @@ class SearchPane(Vertical):
         asked.append(f"{verb} {params.get('dtype', 'float16')}")
         what = ", ".join(asked)
         if not job.running:
-            takes = f"{key_text('hybrid.apply')} takes"
-            sign = "✓" if job.state == "done" else "✗"
-            took = f" · {job.seconds:.1f} s" if job.seconds is not None else ""
-            return f"{sign} {self._outcome(job)}{took} · {takes} a step's layers"
+            takes = Fact(f"{key_text('hybrid.apply')} takes a step's layers", rank=1)
+            outcome = Fact(f"{'✓' if job.state == 'done' else '✗'} {self._outcome(job)}")
+            if job.seconds is None:
+                return outcome, takes
+            return outcome, Fact(f"{job.seconds:.1f} s", rank=2), takes
         elapsed = max(0, int(time.time() - job.started))
         how = f"paused, {key_text('hybrid.pause')} goes on" if job.paused else "▶ searching"
         how = "stopping" if job.cancelling else how
-        return f"{how} · {what} · {elapsed} s · {len(self._points)} steps"
+        steps = Fact(f"{len(self._points)} steps")
+        return Fact(how), Fact(what, rank=1), Fact(f"{elapsed} s"), steps

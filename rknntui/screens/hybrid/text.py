@@ -9,6 +9,7 @@ from engine import gain_text, printable, sqnr_rank
 from rknntui.keys.text import key_text
 from rknntui.screens.accuracy.text import decibel_style, decibel_text
 from rknntui.screens.hybrid.plan import base_dtype
+from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.paint import cells, shorten
 from rknntui.widgets.records import Field, number
 from rknntui.widgets.table import Column
@@ -258,7 +259,7 @@ def point_record(point: Mapping[str, Any], layers: Mapping[str, str]) -> dict[st
     }
 
 
-def facts(edits: LayerEdits, effect: LiveEffect, over: str, own_over: str) -> str:
+def facts(edits: LayerEdits, effect: LiveEffect, over: str, own_over: str) -> tuple[Fact, ...]:
     """The line on top: what is asked for, and what is known of its effect.
 
     Args:
@@ -268,21 +269,26 @@ def facts(edits: LayerEdits, effect: LiveEffect, over: str, own_over: str) -> st
         own_over: and those of the layers alone; empty without.
     """
     if not edits.rows:
-        return "no layers yet"
+        return (Fact("no layers yet"),)
     ranges = edits.ranges
-    parts = [f"{len(edits.layers)} of {len(edits.rows)} layers changed"]
+    parts = [Fact(f"{len(edits.layers)} of {len(edits.rows)} layers changed")]
     if ranges:
-        parts.append("1 range" if len(ranges) == 1 else f"{len(ranges)} ranges")
+        parts.append(Fact("1 range" if len(ranges) == 1 else f"{len(ranges)} ranges", rank=1))
     if edits.marked:
-        parts.append(f"{len(edits.marked)} marked")
+        parts.append(Fact(f"{len(edits.marked)} marked", rank=1))
     if effect.unmet:
-        parts.append(f"✗ {len(effect.unmet)} not honoured")
-    parts.append(effect.state or f"outputs as built, simulated over {over}")
+        parts.append(Fact(f"✗ {len(effect.unmet)} not honoured"))
+    if effect.state:
+        parts.append(Fact(effect.state))
+    else:
+        built = f"outputs as built, simulated over {over}"
+        parts.append(Fact(built, (built.replace("calibration ", ""), "outputs as built"), 2))
     if own_over:
-        parts.append(f"own dB over {own_over}")
+        own = f"own dB over {own_over}"
+        parts.append(Fact(own, (own.replace("calibration ", ""),), 3))
     if effect.state and not effect.state.startswith(("▶", "✗")):
-        parts.append(f"{key_text('hybrid.build')} builds it")
-    return " · ".join(parts)
+        parts.append(Fact(f"{key_text('hybrid.build')} builds it", rank=2))
+    return tuple(parts)
 
 
 def shown_build(session: Session) -> tuple[dict[str, Any] | None, str]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
-from textual.widgets import Static
 
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text
@@ -34,6 +33,7 @@ from rknntui.screens.hybrid.text import (
     row_lines,
     shown_build,
 )
+from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.rows import Rows, TextRows
@@ -76,7 +76,6 @@ class Hybrid(TableWorkspace):
     ACTIONS = ACTIONS
     DEFAULT_CSS = """
     Hybrid {
-        & #hybrid-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
         & #outputs { height: auto; max-height: 7; padding: 0 1; }
         & #hybrid-panes { height: 1fr; }
         & #hybrid-layers, & #search { height: 1fr; }
@@ -94,7 +93,7 @@ class Hybrid(TableWorkspace):
         self.edits = LayerEdits(self.session, self.draw)
 
     def compose(self) -> ComposeResult:
-        yield Static("", id="hybrid-facts", markup=False)
+        yield FactsLine(id="hybrid-facts")
         yield TextRows(id="outputs")
         yield ViewBar(VIEWS, id="hybrid-views")
         with Container(id="hybrid-panes"):
@@ -238,7 +237,7 @@ class Hybrid(TableWorkspace):
         records = layer_records(self.edits, self.effect, self.own.by_tensor)
         self.table.set_records(records, keep="tensor")
         top = facts(self.edits, self.effect, self._over, self.own.over)
-        self.query_one("#hybrid-facts", Static).update(top)
+        self.query_one("#hybrid-facts", FactsLine).show(*top)
         width = max(20, self.size.width - 3)
         lines = output_lines(self._outputs, self.effect.outputs, width)
         told = wrap(f"✗ {self.effect.error}", width) if self.effect.error else []

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.widgets import Static
 
 from engine import (
     OPTIONS,
@@ -22,6 +21,7 @@ from engine import (
 from engine.wire.names import ROW_KIND
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.accuracy.text import decibel_style, decibel_text
+from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import Field, RecordTable
 from rknntui.widgets.table import Column
@@ -88,9 +88,6 @@ class ComparePane(Vertical):
 
     DEFAULT_CSS = """
     ComparePane { height: 1fr; }
-    ComparePane #compare-facts {
-        height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis;
-    }
     """
 
     job: JobView | None = None
@@ -114,7 +111,7 @@ class ComparePane(Vertical):
             Field("bytes", Column("size", 10, right=True, text=human_bytes), 100),
             Field("findings", Column("warning", 16, grow=2), 120),
         )
-        yield Static("", id="compare-facts", markup=False)
+        yield FactsLine(id="compare-facts")
         table = RecordTable(fields, id="compared", what="compared", empty=with_keys(_EMPTY))
         yield RecordView("Builds beside each other (simulated; seconds measured)", table)
 
@@ -127,7 +124,7 @@ class ComparePane(Vertical):
         """Forget the builds: they are of another model."""
         self.job = None
         self.table.set_records([])
-        self.query_one("#compare-facts", Static).update("")
+        self.query_one(FactsLine).show()
 
     def set_job(self, job: JobView | None, result: Mapping[str, Any] | None) -> None:
         """Show a sweep, or its latest state."""
@@ -137,19 +134,19 @@ class ComparePane(Vertical):
             found = [partial.data for partial in job.partials if partial.kind == ROW_KIND]
             rows = sorted(found, key=lambda row: row["index"])
         self.table.set_records([_record(row) for row in rows], keep="title")
-        said = ""
+        said: list[Fact | str] = []
         if job is not None and job.running:
             stage = job.stage
             count = f" {stage.done} of {stage.total}" if stage is not None and stage.total else ""
-            said = f"▶ building{count}, {key_text('quantize.stop')} stops"
+            said = [f"▶ building{count}, {key_text('quantize.stop')} stops"]
         elif job is not None:
             if result is not None:
                 self.over = job.id, printable(str(result.get("compared_on") or ""), 80)
             over = self.over[1] if self.over[0] == job.id else ""
-            said = f"{'✓' if job.state == 'done' else '✗'} {job.state}"
-            said += f" · over {over}" if over else ""
-            said += " · Enter takes a row's values"
-        self.query_one("#compare-facts", Static).update(said)
+            said = [f"{'✓' if job.state == 'done' else '✗'} {job.state}"]
+            said += [f"over {over}"] if over else []
+            said.append(Fact("Enter takes a row's values", rank=1))
+        self.query_one(FactsLine).show(*said)
 
 
 def problem_of(text: str) -> str:

@@ -58,7 +58,7 @@ def no_log_lines(session: Session, job: JobView | None) -> list[Line]:
     return empty_lines(session)
 
 
-def facts(session: Session, job: JobView | None, *, exact: bool) -> str:
+def facts(session: Session, job: JobView | None, *, exact: bool) -> tuple[str, ...]:
     """The line on top: the build that runs, or how it stands with the last one.
 
     Args:
@@ -71,21 +71,21 @@ def facts(session: Session, job: JobView | None, *, exact: bool) -> str:
         elapsed = max(0, int(time.time() - job.started))
         how = "stopping" if job.cancelling else f"{job.fraction:.0%}"
         stops = f"{key_text('quantize.stop')} stops"
-        return f"▶ building: {where}{how}, {elapsed} s elapsed, {stops}"
+        return (f"▶ building: {where}{how}, {elapsed} s elapsed, {stops}",)
     problems, builds = len(session.all_problems), key_text("quantize.build")
     if session.container is not None:
-        return "a container, built already"
+        return ("a container, built already",)
     if problems:
-        return f"✗ {problems} problems in the recipe: {builds} shows the first"
+        return (f"✗ {problems} problems in the recipe: {builds} shows the first",)
     if job is not None and job.state in ("failed", "cancelled"):
-        return f"✗ Build {job.state}{_why(job)}"
+        return (f"✗ Build {job.state}{_why(job)}",)
     if session.stale:
-        return f"! the recipe changed since this build: {builds} builds again"
+        return (f"! the recipe changed since this build: {builds} builds again",)
     if session.summary is None:
-        return "not built yet"
+        return ("not built yet",)
     seconds = None if job is None else job.seconds
     took = "" if seconds is None else f" in {seconds:.1f} s (measured)"
-    return f"✓ built{took}" + ("" if exact else f" · {NOT_EXACT}")
+    return f"✓ built{took}", "" if exact else NOT_EXACT
 
 
 def _why(job: JobView) -> str:

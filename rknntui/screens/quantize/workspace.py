@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.widgets import Static
 
 from engine import summary_text
 from rknntui.keys.actions import Action
@@ -21,6 +20,7 @@ from rknntui.screens.quantize.build import BuildStarter
 from rknntui.screens.quantize.findings import BuildFindings
 from rknntui.screens.quantize.sweep import ComparePane
 from rknntui.screens.quantize.tables import layer_fields, layer_records, range_fields, range_record
+from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.job_pane import JobPane
 from rknntui.widgets.record_view import RecordView, table_actions
 from rknntui.widgets.records import RecordTable
@@ -78,7 +78,6 @@ class Quantize(TableWorkspace):
     )
     DEFAULT_CSS = """
     Quantize {
-        & #build-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
         & #views { height: 1fr; }
         & #layers-view, & #ranges-view, & #log { display: none; height: 1fr; }
         & #build-findings, & #compare { display: none; height: 1fr; }
@@ -94,7 +93,7 @@ class Quantize(TableWorkspace):
         self._builds = BuildStarter(self, self.show_view)
 
     def compose(self) -> ComposeResult:
-        yield Static("", id="build-facts", markup=False)
+        yield FactsLine(id="build-facts")
         yield ViewBar(VIEWS, id="view-bar")
         with Vertical(id="views"):
             yield SummaryRows(id="summary")
@@ -232,7 +231,7 @@ class Quantize(TableWorkspace):
     def _tell(self) -> None:
         """The line on top, and the stages while a build runs."""
         told = text.facts(self.session, self.job, exact=not self.findings.not_exact)
-        self.query_one("#build-facts", Static).update(told)
+        self.query_one("#build-facts", FactsLine).show(*told)
 
     # -- views -----------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
-from textual.widgets import Static
 
 from engine import CONTAINER_NOTE, human_bytes, not_finite, printable
 from rknntui.keys.actions import Action
@@ -18,6 +17,7 @@ from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.dialogs.new_file import ask_new_file
 from rknntui.screens.run.tables import input_fields, output_fields, top_fields, top_records
+from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.record_view import RecordView, table_actions
 from rknntui.widgets.records import Record, RecordTable
 from rknntui.widgets.rows import Rows
@@ -56,7 +56,6 @@ class Run(TableWorkspace):
     )
     DEFAULT_CSS = """
     Run {
-        & #run-facts { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
         & #inputs-view { height: auto; max-height: 8; }
         & #inputs { height: auto; min-height: 2; max-height: 6; }
         & #run-body { height: 1fr; }
@@ -74,7 +73,7 @@ class Run(TableWorkspace):
         self._sample = -1
 
     def compose(self) -> ComposeResult:
-        yield Static("", id="run-facts", markup=False)
+        yield FactsLine(id="run-facts")
         inputs = RecordTable(input_fields(), id="inputs", what="inputs", empty=with_keys(_NO_MODEL))
         yield RecordView("Inputs", inputs, id="inputs-view")
         with Horizontal(id="run-body"):
@@ -142,28 +141,26 @@ class Run(TableWorkspace):
         self._tell()
 
     def _tell(self) -> None:
-        session, facts = self.session, self.query_one("#run-facts", Static)
+        session, facts = self.session, self.query_one(FactsLine)
         job = session.running
         if job is not None and job.method in ("simulate", "export"):
             stage = job.stage
             where = f"{stage.title}, " if stage is not None else ""
-            facts.update(
-                f"▶ {job.title}: {where}{job.fraction:.0%}, {key_text('job.cancel')} stops"
-            )
+            facts.show(f"▶ {job.title}: {where}{job.fraction:.0%}, {key_text('job.cancel')} stops")
         elif session.model is None:
-            facts.update("no model is open")
+            facts.show("no model is open")
         elif self._result is not None:
             how = "quantized" if self._result["quantized"] else "float32"
-            runs = f" · ! the recipe changed since: {key_text('run.run')} runs"
-            stale = "" if self._of == self._state() else runs
-            seconds = f"{self._result['seconds']:.4f} s here (measured, no NPU time)"
-            facts.update(f"✓ ran {how}, simulated, in {seconds}{stale}")
+            again = f"! the recipe changed since: {key_text('run.run')} runs"
+            ran = f"✓ ran {how}, simulated, in {self._result['seconds']:.4f} s here (measured"
+            took = Fact(f"{ran}, no NPU time)", (f"{ran})",))
+            facts.show(took, "" if self._of == self._state() else again)
         elif session.vendor:
-            facts.update("a compiled model of the vendor: it runs on its NPU only")
+            facts.show("a compiled model of the vendor: it runs on its NPU only")
         elif session.container is not None:
-            facts.update("the container runs as it is (simulated)")
+            facts.show("the container runs as it is (simulated)")
         else:
-            facts.update("runs the build of this recipe (simulated); what is not built is built")
+            facts.show("runs the build of this recipe (simulated); what is not built is built")
 
     def _state(self) -> str:
         return self.session.container or repr(sorted(self.session.recipe.items(), key=str))
