@@ -113,7 +113,7 @@ class LayerAccuracy:
             "sqnr": None if self.error is None else self.error.sqnr_db,
             "own_sqnr": None if self.own is None else self.own.sqnr_db,
             "own_share": self.own_share,
-            "saturation": None if self.saturation is None else self.saturation.to_json(),
+            "saturation": None if self.saturation is None else vars(self.saturation),
             "dtype": self.dtype,
             "sources": list(self.sources if named is None else named.sources),
             "damage": self.damage,

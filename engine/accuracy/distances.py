@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from engine.graph.metrics import ErrorSums, error_sums
+from engine.wire.graph import Saturation
 
 __all__ = ["Distance", "Outside", "RowSums", "Saturation", "mean_distance"]
 
@@ -22,22 +22,6 @@ class Distance:
 
     cosine: float
     euclidean: float
-
-
-@dataclass(frozen=True)
-class Saturation:
-    """Shares of 1 of a tensor's float values that the quantized one cannot hold.
-
-    A value counts where it lies more than half a step beyond the end of the range, so that
-    rounding alone cannot have brought it there.
-    """
-
-    low: float
-    high: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"low": self.low, "high": self.high}
 
 
 @dataclass

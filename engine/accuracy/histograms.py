@@ -3,63 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from engine.accuracy.distances import Outside, Saturation
+from engine.accuracy.distances import Outside
 from engine.accuracy.evaluate import compared_rows
 from engine.accuracy.rows import Row
 from engine.base.errors import UsageError
 from engine.base.text import did_you_mean, printable
-from engine.build import ErrorFigure
 from engine.graph.execute import Session
 from engine.graph.ir import QuantParams
 from engine.graph.metrics import ErrorSums, error_sums
 from engine.quantize import Quantized
 from engine.quantize.prepared import Feeds
+from engine.wire.graph import LayerSpread, TensorRange
 
-__all__ = ["TensorHistograms", "tensor_histograms"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TensorHistograms(ErrorFigure):
-    """The values of a layer over some samples; the figure is over the same.
-
-    Attributes:
-        tensor, layer, op: of which layer.
-        low, high: ends of the bins, which are of one width.
-        golden, simulated: counts of the float values and of the simulated ones.
-        range: smallest and largest float value.
-        quant: of the tensor; None where it is not quantized.
-        saturation: shares of the float values that the integers cannot hold; None where they
-            are none, or have a scale per channel.
-    """
-
-    tensor: str
-    layer: str
-    op: str
-    low: float
-    high: float
-    golden: Sequence[int]
-    simulated: Sequence[int]
-    range: tuple[float, float]
-    quant: QuantParams | None
-    saturation: Saturation | None
-
-    def to_json(self) -> dict[str, Any]:
-        """As the worker protocol carries it; of ``quant`` what is shown."""
-        shown = ("dtype", "scale", "zero_point", "minimum", "maximum")
-        return {
-            **vars(self),
-            "quant": self.quant and {name: getattr(self.quant, name) for name in shown},
-            "saturation": self.saturation and self.saturation.to_json(),
-        }
+__all__ = ["tensor_histograms"]
 
 
-def tensor_histograms(build: Quantized, feeds: Feeds, tensor: str, bins: int) -> TensorHistograms:
+def tensor_histograms(build: Quantized, feeds: Feeds, tensor: str, bins: int) -> LayerSpread:
     """Run a layer of both graphs of a build and count its values.
 
     Args:
@@ -91,20 +53,32 @@ def tensor_histograms(build: Quantized, feeds: Feeds, tensor: str, bins: int) ->
         for side, session in enumerate(sessions):
             values = session.run(feed, [tensor])[tensor].astype(np.float64)
             counts[side] += np.histogram(values, bins=bins, range=(low, high))[0]
-    return TensorHistograms(
-        sums.sqnr,
-        sums.cosine,
-        sums.samples,
+    return LayerSpread(
         tensor=tensor,
         layer=row.layer,
         op=row.op,
+        samples=sums.samples,
         low=low,
         high=high,
-        golden=counts[0].tolist(),
-        simulated=counts[1].tolist(),
+        golden=tuple(counts[0].tolist()),
+        simulated=tuple(counts[1].tolist()),
         range=(lows[0], highs[0]),
-        quant=quant,
+        quant=_told(quant),
         saturation=outside.saturation,
+        sqnr_db=sums.sqnr,
+        cosine=sums.cosine,
+    )
+
+
+def _told(quant: QuantParams | None) -> TensorRange | None:
+    if quant is None:
+        return None
+    return TensorRange(
+        dtype=quant.dtype,
+        scale=quant.scale,
+        zero_point=quant.zero_point,
+        minimum=quant.minimum,
+        maximum=quant.maximum,
     )
 
 

@@ -65,17 +65,22 @@ def load(params: LoadParams, reporter: Reporter) -> Loaded:
 
     pipeline = pipeline_of(recipe_at(params), reporter, refresh=params.refresh, last="load")
     loaded = pipeline.loaded
-    facts = {
-        "framework": loaded.source.framework,
-        "format": loaded.source.format,
-        "producer": loaded.source.producer,
-        "files": loaded.source.files,
-        **describe(loaded.graph.graph),
-        "findings": [finding.to_dict() for finding in loaded.findings],
-        "seconds": pipeline.times[-1].seconds,
-        "cached": pipeline.times[-1].cached,
-    }
-    return typed(Loaded, facts)
+    facts, taken = describe(loaded.graph.graph), pipeline.times[-1]
+    return Loaded(
+        framework=loaded.source.framework,
+        format=loaded.source.format,
+        producer=loaded.source.producer,
+        files=loaded.source.files,
+        inputs=facts.inputs,
+        outputs=facts.outputs,
+        nodes=facts.nodes,
+        operators=facts.operators,
+        parameters=facts.parameters,
+        weights_bytes=facts.weights_bytes,
+        findings=loaded.findings,
+        seconds=taken.seconds,
+        cached=taken.cached,
+    )
 
 
 @runs(BUILD)

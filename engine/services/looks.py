@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.base.errors import EngineError, RecipeError
 from engine.base.findings import Finding
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from engine.frontends.summary import SourceSummary
     from engine.pipeline.pipeline import Pipeline
     from engine.recipe import Recipe
+    from engine.wire.model import ModelView
 
 __all__ = ["NO_SIZES", "look_of", "missing_sizes", "plain_onnx", "source_view", "summary_of"]
 
@@ -94,7 +95,7 @@ def summary_of(source: SourceModel) -> SourceSummary:
     return summary
 
 
-def source_view(pipeline: Pipeline) -> dict[str, Any]:
+def source_view(pipeline: Pipeline) -> ModelView:
     """The model view of a source model; it need not be loadable.
 
     What loading would say of it stands among the findings: an error there is why it cannot be
@@ -107,20 +108,14 @@ def source_view(pipeline: Pipeline) -> dict[str, Any]:
     summary = summary_of(source)
     plain = plain_onnx(pipeline.recipe)
     if plain is not None:
-        view = {
-            **look_of(plain).model,
-            "path": str(plain),
-            "preflight": preflight(source, summary),
-        }
+        told = preflight(source, summary)
+        view = replace(look_of(plain).model, path=str(plain), preflight=told)
     else:
         view = source_model(source, summary)
-    view["loaded"] = loads_at_once(pipeline)
-    if not view["loaded"]:
+    if not loads_at_once(pipeline):
         missing = missing_sizes(source, summary)
-        view["findings"] = [*(finding.to_dict() for finding in missing), *view["findings"]]
-    elif not _large(view, source):
-        _take_load(view, pipeline, plain)
-    return view
+        return replace(view, loaded=False, findings=(*missing, *view.findings))
+    return replace(view, loaded=True) if _large(view, source) else _loaded(view, pipeline, plain)
 
 
 def missing_sizes(source: SourceModel, summary: SourceSummary) -> tuple[Finding, ...]:
@@ -156,40 +151,49 @@ def missing_sizes(source: SourceModel, summary: SourceSummary) -> tuple[Finding,
     )
 
 
-def _large(view: Mapping[str, Any], source: SourceModel) -> bool:
+def _large(view: ModelView, source: SourceModel) -> bool:
     files = [path for path in (source.model, source.weights) if path is not None]
     size = sum(path.stat().st_size for path in files)
-    return view["nodes"] > CHECKED_NODES or size > CHECKED_BYTES
+    return view.nodes > CHECKED_NODES or size > CHECKED_BYTES
 
 
-def _take_load(view: dict[str, Any], pipeline: Pipeline, plain: Path | None) -> None:
-    """Load the model; take its inputs, outputs and findings, or why it cannot be loaded."""
+def _loaded(view: ModelView, pipeline: Pipeline, plain: Path | None) -> ModelView:
+    """The view with what a load tells of inputs, outputs and findings, or why it cannot be."""
     from engine.graph.ir import describe
 
     source = pipeline.source.model
-    findings: list[dict[str, Any]] = view["findings"]
     try:
         loaded = pipeline.loaded
     except EngineError as error:
-        known = any(finding["severity"] == "error" for finding in findings)
+        findings = view.findings
+        known = any(finding.severity == "error" for finding in findings)
         if not known or isinstance(error, RecipeError):
-            others = [finding for finding in findings if finding["what"] != error.what]
-            view["findings"] = [_refused(pipeline.source.path, error).to_dict(), *others]
-        view["loaded"] = False
-        return
+            others = (finding for finding in findings if finding.what != error.what)
+            findings = (_refused(pipeline.source.path, error), *others)
+        return replace(view, loaded=False, findings=findings)
     graph = loaded.graph.graph
+    facts = describe(graph)
     if plain is not None:
         look = look_of(plain)
         if look.open:
             look.complete(graph)
-    elif source.framework == "onnx":
-        view.update(describe(graph))  # of the part that the recipe takes
-    view["inputs"] = [spec.to_json() for spec in graph.inputs]
-    view["outputs"] = [spec.to_json() for spec in graph.outputs]
-    told = [finding.to_dict() for finding in loaded.findings]
-    codes = {finding["code"] for finding in told}
-    kept = [finding for finding in findings if plain is None and finding["code"] not in codes]
-    view["findings"] = [*told, *kept]
+    elif source.framework == "onnx":  # the part that the recipe takes
+        view = replace(
+            view,
+            nodes=facts.nodes,
+            operators=facts.operators,
+            parameters=facts.parameters,
+            weights_bytes=facts.weights_bytes,
+        )
+    codes = {finding.code for finding in loaded.findings}
+    kept = (each for each in view.findings if plain is None and each.code not in codes)
+    return replace(
+        view,
+        loaded=True,
+        inputs=facts.inputs,
+        outputs=facts.outputs,
+        findings=(*loaded.findings, *kept),
+    )
 
 
 def _refused(path: Path, error: EngineError) -> Finding:

@@ -13,7 +13,6 @@ from engine.base.content import reading
 from engine.base.errors import GraphError, RecipeError, SourceModelError, UsageError
 from engine.base.version import __version__
 from engine.services.handler import answers
-from engine.wire.codec import typed
 from engine.wire.graph import (
     GRAPH,
     LAYER,
@@ -122,7 +121,7 @@ def open_model(params: ModelTarget) -> ModelView:
     if kind in VENDOR_KINDS:
         from engine.services.vendor import vendor_model
 
-        return typed(ModelView, vendor_model(path))
+        return vendor_model(path)
     if kind == "recipe":
         from engine.recipe import load_recipe
 
@@ -143,7 +142,7 @@ def _source_view(params: ModelTarget) -> ModelView:
     from engine.services.looks import source_view
     from engine.services.state import pipeline_of, recipe_at
 
-    return typed(ModelView, source_view(pipeline_of(recipe_at(params))))
+    return source_view(pipeline_of(recipe_at(params)))
 
 
 def _container_view(path: Path) -> ModelView:
@@ -161,18 +160,22 @@ def _container_view(path: Path) -> ModelView:
         # what a file of its own cannot know of itself
         missing = {"container_bytes": found.size, "stages": [], "next_command": _simulate(path)}
         summary = {**found.summary, **missing}
-    facts = {
-        "kind": "rknn",
-        "path": str(path),
-        "name": path.name,
-        "format": "RKNN TUI container",
-        "sha256": found.sha256,
-        **told,
-        "findings": [] if unknown is None else [unknown.to_dict()],
-        "recipe": recipe,
-        "summary": summary,
-    }
-    return typed(ModelView, facts)
+    return ModelView(
+        kind="rknn",
+        path=str(path),
+        name=path.name,
+        format="RKNN TUI container",
+        sha256=found.sha256,
+        inputs=told.inputs,
+        outputs=told.outputs,
+        nodes=told.nodes,
+        operators=told.operators,
+        parameters=told.parameters,
+        weights_bytes=told.weights_bytes,
+        findings=() if unknown is None else (unknown,),
+        recipe=recipe,
+        summary=summary,
+    )
 
 
 def _simulate(path: Path) -> str:
@@ -242,9 +245,7 @@ def graph(params: GraphParams) -> GraphView:
     from engine.graph.ir import Graph, graph_view
 
     seen = _seen(params)
-    view = graph_view(seen) if isinstance(seen, Graph) else seen.graph
-    rest = typed(GraphView, {**view, "nodes": ()})
-    return replace(rest, nodes=tuple(map(tuple, view["nodes"])))  # not checked: there are many
+    return graph_view(seen) if isinstance(seen, Graph) else seen.graph
 
 
 @answers(NODE)
@@ -253,8 +254,7 @@ def node(params: NodeParams) -> NodeDetail:
     from engine.graph.ir import Graph, node_detail
 
     seen, name = _seen(params), params.name
-    told = node_detail(seen, name) if isinstance(seen, Graph) else seen.node(name)
-    return typed(NodeDetail, told)
+    return node_detail(seen, name) if isinstance(seen, Graph) else seen.node(name)
 
 
 @answers(TENSOR)
@@ -269,7 +269,7 @@ def tensor(params: TensorParams) -> TensorStatistics:
             cause="It is computed from the inputs, so it has no values of its own.",
             remedy="After a build, the layer view has its values over the calibration samples.",
         )
-    return typed(TensorStatistics, tensor_statistics(array, params.bins, name=params.name))
+    return tensor_statistics(array, params.bins, name=params.name)
 
 
 @answers(LAYER)
@@ -284,7 +284,6 @@ def layer(params: LayerParams) -> LayerSpread:
     found: LayerSpread | None = KEPT.get(key)
     if found is None:
         build = quantized_of(pipeline)
-        histograms = tensor_histograms(build, pipeline.feeds, params.tensor, params.bins)
-        found = typed(LayerSpread, histograms.to_json())
+        found = tensor_histograms(build, pipeline.feeds, params.tensor, params.bins)
         KEPT.put(key, found)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.base.errors import GraphError
 from engine.base.text import printable
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from engine.frontends.summary import SourceSummary
+    from engine.wire.graph import GraphView, NodeDetail
 
 __all__ = ["ToldGraph"]
 
@@ -25,9 +26,7 @@ class ToldGraph:
         why: why there are no values of tensors.
     """
 
-    def __init__(
-        self, graph: dict[str, Any], detail: Callable[[str], dict[str, Any]], why: str
-    ) -> None:
+    def __init__(self, graph: GraphView, detail: Callable[[str], NodeDetail], why: str) -> None:
         self.graph = graph
         self._detail = detail
         self._why = why
@@ -43,7 +42,7 @@ class ToldGraph:
             "The model is not converted yet, or cannot be.",
         )
 
-    def node(self, name: str) -> dict[str, Any]:
+    def node(self, name: str) -> NodeDetail:
         """Everything that the file tells of one layer; GraphError where there is none."""
         return self._detail(name)
 

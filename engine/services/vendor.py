@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.base.files import sha256_of
 from engine.base.text import printable
 from engine.pipeline.digests import stamp_of
 from engine.services.told import ToldGraph
+from engine.wire.graph import GraphView, NodeDetail
+from engine.wire.model import ModelView
 
 if TYPE_CHECKING:
     from engine.container.vendor import OpPackage, VendorModel
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["vendor_graph", "vendor_model"]
 
 
-def vendor_model(path: Path) -> dict[str, Any]:
+def vendor_model(path: Path) -> ModelView:
     """The model view of a vendor's file of any kind.
 
     Raises:
@@ -45,14 +48,13 @@ def vendor_graph(path: Path) -> ToldGraph:
             vendor_graph_view(model), lambda name: vendor_node_detail(model, name), why
         )
 
-    def nothing(name: str) -> dict[str, Any]:
+    def nothing(name: str) -> NodeDetail:
         raise GraphError(
             f"A package of an operator has no layer {printable(name)!r}.",
             remedy="Check the name in the package of the operator.",
         )
 
-    empty: dict[str, Any] = {"nodes": [], "groups": [], "inputs": [], "outputs": []}
-    return ToldGraph(empty, nothing, why)
+    return ToldGraph(GraphView((), (), (), ()), nothing, why)
 
 
 def _inspected(path: Path) -> VendorModel | OpPackage:
@@ -70,31 +72,34 @@ def _inspected(path: Path) -> VendorModel | OpPackage:
     return seen
 
 
-def _package_view(path: Path, package: OpPackage) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "operator": printable(package.name),
-        "version": package.op_version,
-        "platform": printable(package.target_platform),
-        "framework": printable(package.framework),
-        "inputs": [printable(f"{name} {kind}") for name, kind in package.inputs],
-        "outputs": [printable(f"{name} {kind}") for name, kind in package.outputs],
-        "parameters": [printable(f"{name} {kind}") for name, kind in package.params],
-        "section_bytes": {printable(name): size for name, size in package.sections},
-    }
-    return {
-        "kind": "rknnop",
-        "path": str(path),
-        "name": printable(path.name),
-        "format": "package of a custom operator of generation 1 (.rknnop)",
-        "sha256": sha256_of(path),
-        "inputs": [],
-        "outputs": [],
-        "nodes": 0,
-        "operators": {},
-        "parameters": 0,
-        "weights_bytes": 0,
-        "findings": [],
-        "recipe": None,
-        "summary": None,
-        "vendor": facts,
-    }
+def _package_view(path: Path, package: OpPackage) -> ModelView:
+    return ModelView(
+        kind="rknnop",
+        path=str(path),
+        name=printable(path.name),
+        format="package of a custom operator of generation 1 (.rknnop)",
+        sha256=sha256_of(path),
+        inputs=(),
+        outputs=(),
+        nodes=0,
+        operators={},
+        parameters=0,
+        weights_bytes=0,
+        findings=(),
+        recipe=None,
+        summary=None,
+        vendor={
+            "operator": printable(package.name),
+            "version": package.op_version,
+            "platform": printable(package.target_platform),
+            "framework": printable(package.framework),
+            "inputs": _shown(package.inputs),
+            "outputs": _shown(package.outputs),
+            "parameters": _shown(package.params),
+            "section_bytes": {printable(name): size for name, size in package.sections},
+        },
+    )
+
+
+def _shown(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    return [printable(f"{name} {kind}") for name, kind in pairs]

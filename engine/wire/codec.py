@@ -168,7 +168,7 @@ def _codec(kind: Any) -> _Codec:
     if origin in (Union, types.UnionType):
         return _of_union(parts)
     if origin is tuple:
-        return _of_tuple(parts)
+        return _of_list(parts[0]) if parts[1:] == (...,) else _of_row(parts)
     if origin in (dict, Mapping):
         return _of_mapping(*map(_codec, parts))
     if kind in _KINDS:
@@ -238,28 +238,50 @@ def _of_union(parts: tuple[Any, ...]) -> _Codec:
     return read, write if any(writers.values()) else None
 
 
-def _of_tuple(parts: tuple[Any, ...]) -> _Codec:
-    several = len(parts) == 2 and parts[1] is Ellipsis
-    codecs = [_codec(part) for part in (parts[:1] if several else parts)]
+def _of_list(item: Any) -> _Codec:
+    """``tuple[item, ...]``."""
+    reader, writer = _codec(item)
+    plain = item in _KINDS
 
     def read(data: Any) -> Any:
         if not isinstance(data, list | tuple):
             raise _MisfitError("{name} is a list.")
-        if not several and len(data) != len(codecs):
-            raise _MisfitError(f"{{name}} is a list of {len(codecs)} values.")
-        return tuple(
-            _within(at, codecs[0 if several else at][0], item) for at, item in enumerate(data)
-        )
+        if plain and set(map(type, data)) <= {item}:  # one look at all, as there may be many
+            return tuple(data)
+        found: list[Any] = []
+        try:
+            for each in data:
+                found.append(reader(each))  # noqa: PERF401 - its length says where it failed
+        except _MisfitError as error:
+            raise error.within(len(found)) from None
+        return tuple(found)
 
     def write(value: Any) -> Any:
-        found = []
-        for at, item in enumerate(value):
-            writer = codecs[0 if several else at][1]
-            found.append(item if writer is None else writer(item))
-        return found
+        return [writer(each) for each in value] if writer else value
 
-    # a tuple of plain values is a list in JSON by itself
-    return read, write if any(codec[1] for codec in codecs) else list
+    # JSON takes a tuple as it takes a list
+    return read, write if writer else None
+
+
+def _of_row(parts: tuple[Any, ...]) -> _Codec:
+    """``tuple[a, b, c]``."""
+    codecs = [_codec(part) for part in parts]
+    plain = all(part in _KINDS for part in parts)
+
+    def read(data: Any) -> Any:
+        if plain and type(data) is list and tuple(map(type, data)) == parts:
+            return tuple(data)
+        if not isinstance(data, list | tuple):
+            raise _MisfitError("{name} is a list.")
+        if len(data) != len(codecs):
+            raise _MisfitError(f"{{name}} is a list of {len(codecs)} values.")
+        return tuple(_within(at, codecs[at][0], each) for at, each in enumerate(data))
+
+    def write(value: Any) -> Any:
+        pairs = zip(codecs, value, strict=True)
+        return [codec[1](each) if codec[1] else each for codec, each in pairs]
+
+    return read, write if any(codec[1] for codec in codecs) else None
 
 
 def _of_mapping(keys: _Codec, items: _Codec) -> _Codec:

@@ -197,7 +197,11 @@ class TensorRange:
 
 @record
 class Saturation:
-    """Shares of 1 of the float values below and above what the integers hold."""
+    """Shares of 1 of a tensor's float values below and above what the integers hold.
+
+    A value counts where it lies more than half a step beyond the end of the range, so that
+    rounding alone cannot have brought it there.
+    """
 
     low: float
     high: float

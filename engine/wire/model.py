@@ -18,6 +18,7 @@ __all__ = [
     "WARM",
     "Candidates",
     "FileKind",
+    "GraphFacts",
     "LoadParams",
     "Loaded",
     "ModelView",
@@ -108,6 +109,23 @@ class Preflight:
     candidates: Candidates
     operators: tuple[tuple[str, int, str], ...]
     notes: tuple[str, ...]
+
+
+@record
+class GraphFacts:
+    """A loaded graph in figures.
+
+    Attributes:
+        operators: operator -> count, most frequent first.
+        parameters: elements of all weights; ``weights_bytes`` their bytes.
+    """
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    nodes: int
+    operators: dict[str, int]
+    parameters: int
+    weights_bytes: int
 
 
 @record

@@ -39,7 +39,8 @@ def test_build_ranking_and_histograms_say_the_same_of_a_layer() -> None:
         assert layer.samples == 3
         assert (row.own.samples, row.own.scope) == (3, "single")
         assert _same(layer, row.error)
-        assert _same(layer, seen)
+        assert seen.cosine is not None
+        assert _same(layer, ErrorFigure(seen.sqnr_db, seen.cosine, seen.samples))
         assert sum(seen.golden) == sum(seen.simulated) > 0
         assert seen.saturation == row.saturation
     with pytest.raises(UsageError, match="No layer"):

@@ -181,7 +181,7 @@ def test_copies_keep_the_operators_and_no_file_has_them() -> None:
     assert bare.with_operators(OPERATORS).operators is OPERATORS
     assert len(bare.operators) == 0
     assert diff(found, bare).equal
-    assert [row[1] for row in graph_view(bare)["nodes"]].count("cst:cstSoftmax") == 2
+    assert [row[1] for row in graph_view(bare).nodes].count("cst:cstSoftmax") == 2
 
 
 def test_an_opaque_operator_is_kept_with_what_the_model_says_of_it() -> None:

@@ -16,6 +16,7 @@ from engine.base.errors import EngineError, GraphError, SourceModelError, Unsupp
 from engine.frontends.onnx import inspect_onnx, load_onnx, look_at
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, graph_view, node_detail, verify
+from engine.wire.graph import Tensor, TensorQuant
 from tests.graph.models import finish, float_net, qdq_net, tensor
 from tests.safety import ends
 
@@ -247,8 +248,8 @@ def test_other_spellings_and_unused_imports_of_domains(save: Save, opset: int) -
     assert loaded.model.opset_imports == {"": 21}
     assert Session(loaded).run({"x": _x()})["y"].shape == (1, 5)
     view, graph = inspect_onnx(path)
-    assert {finding["severity"] for finding in view["findings"]} <= {"info"}
-    assert [row[:2] for row in graph["nodes"]] == [row[:2] for row in graph_view(loaded)["nodes"]]
+    assert {finding.severity for finding in view.findings} <= {"info"}
+    assert [row[:2] for row in graph.nodes] == [row[:2] for row in graph_view(loaded).nodes]
 
 
 def test_control_flow_and_unknown_operators_are_refused_by_node(save: Save) -> None:
@@ -303,7 +304,7 @@ def test_names_are_given_once(save: Save) -> None:
     path = save(model)
     names = [node.name for node in load_onnx(path).graph.nodes]
     assert names == ["same", "Relu", "same_1", "Add", "GlobalAveragePool", "Flatten", "Gemm"]
-    assert [row[0] for row in inspect_onnx(path)[1]["nodes"]] == names
+    assert [row[0] for row in inspect_onnx(path)[1].nodes] == names
 
 
 def test_texts_and_metadata_of_the_exporter_do_not_come_along(save: Save) -> None:
@@ -388,11 +389,11 @@ def test_the_quick_view_says_what_loading_says(save: Save) -> None:
     model, graph = inspect_onnx(path)
     loaded = load_onnx(path).graph
     assert graph == graph_view(loaded)
-    assert model["nodes"] == 7
-    assert model["operators"]["Conv"] == 2
-    assert model["parameters"] == 6 * 27 + 6 + 36 + 30
-    assert model["weights_bytes"] == 4 * model["parameters"]
-    assert model["findings"] == []
+    assert model.nodes == 7
+    assert model.operators["Conv"] == 2
+    assert model.parameters == 6 * 27 + 6 + 36 + 30
+    assert model.weights_bytes == 4 * model.parameters
+    assert model.findings == ()
     look = look_at(path)
     for node in loaded.nodes:
         assert look.node(node.name or "") == node_detail(loaded, node.name or "")
@@ -422,7 +423,7 @@ def test_the_quick_view_of_a_quantized_model_has_its_parameters(save: Save) -> N
     loaded, look = load_onnx(path).graph, look_at(path)
     details = {name: look.node(name) for name in ("quantize", "dequantize", "relu")}
     assert details == {name: node_detail(loaded, name) for name in details}
-    assert details["relu"]["inputs"][0]["quant"]["scale"] == [0.5]
+    assert details["relu"].inputs[0].quant == TensorQuant("uint8", (0.5,), (128,), None)
 
 
 def test_the_quick_view_fixes_batch_and_order_as_loading_does(save: Save) -> None:
@@ -435,8 +436,8 @@ def test_the_quick_view_fixes_batch_and_order_as_loading_does(save: Save) -> Non
     view, graph = inspect_onnx(path)
     loaded = load_onnx(path)
     assert graph == graph_view(loaded.graph)
-    assert view["findings"] == [finding.to_dict() for finding in loaded.findings]
-    assert view["inputs"][0]["shape"][0] == 1
+    assert view.findings == loaded.findings
+    assert view.inputs[0].shape[0] == 1
 
 
 def test_a_node_with_a_graph_of_its_own_is_shown(save: Save) -> None:
@@ -457,10 +458,10 @@ def test_a_node_with_a_graph_of_its_own_is_shown(save: Save) -> None:
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     )
     look = look_at(path)
-    assert look.model["findings"][0]["code"] == "control-flow"
+    assert look.model.findings[0].code == "control-flow"
     detail = look.node("choose")
-    assert [name for name, _ in detail["attributes"]] == ["else_branch", "then_branch"]
-    assert detail["inputs"][0]["kind"] == "input"
+    assert [name for name, _ in detail.attributes] == ["else_branch", "then_branch"]
+    assert detail.inputs[0].kind == "input"
 
 
 def test_the_quick_view_shows_what_cannot_be_loaded(save: Save) -> None:
@@ -468,14 +469,14 @@ def test_the_quick_view_shows_what_cannot_be_loaded(save: Save) -> None:
     model.graph.node[0].domain = "my.own"
     model.opset_import.append(helper.make_opsetid("my.own", 1))
     view, graph = inspect_onnx(save(model))
-    assert [f["code"] for f in view["findings"]] == [
+    assert [f.code for f in view.findings] == [
         "unsupported-operator",
         "dynamic-size",
     ]
-    assert {f["severity"] for f in view["findings"]} == {"error"}
-    assert "input_size_list" in view["findings"][1]["remedy"]
-    assert graph["nodes"][0][:2] == ["add", "my.own:Add"]
-    assert view["inputs"][0] == {"name": "a", "shape": [-1, 3, -1], "dtype": "float32"}
+    assert {f.severity for f in view.findings} == {"error"}
+    assert "input_size_list" in view.findings[1].remedy
+    assert graph.nodes[0][:2] == ("add", "my.own:Add")
+    assert view.inputs[0] == Tensor("a", (-1, 3, -1), "float32")
 
 
 # -- damaged and foreign files -----------------------------------------------------------------
@@ -507,7 +508,7 @@ def test_a_model_with_changed_bytes_never_raises_anything_else(save: Save, tmp_p
             load_onnx(path)
         with contextlib.suppress(EngineError):
             look = look_at(path)
-            for row in look.graph["nodes"]:
+            for row in look.graph.nodes:
                 with contextlib.suppress(EngineError):
                     look.node(row[0])
             for name in ("conv1.weight", "fc.weight", "x"):

@@ -81,7 +81,7 @@ def test_the_custom_operator_of_the_zoo_is_refused_by_name(zoo: Path) -> None:
     assert "no custom operator of its name is registered" in caught.value.what
     assert caught.value.remedy
     view, _ = inspect_onnx(zoo / "onnx" / "dual_residual.onnx")
-    assert view["findings"][0]["severity"] == "error"
+    assert view.findings[0].severity == "error"
 
 
 def test_every_net_without_weights_loads(zoo: Path) -> None:

@@ -1,4 +1,4 @@
-"""Files of the vendor as plain data for screens, in the forms of :mod:`engine.graph.ir.views`.
+"""Files of the vendor as the wire tells them.
 
 All numbers are as the file declares them; none is measured or estimated here.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.base.errors import GraphError
+from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable, shape_text
 from engine.container.vendor.model import (
     CustomSection,
@@ -22,7 +23,11 @@ from engine.container.vendor.model import (
     VendorTensor,
 )
 from engine.graph.ir.naming import UniqueNames
-from engine.graph.ir.views import Groups
+from engine.graph.ir.views import Groups, by_count
+from engine.wire import graph as wire
+from engine.wire.codec import encode
+from engine.wire.graph import GraphView, NodeDetail, NodeRow, Tensor, VendorEnd
+from engine.wire.model import ModelView, Port
 
 __all__ = ["vendor_graph_view", "vendor_node_detail", "vendor_view"]
 
@@ -30,7 +35,7 @@ _MAX_TEXT = 400
 _MAX_ITEMS = 16
 
 
-def vendor_view(model: VendorModel) -> dict[str, Any]:
+def vendor_view(model: VendorModel) -> ModelView:
     """The model view, and under ``vendor`` what only the vendor's files have.
 
     ``parameters`` counts the elements of weights and small constants in their logical shapes,
@@ -39,50 +44,49 @@ def vendor_view(model: VendorModel) -> dict[str, Any]:
     graph = _first(model)
     constants = [tensor for tensor in graph.tensors if tensor.constant]
     declared = model.memory.weights
-    counts = Counter(layer.op for layer in graph.layers)
-    return {
-        "kind": "rknn_vendor",
-        "path": model.path,
-        "name": printable(model.path.rpartition("/")[2]),
-        "format": model.form,
-        "sha256": model.sha256,
-        "inputs": [_port(port) for port in model.inputs],
-        "outputs": [_port(port) for port in model.outputs],
-        "nodes": len(graph.layers),
-        "operators": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
-        "parameters": sum(_elements(tensor) for tensor in constants),
-        "weights_bytes": sum(t.bytes or 0 for t in constants) if declared is None else declared,
-        "findings": [_shown(finding.to_dict()) for finding in model.findings],
-        "recipe": None,
-        "summary": None,
-        "vendor": _shown(_facts(model, graph)),
-    }
+    return ModelView(
+        kind="rknn_vendor",
+        path=model.path,
+        name=printable(model.path.rpartition("/")[2]),
+        format=model.form,
+        sha256=model.sha256,
+        inputs=tuple(map(_port, model.inputs)),
+        outputs=tuple(map(_port, model.outputs)),
+        nodes=len(graph.layers),
+        operators=by_count(layer.op for layer in graph.layers),
+        parameters=sum(_elements(tensor) for tensor in constants),
+        weights_bytes=sum(t.bytes or 0 for t in constants) if declared is None else declared,
+        findings=tuple(Finding(**_shown(finding.to_dict())) for finding in model.findings),
+        recipe=None,
+        summary=None,
+        vendor=_shown(_facts(model, graph)),
+    )
 
 
-def vendor_graph_view(model: VendorModel) -> dict[str, Any]:
-    """The graph view of the first, largest graph: ``nodes, groups, inputs, outputs``.
+def vendor_graph_view(model: VendorModel) -> GraphView:
+    """The graph view of the first, largest graph.
 
     Names of nodes are keys for :func:`vendor_node_detail`: a layer without a name has its type and
     a number, and a name that came before gets a number behind it.
     """
     graph = _first(model)
     groups = Groups()
-    rows = []
+    rows: list[NodeRow] = []
     for name, layer in _named(graph):
         output = graph.tensors[layer.outputs[0]] if layer.outputs else VendorTensor("")
         shape = shape_text(output.shape) if layer.outputs else ""
         group = groups.number(layer.source_name)
-        rows.append([name, layer.op, output.name, shape, output.dtype, group])
-    return {
-        "nodes": rows,
-        "groups": groups.names(),
-        "inputs": [_spec(port.tensor) for port in model.inputs],
-        "outputs": [_spec(port.tensor) for port in model.outputs],
-    }
+        rows.append((name, layer.op, output.name, shape, output.dtype, group))
+    return GraphView(
+        nodes=tuple(rows),
+        groups=groups.names(),
+        inputs=tuple(_spec(port.tensor) for port in model.inputs),
+        outputs=tuple(_spec(port.tensor) for port in model.outputs),
+    )
 
 
-def vendor_node_detail(model: VendorModel, name: str) -> dict[str, Any]:
-    """Everything about one layer of the first graph, as ``node_detail`` has it.
+def vendor_node_detail(model: VendorModel, name: str) -> NodeDetail:
+    """Everything about one layer of the first graph.
 
     Where the compiler changed an attribute (padding that it trimmed), the source model's value
     stands beside it as ``NAME (source)``.
@@ -95,15 +99,15 @@ def vendor_node_detail(model: VendorModel, name: str) -> dict[str, Any]:
     if layer is None:
         near = did_you_mean(name, (key for key, _ in _named(graph)))
         raise GraphError(f"{name} is no layer of {model.path}.", remedy=near)
-    return {
-        "name": name,
-        "op": layer.op,
-        "domain": "",
-        "attributes": [[key, _text(value)] for key, value in _attributes(layer)],
-        "inputs": [_tensor(graph.tensors[i]) for i in layer.inputs],
-        "outputs": [_tensor(graph.tensors[i]) for i in layer.outputs],
-        "origin": [printable(text) for text in (layer.name, layer.note) if text],
-    }
+    return NodeDetail(
+        name=name,
+        op=layer.op,
+        domain="",
+        attributes=tuple((key, _text(value)) for key, value in _attributes(layer)),
+        inputs=tuple(_tensor(graph.tensors[i]) for i in layer.inputs),
+        outputs=tuple(_tensor(graph.tensors[i]) for i in layer.outputs),
+        origin=tuple(printable(text) for text in (layer.name, layer.note) if text),
+    )
 
 
 def _first(model: VendorModel) -> VendorGraph:
@@ -130,49 +134,54 @@ def _elements(tensor: VendorTensor) -> int:
     return math.prod(tensor.shape) if all(dim >= 0 for dim in tensor.shape) else 0
 
 
-def _spec(tensor: VendorTensor) -> dict[str, Any]:
-    return {"name": tensor.name, "shape": list(tensor.shape), "dtype": tensor.dtype}
+def _spec(tensor: VendorTensor) -> Tensor:
+    return Tensor(tensor.name, tensor.shape, tensor.dtype)
 
 
-def _port(port: VendorPort) -> dict[str, Any]:
-    return {
-        **_spec(port.tensor),
-        "layout": printable(port.layout),
-        "runtime_dtype": printable(port.runtime_dtype),
-        "runtime_layout": printable(port.runtime_layout),
-        "source_dtype": printable(port.source_dtype),
-        "mean": list(port.mean),
-        "std": list(port.std),
-        "rgb2bgr": port.rgb2bgr,
-        "quant": _quant(port.tensor.quant),
-    }
+def _port(port: VendorPort) -> Port:
+    tensor = port.tensor
+    return Port(
+        name=tensor.name,
+        shape=tensor.shape,
+        dtype=tensor.dtype,
+        layout=printable(port.layout),
+        runtime_dtype=printable(port.runtime_dtype),
+        runtime_layout=printable(port.runtime_layout),
+        source_dtype=printable(port.source_dtype),
+        mean=port.mean,
+        std=port.std,
+        rgb2bgr=port.rgb2bgr,
+        quant=_quant(tensor.quant),
+    )
 
 
-def _tensor(tensor: VendorTensor) -> dict[str, Any]:
-    kind = "constant" if tensor.constant or tensor.kind in ("table", "copy") else "activation"
-    return {
-        **_spec(tensor),
-        "kind": "input" if tensor.kind == "input" else kind,
-        "quant": _quant(tensor.quant),
-        "native_shape": list(tensor.native_shape),
-        "bytes": tensor.bytes,
-    }
+def _tensor(tensor: VendorTensor) -> VendorEnd:
+    constant = tensor.constant or tensor.kind in ("table", "copy")
+    return VendorEnd(
+        name=tensor.name,
+        shape=tensor.shape,
+        dtype=tensor.dtype,
+        kind="input" if tensor.kind == "input" else "constant" if constant else "activation",
+        quant=_quant(tensor.quant),
+        native_shape=tensor.native_shape,
+        bytes=tensor.bytes,
+    )
 
 
-def _quant(quant: VendorQuant | None) -> dict[str, Any] | None:
+def _quant(quant: VendorQuant | None) -> wire.VendorQuant | None:
     if quant is None:
         return None
-    return {
-        "dtype": printable(quant.dtype),
-        "scale": list(quant.scale),
-        "zero_point": list(quant.zero_point),
-        "axis": None,
-        "method": printable(quant.method),
-        "minimum": list(quant.minimum),
-        "maximum": list(quant.maximum),
-        "observed": None if quant.observed is None else list(quant.observed),
-        "fraction": quant.fraction,
-    }
+    return wire.VendorQuant(
+        dtype=printable(quant.dtype),
+        scale=quant.scale,
+        zero_point=quant.zero_point,
+        axis=None,
+        method=printable(quant.method),
+        minimum=quant.minimum,
+        maximum=quant.maximum,
+        observed=quant.observed,
+        fraction=quant.fraction,
+    )
 
 
 def _facts(model: VendorModel, graph: VendorGraph) -> dict[str, Any]:
@@ -217,8 +226,8 @@ def _quantization(graph: VendorGraph) -> dict[str, Any]:
 
 def _shape_set(graph: VendorGraph) -> dict[str, Any]:
     return {
-        "inputs": [_spec(graph.tensors[i]) for i in graph.inputs],
-        "outputs": [_spec(graph.tensors[i]) for i in graph.outputs],
+        "inputs": [encode(_spec(graph.tensors[i])) for i in graph.inputs],
+        "outputs": [encode(_spec(graph.tensors[i])) for i in graph.outputs],
         "nodes": len(graph.layers),
     }
 
@@ -237,7 +246,7 @@ def _shown(value: Any) -> Any:
     """Plain data with every text made safe for a screen."""
     if isinstance(value, str):
         return printable(value, 2000)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_shown(item) for item in value]
     if isinstance(value, dict):
         return {_shown(key): _shown(item) for key, item in value.items()}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 from onnx_ir import serde
 
 from engine.base.errors import EngineError, GraphError
-from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable, shape_text
 from engine.frontends.onnx.external import load_external
 from engine.frontends.onnx.tensors import check_tensor_sizes
@@ -19,6 +18,8 @@ from engine.graph.ir.constants import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.spec import spec_of
 from engine.graph.ir.views import node_detail
+from engine.wire.graph import GraphView, NodeDetail, NodeRow
+from engine.wire.model import ModelView
 
 __all__ = ["SourceLook"]
 
@@ -38,7 +39,6 @@ class SourceLook:
         types: tensor -> what inference knows of it.
         model: the model view.
         graph: the graph view.
-        findings: what was noticed, as ``model`` has it in plain data.
         refused: (node, why) of what a load will refuse.
 
     Attributes:
@@ -52,15 +52,13 @@ class SourceLook:
         proto: onnx.ModelProto,
         weights: Mapping[str, onnx.TensorProto],
         types: Mapping[str, onnx.ValueInfoProto],
-        model: dict[str, Any],
-        graph: dict[str, Any],
+        model: ModelView,
+        graph: GraphView,
         *,
-        findings: Sequence[Finding] = (),
         refused: Sequence[tuple[str, str]] = (),
     ) -> None:
         self.model = model
         self.graph = graph
-        self.findings = tuple(findings)
         self.refused = tuple(refused)
         self.ir_version = int(proto.ir_version)
         self._path = path
@@ -89,20 +87,23 @@ class SourceLook:
     @property
     def open(self) -> bool:
         """Whether a size or a type is unknown that loading might find out."""
-        return any("?" in row[3] or row[4] == "unknown" for row in self.graph["nodes"])
+        return any(map(_is_open, self.graph.nodes))
 
     def complete(self, loaded: Graph) -> None:
         """Take the sizes and types that a look does not know from the loaded graph."""
-        for row in self.graph["nodes"]:
-            value = loaded.values.get(row[2])
-            if value is None or ("?" not in row[3] and row[4] != "unknown"):
+        rows = list(self.graph.nodes)
+        for place, row in enumerate(rows):
+            name, op, output, _, _, group = row
+            value = loaded.values.get(output)
+            if value is None or not _is_open(row):
                 continue
             spec = spec_of(value)
-            row[3] = shape_text(spec.shape) if spec.rank_known else "?"
-            row[4] = spec.dtype
-            self._types[row[2]] = serde.serialize_value(value)
+            shape = shape_text(spec.shape) if spec.rank_known else "?"
+            rows[place] = (name, op, output, shape, spec.dtype, group)
+            self._types[output] = serde.serialize_value(value)
+        self.graph = replace(self.graph, nodes=tuple(rows))
 
-    def node(self, name: str) -> dict[str, Any]:
+    def node(self, name: str) -> NodeDetail:
         """Everything about one node, as :func:`engine.graph.ir.node_detail` tells it.
 
         Raises:
@@ -205,6 +206,10 @@ class SourceLook:
         proto = onnx.ModelProto(ir_version=IR_VERSION, opset_import=self._opset)
         proto.graph.CopyFrom(graph)
         return Graph.from_proto(proto)
+
+
+def _is_open(row: NodeRow) -> bool:
+    return "?" in row[3] or row[4] == "unknown"
 
 
 def _bare(node: onnx.NodeProto) -> onnx.NodeProto:

@@ -24,7 +24,9 @@ from engine.graph.ir.custom import CustomOperators, adopt
 from engine.graph.ir.graph import no_collection
 from engine.graph.ir.propagation import infer_bounded
 from engine.graph.ir.skeleton import strip_weights
-from engine.graph.ir.views import Groups, operator_name
+from engine.graph.ir.views import Groups, by_count, operator_name
+from engine.wire.graph import GraphView, NodeRow, Tensor
+from engine.wire.model import ModelView
 
 __all__ = ["inspect_onnx", "look_at"]
 
@@ -32,18 +34,13 @@ __all__ = ["inspect_onnx", "look_at"]
 _INFERENCE_ERRORS = (onnx.shape_inference.InferenceError, RuntimeError, ValueError)
 
 
-def inspect_onnx(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def inspect_onnx(path: str | os.PathLike[str]) -> tuple[ModelView, GraphView]:
     """Model view and graph view of a file as it is: nothing is converted, cut or sized.
 
     Takes about a quarter of the time of :func:`engine.frontends.onnx.load_onnx`; weights in other
     files are not read. Models that cannot be loaded are shown too, with findings of
     severity ``error`` that say why not, as far as a look can tell. A dynamic batch is 1, as it will
     be; other shapes come from ONNX's inference, -1 and ``?`` where it does not know them.
-
-    Returns:
-        The model view ``{kind, path, name, format, sha256, inputs, outputs, nodes, operators,
-        parameters, weights_bytes, findings, recipe, summary}`` and the graph view
-        ``{nodes, groups, inputs, outputs}`` (see :func:`engine.graph.ir.graph_view`).
 
     Raises:
         SourceModelError: missing, unreadable, no ONNX model, truncated, or without a graph.
@@ -94,47 +91,48 @@ def _look(
     parameters, weights_bytes = _sizes(graph)
     weights = strip_weights(graph)
     types = _types(file.proto)
-    rows = _rows(graph, types)
-    ends = {
-        "inputs": [_spec(v) for v in graph.input if v.name not in weights],
-        "outputs": [_spec(types.get(v.name, v)) for v in graph.output],
-    }
-    counts = Counter(row[1] for row in rows["nodes"])
-    model = {
-        "kind": "onnx",
-        "path": str(file.path),
-        "name": file.path.name,
-        "format": f"ONNX, opset {file.opset}, IR version {file.proto.ir_version}",
-        "sha256": file.sha256,
-        **ends,
-        "nodes": len(graph.node),
-        "operators": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
-        "parameters": parameters,
-        "weights_bytes": weights_bytes,
-        "findings": [finding.to_dict() for finding in findings],
-        "recipe": None,
-        "summary": None,
-    }
+    groups = Groups()
+    view = GraphView(
+        nodes=_rows(graph, types, groups),
+        groups=groups.names(),
+        inputs=tuple(_spec(v) for v in graph.input if v.name not in weights),
+        outputs=tuple(_spec(types.get(v.name, v)) for v in graph.output),
+    )
+    model = ModelView(
+        kind="onnx",
+        path=str(file.path),
+        name=file.path.name,
+        format=f"ONNX, opset {file.opset}, IR version {file.proto.ir_version}",
+        sha256=file.sha256,
+        inputs=view.inputs,
+        outputs=view.outputs,
+        nodes=len(graph.node),
+        operators=by_count(row[1] for row in view.nodes),
+        parameters=parameters,
+        weights_bytes=weights_bytes,
+        findings=tuple(findings),
+        recipe=None,
+        summary=None,
+    )
     return SourceLook(
         file.path,
         file.proto,
         weights,
         types,
         model,
-        {**rows, **ends},
-        findings=findings,
+        view,
         refused=[(node, why) for _, node, why in refused],
     )
 
 
-def _spec(value: onnx.ValueInfoProto) -> dict[str, Any]:
+def _spec(value: onnx.ValueInfoProto) -> Tensor:
     shape, dtype = _type(value)
-    return {"name": value.name, "shape": shape if shape is not None else [-1], "dtype": dtype}
+    return Tensor(value.name, shape if shape is not None else (-1,), dtype)
 
 
-def _type(value: onnx.ValueInfoProto) -> tuple[list[int] | None, str]:
+def _type(value: onnx.ValueInfoProto) -> tuple[tuple[int, ...] | None, str]:
     dims = input_dims(value)
-    shape = None if dims is None else [d if isinstance(d, int) else -1 for d in dims]
+    shape = None if dims is None else tuple(d if isinstance(d, int) else -1 for d in dims)
     return shape, _dtype(value.type.tensor_type.elem_type)
 
 
@@ -268,9 +266,10 @@ def _types(proto: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
     return known
 
 
-def _rows(graph: onnx.GraphProto, types: dict[str, onnx.ValueInfoProto]) -> dict[str, Any]:
-    groups = Groups()
-    rows: list[list[Any]] = []
+def _rows(
+    graph: onnx.GraphProto, types: dict[str, onnx.ValueInfoProto], groups: Groups
+) -> tuple[NodeRow, ...]:
+    rows: list[NodeRow] = []
     # big graphs have few different types: as bytes they are looked up faster than they are read
     seen: dict[bytes, tuple[str, str]] = {}
     for node in graph.node:
@@ -286,5 +285,5 @@ def _rows(graph: onnx.GraphProto, types: dict[str, onnx.ValueInfoProto]) -> dict
                 known = seen[key] = ("?" if shape is None else shape_text(shape), dtype)
             found = known
         op = operator_name(node.domain, node.op_type)
-        rows.append([name, op, output, *found, groups.number(name)])
-    return {"nodes": rows, "groups": groups.names()}
+        rows.append((name, op, output, *found, groups.number(name)))
+    return tuple(rows)

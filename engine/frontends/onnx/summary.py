@@ -11,6 +11,7 @@ from engine.frontends.onnx.newer import NEWEST_OPSET
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 from engine.graph.ir.views import attribute_text, operator_name
+from engine.wire.graph import Tensor
 
 __all__ = ["look"]
 
@@ -44,19 +45,19 @@ def look(source: SourceModel) -> SourceSummary:
     )
     return SourceSummary(
         framework="onnx",
-        format=seen.model["format"],
+        format=seen.model.format,
         version=_versions(seen.opset, seen.ir_version),
-        files=((source.model.name, seen.model["sha256"]),),
-        inputs=tuple(_tensor(entry) for entry in seen.model["inputs"]),
-        outputs=tuple(_tensor(entry) for entry in seen.model["outputs"]),
+        files=((source.model.name, seen.model.sha256),),
+        inputs=tuple(_tensor(entry) for entry in seen.model.inputs),
+        outputs=tuple(_tensor(entry) for entry in seen.model.outputs),
         layers=_layers(seen),
         findings=tuple(
             finding
-            for finding in seen.findings
+            for finding in seen.model.findings
             if not (options.inputs and finding.code == "dynamic-size")
         ),
-        parameters=seen.model["parameters"],
-        weights_bytes=seen.model["weights_bytes"],
+        parameters=seen.model.parameters,
+        weights_bytes=seen.model.weights_bytes,
     )
 
 
@@ -68,13 +69,8 @@ def _versions(opset: int, ir_version: int) -> tuple[tuple[str, str, str], ...]:
     return tuple(rows)
 
 
-def _tensor(entry: dict[str, object]) -> SourceTensor:
-    shape = entry["shape"]
-    return SourceTensor(
-        str(entry["name"]),
-        tuple(shape) if isinstance(shape, list) else None,
-        str(entry["dtype"]),
-    )
+def _tensor(told: Tensor) -> SourceTensor:
+    return SourceTensor(told.name, told.shape, told.dtype)
 
 
 def _layers(seen: SourceLook) -> tuple[SourceLayer, ...]:
@@ -90,7 +86,7 @@ def _layers(seen: SourceLook) -> tuple[SourceLayer, ...]:
             dtype="" if row[4] == "unknown" else row[4],
             refused=refused.get(node.name, ""),
         )
-        for node, row in zip(seen.nodes, seen.graph["nodes"], strict=True)
+        for node, row in zip(seen.nodes, seen.graph.nodes, strict=True)
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from engine.base.errors import UsageError
+from engine.wire.graph import Channels, Histogram, TensorStatistics
 
 __all__ = ["tensor_statistics"]
 
@@ -16,8 +17,8 @@ _MAX_CHANNELS = 4096
 
 def tensor_statistics(
     array: np.ndarray, bins: int = 64, *, name: str = "", axis: int | None = None
-) -> dict[str, Any]:
-    """What a screen shows of a tensor, as plain data for JSON.
+) -> TensorStatistics:
+    """What a screen shows of a tensor; figures are over its finite values.
 
     Args:
         array: numbers or booleans, any shape.
@@ -25,12 +26,6 @@ def tensor_statistics(
         name: the tensor's name, passed through.
         axis: the channel axis; by default 0 where there are two axes or more (the output channels
             of a weight).
-
-    Returns:
-        ``name, shape, dtype, count, zeros``, then ``minimum, maximum, mean, std`` over the finite
-        values (None where there are none) and ``finite``, whether all are. ``histogram`` is
-        ``{low, high, counts}`` or None, ``channels`` is
-        ``{axis, minimum, maximum}`` or None.
 
     Raises:
         UsageError: ``bins`` or ``axis`` is out of range, or the tensor holds no numbers.
@@ -45,44 +40,49 @@ def tensor_statistics(
     mask = np.isfinite(numbers)
     finite = bool(mask.all())
     values = numbers.ravel() if finite else numbers[mask]
-    facts: dict[str, Any] = {
-        "name": name,
-        "shape": list(array.shape),
-        "dtype": array.dtype.name,
-        "count": int(array.size),
-        "minimum": None,
-        "maximum": None,
-        "mean": None,
-        "std": None,
-        "zeros": int(array.size - np.count_nonzero(numbers)),
-        "finite": finite,
-        "histogram": None,
-        "channels": None,
-    }
+    facts = TensorStatistics(
+        name=name,
+        shape=array.shape,
+        dtype=array.dtype.name,
+        count=int(array.size),
+        minimum=None,
+        maximum=None,
+        mean=None,
+        std=None,
+        zeros=int(array.size - np.count_nonzero(numbers)),
+        finite=finite,
+        histogram=None,
+        channels=None,
+    )
     if values.size == 0:
         return facts
     low, high = float(values.min()), float(values.max())
-    facts["minimum"], facts["maximum"] = low, high
-    facts["mean"] = float(values.mean(dtype=np.float64))
-    facts["std"] = float(values.std(dtype=np.float64))
-    facts["histogram"] = _histogram(values, low, high, bins)
+    channels = None
     if axis is None and array.ndim >= 2:
         axis = 0
     if axis is not None and finite and array.shape[axis] <= _MAX_CHANNELS:
         others = tuple(index for index in range(array.ndim) if index != axis % array.ndim)
-        facts["channels"] = {
-            "axis": axis % array.ndim,
-            "minimum": numbers.min(axis=others).astype(np.float64).tolist(),
-            "maximum": numbers.max(axis=others).astype(np.float64).tolist(),
-        }
-    return facts
+        channels = Channels(
+            axis % array.ndim,
+            tuple(numbers.min(axis=others).astype(np.float64).tolist()),
+            tuple(numbers.max(axis=others).astype(np.float64).tolist()),
+        )
+    return replace(
+        facts,
+        minimum=low,
+        maximum=high,
+        mean=float(values.mean(dtype=np.float64)),
+        std=float(values.std(dtype=np.float64)),
+        histogram=_histogram(values, low, high, bins),
+        channels=channels,
+    )
 
 
-def _histogram(values: np.ndarray, low: float, high: float, bins: int) -> dict[str, Any]:
+def _histogram(values: np.ndarray, low: float, high: float, bins: int) -> Histogram:
     if low == high:
         counts = [0] * bins
         counts[bins // 2] = int(values.size)
-        return {"low": low, "high": high, "counts": counts}
+        return Histogram(low, high, tuple(counts))
     # float64 edges: in float32 the bins of a narrow range far from zero would have no width
     counted, _ = np.histogram(values.astype(np.float64), bins=bins, range=(low, high))
-    return {"low": low, "high": high, "counts": counted.tolist()}
+    return Histogram(low, high, tuple(counted.tolist()))

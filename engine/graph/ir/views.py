@@ -1,9 +1,10 @@
-"""Graphs as plain data for screens."""
+"""Graphs as the wire tells them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -11,9 +12,20 @@ import onnx_ir as ir
 from engine.base.text import printable, shape_text
 from engine.graph.ir.constants import ORIGIN, STANDARD_DOMAINS
 from engine.graph.ir.graph import Graph
-from engine.graph.ir.spec import constant_of, shape_of, spec_of
+from engine.graph.ir.spec import TensorSpec, constant_of, shape_of, spec_of
+from engine.wire.graph import GraphView, NodeDetail, NodeRow, Tensor, TensorEnd, TensorQuant
+from engine.wire.model import GraphFacts
 
-__all__ = ["Groups", "describe", "graph_view", "node_detail", "operator_name", "tensor_kind"]
+__all__ = [
+    "Groups",
+    "by_count",
+    "describe",
+    "graph_view",
+    "node_detail",
+    "operator_name",
+    "tensor_kind",
+    "told_tensor",
+]
 
 _MAX_TEXT = 400
 _MAX_ITEMS = 16
@@ -33,9 +45,9 @@ class Groups:
         scope = node_name.partition(";")[0].rpartition("/")[0]
         return self._numbers.setdefault(scope, len(self._numbers))
 
-    def names(self) -> list[str]:
+    def names(self) -> tuple[str, ...]:
         """The scopes in the order of their numbers."""
-        return [printable(scope, 200) for scope in self._numbers]
+        return tuple(printable(scope, 200) for scope in self._numbers)
 
 
 def operator_name(domain: str, op_type: str) -> str:
@@ -43,37 +55,45 @@ def operator_name(domain: str, op_type: str) -> str:
     return op_type if domain in STANDARD_DOMAINS else f"{domain}:{op_type}"
 
 
-def describe(graph: Graph) -> dict[str, Any]:
-    """The facts of the model view: inputs, outputs, nodes, operators, parameters, weights_bytes.
+def by_count(operators: Iterable[str]) -> dict[str, int]:
+    """Operator -> how many there are, most frequent first."""
+    counts = Counter(operators)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
-    ``operators`` maps operator to count, most frequent first; ``parameters`` counts the elements of
-    all initializers, ``weights_bytes`` their bytes.
+
+def told_tensor(spec: TensorSpec) -> Tensor:
+    """An input or output as the views show it."""
+    return Tensor(spec.name, spec.shape, spec.dtype)
+
+
+def describe(graph: Graph) -> GraphFacts:
+    """The facts of the model view.
+
+    ``parameters`` counts the elements of all initializers, ``weights_bytes`` their bytes.
     """
-    counts = Counter(operator_name(node.domain, node.op_type) for node in graph.nodes)
     parameters = weights_bytes = 0
     for value in graph.model.graph.initializers.values():
         if value.const_value is not None:
             parameters += value.const_value.size
             weights_bytes += value.const_value.nbytes
-    return {
-        "inputs": [spec.to_json() for spec in graph.inputs],
-        "outputs": [spec.to_json() for spec in graph.outputs],
-        "nodes": len(graph),
-        "operators": dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
-        "parameters": int(parameters),
-        "weights_bytes": int(weights_bytes),
-    }
+    return GraphFacts(
+        inputs=tuple(map(told_tensor, graph.inputs)),
+        outputs=tuple(map(told_tensor, graph.outputs)),
+        nodes=len(graph),
+        operators=by_count(operator_name(node.domain, node.op_type) for node in graph.nodes),
+        parameters=int(parameters),
+        weights_bytes=int(weights_bytes),
+    )
 
 
-def graph_view(graph: Graph) -> dict[str, Any]:
-    """The whole graph, compact: ``nodes, groups, inputs, outputs``.
+def graph_view(graph: Graph) -> GraphView:
+    """The whole graph, compact, in the order of execution; a group is the scope in a node's name.
 
-    A node is ``[name, operator, first output, shape as text, dtype, number of its group]``, in the
-    order of execution; a group is the scope in the node's name. Names are given as they are (they
-    are keys for :func:`node_detail`): pass them through ``printable`` before they reach a screen.
+    Names are given as they are (they are keys for :func:`node_detail`): pass them through
+    ``printable`` before they reach a screen.
     """
     groups = Groups()
-    rows: list[list[Any]] = []
+    rows: list[NodeRow] = []
     for node in graph.nodes:
         name = node.name or ""
         output, shape, dtype = "", "", ""
@@ -82,16 +102,16 @@ def graph_view(graph: Graph) -> dict[str, Any]:
             output, dtype = first.name, first.dtype
             shape = shape_text(first.shape) if first.rank_known else "?"
         op = operator_name(node.domain, node.op_type)
-        rows.append([name, op, output, shape, dtype, groups.number(name)])
-    return {
-        "nodes": rows,
-        "groups": groups.names(),
-        "inputs": [spec.to_json() for spec in graph.inputs],
-        "outputs": [spec.to_json() for spec in graph.outputs],
-    }
+        rows.append((name, op, output, shape, dtype, groups.number(name)))
+    return GraphView(
+        nodes=tuple(rows),
+        groups=groups.names(),
+        inputs=tuple(map(told_tensor, graph.inputs)),
+        outputs=tuple(map(told_tensor, graph.outputs)),
+    )
 
 
-def tensor_kind(value: ir.Value) -> str:
+def tensor_kind(value: ir.Value) -> Literal["constant", "input", "activation"]:
     """``constant``, ``input`` or ``activation``."""
     maker = value.producer()
     if value.const_value is not None or (maker is not None and maker.op_type == "Constant"):
@@ -99,37 +119,36 @@ def tensor_kind(value: ir.Value) -> str:
     return "input" if value.is_graph_input() else "activation"
 
 
-def node_detail(graph: Graph, name: str) -> dict[str, Any]:
-    """Everything about one node: name, op, domain, attributes, inputs, outputs, origin.
+def node_detail(graph: Graph, name: str) -> NodeDetail:
+    """Everything about one node.
 
-    Inputs and outputs are ``{name, shape, dtype, kind, quant}``; an input that is left out has the
-    name ``""``. ``quant`` is there for tensors of a QDQ graph with constant parameters:
-    ``{dtype, scale, zero_point, axis}``.
+    ``quant`` is there for tensors of a QDQ graph with constant parameters.
 
     Raises:
         GraphError: no node has this name.
     """
     node = graph.node(name)
-    return {
-        "name": node.name,
-        "op": node.op_type,
-        "domain": node.domain,
-        "attributes": [
-            [key, attribute_text(attribute)] for key, attribute in sorted(node.attributes.items())
-        ],
-        "inputs": [_tensor(value) for value in node.inputs],
-        "outputs": [_tensor(value) for value in node.outputs if value.name],
-        "origin": [text for text in node.metadata_props.get(ORIGIN, "").split("\n") if text],
-    }
+    return NodeDetail(
+        name=node.name or "",
+        op=node.op_type,
+        domain=node.domain,
+        attributes=tuple(
+            (key, attribute_text(attribute)) for key, attribute in sorted(node.attributes.items())
+        ),
+        inputs=tuple(_end(value) for value in node.inputs),
+        outputs=tuple(_end(value) for value in node.outputs if value.name),
+        origin=tuple(text for text in node.metadata_props.get(ORIGIN, "").split("\n") if text),
+    )
 
 
-def _tensor(value: ir.Value | None) -> dict[str, Any]:
+def _end(value: ir.Value | None) -> TensorEnd:
     if value is None:
-        return {"name": "", "shape": [], "dtype": "", "kind": "constant", "quant": None}
-    return {**spec_of(value).to_json(), "kind": tensor_kind(value), "quant": _quant(value)}
+        return TensorEnd("", (), "", "constant", None)
+    spec = spec_of(value)
+    return TensorEnd(spec.name, spec.shape, spec.dtype, tensor_kind(value), _quant(value))
 
 
-def _quant(value: ir.Value) -> dict[str, Any] | None:
+def _quant(value: ir.Value) -> TensorQuant | None:
     node = value.producer()
     if node is None or node.op_type not in ("DequantizeLinear", "QuantizeLinear"):
         readers = [use for use in value.consumers() if use.op_type == "QuantizeLinear"]
@@ -145,12 +164,12 @@ def _quant(value: ir.Value) -> dict[str, Any] | None:
     zeros = np.zeros(scales.size, np.int64) if zero is None else zero.numpy().ravel()
     integers = node.inputs[0] if node.op_type == "DequantizeLinear" else node.outputs[0]
     axis = node.attributes.get("axis")
-    return {
-        "dtype": spec_of(integers).dtype if integers is not None else "unknown",
-        "scale": scales.tolist(),
-        "zero_point": [int(point) for point in zeros],
-        "axis": None if scales.size == 1 else (axis.as_int() if axis is not None else 1),
-    }
+    return TensorQuant(
+        dtype=spec_of(integers).dtype if integers is not None else "unknown",
+        scale=tuple(scales.tolist()),
+        zero_point=tuple(int(point) for point in zeros),
+        axis=None if scales.size == 1 else (axis.as_int() if axis is not None else 1),
+    )
 
 
 def attribute_text(attribute: ir.Attr) -> str:

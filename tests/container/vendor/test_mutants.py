@@ -61,7 +61,7 @@ def survives(path: Path) -> bool:
         try:
             model = inspect_vendor(path)
             vendor_view(model)
-            rows = vendor_graph_view(model)["nodes"]
+            rows = vendor_graph_view(model).nodes
             for row in rows[:5]:
                 vendor_node_detail(model, row[0])
         except EngineError:

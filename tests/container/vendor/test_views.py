@@ -15,8 +15,13 @@ from engine.container.vendor import (
     vendor_node_detail,
     vendor_view,
 )
+from engine.wire.codec import encode
 from tests.container.vendor import build
 from tests.container.vendor.flat import flat, i8, i32
+
+
+def _plain(record: object) -> Any:
+    return json.loads(json.dumps(encode(record), allow_nan=False))
 
 
 @pytest.fixture
@@ -32,19 +37,16 @@ def model(tmp_path: Path) -> Any:
 @pytest.mark.parametrize("kind", build.KINDS)
 def test_views_of_every_kind_are_plain_json(model: Any, kind: str) -> None:
     found = model(build.KINDS[kind]())
-    view, graph = vendor_view(found), vendor_graph_view(found)
-    assert json.loads(json.dumps(view, allow_nan=False)) == view
-    assert json.loads(json.dumps(graph, allow_nan=False)) == graph
+    view, graph = (_plain(seen(found)) for seen in (vendor_view, vendor_graph_view))
     assert (view["kind"], view["name"], len(view["sha256"])) == ("rknn_vendor", "a.rknn", 64)
     assert view["nodes"] == len(graph["nodes"]) == sum(view["operators"].values())
     for name, op, *_ in graph["nodes"]:
-        detail = vendor_node_detail(found, name)
+        detail = _plain(vendor_node_detail(found, name))
         assert (detail["name"], detail["op"]) == (name, op)
-        json.dumps(detail, allow_nan=False)
 
 
 def test_the_model_view(model: Any) -> None:
-    view = vendor_view(model(build.dynamic()))
+    view = _plain(vendor_view(model(build.dynamic())))
     assert view["format"] == "vendor RKNN model, generation 2"
     assert view["inputs"][0]["shape"] == [1, 3, 16, 16]
     assert view["inputs"][0]["quant"]["zero_point"] == [-14]
@@ -70,11 +72,11 @@ def test_the_model_view(model: Any) -> None:
 def test_weights_are_summed_where_the_file_declares_no_sum(model: Any) -> None:
     root = {slot: value for slot, value in build.npu_model(s0=i32(1)).items() if slot < 15}
     view = vendor_view(model(build.container(2, flat(root), build.wrapper())))
-    assert view["weights_bytes"] == 64
+    assert view.weights_bytes == 64
 
 
 def test_the_graph_view_groups_by_the_sources_names(model: Any) -> None:
-    view = vendor_graph_view(model(build.npu()))
+    view = _plain(vendor_graph_view(model(build.npu())))
     assert view["nodes"][1] == ["Conv:/a/b/conv", "ConvRelu", "c", "1x4x4x4", "int8", 1]
     assert view["nodes"][2] == ["LeakyRelu:/a/act", "LeakyRelu", "y", "1x4x4x4", "float16", 2]
     assert view["groups"] == ["", "/a/b", "/a"]
@@ -82,7 +84,7 @@ def test_the_graph_view_groups_by_the_sources_names(model: Any) -> None:
 
 
 def test_details_show_both_paddings_where_the_compiler_changed_it(model: Any) -> None:
-    detail = vendor_node_detail(model(build.npu()), "Conv:/a/b/conv")
+    detail = _plain(vendor_node_detail(model(build.npu()), "Conv:/a/b/conv"))
     attributes = dict(detail["attributes"])
     assert attributes["pads"] == "[0, 0, 1, 1]"
     assert attributes["pads (source)"] == "[1, 1, 1, 1]"
@@ -97,7 +99,7 @@ def test_layers_without_a_name_and_equal_names_have_keys_of_their_own(model: Any
     graph = build.graph()
     layers = [build.node("Conv", name, (1,), (3,)) for name in ("", "", "x", "x")]
     found = model(build.npu(s2=[{**graph, 1: layers}]))
-    names = [row[0] for row in vendor_graph_view(found)["nodes"]]
+    names = [row[0] for row in vendor_graph_view(found).nodes]
     assert names == ["Conv_0", "Conv_1", "x", "x_1"]
     with pytest.raises(GraphError, match="no layer") as caught:
         vendor_node_detail(found, "Conv_9")
@@ -107,7 +109,7 @@ def test_layers_without_a_name_and_equal_names_have_keys_of_their_own(model: Any
 def test_texts_of_files_are_made_safe(model: Any) -> None:
     graph = build.graph()
     graph[0][3] |= {0: i8(99), 5: "\x1b[31mred"}
-    view = vendor_view(model(build.npu(s2=[graph], s11="a\x1b[2Jb", s8="rk\u202e3588")))
+    view = _plain(vendor_view(model(build.npu(s2=[graph], s11="a\x1b[2Jb", s8="rk\u202e3588"))))
     assert view["vendor"]["custom_string"] == "a[2Jb"
     assert "\x1b" not in json.dumps(view["findings"], ensure_ascii=False)
     assert "\u202e" not in json.dumps(view, ensure_ascii=False)

@@ -27,6 +27,7 @@ from engine.graph.ir import (
     tensor_statistics,
     verify,
 )
+from engine.wire.codec import encode
 from tests.graph.models import finish, float_net, qdq_net, tensor
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=0, max_size=6)
@@ -160,16 +161,16 @@ def test_sizes_that_the_graph_computes_are_followed() -> None:
 
 def test_views_are_plain_data() -> None:
     graph = infer_shapes(Graph.from_proto(float_net()))
-    view = json.loads(json.dumps(graph_view(graph)))
+    view = json.loads(json.dumps(encode(graph_view(graph))))
     assert view["groups"] == ["/body", "/head"]
     assert view["nodes"][0] == ["/body/conv1", "Conv", "c1", "1x6x8x8", "float32", 0]
     assert view["nodes"][-1] == ["/head/gemm", "Gemm", "y", "1x5", "float32", 1]
-    facts = json.loads(json.dumps(describe(graph)))
+    facts = json.loads(json.dumps(encode(describe(graph))))
     assert facts["inputs"] == [{"name": "x", "shape": [1, 3, 8, 8], "dtype": "float32"}]
     assert facts["nodes"] == 7
     assert next(iter(facts["operators"].items())) == ("Conv", 2)
     assert facts["parameters"] == 6 * 27 + 6 + 36 + 30
-    detail = json.loads(json.dumps(node_detail(graph, "/body/conv1")))
+    detail = json.loads(json.dumps(encode(node_detail(graph, "/body/conv1"))))
     assert detail["attributes"] == [["pads", "[1, 1, 1, 1]"]]
     assert [i["kind"] for i in detail["inputs"]] == ["input", "constant", "constant"]
     assert detail["outputs"][0]["shape"] == [1, 6, 8, 8]
@@ -180,12 +181,15 @@ def test_the_detail_of_a_node_tells_quantization_and_origin() -> None:
     graph = infer_shapes(Graph.from_proto(qdq_net()))
     graph.node("c2_conv").metadata_props[ORIGIN] = "conv\nbn"
     detail = node_detail(graph, "c2_conv")
-    assert detail["origin"] == ["conv", "bn"]
-    data, weight = detail["inputs"][0]["quant"], detail["inputs"][1]["quant"]
-    assert (data["dtype"], data["zero_point"], data["axis"]) == ("int8", [-128], None)
-    assert data["scale"] == pytest.approx([0.05])
-    assert (weight["dtype"], weight["axis"], len(weight["scale"])) == ("int8", 0, 8)
-    assert detail["outputs"][0]["quant"]["zero_point"] == [5]
+    assert detail.origin == ("conv", "bn")
+    data, weight, out = (end.quant for end in (*detail.inputs[:2], detail.outputs[0]))
+    assert data is not None
+    assert weight is not None
+    assert out is not None
+    assert (data.dtype, data.zero_point, data.axis) == ("int8", (-128,), None)
+    assert data.scale == pytest.approx([0.05])
+    assert (weight.dtype, weight.axis, len(weight.scale)) == ("int8", 0, 8)
+    assert out.zero_point == (5,)
 
 
 def test_long_and_odd_attributes_become_short_text() -> None:
@@ -199,9 +203,9 @@ def test_long_and_odd_attributes_become_short_text() -> None:
     ]  # fmt: skip
     outputs = [tensor("y", 30, 30), tensor("z", 100, dtype=TensorProto.INT64)]
     graph = Graph.from_proto(finish(nodes, [tensor("x", 1)], outputs))
-    assert node_detail(graph, "c")["attributes"] == [["value", "float[30x30]"]]
-    assert node_detail(graph, "d")["attributes"][0][1].endswith("… 100 in all]")
-    assert node_detail(graph, "e")["attributes"] == [["value_string", "a[31mb"]]
+    assert node_detail(graph, "c").attributes == (("value", "float[30x30]"),)
+    assert node_detail(graph, "d").attributes[0][1].endswith("… 100 in all]")
+    assert node_detail(graph, "e").attributes == (("value_string", "a[31mb"),)
 
 
 def test_graph_work_is_linear_in_nodes() -> None:
@@ -210,7 +214,7 @@ def test_graph_work_is_linear_in_nodes() -> None:
         start = time.process_time()
         graph = infer_shapes(Graph.from_proto(proto))
         verify(graph)
-        size = len(json.dumps(graph_view(graph)))
+        size = len(json.dumps(encode(graph_view(graph))))
         assert size < 150 * length
         assert diff(graph, graph.copy()).equal
         return time.process_time() - start
@@ -226,16 +230,17 @@ def test_graph_work_is_linear_in_nodes() -> None:
 
 def test_statistics_of_a_weight() -> None:
     array = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 3
-    facts = json.loads(json.dumps(tensor_statistics(array, 8, name="w")))
+    facts = json.loads(json.dumps(encode(tensor_statistics(array, 8, name="w"))))
     assert (facts["name"], facts["shape"], facts["dtype"]) == ("w", [2, 3, 4], "float32")
     assert (facts["count"], facts["zeros"], facts["finite"]) == (24, 1, True)
     assert (facts["minimum"], facts["maximum"], facts["mean"]) == (-3, 20, 8.5)
     assert facts["std"] == pytest.approx(array.std())
     assert sum(facts["histogram"]["counts"]) == 24
     assert facts["channels"] == {"axis": 0, "minimum": [-3.0, 9.0], "maximum": [8.0, 20.0]}
-    last = tensor_statistics(array, 8, axis=-1)["channels"]
-    assert last["axis"] == 2
-    assert len(last["minimum"]) == 4
+    last = tensor_statistics(array, 8, axis=-1).channels
+    assert last is not None
+    assert last.axis == 2
+    assert len(last.minimum) == 4
 
 
 @settings(max_examples=40, deadline=None)
@@ -245,7 +250,7 @@ def test_statistics_of_a_weight() -> None:
 )
 def test_statistics_of_anything_are_json(values: list[float], bins: int) -> None:
     array = np.array(values, np.float32)
-    facts = tensor_statistics(array, bins)
+    facts = encode(tensor_statistics(array, bins))
     json.dumps(facts, allow_nan=False)
     finite = array[np.isfinite(array)]
     assert facts["finite"] == (finite.size == array.size)
@@ -261,8 +266,9 @@ def test_statistics_of_anything_are_json(values: list[float], bins: int) -> None
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float16", "float64"])
 def test_statistics_of_every_type(dtype: str) -> None:
     facts = tensor_statistics(np.array([[0, 1], [1, 1]], dtype), 4)
-    assert facts["maximum"] == 1
-    assert facts["channels"]["minimum"] == [0, 1]
+    assert facts.maximum == 1
+    assert facts.channels is not None
+    assert facts.channels.minimum == (0, 1)
 
 
 def test_statistics_refuse_what_makes_no_sense() -> None:
