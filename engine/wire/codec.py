@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, dataclass, is_dataclass
+from dataclasses import MISSING, is_dataclass
 from functools import cache
 from typing import (
     Annotated,
@@ -24,6 +24,7 @@ from typing import (
 
 from engine.base.errors import UsageError, WorkerError
 from engine.base.text import did_you_mean, printable
+from engine.wire.record import record
 
 __all__ = [
     "Beside",
@@ -66,7 +67,7 @@ class _MisfitError(ValueError):
         return self.what.replace("{name}", where or "it")
 
 
-@dataclass(frozen=True)
+@record
 class Whole:
     """Bounds of a whole number, both included."""
 
@@ -74,14 +75,14 @@ class Whole:
     high: int
 
 
-@dataclass(frozen=True)
+@record
 class Key:
     """The name of a field in JSON, where it would shadow Python's own."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@record
 class Beside:
     """The keys that a field holds stand beside the other fields'; ``names`` gives them."""
 
@@ -304,7 +305,7 @@ def _within(place: str | int, read: Callable[[Any], Any], data: Any) -> Any:
         raise error.within(place) from None
 
 
-@dataclass(frozen=True)
+@record
 class _Field:
     key: str
     name: str

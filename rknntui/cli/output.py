@@ -12,7 +12,6 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from engine import OutputError, escaped, printable
-from engine.wire.codec import encode
 
 __all__ = ["abandon_stdout", "emit", "table"]
 
@@ -29,6 +28,8 @@ def emit(data: Any, text: str | Iterable[str], *, as_json: bool) -> None:
         OutputError: standard output is closed or full.
     """
     if as_json:
+        from engine.wire.codec import encode  # help and tables need no codec
+
         _write(_json(encode(data) if is_dataclass(data) else data))
         return
     body = text if isinstance(text, str) else "\n".join(text)

@@ -275,3 +275,22 @@ def test_dataset_check_of_a_name_that_no_file_can_have(rknntui: Run, tmp_path: P
     ran = rknntui("dataset", "check", "d.txt")
     assert ran.code == 6, ran.err
     assert "name too long" in ran.out
+
+
+def test_dataset_check_takes_a_recipe_for_its_dataset(rknntui: Run, tmp_path: Path) -> None:
+    demo = ROOT / "rknntui" / "demo"
+    recipe = (
+        "version: 1\n"
+        f"source:\n  model: {demo / 'digits_demo.onnx'}\n"
+        f"dataset:\n  dataset: {demo / 'dataset.txt'}\n"
+    )
+    (tmp_path / "r.yaml").write_text(recipe)
+    ran = rknntui("dataset", "check", "r.yaml", "--json")
+    assert ran.code == 0, ran.err
+    samples = len((demo / "dataset.txt").read_text().splitlines())
+    assert ran.json["samples"] == samples
+    assert ran.json["arrays"] is not None, "it was checked against the recipe's model"
+    (tmp_path / "r.yaml").write_text(recipe.partition("dataset:")[0])
+    ran = rknntui("dataset", "check", "r.yaml")
+    assert ran.code != 0
+    assert "There is no dataset yet" in ran.err

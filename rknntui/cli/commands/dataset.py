@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from engine import OPTIONS, printable
+from engine import OPTIONS, EngineError, printable
 from engine.wire.dataset import (
     DATASET_CHECK,
     DATASET_MAKE,
@@ -19,7 +19,7 @@ from engine.wire.dataset import (
 from rknntui.cli.flags import json_flag, recipe_flags, values_of
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
-from rknntui.cli.session import WorkerSession, resolve, with_worker
+from rknntui.cli.session import WorkerSession, is_recipe, resolve, with_worker
 
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 
@@ -59,18 +59,34 @@ def make(folder: Path, output: Path, count: int, seed: int, force: bool, as_json
     emit(made, lines, as_json=as_json)
 
 
+async def _is_recipe(session: WorkerSession, source: Path) -> bool:
+    try:
+        return await is_recipe(session, source)
+    except EngineError:
+        return False  # a folder, or what the reader of datasets refuses in its own words
+
+
 @command.command("check")
 @click.argument("source", metavar="DATASET", type=click.Path(path_type=Path))
 @click.option("--model", type=click.Path(path_type=Path), help="Model or recipe to check against.")
 @recipe_flags
 @json_flag
 def check(source: Path, model: Path | None, as_json: bool, **flags: Any) -> None:
-    """Read every sample as calibration would, and name each problem by its line."""
+    """Read every sample as calibration would, and name each problem by its line.
+
+    DATASET is a list, a folder, or a recipe, whose dataset is checked against its model.
+    """
 
     async def action(session: WorkerSession) -> DatasetFacts:
-        given = values_of(flags) | {"dataset": str(source.absolute())}
-        recipe = given if model is None else await resolve(session, model, given)
-        return await session.call(DATASET_CHECK, CheckParams(given["dataset"], recipe, decode=True))
+        given = values_of(flags)
+        if await _is_recipe(session, source):
+            given = await resolve(session, source, given)
+        else:
+            given["dataset"] = str(source.absolute())
+        if model is not None:
+            chosen = {name: value for name, value in given.items() if name != "model"}
+            given = await resolve(session, model, chosen)
+        return await session.call(DATASET_CHECK, CheckParams(None, given, decode=True))
 
     checked = with_worker(action, Narrator())
     lines = [f"{checked.samples} samples, {checked.files} files"]
