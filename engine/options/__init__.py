@@ -7,11 +7,9 @@ where both have them [RKNN-T2 2.3.0, 2.2]; our own additions have no generation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from engine.options.about import chips_with
 from engine.options.data import Calibration, Preprocessing
-from engine.options.declare import Kind, Option, Role, SectionName, Value
+from engine.options.declare import Kind, Option, Role, SectionName, Value, Values
 from engine.options.names import (
     ALGORITHMS,
     DTYPES,
@@ -44,6 +42,7 @@ __all__ = [
     "Source",
     "Target",
     "Value",
+    "Values",
     "check_values",
     "chips_with",
     "named_option",
@@ -82,7 +81,7 @@ def named_option(text: str) -> str | None:
     return next((o.name for o in OPTIONS if "_" in o.name and o.name in text), None)
 
 
-def check_values(values: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, str]]:
+def check_values(values: Values) -> tuple[dict[str, Value], dict[str, str]]:
     """Check a flat dict of option values.
 
     Returns:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from engine.base.errors import RecipeError
+from engine.base.plain import Value, Values
 from engine.base.text import printable
 from engine.options.checks import CHECKS, check_refused, expected_entries
 from engine.options.values import (
@@ -19,7 +20,7 @@ from engine.options.values import (
     sizes,
 )
 
-__all__ = ["Kind", "Option", "Role", "SectionName", "Value"]
+__all__ = ["Kind", "Option", "Role", "SectionName", "Value", "Values"]
 
 Kind = Literal[
     "bool",  # yes or no
@@ -40,7 +41,6 @@ Kind = Literal[
 ]
 SectionName = Literal["source", "preprocess", "quantization", "target", "compiler", "dataset"]
 Role = Literal["simulator", "compiler", "refused"]
-Value = Any
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from engine.base.plain import Value, Values
+
 __all__ = ["FrozenMap", "frozen", "thawed"]
 
 
-class FrozenMap(Mapping[str, Any]):
+class FrozenMap(Mapping[str, Value]):
     """A mapping that cannot change: names of tensors to what is wished of them.
 
     Entries keep their order; maps with the same entries in any order are equal.
@@ -16,7 +18,7 @@ class FrozenMap(Mapping[str, Any]):
 
     __slots__ = ("_entries", "_hash")
 
-    def __init__(self, entries: Mapping[str, Any]) -> None:
+    def __init__(self, entries: Values) -> None:
         self._entries = {str(name): frozen(value) for name, value in entries.items()}
         self._hash = hash(frozenset(self._entries.items()))
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Never, Self, TypeVar, overload
 
-from engine.options.declare import Kind, Option, SectionName, Value
+from engine.options.declare import Kind, Option, SectionName, Value, Values
 from engine.options.frozen import FrozenMap
 
 __all__ = ["Field", "Section"]
@@ -70,6 +69,6 @@ class Section:
         return tuple(one.option for one in vars(cls).values() if isinstance(one, Field))
 
     @classmethod
-    def of(cls, values: Mapping[str, Value] = MappingProxyType({})) -> Self:
+    def of(cls, values: Values = MappingProxyType({})) -> Self:
         """A section of checked values; an absent option has its default."""
         return cls(FrozenMap({o.name: values.get(o.name, o.default) for o in cls.options()}))

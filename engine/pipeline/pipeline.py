@@ -19,6 +19,7 @@ from engine.base.errors import EngineError, UsageError
 from engine.base.events import NullReporter, Reporter, StageFinished, StageStarted
 from engine.base.findings import Finding
 from engine.base.malloc import trim
+from engine.base.plain import JsonObject
 from engine.base.version import __version__
 from engine.build import StageTime
 from engine.pipeline.cache import Memory, StageCache
@@ -86,8 +87,8 @@ class Stage(Generic[R]):
     quantized_only: bool = False
     options: str = ""
     version: int = 1
-    contents: Callable[[Pipeline], Mapping[str, Any]] = lambda _: {}
-    facts: Callable[[Pipeline], Mapping[str, Any]] = lambda _: {}
+    contents: Callable[[Pipeline], JsonObject] = lambda _: {}
+    facts: Callable[[Pipeline], JsonObject] = lambda _: {}
     key: str = ""
     is_valid: Callable[[Pipeline, R], bool] = lambda _, __: True
     is_kept: Callable[[Pipeline], bool] = lambda _: True
@@ -95,7 +96,7 @@ class Stage(Generic[R]):
     findings: Callable[[Pipeline], Iterable[Finding]] = lambda _: ()
 
     @property
-    def versions(self) -> dict[str, Any]:
+    def versions(self) -> JsonObject:
         """The versions of our code and of the libraries that decide the result."""
         return {"version": f"{__version__}.{self.version}", "libraries": dict(libraries())}
 
@@ -196,7 +197,7 @@ class Pipeline:
             self._stages[stage.name] = stage
         self.told = (*told_stages(stages, last, quantized=self.quantized_build), *then)
         self._keys: dict[str, str] = {}
-        self._results: dict[str, Any] = {}
+        self._results: dict[str, object] = {}
 
     # -- what stages work on -------------------------------------------------------------------
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from engine.base.content import reading
 from engine.base.errors import ContainerError
+from engine.base.plain import JsonObject
 from engine.base.text import printable
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, QuantParams, TensorSpec
@@ -46,7 +47,7 @@ class Runnable:
     graph: Graph
     session: Session
     table: Mapping[str, QuantParams] = field(default_factory=dict)
-    recipe: Mapping[str, Any] = field(default_factory=dict)
+    recipe: JsonObject = field(default_factory=dict)
     layers: LayerMap | None = None
 
     @property

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.base.errors import EngineError, RecipeError
+from engine.base.plain import JsonObject, JsonValue
 from engine.frontends.find import find_source
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.pipeline.digests import digest_of
@@ -116,11 +117,11 @@ class RecipeSource:
             digests[code] = digest_of(Path(code.rpartition(":")[0]))
         return digests
 
-    def contents(self) -> dict[str, Any]:
+    def contents(self) -> JsonObject:
         """For each option that names files, the hashes of what they hold."""
         said = self.recipe.source
         digests = self.digests
-        found: dict[str, Any] = {}
+        found: dict[str, JsonValue] = {}
         for name in ("model", "weights", "predef_file"):
             value = getattr(said, name)
             found[name] = None if value is None else digests[value]
@@ -137,7 +138,7 @@ class RecipeSource:
             return None
         return [None if v is None else _array_digest(v) for v in self.initial_values]
 
-    def extra(self) -> dict[str, Any]:
+    def extra(self) -> JsonObject:
         """What else decides the load: names, the other half of the model, converters' versions."""
         model = self.model
         codes = self.recipe.source.custom_ops or ()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.base.plain import JsonObject, JsonValue
 from engine.options import OPTIONS, SECTIONS, Value, option
 from engine.options.frozen import thawed
 from engine.recipe.model import PATH_KINDS, VERSION, Recipe
@@ -42,9 +43,9 @@ def stage_key(
     recipe: Recipe,
     stage: str,
     *,
-    contents: Mapping[str, Value] | None = None,
+    contents: JsonObject | None = None,
     previous: str = "",
-    extra: Mapping[str, Value] | None = None,
+    extra: JsonObject | None = None,
 ) -> str:
     """Hexadecimal SHA-256 of everything that the result of ``stage`` depends on.
 
@@ -75,7 +76,7 @@ def stage_key(
     return hashlib.sha256(canonical_json(parts)).hexdigest()
 
 
-def portable(recipe: Recipe, digests: Mapping[str, str]) -> dict[str, Any]:
+def portable(recipe: Recipe, digests: Mapping[str, str]) -> dict[str, JsonValue]:
     """The recipe for a container: every default written out, files as name and SHA-256, no path.
 
     Args:
@@ -85,13 +86,13 @@ def portable(recipe: Recipe, digests: Mapping[str, str]) -> dict[str, Any]:
     Returns:
         Plain data: ``version`` and the sections; a file is ``{"file": name, "sha256": digest}``.
     """
-    data: dict[str, Any] = {"version": VERSION, **{name: {} for name in SECTIONS}}
+    parts: dict[str, dict[str, Value]] = {name: {} for name in SECTIONS}
     for declared in OPTIONS:
         value = thawed(recipe.value(declared.name))
         if declared.kind in PATH_KINDS:
             value = _named(value, digests)
-        data[declared.section][declared.name] = value
-    return data
+        parts[declared.section][declared.name] = value
+    return {"version": VERSION, **parts}
 
 
 def _named(value: Value, digests: Mapping[str, str]) -> Value:
@@ -105,7 +106,7 @@ def _named(value: Value, digests: Mapping[str, str]) -> Value:
     return {"file": name, "sha256": digests[value]}
 
 
-def portable_values(data: Mapping[str, Any]) -> dict[str, Value]:
+def portable_values(data: JsonObject) -> dict[str, Value]:
     """The flat dict of option values of a container's recipe, for showing; files by their names.
 
     Options that this version does not know, and values that do not fit, are left out: a container

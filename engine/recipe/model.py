@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from engine.base.errors import RecipeError
 from engine.base.text import did_you_mean, printable
@@ -20,6 +19,7 @@ from engine.options import (
     Source,
     Target,
     Value,
+    Values,
     check_values,
     option,
 )
@@ -51,7 +51,7 @@ class Recipe:
     dataset: Calibration = field(default_factory=Calibration.of)
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Value], base: Path | None = None) -> Recipe:
+    def from_values(cls, values: Values, base: Path | None = None) -> Recipe:
         """A recipe from a flat dict of option name -> value; absent or None means the default.
 
         Args:
@@ -107,7 +107,7 @@ class Recipe:
 _NAMES = frozenset(o.name for o in OPTIONS)
 
 
-def unknown_option(name: str, near: Mapping[str, Any]) -> RecipeError:
+def unknown_option(name: str, near: Collection[str]) -> RecipeError:
     """The error for a name that is no option, or that belongs to another section."""
     shown = printable(name, 80)
     if name in _NAMES:
@@ -133,13 +133,13 @@ def _resolved(value: Value, base: Path) -> Value:
     return str(base.absolute() / path)
 
 
-def recipe_problems(values: Mapping[str, Value]) -> dict[str, str]:
+def recipe_problems(values: Values) -> dict[str, str]:
     """Option name -> message of everything in a flat dict that does not fit."""
     checked, problems = check_values(values)
     return problems | contradictions(Source.of(checked), Preprocessing.of(checked))
 
 
-def _of_checked(values: Mapping[str, Value]) -> Recipe:
+def _of_checked(values: Values) -> Recipe:
     """The recipe of values in their normal form, contradictory or not."""
     return Recipe(
         Source.of(values),

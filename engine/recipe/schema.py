@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
+from engine.base.plain import JsonObject, JsonValue
 from engine.options import OPTIONS, SECTIONS, Kind, Option
 from engine.recipe.model import VERSION
 
@@ -15,11 +15,11 @@ _BOOL, _INT, _NUMBER = {"type": "boolean"}, {"type": "integer"}, {"type": "numbe
 _TEXT = {"type": "string"}
 
 
-def _list(item: Any) -> dict[str, Any]:
+def _list(item: JsonObject) -> JsonObject:
     return {"type": "array", "items": item}
 
 
-_FORMS: Mapping[Kind, dict[str, Any]] = MappingProxyType(
+_FORMS: Mapping[Kind, JsonObject] = MappingProxyType(
     {
         "bool": _BOOL,
         "int": _INT,
@@ -40,9 +40,9 @@ _FORMS: Mapping[Kind, dict[str, Any]] = MappingProxyType(
 )
 
 
-def recipe_schema() -> dict[str, Any]:
+def recipe_schema() -> JsonObject:
     """JSON Schema of a recipe file: its sections and options, with their help."""
-    sections = {
+    sections: dict[str, JsonValue] = {
         name: {
             "type": "object",
             "title": title,
@@ -60,11 +60,11 @@ def recipe_schema() -> dict[str, Any]:
     }
 
 
-def _form(option: Option) -> dict[str, Any]:
-    form = dict(_FORMS[option.kind])
+def _form(option: Option) -> JsonObject:
+    form = _FORMS[option.kind]
     if option.choices:
-        choices = {"enum": list(option.choices)}
-        form = form | ({"additionalProperties": choices} if option.repeated else choices)
+        choices: JsonObject = {"enum": list(option.choices)}
+        form = {**form, **({"additionalProperties": choices} if option.repeated else choices)}
     if option.default is None:
         form = {"anyOf": [form, {"type": "null"}]}
-    return form | {"description": option.help, "default": option.default}
+    return {**form, "description": option.help, "default": option.default}

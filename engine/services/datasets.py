@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
 from engine.base.text import printable
+from engine.options import Values
 from engine.services.handler import answers
-from engine.wire.codec import Values, typed
+from engine.wire.codec import typed
 from engine.wire.dataset import (
     DATASET_CHECK,
     DATASET_MAKE,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from engine.base.events import Reporter
+from engine.base.plain import JsonObject
 from engine.wire.codec import encode, read_request
 from engine.wire.method import Method, Query, Task
 
@@ -29,7 +30,7 @@ class Handler(Generic[P, R]):
         self.function = function
         self.__doc__ = function.__doc__
 
-    def __call__(self, params: Mapping[str, Any], *reporter: Reporter) -> dict[str, Any]:
+    def __call__(self, params: JsonObject, *reporter: Reporter) -> JsonObject:
         """Answer a request.
 
         Raises:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from engine.base.errors import EngineError, QuantizationError
 from engine.base.files import atomic_write
 from engine.base.findings import Finding
+from engine.options import Values
 from engine.services.handler import answers
-from engine.wire.codec import Values
 from engine.wire.recipes import (
     RECIPE_LOAD,
     RECIPE_SAVE,

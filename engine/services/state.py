@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from engine.base.errors import RecipeError, SourceModelError, UsageError
 from engine.base.events import Reporter
 from engine.base.trust import allowed_code
+from engine.options import Values
 from engine.pipeline.cache import Memory, StageCache
 from engine.pipeline.pipeline import Pipeline
 from engine.pipeline.results import LoadedModel
@@ -17,7 +18,6 @@ from engine.pipeline.source import RecipeSource
 from engine.pipeline.stages import STAGES
 from engine.pipeline.stages.load import loads_at_once
 from engine.recipe import Recipe
-from engine.wire.codec import Values
 from engine.wire.requests import ModelTarget
 
 if TYPE_CHECKING:

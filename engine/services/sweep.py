@@ -27,9 +27,9 @@ from engine.base.events import (
 from engine.base.resources import resource_error
 from engine.base.text import did_you_mean, printable
 from engine.base.trust import allowed_code, allowing
-from engine.options import OPTIONS
+from engine.options import OPTIONS, Values
 from engine.services.handler import runs
-from engine.wire.codec import Values, typed
+from engine.wire.codec import typed
 from engine.wire.sweep import ROW, SWEEP, Cluster, IndexedRow, Row, Sweep, SweepParams
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from typing import (
 )
 
 from engine.base.errors import UsageError, WorkerError
+from engine.base.plain import Values
 from engine.base.text import did_you_mean, printable
 from engine.wire.record import record
 
@@ -40,8 +41,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-Values = Mapping[str, Any]
-"""Option name -> value, as a recipe has them; :mod:`engine.options` checks them."""
 
 _KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "a text"),

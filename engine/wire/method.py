@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from engine.base.events import Event, Partial
+from engine.base.plain import JsonObject
 from engine.wire.codec import encode, read_answer
 from engine.wire.record import record
 
@@ -28,7 +28,7 @@ class Method(Generic[P, R]):
     params: type[P]
     result: type[R]
 
-    def read(self, answer: Mapping[str, Any]) -> R:
+    def read(self, answer: JsonObject) -> R:
         """The result of plain data; WorkerError where it is none."""
         return read_answer(self.result, answer)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from engine.base.plain import JsonValue
 from engine.base.version import __version__
 from engine.build import Provenance
 from engine.container import ContainerContent, portable_summary, write_container
@@ -43,7 +44,7 @@ def _pack(pipeline: Pipeline, key: str) -> PackedContainer:
     return PackedContainer(key, data)
 
 
-def _portable_recipe(pipeline: Pipeline) -> dict[str, Any]:
+def _portable_recipe(pipeline: Pipeline) -> dict[str, JsonValue]:
     """The recipe with every default written out, files as name and SHA-256."""
     recipe = pipeline.recipe
     digests = dict(pipeline.source.digests)

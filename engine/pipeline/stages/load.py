@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine.base.errors import EngineError
+from engine.base.plain import JsonObject
 from engine.pipeline.digests import digest_of
 from engine.pipeline.pipeline import Codec, Pipeline, Stage
 from engine.pipeline.results import GraphData, LoadedModel
@@ -40,7 +41,7 @@ def _from_files(pipeline: Pipeline, key: str, files: Mapping[str, bytes]) -> Loa
     return LoadedModel.from_files(key, files, again, pipeline.source.operators)
 
 
-def _contents(pipeline: Pipeline) -> Mapping[str, Any]:
+def _contents(pipeline: Pipeline) -> JsonObject:
     # every stage asks for this key: none gives results of code that may not run
     _ = pipeline.source.operators
     return pipeline.source.contents()

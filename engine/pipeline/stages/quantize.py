@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.base.errors import QuantizationError, ShortOfMemoryError, SimulationError
 from engine.base.findings import Finding
+from engine.base.plain import JsonObject
 from engine.base.text import printable
 from engine.pipeline.layers import find_all_joins, quantize_settings
 from engine.pipeline.pipeline import Codec, Pipeline, Stage
@@ -134,7 +135,7 @@ def _uncovered(error: SimulationError) -> Finding:
     )
 
 
-def _facts(pipeline: Pipeline) -> dict[str, Any]:
+def _facts(pipeline: Pipeline) -> JsonObject:
     """The dtypes that names mean, which depend on the target."""
     return {"dtype": quantize_settings(pipeline).dtype, "lift": _lift_dtype(pipeline)}
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from engine import OPTIONS, EngineError, printable
+from engine.wire.codec import Values
 from engine.wire.dataset import (
     DATASET_CHECK,
     DATASET_MAKE,
@@ -78,11 +79,11 @@ def check(source: Path, model: Path | None, as_json: bool, **flags: Any) -> None
     """
 
     async def action(session: WorkerSession) -> DatasetFacts:
-        given = values_of(flags)
+        given: Values = values_of(flags)
         if await _is_recipe(session, source):
             given = await resolve(session, source, given)
         else:
-            given["dataset"] = str(source.absolute())
+            given = {**given, "dataset": str(source.absolute())}
         if model is not None:
             chosen = {name: value for name, value in given.items() if name != "model"}
             given = await resolve(session, model, chosen)
