@@ -2,73 +2,22 @@
 
 from __future__ import annotations
 
+from engine.frontends.facts import facts, words
+
 __all__ = ["DATA", "V1_TYPES", "predictions_of"]
 
-# caffe/src/caffe/util/upgrade_proto.cpp: UpgradeV1LayerType; the last line: forks of V1's time
-V1_TYPES = {
-    "ABSVAL": "AbsVal",
-    "ACCURACY": "Accuracy",
-    "ARGMAX": "ArgMax",
-    "BNLL": "BNLL",
-    "CONCAT": "Concat",
-    "CONTRASTIVE_LOSS": "ContrastiveLoss",
-    "CONVOLUTION": "Convolution",
-    "DATA": "Data",
-    "DECONVOLUTION": "Deconvolution",
-    "DROPOUT": "Dropout",
-    "DUMMY_DATA": "DummyData",
-    "ELTWISE": "Eltwise",
-    "EUCLIDEAN_LOSS": "EuclideanLoss",
-    "EXP": "Exp",
-    "FLATTEN": "Flatten",
-    "HDF5_DATA": "HDF5Data",
-    "HDF5_OUTPUT": "HDF5Output",
-    "HINGE_LOSS": "HingeLoss",
-    "IM2COL": "Im2col",
-    "IMAGE_DATA": "ImageData",
-    "INFOGAIN_LOSS": "InfogainLoss",
-    "INNER_PRODUCT": "InnerProduct",
-    "LRN": "LRN",
-    "MEMORY_DATA": "MemoryData",
-    "MULTINOMIAL_LOGISTIC_LOSS": "MultinomialLogisticLoss",
-    "MVN": "MVN",
-    "POOLING": "Pooling",
-    "POWER": "Power",
-    "RELU": "ReLU",
-    "SIGMOID": "Sigmoid",
-    "SIGMOID_CROSS_ENTROPY_LOSS": "SigmoidCrossEntropyLoss",
-    "SILENCE": "Silence",
-    "SLICE": "Slice",
-    "SOFTMAX": "Softmax",
-    "SOFTMAX_LOSS": "SoftmaxWithLoss",
-    "SPLIT": "Split",
-    "TANH": "TanH",
-    "THRESHOLD": "Threshold",
-    "WINDOW_DATA": "WindowData",
-    "BN": "BN",
-    "PRELU": "PReLU",
-    "UPSAMPLE": "Upsample",
-}
+V1_TYPES = facts(__name__, "v1_types.toml")
+"""Type of a V1 layer -> its present name."""
 
-DATA = frozenset(
-    {
-        "AnnotatedData",
-        "Data",
-        "DenseImageData",
-        "DummyData",
-        "HDF5Data",
-        "ImageData",
-        "ImageSegData",
-        "MemoryData",
-        "VideoData",
-        "WindowData",
-    }
+DATA = words(
+    "AnnotatedData Data DenseImageData DummyData HDF5Data ImageData ImageSegData MemoryData "
+    "VideoData WindowData"
 )
 """Layers that read a dataset: their tops that the net needs become inputs."""
 
 _PREDICTIONS = {"ContrastiveLoss": 2, "HDF5Output": 2, "MultiBoxLoss": 3}
 _TRAINING = ("Loss", "Accuracy")
-_ALSO_TRAINING = frozenset({"DetectionEvaluate", "HDF5Output", "WarpCTC"})
+_ALSO_TRAINING = words("DetectionEvaluate HDF5Output WarpCTC")
 
 
 def predictions_of(kind: str) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
 from engine.base.text import printable
+from engine.frontends.facts import words
 from engine.frontends.given import initial_array, require_entries
 from engine.frontends.mxnet.symbol import Node, Symbol
 
@@ -19,18 +20,9 @@ __all__ = ["NetworkInput", "network_inputs"]
 _MAX_DIM = 1 << 24
 _MAX_COUNT = 1 << 31
 _DTYPES = {"0": "float32", "3": "uint8", "4": "int32", "5": "int8", "6": "int64"}
-_KERNELS = ("Convolution", "Convolution_v1", "Deconvolution", "Pooling", "Pooling_v1")
+_KERNELS = words("Convolution Convolution_v1 Deconvolution Pooling Pooling_v1")
 # what keeps the number of dimensions, so that a kernel behind it tells that of the input
-_KEEPING = (
-    "BatchNorm",
-    "BatchNorm_v1",
-    "Activation",
-    "LeakyReLU",
-    "Dropout",
-    "Cast",
-    "clip",
-    "Pad",
-)
+_KEEPING = words("BatchNorm BatchNorm_v1 Activation LeakyReLU Dropout Cast clip Pad")
 _MAX_STEPS = 20
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.frontends.facts import words
 from engine.frontends.pytorch.members import dotted
 from engine.frontends.pytorch.pickles import Made
 
@@ -20,48 +21,11 @@ _MAX_CALLS = 50_000
 _MAX_DEPTH = 60
 
 # Bookkeeping of sizes, types and lists that becomes no layer; operators of torch/csrc/jit/runtime
-_BOOKKEEPING = frozenset(
-    [
-        "__and__",
-        "__contains__",
-        "__derive_index",
-        "__getitem__",
-        "__is__",
-        "__isnot__",
-        "__not__",
-        "__or__",
-        "__range_length",
-        "_unwrap_optional",
-        "add_list",
-        "annotate",
-        "append",
-        "ceil_int",
-        "clear",
-        "copy",
-        "device",
-        "dim",
-        "dtype",
-        "eq_int",
-        "extend",
-        "floordiv",
-        "format",
-        "get",
-        "insert",
-        "is_floating_point",
-        "items",
-        "keys",
-        "len",
-        "list",
-        "numel",
-        "pop",
-        "remainder_int",
-        "setdefault",
-        "size",
-        "tuple",
-        "unchecked_cast",
-        "values",
-        "warn",
-    ]
+_BOOKKEEPING = words(
+    "__and__ __contains__ __derive_index __getitem__ __is__ __isnot__ __not__ __or__ "
+    "__range_length _unwrap_optional add_list annotate append ceil_int clear copy device dim "
+    "dtype eq_int extend floordiv format get insert is_floating_point items keys len list numel "
+    "pop remainder_int setdefault size tuple unchecked_cast values warn"
 )
 
 

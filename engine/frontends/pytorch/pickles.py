@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
+from engine.frontends.facts import words
+
 __all__ = ["Made", "Name", "TensorRecord", "Unreadable", "all_tensors", "read_values"]
 
 _MAX_INSTRUCTIONS = 4_000_000
@@ -236,28 +238,10 @@ _ACTIONS: dict[str, Callable[[_Machine, Any], object]] = {
     "BINGET": lambda m, a: m.stack.append(m.memo[int(a)]),
     "LONG_BINGET": lambda m, a: m.stack.append(m.memo[int(a)]),
 }
-_PUSHED = frozenset(
-    [
-        "INT",
-        "BININT",
-        "BININT1",
-        "BININT2",
-        "LONG",
-        "LONG1",
-        "LONG4",
-        "FLOAT",
-        "BINFLOAT",
-        "STRING",
-        "BINSTRING",
-        "SHORT_BINSTRING",
-        "UNICODE",
-        "BINUNICODE",
-        "SHORT_BINUNICODE",
-        "BINUNICODE8",
-        "BINBYTES",
-        "SHORT_BINBYTES",
-        "BINBYTES8",
-    ]
+_PUSHED = words(
+    "INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT STRING BINSTRING "
+    "SHORT_BINSTRING UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8 BINBYTES SHORT_BINBYTES "
+    "BINBYTES8"
 )
 _CONSTANTS: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None,

@@ -14,6 +14,7 @@ from engine.base.errors import SourceModelError
 from engine.base.files import read_bounded
 from engine.base.formats.protobuf import FIXED32, LENGTH, VARINT, fields, signed, varints
 from engine.base.text import printable
+from engine.frontends.facts import facts
 
 __all__ = ["GraphFile", "Node", "read_graph", "tensor_of"]
 
@@ -24,27 +25,8 @@ _MAX_RANK = 64
 _MAX_LIST = 64
 _MAX_TEXT = 200
 
-DTYPES = {
-    1: "float32",
-    2: "float64",
-    3: "int32",
-    4: "uint8",
-    5: "int16",
-    6: "int8",
-    7: "string",
-    8: "complex64",
-    9: "int64",
-    10: "bool",
-    14: "bfloat16",
-    17: "uint16",
-    18: "complex128",
-    19: "float16",
-    20: "resource",
-    21: "variant",
-    22: "uint32",
-    23: "uint64",
-}
-"""Numbers of types.proto, DataType; other ones are quantized and reference types."""
+DTYPES = {int(number): name for number, name in facts(__name__, "dtypes.toml").items()}
+"""Number of a DataType -> its name in numpy."""
 
 
 @dataclass(frozen=True)

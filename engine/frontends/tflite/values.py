@@ -9,6 +9,7 @@ import numpy as np
 
 from engine.base.errors import SourceModelError
 from engine.base.text import printable
+from engine.frontends.facts import words
 from engine.frontends.tflite.schema import Quantization, Sparsity, Tensor
 
 __all__ = [
@@ -33,22 +34,7 @@ _MAX_ELEMENTS = 1 << 31
 _MAX_CONSTANT = 1 << 28
 _MAX_MADE = 1 << 24
 
-NUMBERS = frozenset(
-    {
-        "float32",
-        "float16",
-        "float64",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "bool",
-    }
-)
+NUMBERS = words("float32 float16 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool")
 """Element types that graphs have, by their names in numpy."""
 
 _QUANTIZED = frozenset({"int8", "uint8", "int16"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.frontends.facts import words
 from engine.frontends.mxnet.call import Converter
 from engine.frontends.mxnet.operators.arithmetic import ARITHMETIC
 from engine.frontends.mxnet.operators.neural import NEURAL
@@ -31,34 +32,17 @@ CUT_HERE: dict[str, str] = {
 }
 """Operators that are refused with a word on why; the network can be cut before them."""
 
-DATA_INPUTS: dict[str, int] = dict.fromkeys(
-    (
-        "SoftmaxOutput",
-        "Softmax",
-        "LinearRegressionOutput",
-        "LogisticRegressionOutput",
-        "MAERegressionOutput",
-        "SVMOutput",
+DATA_INPUTS = dict.fromkeys(
+    words(
+        "SoftmaxOutput Softmax LinearRegressionOutput LogisticRegressionOutput MAERegressionOutput "
+        "SVMOutput"
     ),
     1,
 )
 """How many inputs an operator reads at inference, where the others are labels."""
 
-WEIGHT_INPUTS = frozenset(
-    {
-        "Convolution",
-        "Convolution_v1",
-        "Deconvolution",
-        "FullyConnected",
-        "BatchNorm",
-        "BatchNorm_v1",
-        "CuDNNBatchNorm",
-        "_contrib_SyncBatchNorm",
-        "InstanceNorm",
-        "LayerNorm",
-        "GroupNorm",
-        "LeakyReLU",
-        "Embedding",
-    }
+WEIGHT_INPUTS = words(
+    "Convolution Convolution_v1 Deconvolution FullyConnected BatchNorm BatchNorm_v1 CuDNNBatchNorm "
+    "_contrib_SyncBatchNorm InstanceNorm LayerNorm GroupNorm LeakyReLU Embedding"
 )
 """Operators whose inputs behind the first are weights: what is missing there is no input."""

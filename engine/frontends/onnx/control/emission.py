@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from engine.frontends.facts import words
 from engine.frontends.onnx.rewriting import static_shape
 from engine.graph.ir.constants import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.ir.naming import UniqueNames
@@ -31,38 +32,18 @@ _MAX_HINT = 200
 # inference reads sizes, axes and indices: never more than this
 _MAX_SHAPE_DATA = 256
 
-_RANDOM = frozenset(
-    {
-        "Bernoulli",
-        "Dropout",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    }
+_RANDOM = words(
+    "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
 )
 
 _NEVER_FOLDED = _RANDOM | {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 """Random operators, and those that say how a constant is held."""
 
-_OPEN_SIZES = frozenset({"Compress", "NonZero", "Unique"})
+_OPEN_SIZES = words("Compress NonZero Unique")
 
 _NUMBERS = frozenset(
-    {
-        onnx.TensorProto.FLOAT,
-        onnx.TensorProto.DOUBLE,
-        onnx.TensorProto.FLOAT16,
-        onnx.TensorProto.INT8,
-        onnx.TensorProto.INT16,
-        onnx.TensorProto.INT32,
-        onnx.TensorProto.INT64,
-        onnx.TensorProto.UINT8,
-        onnx.TensorProto.UINT16,
-        onnx.TensorProto.UINT32,
-        onnx.TensorProto.UINT64,
-        onnx.TensorProto.BOOL,
-    }
+    onnx.TensorProto.DataType.Value(name)
+    for name in words("FLOAT DOUBLE FLOAT16 INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 BOOL")
 )
 
 _INFERENCE_ERRORS = (
