@@ -107,9 +107,11 @@ def _layers(summary: Mapping[str, Any]) -> Section:
     layers: Sequence[Mapping[str, Any]] = summary["layers"]
     if not summary["quantized"]:
         text = "Not quantized: every layer is simulated in float."
-        return Section("Layers in integers", (), ((text,),))
+        return Section("Layers on integer kernels", (), ((text,),))
     floats = [layer for layer in layers if not layer["integer"]]
-    rows = [(f"{len(layers) - len(floats)} of {len(layers)} quantized layers run in integers",)]
+    rows = [
+        (f"{len(layers) - len(floats)} of {len(layers)} quantized layers run on integer kernels",)
+    ]
     by_reason: dict[tuple[str, str], list[str]] = {}
     for layer in floats:
         by_reason.setdefault((layer["op"], layer["reason"]), []).append(
@@ -118,7 +120,7 @@ def _layers(summary: Mapping[str, Any]) -> Section:
     for (op, reason), names in by_reason.items():
         some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         rows.append((f"in float: {len(names)} {op} ({some}): {reason}",))
-    return Section("Layers in integers (simulated)", (), tuple(rows))
+    return Section("Layers on integer kernels (simulated)", (), tuple(rows))
 
 
 def _fidelity(title: str, items: Sequence[Mapping[str, Any]], name: str) -> Section:
@@ -143,7 +145,7 @@ def _findings(summary: Mapping[str, Any]) -> Section:
         where = printable(finding["where"], 60)
         text = f"{finding['severity']}: {where}: {printable(finding['what'])}"
         if finding["remedy"]:
-            text += f" Remedy: {printable(finding['remedy'])}"
+            text += f" Fix: {printable(finding['remedy'])}"
         rows.append((text,))
     return Section("Findings", (), tuple(rows) or (("none",),))
 
@@ -187,7 +189,7 @@ def summary_sections(summary: Mapping[str, Any]) -> tuple[Section, ...]:
     sections += [
         _findings(summary),
         _stages(summary),
-        Section("Next", (), ((summary["next_command"],),)),
+        Section("Next step", (), ((summary["next_command"],),)),
     ]
     return tuple(sections)
 

@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
         try:
             given = given_options(arguments[1:])
         except EngineError as error:
-            sys.stderr.write(f"error: {error.what}\n  remedy: {error.remedy}\n")
+            sys.stderr.write(f"error: {error.what}\n  fix: {error.remedy}\n")
             return error.exit_code
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         sys.stderr.write(

@@ -198,11 +198,11 @@ class Workbench(QuietCrashApp):
             return workspace.why_not(action.method) if workspace is not None else ""
         undone = self.session.can_undo or self.session.left is not None
         if action.id == "app.undo" and not undone:
-            return "nothing was changed."
+            return "there is nothing to undo."
         if action.id == "app.redo" and not self.session.can_redo:
-            return "nothing was taken back."
+            return "there is nothing to redo."
         if action.id == "job.cancel" and self.session.running is None:
-            return "no job runs."
+            return "no job is running."
         return ""
 
     def keys_of(self, action: Action) -> list[str]:
@@ -371,7 +371,7 @@ class Workbench(QuietCrashApp):
     def key_escape(self) -> None:
         """Esc that nothing else takes: stop looking at a file that takes too long."""
         if self.bridge.stop_queries():
-            self.notify("Stopped waiting for an answer.")
+            self.notify("The request was cancelled.")
 
     def action_reload(self) -> None:
         """Open what changed on disk again; after a build, build again."""
@@ -386,14 +386,14 @@ class Workbench(QuietCrashApp):
             self.clear_notifications()
             self.open_path(self.session.left)
             return
-        self._told("Taken back", self.session.undo())
+        self._told("Undone", self.session.undo())
 
     def action_redo(self) -> None:
         """Make it again."""
-        self._told("Made again", self.session.redo())
+        self._told("Redone", self.session.redo())
 
     def _told(self, what: str, names: list[str]) -> None:
-        text = f"{what}: {', '.join(names)}." if names else "There is no change to go back to."
+        text = f"{what}: {', '.join(names)}." if names else "Nothing to undo or redo."
         self.notify(text, timeout=3, markup=False)
 
     def action_suspend(self) -> None:

@@ -31,9 +31,9 @@ def given_options(words: Sequence[str]) -> dict[str, Any]:
         flag, equals, value = waiting.pop(0).partition("=")
         if flag not in flags:
             raise UsageError(
-                f"{flag} is no flag of the workbench.",
+                f"{flag} is not an option of the workbench.",
                 remedy=did_you_mean(flag, flags)
-                or f"It takes those of the model's source: {', '.join(flags)}.",
+                or f"It accepts the options of the model source: {', '.join(flags)}.",
             )
         if not equals:
             if not waiting:

@@ -30,7 +30,7 @@ def open_workbench(
 
         what = f"{type(app.crash).__name__}: {printable(str(app.crash))}"
         sys.stderr.write(
-            f"The workbench ended by a mistake of its own: {what}. {crash_line(app.crash)}\n"
+            f"The workbench stopped because of an internal error: {what}. {crash_line(app.crash)}\n"
         )
         return 70
     return app.return_code or 0

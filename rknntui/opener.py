@@ -93,8 +93,8 @@ class Opener:
     def changed_on_disk(self, message: SourceChanged) -> None:
         """Offer to read it again; nothing happens to the user's work before they say so."""
         self._changed.add(message.role)
-        rebuild = " and builds again" if self._app.session.summary else ""
-        reads = f"{key_text('app.reload')} reads it again{rebuild}."
+        rebuild = " and rebuilds" if self._app.session.summary else ""
+        reads = f"{key_text('app.reload')} reloads it{rebuild}."
         self._app.notify(
             f"The {message.role} changed on disk. {reads}",
             title=message.path,

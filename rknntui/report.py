@@ -18,9 +18,9 @@ def told(error: Exception) -> ModalScreen:
     if isinstance(error, EngineError):
         return ErrorDialog(error)
     shown = EngineError(
-        f"The workbench made a mistake: {type(error).__name__}: {error}.",
-        cause=f"A fault in this program. {crash_line(error)}",
-        remedy="The workbench goes on; what you were doing may not have worked.",
+        f"Internal error in the workbench: {type(error).__name__}: {error}.",
+        cause=f"This is a bug in rknntui; please report it. {crash_line(error)}",
+        remedy="The workbench continues; the last action may have failed.",
     )
     return ErrorDialog(shown)
 

@@ -27,7 +27,7 @@ class Stopping:
         from rknntui.screens.dialogs.dialogs import ConfirmDialog
 
         if job is None:
-            self._app.notify("No job runs.")
+            self._app.notify("No job is running.")
             return
         if job.cancelling:
             question = f"“{job.title}” is stopping. End its worker at once?"
@@ -51,13 +51,13 @@ class Stopping:
         if job is None:
             self._app.leave()
             return
-        question = f"“{job.title}” runs. Left running, it is shown again by the next start."
+        question = f"“{job.title}” is running. If it is kept, the next start shows it again."
         answers = [
-            ("l", "leave running", "leave"),
-            ("c", "cancel it", "cancel"),
+            ("l", "quit, keep the job running", "leave"),
+            ("c", "cancel the job and quit", "cancel"),
             ("s", "stay", ""),
         ]
-        dialog = ConfirmDialog("A job runs", question, answers)
+        dialog = ConfirmDialog("A job is running", question, answers)
         self._app.push_screen(dialog, partial(self._leave, job.id))
 
     async def _leave(self, job_id: str, choice: str | None) -> None:

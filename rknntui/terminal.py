@@ -125,7 +125,7 @@ def stop_until_fg(app: App[None]) -> None:
     """Stop like every program of a shell, until its ``fg``; where no shell waits, say so."""
     if app.is_headless or not shell_waits():
         quit_key = key_text("app.quit")
-        said = f"No shell waits here that could bring the workbench back; {quit_key} leaves it."
+        said = f"No shell is waiting to resume the workbench; {quit_key} quits."
         app.notify(said, severity="warning")
         return
     with app.suspend():  # gives the terminal back before the shell takes it

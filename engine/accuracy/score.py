@@ -46,8 +46,8 @@ Predict = Callable[[Mapping[str, np.ndarray]], Outputs]
 
 _EVERY = 25
 NOTE = (
-    "Intervals: 95 %, for samples drawn at random from what the model will meet. They say nothing "
-    "of samples that are unlike these."
+    "Intervals: 95 %, for samples drawn at random from what the model will meet. They do not "
+    "apply to samples of another kind."
 )
 
 

@@ -31,8 +31,8 @@ __all__ = [
 _CHUNK = 1 << 20
 _READ_CAUSES = {
     errno.EISDIR: "A folder was given where a file belongs.",
-    errno.EACCES: "It belongs to somebody else, or its permissions were taken away.",
-    errno.EPERM: "It belongs to somebody else, or its permissions were taken away.",
+    errno.EACCES: "It belongs to another user, or its permissions do not allow it.",
+    errno.EPERM: "It belongs to another user, or its permissions do not allow it.",
     errno.ENAMETOOLONG: "Something else than a path was given.",
     errno.ENOTDIR: "A part of the path is a file, not a folder.",
     errno.ELOOP: "Links lead in a circle.",
@@ -59,7 +59,7 @@ def _output_error(path: Path, error: OSError) -> OutputError:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return OutputError(
             what,
-            cause="The folder is read-only or belongs to somebody else.",
+            cause="The folder is read-only or belongs to another user.",
             remedy="Choose a folder that you may write to.",
         )
     if error.errno in (errno.ENOENT, errno.ENOTDIR):

@@ -150,14 +150,14 @@ def death_of(returncode: int | None) -> tuple[str, str]:
     if returncode is None:
         return "ended", "It was killed, or the machine was restarted."
     if returncode >= 0:
-        return f"ended with exit code {returncode}", "It could not go on; its log tells more."
+        return f"ended with exit code {returncode}", "It crashed; its log has the details."
     try:
         name = signal.Signals(-returncode).name
     except ValueError:
         name = f"signal {-returncode}"
     cause = {
-        "SIGKILL": "Killed by the system, probably out of memory, or by somebody.",
-        "SIGTERM": "Somebody told it to end, or the machine is shutting down.",
+        "SIGKILL": "Killed, probably by the system because it was out of memory.",
+        "SIGTERM": "It was asked to end, or the machine is shutting down.",
         "SIGSEGV": "A library crashed.",
         "SIGBUS": "A library crashed, or a file was cut short while it was read.",
         "SIGABRT": "A library gave up, often because memory ran out.",

@@ -67,7 +67,7 @@ def _lacking(error: BaseException) -> EngineError | None:
     if number in _FILES:
         return WorkerError(
             "Too many files are open.",
-            cause="The limit of open files (ulimit -n) is low, or another program holds many.",
+            cause="The limit of open files (ulimit -n) is low, or another program has many open.",
             remedy="Raise the limit, as with: ulimit -n 1024",
         )
     if number == errno.EAGAIN or _says(error, _NO_THREAD):
@@ -93,7 +93,7 @@ def _no_memory() -> EngineError:
         "Memory ran out.",
         cause="The model or its tensors are larger than what is free, or a limit (ulimit -v) is "
         "low.",
-        remedy="End other programs, raise the limit, or take a smaller model or input.",
+        remedy="Close other programs, raise the limit, or use a smaller model or input.",
     )
 
 

@@ -95,7 +95,7 @@ def file_kind(path: Path) -> Kind:
         raise DatasetError(
             f"{named(path)} does not exist.",
             cause="The path is wrong, or the dataset list was moved: its relative paths start at "
-            "its own folder. A path with a blank in it is read as two.",
+            "its own folder. A path with spaces is read as two paths.",
             remedy="Correct or remove the line.",
         ) from error
     except OSError as error:

@@ -108,7 +108,7 @@ def read_dataset(
     if not entries:
         raise DatasetError(
             f"The dataset {named(path)} has no samples.",
-            cause="It is empty or has blank lines only.",
+            cause="It is empty or has only blank lines.",
             remedy="Write one sample a line: the path of a picture or npy file per input.",
         )
     return Dataset(path, tuple(entries), tuple(lines))

@@ -252,7 +252,7 @@ def input_count_error(dataset: Dataset, index: int, plans: Sequence[InputPlan]) 
     files = ", ".join(printable(path.name, 60) for path in entry[:4])
     cause = "The line lacks files, or the model has more inputs than you think."
     if len(entry) > len(plans):
-        cause = "The line names too many files, or a path with a blank in it is read as two."
+        cause = "The line has too many files, or a path contains spaces and is read as two paths."
     return DatasetError(
         f"{dataset.where(index)} has {len(entry)} files ({files}) "
         f"for {len(plans)} inputs ({names}).",

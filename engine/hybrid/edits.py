@@ -199,7 +199,7 @@ class _Reading:
                 f"min and max of {name!r} do not fit its scale and zero point; min and max count."
             )
         elif moved:
-            what = f"Scale and zero point of {name!r} are computed anew from its min and max."
+            what = f"Scale and zero point of {name!r} are recomputed from its min and max."
         else:
             what = f"min and max of {name!r} follow from its changed scale and zero point."
         self._note(

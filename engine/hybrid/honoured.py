@@ -67,9 +67,10 @@ def unmet(rows: Iterable[Honoured]) -> tuple[Finding, ...]:
             "hybrid-not-honoured",
             "warning",
             f"line {row.line}" if row.line else printable(row.tensor, 120),
-            f"{printable(row.tensor, 120)!r} was to have {row.kind} {row.asked}; it has {row.got}.",
+            f"{printable(row.tensor, 120)!r} was requested as {row.kind} {row.asked}, but is "
+            f"{row.got}.",
             cause=row.why,
-            remedy="Lift the layers around it too, or take the entry out.",
+            remedy="Promote the neighbouring layers too, or remove the entry.",
         )
         for row in rows
         if not row.ok

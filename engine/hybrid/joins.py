@@ -185,11 +185,11 @@ def _finding(
     dtype: str,
 ) -> Finding:
     named = ", ".join(_told(side) for side in join.sides[:4])
-    what = f"{join.op} joins unlike ranges in one scale: {named}."
+    what = f"{join.op} with mismatched ranges: its inputs share one scale: {named}."
     cause = "One of them is bounded (scores), another is not (boxes)."
     if join.steps is not None and join.ratio is not None:
         cause = (
-            f"The widest range is {join.ratio:.3g} times the smallest, which keeps "
+            f"The widest range is {join.ratio:.3g} times the smallest, which gets only "
             f"{join.steps:.3g} of 255 steps (from the calibration samples)."
         )
     split = _split(join, source, outputs, layers.graph)
@@ -197,7 +197,7 @@ def _finding(
     lift = f"Compute the {join.op} and its tail in {dtype}, so that each side keeps its scale"
     apart = f"split the output before it: outputs {names}"
     ways = [way for way, there in ((lift, dtype), (apart, split)) if there]
-    remedy = "; or ".join(ways) or "Take a chip with half precision, or split the model there"
+    remedy = "; or ".join(ways) or "Use a chip with float16, or split the model there"
     changes: dict[str, Any] = {"outputs": split} if split else {}
     if dtype:
         changes = {"quantized_layers": {**done, **dict.fromkeys(join.lift, dtype)}}
@@ -261,11 +261,11 @@ def _read_twice(
         "sigmoid-read-twice",
         "info",
         ", ".join(printable(node, 60) for node in found),
-        f"Scores of a Sigmoid are used, and {next(iter(found.values()))[0]} also makes the outputs "
-        f"{told} of them.",
+        f"Scores of a Sigmoid are used directly, and {next(iter(found.values()))[0]} also "
+        f"computes the outputs {told} from them.",
         "With a second reader the vendor's compiler does not fuse the Sigmoid into the layer "
         "before it; detectors with such a score sum lose accuracy and time.",
-        "Leave these outputs away and sum the scores after the model.",
+        "Remove these outputs and sum the scores after the model.",
         {"outputs": rest} if known and rest else {},
     )
 

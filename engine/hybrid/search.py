@@ -180,7 +180,7 @@ class _Search:
         if wish.lower and not self._has_floor:
             raise UsageError(
                 "Lowering layers needs a floor: without one every layer could be lowered.",
-                remedy="Give the SQNR that every output is to keep (--floor).",
+                remedy="Give the SQNR that every output must reach (--floor).",
             )
         if isinstance(wish.floor_db, Mapping):
             for name in wish.floor_db:
@@ -322,7 +322,7 @@ class _Search:
         self._tell("", start, every)
         if not self._meets(self.curve[-1]):
             self.trials.reporter.emit(
-                LogLine("Even with every layer lifted the floor is not met.", "warning")
+                LogLine("Even with every layer promoted the floor is not reached.", "warning")
             )
             return "nothing more"
         good, bad = 0, len(order) + 1

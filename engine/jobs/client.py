@@ -186,7 +186,7 @@ class _Connection:
             self._burial.cancel()
         jobs, self.jobs = self.jobs, {}
         self.peer.fail(
-            WorkerError("The worker was let go before it answered.", remedy="Ask again.")
+            WorkerError("The worker was stopped before it answered.", remedy="Ask again.")
         )
         for job in jobs.values():
             job.let_go()

@@ -147,7 +147,7 @@ class Cluster:
             if isinstance(error, Exception)
             else WorkerError(
                 printable(repr(error), 300),
-                remedy="Build this combination alone; its log tells more.",
+                remedy="Build only this combination; its log has the details.",
             )
         )
 

@@ -213,7 +213,7 @@ class _Server:
                 recorder.end("cancelled", error=error.to_dict())
             else:
                 error = WorkerError(
-                    "The worker was told to end (SIGTERM) before the job was done.",
+                    "The worker was terminated (SIGTERM) before the job was done.",
                     cause="Somebody ended it, or the machine is shutting down.",
                     remedy="Start it again; finished stages are taken from the cache.",
                 )

@@ -60,8 +60,8 @@ class Preprocessing(Section):
         default="stretch",
         choices=("stretch", "crop", "pad"),
         about={
-            "stretch": "To the input's size, whatever the proportions.",
-            "crop": "Proportions stay; what is beyond the input is cut off.",
+            "stretch": "Resize to the input size; proportions are not kept.",
+            "crop": "Keep proportions; crop what is outside the input.",
             "pad": "Proportions stay; borders are filled with the mean.",
         },
         generations=(),

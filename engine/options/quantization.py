@@ -28,7 +28,7 @@ class Quantization(Section):
     TITLE = "Quantization"
 
     do_quantization = boolean(
-        "Whether to quantize; otherwise the float graph goes through all stages.",
+        "Whether to quantize. If not, the float graph passes through all stages.",
         default=True,
         generations=(1, 2),
         stage="calibrate",
@@ -77,19 +77,20 @@ class Quantization(Section):
         stage="quantize",
     )
     auto_hybrid = boolean(
-        "Lift the layers that quantization hurts most, until the thresholds below hold.",
+        "Promote the layers that lose most by quantization, until the thresholds below are met.",
         default=False,
         stage="quantize",
     )
     auto_hybrid_cos_thresh = number(
-        "The cosine to float below which auto_hybrid lifts a layer.",
+        "auto_hybrid promotes a layer whose cosine to float is below this value.",
         default=0.98,
         minimum=-1.0,
         maximum=1.0,
         stage="quantize",
     )
     auto_hybrid_euc_thresh = number(
-        "The Euclidean distance to float above which auto_hybrid lifts a layer; unset: none.",
+        "auto_hybrid promotes a layer whose Euclidean distance to float is above this value; "
+        "default: no limit.",
         default=None,
         minimum=0.0,
         stage="quantize",
@@ -99,7 +100,7 @@ class Quantization(Section):
         default=0,
         stage="quantize",
         role="refused",
-        reason="No manual says what a level lifts; quantized_layers and auto_hybrid say it.",
+        reason="No manual says which layers a level promotes; use quantized_layers or auto_hybrid.",
     )
     op_target = mapping(
         "Output tensor of an operator = where it runs; on the cpu it computes in float.",
@@ -122,7 +123,7 @@ class Quantization(Section):
         stage="container",
     )
     optimization_level = integer(
-        "0: the graph as it is; 3: every rewrite; 1 and 2 leave out some that may touch accuracy.",
+        "0: graph unchanged; 3: all passes; 1 and 2 skip some that may change accuracy.",
         default=3,
         minimum=0,
         maximum=3,
@@ -140,7 +141,7 @@ class Quantization(Section):
         stage="optimise",
     )
     rknn_batch_size = integer(
-        "Samples that the built model takes at once; calibration stays as it is.",
+        "Batch size of the built model; calibration is not changed.",
         default=None,
         minimum=1,
         maximum=1024,

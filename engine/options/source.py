@@ -29,12 +29,12 @@ class Source(Section):
         generations=(1, 2),
     )
     weights = path(
-        "The file of weights. Unset: the one beside the model that belongs to it.",
+        "The weights file. Default: the matching file in the model's folder.",
         generations=(),
         frameworks=("caffe", "darknet", "mxnet"),
     )
     inputs = names(
-        "Input tensors; naming inner ones cuts the graph there. Unset: the model's own.",
+        "Input tensors; naming inner tensors cuts the graph there. Default: the model's inputs.",
     )
     input_size_list = shapes(
         "The shape of every input with its batch, as [[1, 3, 224, 224]]; fixes dynamic sizes.",
@@ -46,7 +46,7 @@ class Source(Section):
         "One npy file or null per input; an input with a file becomes a constant.",
     )
     outputs = names(
-        "Output tensors; naming inner ones cuts the graph there. Unset: the model's own.",
+        "Output tensors; naming inner tensors cuts the graph there. Default: the model's outputs.",
     )
     proto = choice(
         "The form of LSTM layers: lstm_caffe for networks of the CRNN fork of Caffe.",
@@ -60,7 +60,7 @@ class Source(Section):
         frameworks=("caffe",),
     )
     input_name = names(
-        "The input layers in the order wanted. Unset: the network's own order.",
+        "The input layers in the wanted order. Default: the order in the network.",
         frameworks=("caffe",),
     )
     random_weights = boolean(
@@ -98,7 +98,7 @@ class Source(Section):
         default="auto",
         choices=("auto", "script", "export"),
         about={
-            "auto": "The first of both that gives PyTorch's own numbers.",
+            "auto": "The first of both that reproduces PyTorch's results.",
             "script": "PyTorch's exporter of TorchScript.",
             "export": "torch.export, then ONNX.",
         },

@@ -17,7 +17,7 @@ class Target(Section):
     TITLE = "Target"
 
     target_platform = choice(
-        "The chip; unset while only simulating.",
+        "Target chip; optional for simulation.",
         default=None,
         choices=tuple(c.name for c in chips()),
         generations=(1, 2),
@@ -26,7 +26,7 @@ class Target(Section):
         about=PLATFORM_ABOUT,
     )
     custom_string = text(
-        "A text of your own, stored in the .rknn file.",
+        "Any text, stored in the .rknn file.",
         stage="container",
         role="compiler",
     )

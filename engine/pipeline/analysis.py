@@ -92,7 +92,7 @@ def analyse_build(
         for path in files:
             size = path.stat().st_size if path.is_file() else 0
             reporter.emit(ArtifactWritten(str(path), "snapshot", size))
-    over = f"{report.samples} sample{'s' if report.samples != 1 else ''} of your own"
+    over = f"{report.samples} sample{'s' if report.samples != 1 else ''} of yours"
     if inputs is None:
         over = samples_text(report.samples, pipeline.calibration.samples)
     return Analysis(report, over, files)
@@ -111,7 +111,7 @@ def _require_comparable(pipeline: Pipeline) -> None:
         )
     if is_quantized_source(pipeline.optimised.graph.graph):
         raise UsageError(
-            "The model came with its own quantization: there is no float model to compare it with.",
+            "The model was already quantized: there is no float model to compare with.",
             cause="Both manuals ask for a model that was not quantized.",
             remedy="Analyse the float model that it was made from.",
         )

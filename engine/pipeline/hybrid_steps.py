@@ -113,7 +113,7 @@ def write_step1(
         raise UsageError(
             "The files of hybrid step 1 hold one set of input shapes.",
             cause="dynamic_input names several.",
-            remedy="Set quantized_layers in the recipe instead; it goes with dynamic_input.",
+            remedy="Set quantized_layers in the recipe instead; it works with dynamic_input.",
         )
     generation = scheme_of(quantize_settings(pipeline).dtype).generation
     files = StepFiles.of(folder, pipeline.source.path.stem, generation)

@@ -106,7 +106,7 @@ def dtype_to_lift(pipeline: Pipeline, asked: str | None = None) -> str:
     dtype = asked or lift_dtype(quantize_settings(pipeline).dtype, target)
     if not dtype:
         raise UsageError(
-            f"{target} has no half precision that layers could be lifted to.",
+            f"{target} has no half precision to promote layers to.",
             cause="Its chips compute in integers only.",
             remedy="Choose another target, or none to simulate.",
         )

@@ -27,7 +27,7 @@ def unknown_finding(found: Container, path: Path) -> Finding | None:
         path.name,
         f"The container has sections that this version does not read: {shown}.",
         cause="A newer version or another program wrote it.",
-        remedy="Update this program where what they hold matters; all else is read.",
+        remedy="Update this program if you need them; everything else is read.",
     )
 
 

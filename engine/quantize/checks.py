@@ -66,7 +66,7 @@ def check_range(low: float, high: float) -> str:
         return f"min and max are both {low:.6g}: nothing lies between them."
     if low > 0 or high < 0:
         return (
-            f"0 does not lie in {low:.6g} to {high:.6g}, and padding and Relu need it; "
+            f"0 is not in {low:.6g} to {high:.6g}, and padding and Relu need it; "
             f"take {min(low, 0):.6g} to {max(high, 0):.6g}."
         )
     if max(-low, high) > _LARGEST:
@@ -111,7 +111,7 @@ def with_ranges_of_roots(settings: QuantizeSettings, plan: Plan) -> QuantizeSett
             raise QuantizationError(
                 f"{printable(other, 120)!r} and {printable(name, 120)!r} share one scale and are "
                 "given two ranges.",
-                remedy=f"Set the range of {printable(root, 120)!r} alone.",
+                remedy=f"Set only the range of {printable(root, 120)!r}.",
             )
     return replace(settings, ranges=ranges)
 

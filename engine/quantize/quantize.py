@@ -132,7 +132,7 @@ def _verify(settings: QuantizeSettings, done: Quantized) -> None:
             raise QuantizationError(
                 f"The layer of {printable(tensor, 120)!r} is {got}, not {settings.layers[tensor]}.",
                 cause=f"The algorithm {settings.algorithm} cannot give it another dtype.",
-                remedy="Choose the algorithm normal, or leave the layer as it is.",
+                remedy="Choose the algorithm normal, or do not change the layer.",
             )
 
 
@@ -161,7 +161,7 @@ def _kept(graph: Graph) -> Finding:
         code="source-quantization-kept",
         severity="info",
         where="source model",
-        what=f"The model brings its own quantization ({pairs} DequantizeLinear nodes); it is kept.",
+        what=f"The model is already quantized ({pairs} DequantizeLinear nodes); it is kept.",
         cause="It was quantized, or trained with quantization, by the tool that wrote it.",
         remedy="To quantize it here, start from the float model.",
     )

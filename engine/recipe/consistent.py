@@ -41,8 +41,8 @@ def _of_channels(part: Preprocessing) -> dict[str, str]:
     swaps = part.quant_img_RGB2BGR
     if part.reorder_channel is not None and (swaps if isinstance(swaps, bool) else any(swaps)):
         problems["reorder_channel"] = (
-            "reorder_channel and quant_img_RGB2BGR would both turn the channels of pictures: "
-            "give one of them."
+            "reorder_channel and quant_img_RGB2BGR both swap the channels of images: set only one "
+            "of them."
         )
     return problems
 

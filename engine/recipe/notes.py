@@ -24,8 +24,8 @@ def _for_compiler(recipe: Recipe) -> list[Finding]:
             "info",
             o.name,
             f"{o.name} changes nothing in the simulator.",
-            cause="It concerns the vendor's binary alone.",
-            remedy="The recipe and the container keep it for the vendor's compiler.",
+            cause="It only affects the vendor's compiler.",
+            remedy="The recipe and the container store it for the vendor's compiler.",
         )
         for o in OPTIONS
         if o.role == "compiler" and recipe.value(o.name) != frozen(o.default)
@@ -55,7 +55,7 @@ def _placed(recipe: Recipe) -> list[Finding]:
                 "op_target",
                 f"Where operators run on {', '.join(others)}, the simulator computes as the NPU.",
                 cause="What another unit rounds differently is not documented.",
-                remedy="The recipe and the container keep it for the vendor's compiler.",
+                remedy="The recipe and the container store it for the vendor's compiler.",
             )
         )
     return found

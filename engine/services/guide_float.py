@@ -96,7 +96,7 @@ def _inputs(probe: Probe) -> list[Found]:
         if odd and spread < _NARROW:
             text += ": hardly any contrast; were the values normalised twice?"
         elif odd:
-            text += ": right only for a network that normalises by itself"
+            text += ": correct only for a network that normalises its input itself"
         found.append(Found(f"input {name}", text, "warning" if odd else "told"))
     return found
 
@@ -115,7 +115,7 @@ def _overflow(probe: Probe) -> list[Found]:
         return [Found("float16 range", f"every layer stays below {_HALF_MAX:.0f}", "pass")]
     return [
         Found(
-            name, f"reaches {value:.4g}, float16 holds {_HALF_MAX:.0f}: rescale the layer", "fail"
+            name, f"reaches {value:.4g}, float16 holds {_HALF_MAX:.0f}: rescale this layer", "fail"
         )
         for name, value in sorted(large.items(), key=lambda item: -item[1])[:5]
     ]
@@ -148,7 +148,7 @@ def _a2(probe: Probe) -> Outcome:
     if best is None or verdict_of(best[1]) == "fail" or best[1] <= now:
         advice = (
             "No other mean, std or channel order gives the reference. Check input_size_list, "
-            "inputs, outputs and the order of the reference files; else a pass is to blame."
+            "inputs, outputs and the order of the reference files; else a graph pass is the cause."
         )
         return Outcome(did, (*told, as_set, *lines), "fail", advice)
     return Outcome(
@@ -222,7 +222,7 @@ def _a3(probe: Probe) -> Outcome:
             tuple(found),
             "pass",
             "No pass changes the results: half precision does. Rescale layers with large values, "
-            "or keep the model as it is and quantize it to integers of 16 bits.",
+            "or keep the model and quantize it to 16-bit integers.",
         )
     if culprit == 0:
         return Outcome(did, tuple(found), "fail", "Even the source graph differs: report this.")

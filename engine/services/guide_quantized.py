@@ -47,10 +47,9 @@ def _b1(probe: Probe) -> Outcome:
     verdict = quantized_verdict(probe)
     lowest = _lowest(evaluation)
     advice = {
-        "pass": "Near enough to float. Your own metric has the last word: "
-        "`rknntui evaluate` measures it.",
-        "warning": "A small loss. Measure your own metric (`rknntui evaluate`) before "
-        "you spend time on it.",
+        "pass": "Close to float. Confirm it with your own metric: `rknntui evaluate` measures it.",
+        "warning": "A small loss. Measure your own metric (`rknntui evaluate`) before you spend "
+        "time on improvements.",
     }.get(verdict, "The quantized model loses much; the next steps look for the reason.")
     if lowest < 0.8:
         advice = "The outputs are wrong altogether: that is configuration or the shape of the "
@@ -129,9 +128,9 @@ def _b2_probe(probe: Probe) -> Outcome:
     low, high = min(before.values(), default=1.0), min(after.values(), default=1.0)
     found = (
         *told_cosines(before, "calibrated with the set: cosine"),
-        *told_cosines(after, "calibrated with the probe alone: cosine"),
+        *told_cosines(after, "calibrated with the probe only: cosine"),
     )
-    did = "Calibrated with the first sample alone and ran that sample."
+    did = "Calibrated with only the first sample and ran that sample."
     if verdict_of(low) == "pass":
         return Outcome(did, found, "pass", "This sample is near float either way.")
     if 1 - high < _SHARE_OF_BAD_SET * (1 - low):
@@ -139,10 +138,12 @@ def _b2_probe(probe: Probe) -> Outcome:
             did,
             found,
             "warning",
-            "Much better with its own ranges: the set holds other scenes, or outliers. Choose "
-            "samples like the deployed ones.",
+            "Much better with its own ranges: the calibration set has other scenes, or outliers. "
+            "Choose samples like the deployed inputs.",
         )
-    return Outcome(did, found, "pass", "No better with its own ranges: the set is not the reason.")
+    return Outcome(
+        did, found, "pass", "Not better with its own ranges: the calibration set is not the cause."
+    )
 
 
 def _b2_count(probe: Probe) -> Outcome:
@@ -156,7 +157,7 @@ def _b2_count(probe: Probe) -> Outcome:
         did,
         (Found("samples", str(samples), verdict),),
         verdict,
-        "Few: the manuals advise 50 to 200. `rknntui dataset make` takes them from a folder.",
+        "Few: the manuals recommend 50 to 200. `rknntui dataset make` selects them from a folder.",
     )
 
 
@@ -172,7 +173,7 @@ def _b2_joins(probe: Probe) -> Outcome:
     )
     did = "Searched for Concat and Add inputs with very different ranges."
     if not joins:
-        found = Found("joins", "none of unlike ranges", "pass")
+        found = Found("joins", "no mismatched ranges", "pass")
         return Outcome(did, (found,), "pass", "Nothing to repair here.")
     told = tuple(Found(join.where, join.what, "warning") for join in joins)
     changes = _layers_of(probe, *(join.changes for join in joins))
@@ -213,9 +214,9 @@ def _trial(
     told = (*found, Found("before", f"worst cosine {before:.5f}", verdict_of(before)))
     told += _told(evaluation)
     if after <= before:
-        return Outcome(tried, told, "told", "No better than before: leave it as it is.")
+        return Outcome(tried, told, "told", "Not better than before: keep the current setting.")
     verdict = verdict_of(after)
-    reached = "that is near enough" if verdict == "pass" else "not enough by itself"
+    reached = "that is near enough" if verdict == "pass" else "not enough alone"
     advice = f"{gain}: the worst output goes from {before:.5f} to {after:.5f}; {reached}."
     return Outcome(tried, told, verdict, advice, dict(changes))
 
@@ -235,11 +236,11 @@ def _b4_rank(probe: Probe) -> Outcome:
     advice = (
         f"Layers with a large error of their own: {', '.join(guilty)}."
         if guilty
-        else "No layer alone is far off: the error adds up over many."
+        else "No single layer has a large error: the error accumulates over many layers."
     )
     verdict = worst(_guilt(layer) for layer in ranked)
     return Outcome(
-        f"Ran every layer alone on float inputs, for {report.samples} samples (simulated).",
+        f"Ran every layer isolated on float inputs, for {report.samples} samples (simulated).",
         found,
         verdict,
         advice,
@@ -251,11 +252,11 @@ def _guilt(layer: LayerAccuracy) -> Verdict:
 
 
 def _ranked(layer: LayerAccuracy) -> str:
-    parts = [] if layer.own is None else [f"alone {sqnr_text(layer.own.sqnr_db)}"]
+    parts = [] if layer.own is None else [f"isolated {sqnr_text(layer.own.sqnr_db)}"]
     if layer.single is not None:
         parts.append(f"cosine {layer.single.cosine:.5f}")
     if layer.own_share is not None:
-        parts.append(f"{layer.own_share:.0%} of its error is its own")
+        parts.append(f"{layer.own_share:.0%} of its error is introduced here")
     if layer.saturation is not None and layer.saturation.low + layer.saturation.high > 0.001:
         parts.append(f"{layer.saturation.low + layer.saturation.high:.2%} of its values clipped")
     return ", ".join(parts)
@@ -268,7 +269,7 @@ def _b4_lift(probe: Probe) -> Outcome:
     proposal = propose(quantized_of(pipeline), probe.feeds[:1], reporter=probe.reporter)
     did = "Predicted for every rounding what it does to the outputs."
     if not proposal.layers:
-        return Outcome(did, (), "told", "No few layers stand out.")
+        return Outcome(did, (), "told", "No small group of layers dominates the error.")
     changes = _layers_of(probe, {"quantized_layers": dict(proposal.layers)})
     told = tuple(Found(name, f"to {dtype}") for name, dtype in proposal.layers.items())
     return _trial(probe, changes, f"{len(proposal.layers)} layers in float16", told, did)
@@ -280,8 +281,8 @@ def _b5(probe: Probe) -> Outcome:
         "Nothing to run.",
         (),
         "told",
-        "Build without quantization (float16 on the NPU), or train with quantization in the "
-        "loop: such a model keeps its own parameters here.",
+        "Build without quantization (float16 on the NPU), or use quantization-aware training "
+        "(QAT): the quantization parameters of a QAT model are kept.",
         {"do_quantization": False},
     )
 
@@ -292,7 +293,7 @@ def _c1(probe: Probe) -> Outcome:
         "Not run: no board is connected, and this version does not run on one.",
         (Found("board", "not available"),),
         "told",
-        "On a board give the very same npy, compare with the simulator's outputs by name, and "
+        "On a board use exactly the same npy, compare with the simulator outputs by name, and "
         "check colour order, layout, want_float and scale in your own program.",
     )
 

@@ -94,7 +94,7 @@ def _quantizing(
     pipeline = pipeline_of(recipe_at(params), reporter, last=last, then=further)
     if not pipeline.quantized_build:
         raise UsageError(
-            "The build is not quantized: no layer of it can be lifted.",
+            "The build is not quantized: no layer can be promoted.",
             remedy="Build with quantization.",
         )
     return pipeline

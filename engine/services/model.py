@@ -266,7 +266,7 @@ def tensor(params: TensorParams) -> TensorStatistics:
     if array is None:
         raise GraphError(
             f"{params.name} is no constant.",
-            cause="It is computed from the inputs, so it has no values of its own.",
+            cause="It is computed from the inputs, so it has no stored values.",
             remedy="After a build, the layer view has its values over the calibration samples.",
         )
     return tensor_statistics(array, params.bins, name=params.name)

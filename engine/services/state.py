@@ -101,8 +101,8 @@ def loaded_at_once(pipeline: Pipeline) -> LoadedModel:
     if not loads_at_once(pipeline):
         raise SourceModelError(
             f"{pipeline.source.path.name} is not converted yet.",
-            cause="Models of TensorFlow and PyTorch are converted by their own framework, which "
-            "takes seconds.",
+            cause="TensorFlow and PyTorch models are converted by their framework, which takes "
+            "seconds.",
             remedy="Convert it first (L in the workspace Model, `rknntui inspect --load`); a build "
             "does it too.",
         )

@@ -196,7 +196,7 @@ def _row(answer: str | Exception) -> dict[str, Any]:
     lost = WorkerError(
         f"The build ended with its process: {printable(str(answer), 200)}",
         cause="Native code crashed, or memory ran out.",
-        remedy="Build this combination alone; its log tells more.",
+        remedy="Build only this combination; its log has the details.",
     )
     return {"state": "failed", "error": lost.to_dict()}
 
@@ -214,7 +214,7 @@ def run_combination(text: str) -> str:
         mistake = resource_error(error) or InternalError(
             f"This program made a mistake: {type(error).__name__}: {printable(str(error), 200)}",
             cause="An internal error.",
-            remedy="Build this combination alone; its log has the details.",
+            remedy="Build only this combination; its log has the details.",
         )
         return json.dumps({"state": "failed", "error": mistake.to_dict()})
     seconds = round(time.perf_counter() - begun, 3)

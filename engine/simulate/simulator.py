@@ -39,7 +39,7 @@ OWN_NOTE = Finding(
     code="source-quantization-simulated",
     severity="info",
     where="simulator",
-    what="The model's own quantization is simulated; nothing was quantized here.",
+    what="The quantization of the model is simulated; nothing was quantized here.",
     cause="It was quantized, or trained with quantization, by the tool that wrote it.",
 )
 

@@ -121,7 +121,7 @@ def read_answer(kind: type[T], data: Any) -> T:
         raise WorkerError(
             f"The worker's answer is not what was asked for: {error}",
             cause="Worker and front end are of two versions.",
-            remedy="Start this program anew; where it stays so, install it anew.",
+            remedy="Restart this program; if the error remains, reinstall it.",
         ) from None
     return found
 

@@ -30,7 +30,7 @@ def failed(error: BaseException, *, as_json: bool) -> int:
         lines.append(f"  likely cause: {printable(str(data['cause']), LIMIT)}")
     if data["remedy"]:  # lines of code stay lines
         first, *more = str(data["remedy"]).split("\n")
-        lines.append(f"  remedy: {printable(first, LIMIT)}")
+        lines.append(f"  fix: {printable(first, LIMIT)}")
         lines += [f"  {printable(line, LIMIT)}" for line in more]
     with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or None
         sys.stderr.write("\n".join(lines) + "\n")
@@ -57,8 +57,8 @@ def _as_data(error: BaseException) -> dict[str, str | int]:
     path = log_crash(error)
     return _data(
         "internal",
-        f"This program made a mistake: {type(error).__name__}.",
-        "An internal error.",
+        f"Internal error: {type(error).__name__}.",
+        "A bug in this program.",
         f"Report it with the log file {path}.",
         70,
     )

@@ -93,7 +93,8 @@ _allow_code = click.option(
     callback=_allow,
     metavar="FILE.py",
     type=click.Path(path_type=Path),
-    help="Let this Python file of the recipe run; one that --custom-ops names is allowed by that.",
+    help="Allow this Python file of the recipe to run; a file named by --custom-ops is allowed "
+    "already.",
 )
 
 
@@ -109,9 +110,9 @@ def _flag(option: Option) -> Callable[[Command], Command]:
     if option.frameworks:
         help_text = f"{', '.join(option.frameworks)}: {help_text}"
     if option.ours:
-        help_text += " (our addition)"
+        help_text += " (rknntui extension)"
     if option.role == "compiler":
-        help_text += " (for the vendor's compiler; no effect in the simulator)"
+        help_text += " (vendor compiler only; no effect in the simulator)"
     if option.name == "do_quantization":
         return click.option("--quantize/--no-quantize", option.name, default=None, help=help_text)
     if option.default is not None:
@@ -140,7 +141,7 @@ def _entries(option: Option, help_text: str) -> Callable[[Command], Command]:
         multiple=True,
         callback=_joined,
         metavar=f"NAME={'MIN,MAX' if option.kind == 'ranges' else what}",
-        help=f"{help_text} Repeat it for more.",
+        help=f"{help_text} Repeat for more.",
     )
 
 

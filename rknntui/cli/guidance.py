@@ -1,4 +1,4 @@
-"""The accuracy guide on the command line: every step in turn, remedies that help taken along."""
+"""The accuracy guide on the command line: every step in turn, remedies that help applied."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIGNS = {"pass": "ok  ", "warning": "warn", "fail": "FAIL", "told": "    "}
 
 @dataclass(frozen=True)
 class Guided:
-    """The steps that ran, whether the change of each was taken along, and all that were."""
+    """The steps that ran, whether the change of each was applied, and all that were."""
 
     steps: tuple[tuple[Step, bool], ...]
     changes: Values
@@ -32,7 +32,7 @@ class Guided:
 async def run_guide(session: WorkerSession, recipe: Values, references: tuple[Path, ...]) -> Guided:
     """Run the steps to the end.
 
-    A change that a step proposes and that brings the outputs near enough to float is taken along:
+    A change that a step proposes and that brings the outputs near enough to float is applied:
     the steps after it see the better recipe. Nothing is written.
     """
     steps: list[tuple[Step, bool]] = []
@@ -68,15 +68,15 @@ def guide_lines(result: Guided) -> list[str]:
         ]
         if step.advice:
             lines.append(f"        -> {printable(step.advice, 1000)}")
-        taken = "taken along" if applied else "proposed"
+        taken = "applied" if applied else "proposed"
         lines += [
             f"           {taken}: {name} = {printable(str(value), 500)}"
             for name, value in step.changes.items()
         ]
     lines.append("")
     if result.changes:
-        lines.append("Put into the recipe (all simulated):")
+        lines.append("Applied to the recipe (all simulated):")
         lines += [f"  {n}: {printable(str(v), 2000)}" for n, v in result.changes.items()]
     else:
-        lines.append("No change of the recipe is called for (all simulated).")
+        lines.append("No recipe change needed (all simulated).")
     return lines

@@ -28,7 +28,7 @@ def ranking_lines(ranking: Iterable[Ranked]) -> list[str]:
         )
         for row in ranking
     ]
-    return table(("lift", "tensor", "op", "gain dB (simulated)", "share of the error"), rows)
+    return table(("promote", "tensor", "op", "gain dB (simulated)", "share of error"), rows)
 
 
 def point_cells(point: CurvePoint) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ def point_cells(point: CurvePoint) -> tuple[str, ...]:
     outputs = (f"{printable(n, 40)} {sqnr_text(v, unit=False)}" for n, v in point.outputs.items())
     return (
         str(point.step),
-        printable(point.layer, 60) or "as it is",
+        printable(point.layer, 60) or "baseline",
         point.dtype,
         str(len(point.lifted)),
         "  ".join(outputs),
@@ -52,8 +52,8 @@ def honoured_lines(rows: Iterable[Honoured]) -> list[str]:
             row.kind,
             row.asked,
             row.got,
-            "" if row.ok else f"not honoured: {printable(row.why)}",
+            "" if row.ok else f"not applied: {printable(row.why)}",
         )
         for row in rows
     ]
-    return table(("line", "tensor", "what", "asked", "got", ""), cells)
+    return table(("line", "tensor", "what", "requested", "built", ""), cells)

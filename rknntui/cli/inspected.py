@@ -62,7 +62,7 @@ def _content(view: ModelView) -> list[str]:
 
 def _recognised(before: Preflight) -> list[str]:
     seen = before.recognised
-    text = [f"recognised as {printable(seen.format)}: {printable(seen.why)}"]
+    text = [f"file type: detected as {printable(seen.format)}: {printable(seen.why)}"]
     if len(before.files) > 1:
         text.append("files: " + ", ".join(printable(name) for name in before.files))
     for name, found, read in before.versions:
@@ -102,7 +102,7 @@ def _findings(findings: Iterable[Finding]) -> list[str]:
         text.append(f"{finding.severity}: {printable(finding.where)}: {printable(finding.what)}")
         if finding.remedy:
             remedy = finding.remedy.split("\n")
-            text.append(f"  remedy: {printable(remedy[0])}")
+            text.append(f"  fix: {printable(remedy[0])}")
             text += [f"  {printable(line)}" for line in remedy[1:]]
     return text
 

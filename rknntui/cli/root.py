@@ -18,7 +18,7 @@ Exit codes:
     2  wrong usage              10  output could not be written
     3  recipe or option         11  output exists already
     4  model file               12  worker process ended
-    5  unsupported operator     70  mistake of this program
+    5  unsupported operator     70  internal error
     6  dataset                 130  cancelled
     7  quantization
 """
@@ -58,8 +58,8 @@ class Verbs(click.Group):
 
             if Path(args[0]).is_file():
                 ctx.fail(
-                    f"{args[0]} is a file. The workbench opens one file, and takes its flags "
-                    "behind it; else a verb stands before it (rknntui build FILE)."
+                    f"{args[0]} is a file. Options of the workbench follow the file name; a verb "
+                    f"comes before it (rknntui build FILE)."
                 )
             near = did_you_mean(args[0], VERBS)
             ctx.fail(f"There is no verb {args[0]!r}. {near}".strip())

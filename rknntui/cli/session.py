@@ -173,9 +173,9 @@ async def resolve(session: WorkerSession, target: Path, given: Values) -> Values
         return {**loaded.recipe, **given}
     if (await sniffed(session, target)).kind == "rknn":
         raise UsageError(
-            f"{target} is a container, built already.",
+            f"{target} is a container; it is already built.",
             cause="This verb starts from a model or a recipe.",
-            remedy="Give the model or the recipe that it was built from.",
+            remedy="Use the model or the recipe that it was built from.",
         )
     return {"model": str(target.absolute()), **given}
 
@@ -199,6 +199,6 @@ async def sniffed(session: WorkerSession, target: Path) -> FileKind:
             f"{target} is a compiled model of the vendor ({seen.format}).",
             cause="Ours and the vendor's both end in .rknn; the vendor's is compiled for one NPU "
             "and cannot be simulated or built again here.",
-            remedy="Give the model that it was made from.",
+            remedy="Use the model that it was made from.",
         )
     return seen

@@ -3,12 +3,15 @@
 VERBS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "Run the main job on the demo model, then open the workbench on its result."),
     "build": ("build", "Load, optimise, calibrate, quantize and evaluate a model."),
-    "simulate": ("simulate", "Run inputs through a build or a container, here."),
+    "simulate": ("simulate", "Run inputs through a build or a container on this machine."),
     "accuracy": ("accuracy", "Rank the layers of a build by their quantization error."),
-    "evaluate": ("evaluate", "Score labelled samples, float against simulated: top-k or your own."),
-    "hybrid": ("hybrid", "Give layers another dtype: by files, proposal or search."),
-    "sweep": ("sweep", "Build a model in many ways at once and compare them."),
-    "inspect": ("inspect", "Say what a file is and what is in it."),
+    "evaluate": (
+        "evaluate",
+        "Score labelled samples, float against simulated: top-k or a custom score.",
+    ),
+    "hybrid": ("hybrid", "Mixed precision: set the dtype of layers by files, proposal or search."),
+    "sweep": ("sweep", "Build with many option values and compare the builds."),
+    "inspect": ("inspect", "Show what a file is and what it contains."),
     "export": (
         "export",
         "Write a build as .rknn container or as QDQ ONNX for the vendor's compiler.",

@@ -19,7 +19,7 @@ def go_actions(names: Iterable[str]) -> tuple[Action, ...]:
         Action(
             f"go.{name}",
             WORKSPACES[name].title,
-            f"Show the workspace {WORKSPACES[name].title}.",
+            f"Open the workspace {WORKSPACES[name].title}.",
             keys_of(name),
             call=f"show('{name}')",
         )
@@ -29,12 +29,16 @@ def go_actions(names: Iterable[str]) -> tuple[Action, ...]:
 
 ACTIONS: tuple[Action, ...] = (
     Action(
-        "app.help", "Help", "Keys and hints for what has the focus.", ("question_mark", "f1"), True
+        "app.help",
+        "Help",
+        "Show the keys and hints for the focused pane.",
+        ("question_mark", "f1"),
+        True,
     ),
     Action(
         "app.command-palette",
         "Palette",
-        "Find any action by typing a part of its name.",
+        "Find an action, option, layer or file by name or description.",
         ("ctrl+p",),
         footer=True,
         palette=False,
@@ -44,29 +48,31 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "app.jump",
         "Jump",
-        "Show a letter on every pane; press it to go there.",
+        "Show a letter on every pane; press it to move there.",
         ("ctrl+o",),
         priority=True,
     ),
-    Action("app.reload", "Reload", "Read what changed on disk again, and rebuild.", ("f5",)),
+    Action("app.reload", "Reload", "Reload what changed on disk, and rebuild.", ("f5",)),
     Action(
         "app.undo",
         "Undo",
-        "Take back the last change of the recipe.",
+        "Undo the last recipe change.",
         ("u",),
     ),
-    Action("app.redo", "Redo", "Make the change again that was taken back.", ("ctrl+r",)),
-    Action("app.theme", "Theme…", "Choose the colours."),
-    Action("app.quit", "Quit", "Leave; a running job is asked about.", ("ctrl+q", "q")),
+    Action("app.redo", "Redo", "Redo the last undone recipe change.", ("ctrl+r",)),
+    Action("app.theme", "Theme…", "Choose the colour theme."),
+    Action(
+        "app.quit", "Quit", "Quit; if a job is running, ask what to do with it.", ("ctrl+q", "q")
+    ),
     Action(
         "app.suspend",
         "Suspend",
-        "Give the shell back; its fg returns here.",
+        "Suspend to the shell; `fg` returns here.",
         ("ctrl+z",),
         priority=True,
     ),
-    Action("view.zoom", "Zoom", "Let the focused pane fill the screen, or give it back.", ("z",)),
-    Action("job.cancel", "Stop job…", "Stop the running job; it asks first.", ("ctrl+x",)),
+    Action("view.zoom", "Zoom", "Maximise the focused pane, or restore it.", ("z",)),
+    Action("job.cancel", "Stop job…", "Stop the running job, after a confirmation.", ("ctrl+x",)),
     *go_actions(WORKSPACES),
 )
 REGISTRY.add(ACTIONS)

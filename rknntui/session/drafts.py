@@ -188,12 +188,12 @@ def told(left: str | None, draft: Draft | None) -> list[str]:
     texts, undo = [], key_text("app.undo")
     if left is not None:
         name = printable(left.rsplit("/", 1)[-1], 60)
-        back = f"{undo} goes back to them; so does opening it."
-        texts.append(f"Your changes of {name} are kept. {back}")
+        back = f"{undo} or opening the file brings them back."
+        texts.append(f"Your changes of {name} are kept as a draft. {back}")
     if draft is not None:
         names = {
             n for n in {*draft.recipe, *draft.saved} if draft.recipe.get(n) != draft.saved.get(n)
         }
         count = "1 option" if len(names) == 1 else f"{len(names)} options"
-        texts.append(f"Your changes of {count} are here again. {undo} takes them back.")
+        texts.append(f"Your changes of {count} are restored from the draft. {undo} undoes them.")
     return texts

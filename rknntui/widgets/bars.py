@@ -116,7 +116,7 @@ class TopBar(Painted):
         if worker == "lost":
             return [("engine stopped", "bad")]
         if worker == "starting":
-            return [("starting engine", "dim")]
+            return [("engine starting", "dim")]
         return [("idle", "dim")]
 
     def _tab_line(self, width: int) -> Line:

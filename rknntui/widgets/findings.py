@@ -41,7 +41,7 @@ def finding_lines(findings: Iterable[Mapping[str, Any]], width: int, applies: st
             lines += wrapped(f"Cause: {printable(str(finding['cause']))}", width, "dim", "  ")
         if finding.get("remedy"):
             key = f" ({key_text(applies)} applies it)" if finding.get("changes") else ""
-            remedy = f"Remedy: {printable(str(finding['remedy']))}{key}"
+            remedy = f"Fix: {printable(str(finding['remedy']))}{key}"
             lines += wrapped(remedy, width, "dim", "  ")
     return lines
 

@@ -156,12 +156,12 @@ class FormRows(Rows):
         mark_style = "bad" if state.problem else "accent" if state.changed else ""
         text = state.text
         if row.kind in _SHORT_KINDS and index == self.cursor and self.has_focus:
-            text = f"◂ {text or 'unset'} ▸"
+            text = f"◂ {text or 'not set'} ▸"
         style = "bad" if state.problem else "" if state.given else "dim"
         note = "problem" if state.problem else "changed" if state.changed else ""
         if not note:
             note = "" if state.given else "default"
-        name = row.name + (" +" if row.ours else "")
+        name = row.name + (" ext" if row.ours else "")
         here = "▸" if index == self.cursor else " "
         return [
             (here, ""),
@@ -186,7 +186,7 @@ class Editor(Input):
     """The value under the cursor while it is edited."""
 
     BINDINGS = [
-        Binding("escape", "give_up", "Keep the old value", show=False),
+        Binding("escape", "give_up", "Cancel", show=False),
         Binding("up", "leave(-1)", "Accept, previous", show=False),
         Binding("down,tab", "leave(1)", "Accept, next", show=False),
     ]
@@ -329,6 +329,6 @@ def value_text(option: Option, recipe: Mapping[str, Any]) -> str:
     """The value of an option in a recipe as a form shows it."""
     value = recipe.get(option.name)
     if option.kind in PER_LAYER and value:
-        return f"{len(value)} tensors (Enter: Hybrid, e: as text)"
+        return f"{len(value)} tensors (Enter: Hybrid, e: edit as text)"
     shown = option.render(option.default if value is None else value)
     return printable(shown, 300) if cell_len(shown) else ""

@@ -50,7 +50,9 @@ class GraphTree(Rows):
 
     BINDINGS = [
         Binding("right,l", "open", "Open", show=False, tooltip="Open the group."),
-        Binding("left,h", "close", "Close", show=False, tooltip="Close the group, or go to it."),
+        Binding(
+            "left,h", "close", "Close", show=False, tooltip="Close the group, or go to its parent."
+        ),
         Binding("space", "toggle_group", "Toggle", show=False, tooltip="Open or close the group."),
         Binding("E", "all", "All", show=False, tooltip="Open or close all groups."),
     ]

@@ -148,7 +148,7 @@ class HistogramChart(Chart):
             rule[at(self._range[0])] = "├"
             rule[at(self._range[1])] = "┤"
         left, right = f"{low:.4g}", f"{high:.4g}"
-        between = "├ ┤ range of the integers" if self._range is not None else ""
+        between = "├ ┤ integer range" if self._range is not None else ""
         middle = between.center(max(0, room - len(left) - len(right)))
         labels = (left + middle + right)[:room]
         return [[(" " + "".join(rule), "dim")], [(" " + labels, "dim")]]

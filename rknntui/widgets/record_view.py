@@ -23,19 +23,19 @@ __all__ = ["RecordView", "as_file", "table_actions"]
 def table_actions(noun: str) -> tuple[Action, ...]:
     """The actions of a workspace whose tables sort, filter and export."""
     return (
-        Action(f"{noun}.filter", "Filter", "Show only rows that have a text.", ("slash",)),
+        Action(f"{noun}.filter", "Filter", "Show only rows that contain a text.", ("slash",)),
         Action(f"{noun}.sort", "Sort", "Sort the table by the next column.", ("s",)),
-        Action(f"{noun}.reverse", "Reverse order", "Turn the table's order round.", ("S",)),
+        Action(f"{noun}.reverse", "Reverse order", "Reverse the sort order.", ("S",)),
         Action(
             f"{noun}.save-table",
             "Save table…",
-            "Write the table as shown to a .csv, .tsv or .json file.",
+            "Write the table as shown to a CSV, TSV or JSON file.",
             ("E",),
         ),
         Action(
             f"{noun}.copy-table",
             "Copy table",
-            "Copy the table as shown, columns split by tabs.",
+            "Copy the table as shown, separated by tabs.",
             ("ctrl+y",),
         ),
     )
@@ -65,7 +65,7 @@ class RecordView(Vertical):
         self.title = title
         self.table = table
         self._caption = Static("", classes="caption", markup=False)
-        self._filter = SearchLine("filter: Enter keeps it, Esc shows all")
+        self._filter = SearchLine("filter: Enter applies it, Esc shows all")
 
     def compose(self) -> ComposeResult:
         yield self._caption

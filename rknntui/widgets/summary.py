@@ -89,7 +89,7 @@ def _section_lines(section: Any, width: int) -> list[tuple[Line, int]]:
         if len(row) > 1:
             out.append((_cells(row, widths, ""), index))
         else:
-            style = "accent" if section.title == "Next" else ""
+            style = "accent" if section.title == "Next step" else ""
             out += [([(f"   {t}", style)], index) for t in wrap(row[0], width) or [""]]
     return out
 

@@ -63,14 +63,14 @@ class Column:
 class Table(Rows):
     """Rows of raw values under a head that stays.
 
-    ``s`` sorts by the next column, ``S`` turns the order. ``row`` is what the owner gave, whatever
-    the order.
+    ``s`` sorts by the next column, ``S`` reverses the order. ``row`` is what the owner gave, in
+    any order.
     """
 
     head = 1
     BINDINGS = [
         Binding("s", "sort", "Sort", show=False, tooltip="Sort by the next column."),
-        Binding("S", "reverse", "Reverse", show=False, tooltip="Turn the order of the rows."),
+        Binding("S", "reverse", "Reverse", show=False, tooltip="Reverse the sort order."),
         Binding("right,l", "shift(8)", "Right", show=False),
         Binding("left,h", "shift(-8)", "Left", show=False),
     ]

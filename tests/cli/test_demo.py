@@ -26,7 +26,7 @@ def test_demo_report_and_container(rknntui: Run, tmp_path: Path) -> None:
     assert again.err == ""
     for words in (
         "Sizes",
-        "run in integers",
+        "run on integer kernels",
         "SQNR",
         "Worst layers",
         "from the cache",

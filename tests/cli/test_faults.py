@@ -30,7 +30,7 @@ def test_missing_file(rknntui: Run) -> None:
     ran = rknntui("build", "none.onnx", "--no-quantize")
     assert ran.code == 4
     assert "does not exist" in ran.err
-    assert "remedy:" in ran.err
+    assert "fix:" in ran.err
 
 
 def test_truncated_onnx(rknntui: Run, tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_truncated_onnx(rknntui: Run, tmp_path: Path) -> None:
     (tmp_path / "half.onnx").write_bytes(data[: len(data) // 2])
     ran = rknntui("build", "half.onnx", "--no-quantize", "-o", "x.rknn")
     assert ran.code == 4, ran.err
-    assert "remedy:" in ran.err
+    assert "fix:" in ran.err
     assert files(tmp_path) == {"half.onnx"}
 
 
@@ -91,7 +91,7 @@ def test_corrupt_container(rknntui: Run, tmp_path: Path) -> None:
 def test_read_only_folder(rknntui: Run) -> None:
     ran = rknntui("build", MODEL, "--no-quantize", "-o", "/proc/x.rknn")
     assert ran.code == 10
-    assert "remedy:" in ran.err
+    assert "fix:" in ran.err
 
 
 def test_wrong_usage(rknntui: Run) -> None:
@@ -171,7 +171,7 @@ def test_streams_that_are_closed_or_full(tmp_path: Path, redirection: str, code:
     assert ran.returncode == code, ran.stderr
     assert b"Traceback" not in ran.stderr
     assert b"mistake" not in ran.stderr
-    assert (b"remedy:" in ran.stderr) == (code == 10)
+    assert (b"fix:" in ran.stderr) == (code == 10)
 
 
 def test_a_reader_that_went_away_is_no_failure(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_an_output_that_cannot_be_is_told_before_the_work(
     for verb in (("build", MODEL, "--no-quantize"), ("demo", "--headless")):
         ran = rknntui(*verb, "-o", output)
         assert ran.code == code, ran.err
-        assert "remedy:" in ran.err
+        assert "fix:" in ran.err
         assert "[1/" not in ran.err  # no stage was run
     assert (tmp_path / "there.rknn").read_text() == "mine"
 
@@ -244,7 +244,7 @@ def test_a_compiled_model_of_the_vendor(rknntui: Run, zoo: Path) -> None:
         ran = rknntui(*verb)
         assert ran.code == 9
         assert "vendor" in ran.err
-        assert "remedy:" in ran.err
+        assert "fix:" in ran.err
 
 
 @pytest.mark.parametrize(("restored", "code"), [("", -signal.SIGINT), ("restore()", 3)])

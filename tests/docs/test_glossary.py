@@ -7,9 +7,14 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from engine.accuracy.guide import Verdict
+from engine.base.findings import Severity
+from engine.wire.names import NOT_EXACT
+from rknntui.screens.accuracy.guide import verdict_word
 from rknntui.screens.jobs.workspace import STATES
 
 
@@ -20,7 +25,7 @@ def entries(repository: Path) -> set[str]:
 
 
 def sources(repository: Path) -> Iterator[ast.Module]:
-    for path in sorted((repository / "rknntui").rglob("*.py")):
+    for path in [*sorted((repository / "rknntui").rglob("*.py")), repository / "engine/report.py"]:
         yield ast.parse(path.read_text(encoding="utf-8"))
 
 
@@ -61,12 +66,44 @@ def columns(module: ast.Module) -> Iterator[str]:
 
 
 def titles(module: ast.Module) -> Iterator[str]:
-    """Names of views and heads of panes, without what stands in parentheses."""
+    """Names of views, heads of panes, of their parts and of a report's sections.
+
+    Without what stands in parentheses or after a comma; a head that is a sentence is a message.
+    """
     for node in ast.walk(module):
+        found: list[str] = []
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "VIEWS":
-            yield from texts(node.value)
-        elif isinstance(node, ast.Call) and called(node) == "RecordView":
-            yield from (text.partition(" (")[0] for text in texts(node.args[0]))
+            found = texts(node.value)
+        elif isinstance(node, ast.For) and "title" in {
+            getattr(n, "id", "") for n in ast.walk(node.target)
+        }:
+            found = [t for row in getattr(node.iter, "elts", []) for t in texts(row)[1:2]]
+        elif isinstance(node, ast.Call) and called(node) in {"RecordView", "Section", "_fidelity"}:
+            found = texts(node.args[0]) or started(node.args[0])
+        elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and texts(node)[1:] == ["head"]:
+            found = texts(node)[:1]
+        for text in found:
+            title = re.split(r" \(|, ", text)[0].strip()
+            if title and not title.endswith(".") and title != "RKNN TUI":
+                yield title
+
+
+def started(node: ast.AST) -> list[str]:
+    """With what a formatted text begins."""
+    return texts(node.values[0]) if isinstance(node, ast.JoinedStr) else []
+
+
+def notes(module: ast.Module) -> Iterator[str]:
+    """Words beside the value of an option: ``changed``."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "note":
+            inside = [node.value, *ast.walk(node.value)]
+            yield from {t for part in inside if isinstance(part, ast.IfExp) for t in ends(part)}
+
+
+def ends(choice: ast.IfExp) -> list[str]:
+    """The texts that a choice may give."""
+    return [t for t in (*texts(choice.body), *texts(choice.orelse)) if t]
 
 
 def signs(module: ast.Module) -> Iterator[str]:
@@ -77,15 +114,26 @@ def signs(module: ast.Module) -> Iterator[str]:
                 yield text[0]
 
 
-@pytest.mark.parametrize(("kind", "least"), [(columns, 60), (titles, 15), (signs, 12)])
+@pytest.mark.parametrize(("kind", "least"), [(columns, 60), (titles, 30), (signs, 12)])
 def test_what_stands_on_the_screens_has_an_entry(repository: Path, kind, least: int) -> None:
     found = {text for module in sources(repository) for text in kind(module)}
     assert len(found) >= least, "the collector has lost its source"
     assert found - entries(repository) == set(), "add these to docs/glossary.md"
 
 
-def test_states_and_marks_have_an_entry(repository: Path) -> None:
-    assert {*STATES, "!", "*", "+", "~", "simulated"} - entries(repository) == set()
+def test_badges_have_an_entry(repository: Path) -> None:
+    """States, severities, verdicts, marks of a row and the notes of a form."""
+    marks = {note for module in sources(repository) for note in notes(module)}
+    assert len(marks) >= 3, "the collector has lost its source"
+    badges = {
+        *STATES,
+        *get_args(Severity),
+        *map(verdict_word, get_args(Verdict)),
+        *marks,
+        NOT_EXACT,
+        "simulated",
+    }
+    assert badges | {"!", "*", "~", "ext"} <= entries(repository)
 
 
 def test_no_column_is_explained_that_is_gone(repository: Path) -> None:

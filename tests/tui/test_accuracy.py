@@ -41,7 +41,7 @@ async def test_layers_are_ranked_filtered_drilled_into_and_found_in_the_graph(
         known = [r["sqnr"] for r in workspace.table.records if r["sqnr"] is not None]
         assert known == sorted(known), "the worst layer comes first"
         await pilot.press("t")
-        await until(pilot, lambda: "by own dB" in screen_text(app), "another order")
+        await until(pilot, lambda: "by isol. dB" in screen_text(app), "another order")
         known = [r["own"] for r in workspace.table.records if r["own"] is not None]
         assert known == sorted(known)
         shares = [r["own_share"] for r in workspace.table.records if r["own_share"] is not None]
@@ -65,7 +65,7 @@ async def test_layers_are_ranked_filtered_drilled_into_and_found_in_the_graph(
         await until(pilot, lambda: "range of the integers" in screen_text(app), "histograms")
         assert "over 12 samples: SQNR" in screen_text(app)
         await pilot.press("y")
-        assert "golden (float)" in app.clipboard
+        assert "reference (float)" in app.clipboard
         assert "█" in app.clipboard
         await pilot.press("escape")
         await until(pilot, lambda: "1 of " in screen_text(app), "the ranking again")

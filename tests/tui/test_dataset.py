@@ -115,8 +115,8 @@ async def test_a_remedy_that_can_be_applied_is_not_a_grey_key(demo: Path, tmp_pa
     async with app.run_test(size=(120, 40)) as pilot:
         workspace = await visited(pilot, DatasetWorkspace)
         await until(pilot, lambda: not workspace.why_not("apply_remedy"), "a remedy")
-        await until(pilot, lambda: "Apply remedy" not in grey_keys(app), "its key works")
-        assert "Apply remedy" in screen_text(app).splitlines()[-1]
+        await until(pilot, lambda: "Apply fix" not in grey_keys(app), "its key works")
+        assert "Apply fix" in screen_text(app).splitlines()[-1]
 
 
 async def test_the_table_sorts_filters_and_is_written_to_a_file(

@@ -57,13 +57,13 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
         # build
         await pilot.press("b")
         await until(pilot, lambda: app.session.summary is not None, "a build")
-        await until(pilot, lambda: "quantized layers run in integers" in screen_text(app))
+        await until(pilot, lambda: "quantized layers run on integer kernels" in screen_text(app))
 
         # worst layer
         await pilot.press("t")
         await until(pilot, lambda: app.current == "accuracy", "Accuracy")
         worst = app.session.summary["worst"][0]["layer"]
-        await until(pilot, lambda: "golden (float)" in screen_text(app), "histograms")
+        await until(pilot, lambda: "reference (float)" in screen_text(app), "histograms")
         assert worst in screen_text(app)
         assert isinstance(app.workspace, Accuracy)
 

@@ -139,7 +139,7 @@ async def test_the_guide_runs_to_its_end_and_labelled_samples_are_scored(
         first = scores.table.records[0]
         assert first["name"] == "top-1"
         assert 0.5 < first["simulated"] <= 1
-        assert "with the same answer as float" in screen_text(app)
+        assert "with the same prediction as float" in screen_text(app)
 
 
 @pytest.mark.long

@@ -157,7 +157,7 @@ def test_a_record_says_what_became_of_what_was_asked() -> None:
     lifted = {**A, "dtype": "float16"}
     assert built(A, "") == "  int8"
     assert built(lifted, "float16", "float16") == "✓ float16"
-    assert built(A, "float16", "float16") == "✗ int8", "asked for, built, and not honoured"
+    assert built(A, "float16", "float16") == "✗ int8", "asked for, built, and not applied"
     assert built(A, "float16") == "· int8", "not built yet"
     assert built(A, "float16", got="float16") == "~ float16"
     assert built(A, "float16", got="int8") == "✗ int8"
@@ -321,7 +321,7 @@ async def test_a_search_is_paused_and_ended_with_its_best(tmp_path: Path) -> Non
         await pilot.press("K")
         await until(pilot, lambda: not workspace.search.running, "its end")
         assert workspace.search.state == "done"
-        await until(pilot, lambda: "ended by you" in screen_text(app), "why it ended")
+        await until(pilot, lambda: "stopped by you" in screen_text(app), "why it ended")
 
 
 @pytest.mark.long
@@ -341,7 +341,7 @@ async def test_proposed_searched_applied_and_verified_in_the_build(
         await pilot.press("f", "down")
         await press_text(pilot, "2")
         await pilot.press("enter")
-        await until(pilot, lambda: "the budget is used up" in screen_text(app), "a search")
+        await until(pilot, lambda: "budget used" in screen_text(app), "a search")
         assert "▲" in screen_text(app)
         await pilot.press("Y")
         assert app.clipboard.startswith("rknntui hybrid search ")

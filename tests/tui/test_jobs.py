@@ -27,7 +27,7 @@ async def test_history_log_rerun_compare_and_stop(demo: Path) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.session.model is not None, "the model is open")
         await pilot.press("8")
-        await until(pilot, lambda: "Nothing ran yet." in screen_text(app), "the empty history")
+        await until(pilot, lambda: "No jobs yet." in screen_text(app), "the empty history")
         app.session.set_value("dataset", str(demo / "dataset.txt"))
         app.start_job("build", {"recipe": dict(app.session.recipe)}, "digits_demo.onnx")
         await until(pilot, lambda: app.session.summary is not None, "the build is done")
@@ -154,7 +154,7 @@ async def test_quitting_with_a_job_asks(demo: Path, tmp_path: Path) -> None:
         await until(pilot, lambda: app.session.running is not None, "it runs")
         await pilot.press("q")
         await settle(pilot)
-        assert "Left running" in screen_text(app)
+        assert "If it is kept" in screen_text(app)
         await pilot.press("s")
         assert app.is_running
         await pilot.press("q", "c")

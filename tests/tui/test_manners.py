@@ -171,7 +171,7 @@ def test_ctrl_z_without_a_shell_says_so() -> None:
     try:
         terminal.wait_for("Palette")
         terminal.type("\x1a")
-        terminal.wait_for("No shell waits")
+        terminal.wait_for("No shell is waiting")
         time.sleep(0.2)
         terminal.type("q")
         assert terminal.ended() == 0
@@ -185,7 +185,7 @@ def test_flags_behind_a_file_are_those_of_its_source(tmp_path: Path) -> None:
     network.write_text("[net]")
     for words, said in (
         ([str(network), "--weight", "x"], "--weights"),
-        ([str(network), "--mean-values", "1"], "no flag of the workbench"),
+        ([str(network), "--mean-values", "1"], "not an option of the workbench"),
         ([str(network), "--weights"], "needs a value"),
         ([str(network), str(network)], "is a file"),
     ):

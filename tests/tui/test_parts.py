@@ -267,4 +267,4 @@ def test_the_load_looks_again_when_its_options_change() -> None:
     needed = {"severity": "error", "where": "input_size_list"}
     stub.session.model = {**stub.session.model, "findings": [needed]}
     assert load.needed == "input_size_list"
-    assert "{model.option} leads there" in load.why_not_load()
+    assert "{model.option} opens it" in load.why_not_load()

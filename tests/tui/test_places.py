@@ -166,7 +166,7 @@ _LITERAL = re.compile(
 
 def test_no_text_has_a_key_of_its_own() -> None:
     """Keys in texts come by ``{noun.verb}`` or :func:`key_text`; those of a dialog stand in it."""
-    assert _LITERAL.search("nothing is built yet (b builds).")
+    assert _LITERAL.search("there is no build yet (b builds).")
     assert _LITERAL.search("3 chooses samples")
     root = Path(rknntui.__file__).parent
     found = []

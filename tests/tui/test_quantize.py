@@ -33,7 +33,7 @@ async def test_builds_with_stages_and_log_then_shows_the_summary(
         text = screen_text(app)
         assert "✓ built" in text
         assert "float graph" in text
-        assert "quantized layers run in integers" in text
+        assert "quantized layers run on integer kernels" in text
         summary = workspace.query_one(SummaryRows)
         whole = summary.text()
         assert "simulated against float" in whole
@@ -61,7 +61,7 @@ async def test_worst_layers_lead_to_their_histograms(demo: Path, tmp_path: Path)
             await pilot.press("down")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.workspace, Accuracy), "Accuracy")
-        await until(pilot, lambda: "golden (float)" in screen_text(app), "its histograms")
+        await until(pilot, lambda: "reference (float)" in screen_text(app), "its histograms")
         assert worst["layer"] in screen_text(app)
 
 

@@ -371,7 +371,7 @@ async def test_esc_ends_a_question_that_is_never_answered(model: Path, opened) -
         await asyncio.sleep(PATIENCE_SECONDS + 0.2)
         await pilot.press("escape")
         await until(pilot, lambda: not worker.alive, "the worker is gone")
-        await until(pilot, lambda: "Stopped waiting" in screen_text(app), "it is told")
+        await until(pilot, lambda: "request was cancelled" in screen_text(app), "it is told")
         app.open_path(str(model))
         await until(pilot, lambda: app.bridge.state == "ready" and app.bridge._worker.pid, "again")
 

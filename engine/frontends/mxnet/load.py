@@ -151,7 +151,7 @@ def _in_float32(params: Params) -> tuple[dict[str, np.ndarray], tuple[Finding, .
         code="weights-to-float32",
         severity="warning",
         where="parameters",
-        what=f"{len(changed)} arrays are {kinds}; they were brought to float32.",
+        what=f"{len(changed)} arrays are {kinds}; they were converted to float32.",
         cause="The graph computes in float32. MXNet computes in the type of the weights, so that "
         "results differ by its rounding.",
     )

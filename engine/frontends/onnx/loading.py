@@ -180,7 +180,7 @@ def _notes(file: SourceFile, graph: Graph, unused: Sequence[str]) -> list[Findin
                 code="opset-converted",
                 severity="info",
                 where=file.path.name,
-                what=f"The model was brought from opset {file.opset} to {OPSET}.",
+                what=f"Upgraded from opset {file.opset} to {OPSET}.",
             )
         )
     findings.extend(

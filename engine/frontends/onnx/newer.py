@@ -96,7 +96,7 @@ class _NoEqualError(Exception):
 def _refusal(source: str, node: onnx.NodeProto, opset: int, why: str) -> UnsupportedOperatorError:
     return UnsupportedOperatorError(
         f"{source} has opset {opset} and the operator {printable(node.op_type, 60)} (node "
-        f"{printable(node.name, 100)!r}), which cannot be brought to opset {OPSET}: {why}.",
+        f"{printable(node.name, 100)!r}), which cannot be converted to opset {OPSET}: {why}.",
         cause=f"Graphs here have opset {OPSET}, the newest that the runtime takes throughout.",
         remedy=f"Export the model with opset {OPSET} or lower.",
     )

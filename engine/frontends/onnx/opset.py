@@ -89,7 +89,7 @@ def _refuse_ancient(graph: onnx.GraphProto, opset: int, source: str) -> None:
         if node.op_type in _ANCIENT:
             raise UnsupportedOperatorError(
                 f"{source}: {node.op_type} of opset {opset} (node {printable(node.name, 100)!r}) "
-                f"cannot be brought to opset {OPSET}: {_ANCIENT[node.op_type]}.",
+                f"cannot be converted to opset {OPSET}: {_ANCIENT[node.op_type]}.",
                 cause="The model was exported by a very old tool.",
                 remedy=f"Export the model with a newer opset, {OPSET} at best.",
             )
@@ -123,7 +123,7 @@ def _convert(proto: onnx.ModelProto, opset: int, source: str) -> onnx.ModelProto
         changed = [found[1]] if found else _culprits(proto, opset)
         names = ", ".join(printable(op, 60) for op in changed)
         raise UnsupportedOperatorError(
-            f"{source}: {names} of opset {opset} cannot be brought to opset {OPSET}: "
+            f"{source}: {names} of opset {opset} cannot be converted to opset {OPSET}: "
             f"{printable(text.rsplit('failed: ', 1)[-1] or 'no reason given', 200)}",
             cause="The operator changed its meaning between the two versions.",
             remedy=f"Export the model with a newer opset, {OPSET} at best.",

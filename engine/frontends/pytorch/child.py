@@ -195,7 +195,7 @@ def _load(path: Path, findings: list[Finding]) -> Any:
                 code="pytorch-float32",
                 severity="info",
                 where=path.name,
-                what=f"Weights of type {_names(other)} were brought to float32.",
+                what=f"Weights of type {_names(other)} were converted to float32.",
                 cause="The graph computes in float32, as what is compared with it does.",
             )
         )

@@ -132,10 +132,9 @@ def _batch_note(size: int) -> Finding:
         "batch-widened",
         "info",
         "rknn_batch_size",
-        f"The model takes and gives {size} samples at once: axis 0 of inputs and outputs is "
-        f"{size}.",
+        f"The model has batch size {size}: axis 0 of inputs and outputs is {size}.",
         cause="rknn_batch_size is set. It helps on chips with several cores.",
-        remedy="Feed that many samples; take the outputs apart.",
+        remedy="Feed that many samples and split the outputs.",
     )
 
 

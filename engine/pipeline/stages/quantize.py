@@ -96,7 +96,7 @@ def _lift_dtype(pipeline: Pipeline) -> str:
     dtype = lift_dtype(quantize_settings(pipeline).dtype, target)
     if not dtype:
         raise QuantizationError(
-            f"auto_hybrid has nothing to lift layers to on {target}.",
+            f"auto_hybrid has no dtype to promote layers to on {target}.",
             cause="Its chips compute in integers only.",
             remedy="Switch auto_hybrid off, or choose another target, or none to simulate.",
         )
@@ -113,7 +113,7 @@ def _lifted_note(lifted: Mapping[str, str]) -> list[Finding]:
             "info",
             "auto_hybrid",
             f"{len(lifted)} layers are float16, such as {names}.",
-            cause="Their own error passes auto_hybrid_cos_thresh or auto_hybrid_euc_thresh.",
+            cause="Their isolated error exceeds auto_hybrid_cos_thresh or auto_hybrid_euc_thresh.",
             remedy="A search (rknntui hybrid search) finds fewer layers that gain more.",
         )
     ]

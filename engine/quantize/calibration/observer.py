@@ -246,7 +246,7 @@ def _not_finite(array: np.ndarray, tensor: str, sample: int, is_input: bool) -> 
     return QuantizationError(
         f"Calibration sample {sample + 1} gives {bad} values of {where} that are "
         f"{'not a number (NaN)' if nan else 'infinite'}.",
-        cause="The sample holds such values itself, or its mean and std do not fit the model."
+        cause="The sample contains such values, or its mean and std do not fit the model."
         if is_input
         else "The model overflows on this sample: wrong mean and std, or damaged weights.",
         remedy=f"Look at sample {sample + 1} of the dataset; check mean and std; or leave it out.",

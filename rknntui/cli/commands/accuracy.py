@@ -33,21 +33,25 @@ SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
 @click.option(
     "--output-dir",
     type=click.Path(path_type=Path),
-    help="Folder for the snapshot and error_analysis.txt in the vendor's layout.",
+    help="Folder for the snapshot and error_analysis.txt, in the vendor's layout.",
 )
 @click.option(
-    "--sort", type=click.Choice(SORTS), default="sqnr", show_default=True, help="Order of the list."
+    "--sort",
+    type=click.Choice(SORTS),
+    default="sqnr",
+    show_default=True,
+    help="Sort order of the list.",
 )
-@click.option("--count", type=click.IntRange(1), help="Show only that many layers.")
+@click.option("--count", type=click.IntRange(1), help="Show only this many layers.")
 @click.option(
     "--damage",
     is_flag=True,
-    help="Measure what the worst layers, each alone, do to the outputs.",
+    help="Measure the output impact of the worst layers, one at a time.",
 )
 @click.option(
     "--guide",
     is_flag=True,
-    help="Run the manuals' debugging procedure to its end and say what to change.",
+    help="Run the debugging procedure of the manuals and list the recommended changes.",
 )
 @click.option(
     "--reference",
@@ -140,15 +144,15 @@ def _lines(result: Analysis, title: str) -> list[str]:
         "op",
         "type",
         "SQNR dB",
-        "own dB",
-        "own %",
-        "satur. %",
-        "entire cos",
-        "entire euc",
-        "single cos",
-        "single euc",
-        "of output %",
-        "made of",
+        "isol. dB",
+        "added %",
+        "clipped %",
+        "cumul. cos",
+        "cumul. euc",
+        "isol. cos",
+        "isol. euc",
+        "impact %",
+        "source layer",
     )
     empty = [i for i in range(len(columns)) if not any(row[i] for row in rows)]
     kept = [i for i in range(len(columns)) if i not in empty]

@@ -32,16 +32,14 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Export the build there too (.rknn, or .onnx for QDQ ONNX).",
+    help="Also export the build (.rknn, or .onnx for QDQ ONNX).",
 )
 @click.option(
     "--save-recipe",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the recipe of this build.",
+    help="Write the recipe of this build to a file.",
 )
-@click.option(
-    "--refresh", is_flag=True, help="Compute every stage again, whatever the cache holds."
-)
+@click.option("--refresh", is_flag=True, help="Recompute every stage; ignore the cache.")
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @json_flag
 @quiet_flag

@@ -25,7 +25,7 @@ def command(as_json: bool) -> None:
     for c in checks:
         lines.append(f"{c.state:<4} {c.name}: {c.found}")
         if c.remedy and c.state != "ok":
-            lines.append(f"     remedy: {c.remedy}")
+            lines.append(f"     fix: {c.remedy}")
     lines.append("everything in order" if not bad else f"{len(bad)} problems")
     emit({"ok": not bad, "checks": [encode(c) for c in checks]}, lines, as_json=as_json)
     if bad:

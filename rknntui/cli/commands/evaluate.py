@@ -29,14 +29,14 @@ _EPILOG = (
     "--labels",
     required=True,
     type=click.Path(path_type=Path),
-    help="The labelled samples.",
+    help="Labelled samples.",
 )
 @click.option(
     "--top",
     type=click.IntRange(1),
     default=5,
     show_default=True,
-    help="Count labels among that many largest values too; top-1 is always counted.",
+    help="Also report top-K for this K; top-1 is always reported.",
 )
 @click.option("--output", help="The output with the classes, where the model has several.")
 @click.option(
@@ -47,7 +47,9 @@ _EPILOG = (
     help="Added to labels: 1 where class 0 is the background.",
 )
 @click.option(
-    "--score", metavar="FILE.py:Name", help="Your own scoring function; naming it lets it run."
+    "--score",
+    metavar="FILE.py:Name",
+    help="Your own scoring function. It is Python code: naming it allows it to run.",
 )
 @recipe_flags
 @json_flag

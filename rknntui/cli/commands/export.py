@@ -31,9 +31,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
     help="rknn: our container; onnx: QDQ ONNX (opset 19) for rknn-toolkit2. Default: the suffix.",
 )
 @recipe_flags
-@click.option(
-    "--refresh", is_flag=True, help="Compute every stage again, whatever the cache holds."
-)
+@click.option("--refresh", is_flag=True, help="Recompute every stage; ignore the cache.")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @json_flag
 @quiet_flag

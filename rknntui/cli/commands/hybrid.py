@@ -91,7 +91,9 @@ def command() -> None:
     """Give layers another dtype: files of the vendor's two steps, proposal, search, effect."""
 
 
-@command.command("step1", epilog=EPILOG, short_help="Write the three files of the vendor's step 1.")
+@command.command(
+    "step1", epilog=EPILOG, short_help="Write the three files of hybrid quantization step 1."
+)
 @target
 @click.option(
     "-o",
@@ -100,13 +102,13 @@ def command() -> None:
     default=Path(),
     help="Folder for the three files. Default: the current one.",
 )
-@click.option("--proposal", is_flag=True, help="Lift the layers that matter most.")
+@click.option("--proposal", is_flag=True, help="Promote the layers that matter most.")
 @click.option(
     "--proposal-dataset-size",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Samples that --proposal looks at.",
+    help="Samples used by --proposal.",
 )
 @click.option(
     "--custom-hybrid",
@@ -114,7 +116,7 @@ def command() -> None:
     multiple=True,
     type=(str, str),
     metavar="INPUT OUTPUT",
-    help="Lift all layers between two tensors; may be given again.",
+    help="Promote all layers between two tensors; may be repeated.",
 )
 @recipe_flags
 @force_flag
@@ -150,7 +152,7 @@ def step1(
     emit(result, lines, as_json=as_json)
 
 
-@command.command("step2", short_help="Build from the files of step 1, edited.")
+@command.command("step2", short_help="Build from the edited files of step 1.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("data", type=click.Path(path_type=Path))
 @click.argument("config", type=click.Path(path_type=Path))
@@ -197,10 +199,14 @@ def step2(
     emit(result, [*honoured_lines(result.honoured), "", *told], as_json=as_json)
 
 
-@command.command("propose", epilog=EPILOG, short_help="Rank the layers by what lifting them gives.")
+@command.command(
+    "propose", epilog=EPILOG, short_help="Rank the layers by the gain of promoting them."
+)
 @target
-@click.option("--budget", type=click.IntRange(1), help="How many layers. Default: those that gain.")
-@click.option("--dtype", help="Of the lifted layers. Default: half precision.")
+@click.option(
+    "--budget", type=click.IntRange(1), help="Number of layers. Default: all with a gain."
+)
+@click.option("--dtype", help="Dtype of the promoted layers. Default: half precision.")
 @save_flag
 @recipe_flags
 @force_flag
@@ -216,7 +222,7 @@ def propose(
     quiet: bool,
     **flags: Any,
 ) -> None:
-    """Rank the layers by what lifting them gives, from what every rounding does to the outputs."""
+    """Rank the layers by the gain of promoting them, estimated from their effect on the outputs."""
 
     async def action(session: WorkerSession) -> tuple[Proposal, str | None]:
         recipe = await resolve(session, target, values_of(flags))
@@ -230,14 +236,14 @@ def propose(
 
 
 @command.command(
-    "search", epilog=EPILOG, short_help="Find the layers to lift for a floor or a budget."
+    "search", epilog=EPILOG, short_help="Find the layers to promote for a floor or a budget."
 )
 @target
-@click.option("--floor", type=float, help="SQNR in dB that every output is to have.")
-@click.option("--budget", type=click.IntRange(1), help="Lifted layers at most.")
-@click.option("--dtype", help="Of the lifted layers. Default: half precision.")
-@click.option("--lower", is_flag=True, help="Start with all lifted; give back what is not needed.")
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Time at most.")
+@click.option("--floor", type=float, help="SQNR in dB that every output must reach.")
+@click.option("--budget", type=click.IntRange(1), help="At most this many promoted layers.")
+@click.option("--dtype", help="Dtype of the promoted layers. Default: half precision.")
+@click.option("--lower", is_flag=True, help="Start with all promoted; demote what is not needed.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Time limit in seconds.")
 @save_flag
 @recipe_flags
 @force_flag
@@ -256,7 +262,7 @@ def search(
     quiet: bool,
     **flags: Any,
 ) -> None:
-    """Find the layers to lift for a floor or a budget; the curve grows on standard error."""
+    """Find the layers to promote for a floor or a budget; the curve grows on standard error."""
     narrate = Narrator(quiet=quiet)
 
     def tell(event: Event) -> None:
@@ -279,7 +285,7 @@ def search(
 
     found, saved = with_worker(action, tell)
     lines = table(
-        ("step", "layer", "to", "lifted", "outputs, dB (simulated)"),
+        ("step", "layer", "to", "promoted", "outputs, dB (simulated)"),
         [point_cells(point) for point in found.curve],
     )
     best = found.best
@@ -288,7 +294,7 @@ def search(
     emit(_with_saved(found, saved), [*lines, *wrote_line(saved)], as_json=as_json)
 
 
-@command.command("effect", epilog=EPILOG, short_help="Tell what other dtypes and ranges would do.")
+@command.command("effect", epilog=EPILOG, short_help="Show the effect of other dtypes and ranges.")
 @target
 @click.option(
     "--lift",
@@ -312,7 +318,7 @@ def effect(
     quiet: bool,
     **flags: Any,
 ) -> None:
-    """Tell what other dtypes and ranges would do to the outputs, without building."""
+    """Show the effect of other dtypes and ranges on the outputs, without building."""
 
     async def action(session: WorkerSession) -> Effect:
         recipe = await resolve(session, target, values_of(flags))
@@ -358,12 +364,14 @@ def layers_table(target: Path, as_json: bool, **flags: Any) -> None:
     emit(result, [*table(columns, rows), f"SQNR over {result.over}"], as_json=as_json)
 
 
-@command.command("joins", epilog=EPILOG, short_help="Find joins of unlike ranges before a build.")
+@command.command(
+    "joins", epilog=EPILOG, short_help="Find inputs with mismatched ranges before a build."
+)
 @target
 @recipe_flags
 @json_flag
 def joins(target: Path, as_json: bool, **flags: Any) -> None:
-    """Find joins of unlike ranges (boxes and scores in one Concat) before a build."""
+    """Find operators whose inputs have mismatched ranges (boxes and scores in one Concat)."""
 
     async def action(session: WorkerSession) -> Joins:
         recipe = await resolve(session, target, values_of(flags))
@@ -372,10 +380,10 @@ def joins(target: Path, as_json: bool, **flags: Any) -> None:
     result = with_worker(action, Narrator(quiet=True))
     lines = [
         f"{f.severity}: {printable(f.where, 80)}: {printable(f.what)} "
-        f"{printable(f.cause)} Remedy: {printable(f.remedy)}"
+        f"{printable(f.cause)} Fix: {printable(f.remedy)}"
         for f in result.findings
     ]
-    emit(result, lines or "No join of unlike ranges.", as_json=as_json)
+    emit(result, lines or "No mismatched ranges.", as_json=as_json)
 
 
 async def _saved(

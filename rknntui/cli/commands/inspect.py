@@ -21,11 +21,11 @@ from rknntui.cli.session import WorkerSession, with_worker
 @click.command(
     "inspect",
     epilog="TARGET is a model of any of the seven frameworks (either file of a pair), a recipe, or "
-    "any .rknn or .rknnop file. Without --load nothing is converted: it tells what a load meets.",
+    "any .rknn or .rknnop file. Without --load nothing is converted: it reports what a load needs.",
 )
 @target
 @click.option("--layers", is_flag=True, help="List every layer.")
-@click.option("--load", is_flag=True, help="Convert it too, and say what the graph is.")
+@click.option("--load", is_flag=True, help="Also convert it and describe the graph.")
 @source_flags
 @json_flag
 def command(target: Path, layers: bool, load: bool, as_json: bool, **flags: Any) -> None:

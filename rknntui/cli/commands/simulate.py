@@ -18,7 +18,7 @@ from rknntui.cli.session import WorkerSession, resolve, sniffed, with_worker
 
 
 @click.command(
-    "simulate", epilog="TARGET is a model file, a recipe or a container of ours (.rknn)."
+    "simulate", epilog="TARGET is a model file, a recipe or an rknntui container (.rknn)."
 )
 @target
 @click.option(
@@ -36,7 +36,7 @@ from rknntui.cli.session import WorkerSession, resolve, sniffed, with_worker
     type=click.IntRange(0, 1000),
     default=5,
     show_default=True,
-    help="Largest values shown.",
+    help="Number of largest values to show.",
 )
 @recipe_flags
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")

@@ -36,16 +36,20 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
     multiple=True,
     required=True,
     metavar="OPTION=VALUE,VALUE",
-    help="An option and the values that it takes; once per axis.",
+    help="An option and its values; once per axis.",
 )
 @click.option(
     "--evaluation",
     type=click.Path(path_type=Path),
-    help="Compare on this dataset and not on the calibration samples.",
+    help="Compare on this dataset instead of the calibration samples.",
 )
-@click.option("--workers", type=click.IntRange(1, 256), help="Processes here. Default: the CPUs.")
+@click.option(
+    "--workers", type=click.IntRange(1, 256), help="Local processes. Default: number of CPUs."
+)
 @click.option("--cluster", help="Address of a Dask scheduler, as tls://HOST:8786.")
-@click.option("--tls-ca", type=click.Path(path_type=Path), help="PEM file of its authority.")
+@click.option(
+    "--tls-ca", type=click.Path(path_type=Path), help="PEM file of the certificate authority."
+)
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="PEM file of your certificate.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="PEM file of your key.")
 @recipe_flags
@@ -129,7 +133,7 @@ def _lines(result: Sweep) -> list[str]:
             values += [printable(str(row.error["what"]), 60), *[""] * (len(names) + 1)]
         rows.append(tuple(values[: len(columns)]))
     found = f"simulated, compared on the {result.compared_on}"
-    left = f"; {result.left_out} combinations left out" if result.left_out else ""
+    left = f"; {result.left_out} combinations skipped" if result.left_out else ""
     return [*table(columns, rows), f"{found}{left}"]
 
 

@@ -9,15 +9,19 @@ __all__ = ["ACTIONS"]
 
 ACTIONS: tuple[Action, ...] = (
     Action("accuracy.analyse", "Run", "Compare every layer, or run the next step.", ("r",), True),
-    Action("accuracy.next-view", "View", "Show the guide, or the layers.", ("v",), True),
-    Action("accuracy.drill", "Histograms", "Show the layer's values.", ("d",), True),
-    Action("accuracy.node", "Node", "Show the layer in the graph.", ("m",), True),
-    Action("accuracy.worst", "Rank by", "Rank by another error, worst first.", ("t",), True),
-    Action("accuracy.damage", "Damage", "Also measure what bad layers do alone.", ("D",)),
-    Action("accuracy.inputs", "Input…", "Analyse a sample of your own.", ("i",)),
+    Action("accuracy.next-view", "View", "Switch between Layers, Guide and Score.", ("v",), True),
+    Action("accuracy.drill", "Histograms", "Show histograms of the layer's values.", ("d",), True),
+    Action("accuracy.node", "Node", "Go to the layer in the graph (Model).", ("m",), True),
+    Action(
+        "accuracy.worst", "Rank by", "Rank by the next error measure, worst first.", ("t",), True
+    ),
+    Action(
+        "accuracy.damage", "Output impact", "Also measure the output impact of bad layers.", ("D",)
+    ),
+    Action("accuracy.inputs", "Input…", "Analyse your own input files.", ("i",)),
     Action("accuracy.export", "Export…", "Write snapshots and error_analysis.txt.", ("x",), True),
-    Action("accuracy.labels", "Labels…", "Score labelled samples of yours.", ("e",), True),
-    Action("accuracy.restart", "Begin anew", "Begin the guide anew.", ("R",)),
-    Action("accuracy.back", "Back", "From the histograms to the ranking.", ("escape",)),
+    Action("accuracy.labels", "Labels…", "Choose labelled samples and score them.", ("e",), True),
+    Action("accuracy.restart", "Restart", "Restart the guide.", ("R",)),
+    Action("accuracy.back", "Back", "Back from the histograms to the ranking.", ("escape",)),
     *table_actions("accuracy"),
 )

@@ -39,7 +39,7 @@ _NOTE = "note"
 """What a verdict is called that is none: the step tells, and judges nothing."""
 
 _EMPTY = (
-    "The guide has not begun.\n\n"
+    "The guide has not started.\n\n"
     "{accuracy.analyse} runs its first step. It follows the vendor's debugging procedure: first "
     "the float model, then calibration, ranges and single layers; each step says what it found and "
     "what to try."
@@ -196,12 +196,12 @@ class GuidePane(Vertical):
         if job is not None and job.running:
             stage = job.stage
             where = f": {stage.title}, {job.fraction:.0%}" if stage is not None else ""
-            text = f"▶ the step runs{where}, {key_text('job.cancel')} stops"
+            text = f"▶ running the step{where}, {key_text('job.cancel')} stops"
         elif following is not None:
             why = f": {following['why']}" if following.get("why") else ""
             text = f"{runs} next: {following['title']}{why}"
         elif self.steps:
-            text = f"✓ the guide is at its end · {key_text('accuracy.restart')} begins anew"
+            text = f"✓ the guide is finished · {key_text('accuracy.restart')} restarts it"
         else:
             text = f"{runs} runs the first step"
         self.query_one("#guide-next", Static).update(printable(text))

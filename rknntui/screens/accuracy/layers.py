@@ -113,7 +113,7 @@ class LayerPane(Vertical):
         used = None
         if quant and quant.get("minimum") and quant.get("maximum"):
             used = (min(quant["minimum"]), max(quant["maximum"]))
-        golden = Histogram("golden (float)", low, high, tuple(known["golden"]), "good")
+        golden = Histogram("reference (float)", low, high, tuple(known["golden"]), "good")
         simulated = Histogram("simulated", low, high, tuple(known["simulated"]), "accent")
         chart.show((golden, simulated), used)
 

@@ -23,10 +23,11 @@ __all__ = ["Ranking"]
 _SORTS = ("sqnr", "own", "damage", "entire", "single", None)
 _WORST_HIGH = ("damage",)
 _NO_BUILD = "Not built yet.\n\n{go.quantize} shows Quantize, {quantize.build} builds there."
-_BUILDING = "The build runs. Then {accuracy.analyse} compares its layers."
+_BUILDING = "The build is running. Then {accuracy.analyse} compares its layers."
 _READY = (
     "Not analysed yet.\n\n{accuracy.analyse} compares every layer with the float graph "
-    "(simulated): entire, with the errors of all layers before it, and single, the layer alone."
+    "(simulated): cumulative (with the errors of all layers before it) and isolated (the layer "
+    "alone)."
 )
 
 
@@ -86,7 +87,7 @@ class Ranking(RecordView):
             stops = f"{key_text('job.cancel')} stops"
             return (f"▶ analysing: {where}{job.fraction:.0%}, {stops}",)
         if self.result is None:
-            without = "the build runs" if session.building else "not built yet"
+            without = "the build is running" if session.building else "not built yet"
             return ("✓ built, not analysed" if session.summary else without,)
         samples = self.result.get("samples", 1)
         of = "first calibration sample"
@@ -106,5 +107,5 @@ def _empty(session: Session) -> str:
     if not session.summary["quantized"]:
         return "The build is not quantized: there is no error to analyse."
     if session.container is not None:
-        return "A container has no calibration samples; open its model."
+        return "A container has no calibration samples; open its model instead."
     return _READY

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ScorePane"]
 
 _EMPTY = (
-    "Nothing is scored yet.\n\n"
+    "Nothing scored yet.\n\n"
     "{accuracy.labels} chooses labelled samples: a folder with a subfolder for each class, a text "
     "file with a path and a label a line, or an npz with samples and labels. {accuracy.analyse} "
     "scores them again."
@@ -117,7 +117,7 @@ class ScorePane(Vertical):
             seconds = self._result.get("seconds")
             took = f"{seconds:.1f} s (measured)" if seconds else ""
             same = self._result.get("agreement")
-            agree = f"{same:.2%} with the same answer as float" if same is not None else ""
+            agree = f"{same:.2%} with the same prediction as float" if same is not None else ""
             samples = f"{self._result['samples']:,} samples"
             facts.show(Fact(f"{samples} of {name}", (samples,)), agree, Fact(took, rank=1))
         else:

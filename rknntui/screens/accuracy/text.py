@@ -70,16 +70,16 @@ def rank_fields() -> tuple[Field, ...]:
         Field("name", Column("layer", 10, grow=3, text=_name)),
         Field("op", Column("op", 8, text=_name)),
         Field("sqnr", decibel("SQNR dB", 8)),
-        Field("own", decibel("own dB", 7)),
-        Field("own_share", Column("own %", 5, right=True, text=_percent)),
-        Field("saturation", Column("satur.%", 7, right=True, text=_percent, style=saturated)),
-        Field("entire", cosine("entire cos")),
-        Field("single", cosine("single cos"), 88),
-        Field("damage", Column("of output %", 11, right=True, text=_percent), 100),
+        Field("own", decibel("isol. dB", 8)),
+        Field("own_share", Column("added %", 7, right=True, text=_percent)),
+        Field("saturation", Column("clipped %", 9, right=True, text=_percent, style=saturated)),
+        Field("entire", cosine("cumul. cos")),
+        Field("single", cosine("isol. cos"), 88),
+        Field("damage", Column("impact %", 8, right=True, text=_percent), 100),
         Field("source", Column("source layer", 12, grow=2, text=_name), 150, "name"),
         Field("dtype", Column("type", 8, text=_name), 124),
-        Field("entire_distance", Column("entire euc", 10, right=True, text=distance), 136),
-        Field("single_distance", Column("single euc", 10, right=True, text=distance), 136),
+        Field("entire_distance", Column("cumul. euc", 10, right=True, text=distance), 136),
+        Field("single_distance", Column("isol. euc", 10, right=True, text=distance), 136),
     )
 
 
@@ -116,7 +116,7 @@ def rank_record(index: int, layer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def clipped(layer: Mapping[str, Any]) -> float | None:
-    """Share of the golden values outside the range of the integers, from the histogram (0..1)."""
+    """Share of the reference values outside the integer range, from the histogram (0..1)."""
     quant, counts = layer.get("quant"), layer["golden"]
     if not quant or not quant.get("minimum") or not sum(counts):
         return None
@@ -169,21 +169,19 @@ def _ranked(record: Mapping[str, Any]) -> str:
     if record["sqnr"] is not None:
         parts.append(f"SQNR {decibel_text(record['sqnr'], unit=True)}")
     if record["own"] is not None:
-        parts.append(f"alone {decibel_text(record['own'], unit=True)}")
+        parts.append(f"isolated {decibel_text(record['own'], unit=True)}")
     parts += [
-        f"{kind} cosine {_cosine(record[kind])}"
-        for kind in ("entire", "single")
+        f"{word} cosine {_cosine(record[kind])}"
+        for kind, word in (("entire", "cumulative"), ("single", "isolated"))
         if record[kind] is not None
     ]
     if record["own_share"] is not None:
-        parts.append(
-            f"{record['own_share']:.0%} of its error are its own, the rest came from before it"
-        )
+        parts.append(f"{record['own_share']:.0%} of the error is introduced here")
     if record["saturation"]:
-        parts.append(f"{record['low']:.2%} saturate below, {record['high']:.2%} above")
+        parts.append(f"{record['low']:.2%} clipped below, {record['high']:.2%} above")
     if record["damage"] is not None:
-        parts.append(f"it alone causes {record['damage']:.0%} of the outputs' error")
-    return " · ".join(parts) or "fused into the next layer here"
+        parts.append(f"output impact {record['damage']:.0%}")
+    return " · ".join(parts) or "fused into the next layer"
 
 
 def _measured(layer: Mapping[str, Any]) -> str:
@@ -201,9 +199,9 @@ def _measured(layer: Mapping[str, Any]) -> str:
         parts.append(text + zero)
         if quant.get("minimum"):
             parts.append(
-                f"integers hold {min(quant['minimum']):.4g} to {max(quant['maximum']):.4g}"
+                f"integer range {min(quant['minimum']):.4g} to {max(quant['maximum']):.4g}"
             )
     share = clipped(layer)
     if share is not None:
-        parts.append(f"about {share:.2%} of them clipped" if share else "no clipping seen")
+        parts.append(f"about {share:.2%} of them clipped" if share else "no clipping")
     return " · ".join(parts)

@@ -49,9 +49,9 @@ class Accuracy(TableWorkspace):
 
     NAME = "accuracy"
     HELP = (
-        "Entire: the error that has gathered from the input to this layer. Single: the layer "
-        "alone, fed with float results. A layer that is bad alone is where the error starts; one "
-        "that is bad entire only suffers from those before it. Enter shows the histograms, golden "
+        "Cumulative: the error accumulated from the input to this layer. Isolated: the layer "
+        "alone, with float inputs. A layer with a low isolated SQNR is a source of error; one "
+        "with only a low cumulative SQNR inherits it. Enter shows the histograms, reference "
         "(float) above simulated."
     )
     FIRST_FOCUS = "#ranking"
@@ -276,19 +276,19 @@ class Accuracy(TableWorkspace):
         if self.is_attached and self.bar.current == "Guide" and method == "analyse":
             return self._why_no_step()
         if method == "restart":
-            return "" if self.guide.steps else "the guide has not begun."
+            return "" if self.guide.steps else "the guide has not started."
         if method in ("analyse", "inputs", "export", "labels", "damage"):
             if self.session.container is not None:
                 return "a container has no calibration samples; open its model."
             if self.session.summary is None:
-                return "nothing is built yet ({go.quantize}, then {quantize.build})."
+                return "there is no build yet ({go.quantize}, then {quantize.build})."
             if not self.session.summary["quantized"]:
                 return "the build is not quantized."
             return ""
         if method in ("drill", "worst") and not self.table.total and not self.layer_pane.drilled:
-            return "nothing is analysed yet ({accuracy.analyse} analyses)."
+            return "there is no analysis yet ({accuracy.analyse} analyses)."
         if method == "node" and not self.layer_pane.tensor:
-            return "no layer is chosen."
+            return "no layer is selected."
         return super().unavailable(method)
 
     def _why_no_step(self) -> str:
@@ -297,10 +297,8 @@ class Accuracy(TableWorkspace):
         if not self.session.recipe.get("model"):
             return "no model is open ({app.open} opens one)."
         if self.session.running is not None and self.session.running.method == "guide":
-            return "a step runs."
-        return (
-            "the guide is at its end ({accuracy.restart} begins anew)." if self.guide.over else ""
-        )
+            return "a step is running."
+        return "the guide is finished ({accuracy.restart} restarts it)." if self.guide.over else ""
 
     def action_analyse(self) -> None:
         """Compare the layers over the first calibration sample or the chosen input, or run the

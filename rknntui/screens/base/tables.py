@@ -33,7 +33,7 @@ class TableWorkspace(Workspace):
     def unavailable(self, method: str) -> str:
         if method in ("filter", "sort", "reverse", "save_table", "copy_table"):
             view = self.table_view() if self.is_attached else None
-            return "" if view is not None and view.table.total else "there is no table to act on."
+            return "" if view is not None and view.table.total else "there is no table here."
         return ""
 
     def action_filter(self) -> None:

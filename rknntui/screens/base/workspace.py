@@ -121,9 +121,9 @@ class Workspace(Container):
         """Why an action cannot run now, for the user; empty when it can."""
         if method == "apply_remedy":
             if self.session.container is not None:
-                return "a container is built already; open its model to change the recipe."
+                return "a container is already built; open its model to change the recipe."
             found = any(finding.get("changes") for finding in self.listed_findings())
-            return "" if found else "no finding here has a remedy to apply."
+            return "" if found else "no finding here has a fix to apply."
         return with_keys(self.unavailable(method))
 
     def show(self) -> None:
@@ -238,8 +238,8 @@ class Workspace(Container):
         from rknntui.screens.dialogs.remedies import changed_names
 
         self.change_recipe(dict(finding["changes"]))
-        text = f"{changed_names(finding['changes'])}. {key_text('app.undo')} takes it back."
-        self.notify(text, title="Remedy applied", markup=False)
+        text = f"{changed_names(finding['changes'])}. {key_text('app.undo')} undoes it."
+        self.notify(text, title="Fix applied", markup=False)
 
     def change_recipe(self, changes: dict[str, Any]) -> None:
         """Change options of the recipe; undo takes it back."""
@@ -260,7 +260,7 @@ def _common(noun: str, own: tuple[Action, ...], lists: bool) -> tuple[Action, ..
     """The actions that every workspace has; one that declares its own id keeps it."""
     known = {action.id for action in own}
     remedy = Action(
-        f"{noun}.apply-remedy", "Apply remedy", "Do what a finding advises.", ("a",), True
+        f"{noun}.apply-remedy", "Apply fix", "Apply the fix that a finding suggests.", ("a",), True
     )
     common = (
         *((remedy,) if lists else ()),
@@ -268,7 +268,7 @@ def _common(noun: str, own: tuple[Action, ...], lists: bool) -> tuple[Action, ..
         Action(
             f"{noun}.copy-command",
             "Copy command",
-            "Copy the command line that does the same without the workbench.",
+            "Copy the equivalent command line.",
             ("Y",),
         ),
     )

@@ -20,16 +20,16 @@ _HOW = {
     "bool": "left and right switch",
     "int": "Enter edits, left and right count",
     "float": "Enter edits",
-    "code": "Enter edits: FILE.py:Name, split by commas",
-    "choice": "left and right choose, Enter lists all with a line on each, {configure.edit} types",
+    "code": "Enter edits: FILE.py:Name, separated by commas",
+    "choice": "left and right choose, Enter lists all, {configure.edit} types",
     "path": "Enter opens the picker",
-    "channels": "Enter edits: 127,127,127; inputs split by ;",
-    "shapes": "Enter edits: 1x3x224x224; inputs split by ;",
-    "names": "Enter edits: names split by commas",
-    "paths": "Enter edits: a path or - per input, split by ;",
+    "channels": "Enter edits: 127,127,127; inputs separated by ;",
+    "shapes": "Enter edits: 1x3x224x224; inputs separated by ;",
+    "names": "Enter edits: names separated by commas",
+    "paths": "Enter edits: a path or - per input, separated by ;",
     "flags": "left and right switch, Enter edits one per input",
     "text": "Enter edits",
-    "shape_sets": "Enter edits: 1x3x224x224|1x3x160x160; inputs split by ;",
+    "shape_sets": "Enter edits: 1x3x224x224|1x3x160x160; inputs separated by ;",
     "mapping": "Enter shows Hybrid after a build, {configure.edit} edits: "
     "tensor=value; tensor=value",
     "ranges": "Enter shows Hybrid after a build, {configure.edit} edits: tensor=minimum,maximum; …",
@@ -56,8 +56,8 @@ def help_lines(
         lines += wrapped(option.reason, width, "dim")
     if about := option.about.get(str(value)):
         lines += wrapped(f"{value}: {about}", width, "")
-    default = option.render(option.default) or "unset"
-    facts = [f"default {default}"]
+    default = option.render(option.default) or "none"
+    facts = [f"default: {default}"]
     if option.choices:
         facts.append(f"one of {', '.join(option.choices)}")
     if option.minimum is not None and option.maximum is not None:
@@ -65,7 +65,7 @@ def help_lines(
     facts.append(_whose(option))
     if option.role != "simulator":
         facts.append(_ROLES[option.role])
-    facts.append(f"a change builds again from “{option.stage}”")
+    facts.append(f"rebuilds from: {option.stage}")
     lines += wrapped(" · ".join(facts), width, "dim")
     lines += wrapped(with_keys(_HOW[option.kind]) + ", Delete: default", width, "dim")
     if elsewhere:
@@ -76,14 +76,14 @@ def help_lines(
 
 
 _ROLES = {
-    "compiler": "concerns the vendor's binary alone: carried to its compiler",
-    "refused": "only its default is taken",
+    "compiler": "vendor compiler only; passed through",
+    "refused": "only the default is accepted",
 }
 
 
 def _whose(option: Option) -> str:
     if option.ours:
-        return "+ our own addition"
+        return "rknntui extension (ext)"
     numbers = " and ".join(str(g) for g in option.generations)
     return f"vendor's generation {numbers}"
 

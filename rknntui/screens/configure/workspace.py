@@ -36,20 +36,18 @@ class Configure(Workspace):
     NAME = "configure"
     HELP = (
         "Every option of the recipe. Enter edits or lists the values, left and right choose, "
-        "Delete takes the default. "
-        "● differs from the recipe's file, ✗ cannot be built, + is our own addition."
+        "Delete restores the default. "
+        "● differs from the recipe's file, ✗ cannot be built, ext is an rknntui extension."
     )
     FIRST_FOCUS = "#options"
     ACTIONS = (
         Action("configure.edit", "Edit", "Edit the option under the cursor.", ("e", "f2"), True),
-        Action("configure.save", "Save…", "Write the recipe to a file.", ("w", "ctrl+s"), True),
-        Action("configure.load", "Load…", "Read a recipe from a file.", ("r",), True),
+        Action("configure.save", "Save…", "Save the recipe to a file.", ("w", "ctrl+s"), True),
+        Action("configure.load", "Load…", "Load a recipe from a file.", ("r",), True),
         Action("configure.next-problem", "Problem", "Go to the next problem.", ("n",), True),
-        Action("configure.diff", "Changes", "Show what differs from the file.", ("d",), True),
+        Action("configure.diff", "Changes", "Show the changes against the file.", ("d",), True),
         Action("configure.build", "Build", "Check the recipe and build.", ("b",), True),
-        Action(
-            "configure.copy-yaml", "Copy YAML", "Copy the recipe as its file would be.", ("ctrl+y",)
-        ),
+        Action("configure.copy-yaml", "Copy YAML", "Copy the recipe as YAML.", ("ctrl+y",)),
     )
     DEFAULT_CSS = """
     Configure {
@@ -151,7 +149,7 @@ class Configure(Workspace):
         if problem and any(
             option.name in finding["changes"] for finding in remedies(self.listed_findings())
         ):
-            problem += f" {key_text('configure.apply-remedy')} does so."
+            problem += f" {key_text('configure.apply-remedy')} applies it."
         elsewhere = len(set(self.session.all_problems) - {option.name})
         value = self.session.recipe.get(option.name, option.default)
         pane.set_lines(help_lines(option, problem, elsewhere, width, value))
@@ -323,9 +321,9 @@ class Configure(Workspace):
 
     def unavailable(self, method: str) -> str:
         if self.session.container is not None and method in _EDITS:
-            return "a container is built already; open its model to change the recipe."
+            return "a container is already built; open its model to change the recipe."
         if method == "next_problem":
-            return "" if self.session.all_problems else "there is no problem."
+            return "" if self.session.all_problems else "there are no problems."
         if method in ("save", "build", "copy_yaml") and not self.session.recipe:
             return "no model is open ({app.open} opens one)."
         return ""

@@ -41,7 +41,7 @@ class DatasetFiles:
             or ""
         )
         start = str(Path(start).parent) + "/" if start else ""
-        picker = PathPicker("Choose a dataset.txt or a folder (Ctrl+S)", start, folders=True)
+        picker = PathPicker("Choose a dataset.txt, or a folder (Ctrl+S)", start, folders=True)
         self._workspace.app.push_screen(picker, self._picked)
 
     def _picked(self, path: str | None) -> None:
@@ -54,12 +54,12 @@ class DatasetFiles:
 
         count = self._workspace.session.recipe.get("dataset_count", _DEFAULTS["dataset_count"])
         question = (
-            f"Write a dataset.txt with up to {count} pictures of {path}? It can be edited and "
-            "shared. Or use the folder as it is: the same pictures are chosen at every build."
+            f"Write a dataset.txt with up to {count} images of {path}? The list can be edited and "
+            f"shared. Or use the folder directly: every build selects the same images."
         )
         answers = [("w", "write dataset.txt", "write"), ("u", "use the folder", "use")]
         self._workspace.app.push_screen(
-            ConfirmDialog("A folder of pictures", question, answers), partial(self._folder, path)
+            ConfirmDialog("A folder of images", question, answers), partial(self._folder, path)
         )
 
     def _folder(self, folder: str, choice: str | None) -> None:
@@ -76,10 +76,10 @@ class DatasetFiles:
             if path and Path(path).is_dir():
                 self._ask_list(path)
             elif path:
-                self._workspace.notify("That is no folder.", severity="warning")
+                self._workspace.notify("This is not a folder.", severity="warning")
 
         self._workspace.app.push_screen(
-            PathPicker("A folder of pictures (Ctrl+S)", folders=True), chosen
+            PathPicker("A folder of images (Ctrl+S)", folders=True), chosen
         )
 
     def _ask_list(self, folder: str) -> None:
@@ -99,8 +99,8 @@ class DatasetFiles:
 
     def _made(self, made: dict[str, Any]) -> None:
         skipped = made["skipped"]
-        left = f"; left out {len(skipped)}, the first: {skipped[0]['why']}" if skipped else ""
-        text = f"{made['path']}: {made['samples']} of {made['found']} pictures{left}."
+        left = f"; skipped {len(skipped)}, the first: {skipped[0]['why']}" if skipped else ""
+        text = f"{made['path']}: {made['samples']} of {made['found']} images{left}."
         self._workspace.notify(text, title="Dataset written", markup=False)
         self._workspace.session.set_value("dataset", made["path"])
         self._written()

@@ -40,12 +40,12 @@ def channel_lines(
     expected: Sequence[Sequence[float]],
     width: int,
 ) -> list[Line]:
-    """A line a channel: what reaches the network, and the range that mean and std promise."""
+    """A line a channel: what reaches the network, and the expected range (from mean and std)."""
     if not channels:
         return [[("more than 16 channels: no statistics", "dim")]]
     wide = width >= 46
     head = f"{'ch':>2} {'min':>7} {'max':>7}" + (f" {'mean':>7} {'std':>7}" if wide else "")
-    lines: list[Line] = [[(head + "  promised", "head")]]
+    lines: list[Line] = [[(head + "  expected", "head")]]
     for index, channel in enumerate(channels):
         text = f"{index:>2} {channel['minimum']:>7.3g} {channel['maximum']:>7.3g}"
         if wide:

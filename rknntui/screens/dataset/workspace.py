@@ -36,12 +36,12 @@ __all__ = ["DatasetWorkspace"]
 
 EMPTY = (
     "No calibration dataset yet.\n\n"
-    "{dataset.pick} chooses a folder of pictures or a dataset.txt.\n"
+    "{dataset.pick} chooses a folder of images or a dataset.txt.\n"
     "{dataset.make} writes a dataset.txt from a folder."
 )
 CONTAINER = (
-    "A container holds no samples, only the name and the hash of the list that it was calibrated "
-    "with.\n\n{app.open} opens its model."
+    "A container has no samples, only the name and hash of the calibration list.\n\n{app.open} "
+    "opens its model."
 )
 NO_MODEL = "No model is open.\n\n{app.open} opens one; then {dataset.pick} chooses the samples."
 _PREVIEW_SECONDS = 0.06
@@ -65,17 +65,18 @@ class DatasetWorkspace(TableWorkspace):
 
     NAME = "dataset"
     HELP = (
-        "The samples that calibration reads. The picture is what the network sees: scaled, "
-        "swapped and normalised as the recipe says, then turned back into colours. The numbers "
-        "below it are those that reach the network, beside what mean and std promise."
+        "The samples that calibration reads. The preview shows what the network sees: resized, "
+        "channels swapped and normalised as the recipe says, then converted back to colours. The "
+        "table below it has the values that reach the network; expected is the range that mean "
+        "and std give for pixels 0..255."
     )
     FIRST_FOCUS = "#samples"
     ACTIONS = (
         Action("dataset.pick", "Choose…", "Choose a dataset.txt or a folder.", ("p",), True),
         Action("dataset.make", "Make…", "Write a dataset.txt from a folder.", ("m",), True),
-        Action("dataset.check", "Check all", "Decode every file and check it.", ("c",), True),
+        Action("dataset.check", "Check all", "Decode and check every file.", ("c",), True),
         Action("dataset.next-problem", "Problem", "Go to the next problem.", ("n",), True),
-        Action("dataset.next-input", "Input", "Preview the next input of the model.", ("i",)),
+        Action("dataset.next-input", "Input", "Preview the next model input.", ("i",)),
         Action("dataset.configure", "Mean/std", "Go to mean and std in Configure.", ("e",), True),
         Action("dataset.build", "Build", "Check the recipe and build.", ("b",), True),
         *table_actions("dataset"),
@@ -273,7 +274,7 @@ class DatasetWorkspace(TableWorkspace):
         title = f"{name} → {printable(seen['input'], 60)} {shape_text(seen['shape'])}{more}"
         self.query_one("#preview-title", Static).update(title)
         picture = self.query_one(Thumbnail)
-        picture.show(seen["thumbnail"], "no picture: an array" if not seen["thumbnail"] else "")
+        picture.show(seen["thumbnail"], "no image: an array" if not seen["thumbnail"] else "")
         width = max(20, self.query_one("#channels").size.width)
         lines = channel_lines(seen["channels"], seen["expected"], width)
         self.query_one("#channels", TextRows).set_lines(lines)
@@ -289,19 +290,19 @@ class DatasetWorkspace(TableWorkspace):
 
     def unavailable(self, method: str) -> str:
         if method in ("pick", "make", "configure", "build") and self.session.container is not None:
-            return "a container is built already; open its model to calibrate it."
+            return "a container is already built; open its model to calibrate."
         if method in ("pick", "make", "build") and not self.session.recipe.get("model"):
             return "no model is open ({app.open} opens one)."
         if method == "check" and self.session.container is not None:
-            return "a container holds no samples."
+            return "a container has no samples."
         if method in ("check", "build") and not self.session.recipe.get("dataset"):
             return "no dataset is chosen ({dataset.pick} chooses one)."
         if method == "next_problem":
             bad = (self.session.dataset or {}).get("problems")
-            return "" if bad else "no sample has a problem."
+            return "" if bad else "there is no problem."
         if method == "next_input":
             inputs = len((self.session.model or {}).get("inputs", ()))
-            return "" if inputs > 1 else "the model has one input."
+            return "" if inputs > 1 else "the model has only one input."
         return super().unavailable(method)
 
     def listed_findings(self) -> Sequence[Mapping[str, Any]]:

@@ -9,7 +9,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ask_about_code", "ask_for_partner", "recipe_at"]
 
-_WHY = {"new": "It was never allowed here.", "changed": "It has changed since it was allowed."}
+_WHY = {
+    "new": "It was never allowed on this machine.",
+    "changed": "It has changed since it was allowed.",
+}
 
 
 async def recipe_at(workbench: Workbench, path: str) -> dict[str, Any]:
@@ -44,12 +47,12 @@ async def ask_about_code(workbench: Workbench, recipe: dict[str, Any]) -> None:
             continue
         names = ", ".join(printable(name, 60) for name in file["names"])
         question = (
-            f"The recipe runs Python of {printable(file['path'], 300)} for the custom operators "
-            f"{names}. {why} It can do whatever you can: allow it only if you know what it holds. "
+            f"The recipe runs the Python file {printable(file['path'], 300)} for the custom "
+            f"operators {names}. {why} It has all your permissions: allow it only if you trust it. "
             f"SHA-256 {file['sha256']}"
         )
         answers = [("n", "do not run it", False), ("a", "allow it", True)]
-        dialog = ConfirmDialog("Run Python of a recipe?", question, answers)
+        dialog = ConfirmDialog("Run the Python code of a recipe?", question, answers)
         if await workbench.push_screen_wait(dialog):
             told = {"path": file["path"], "sha256": file["sha256"]}
             await workbench.bridge.call("code.confirm", told)

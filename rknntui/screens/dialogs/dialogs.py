@@ -160,7 +160,7 @@ class ErrorDialog(TextDialog):
                 getattr(self.error, "remedy", ""),
             )
         )
-        parts = [("", what, ""), ("Likely cause", cause, ""), ("Remedy", remedy, "good")]
+        parts = [("", what, ""), ("Likely cause", cause, ""), ("Fix", remedy, "good")]
         return paragraphs(parts, width)
 
     def action_copy(self) -> None:
@@ -272,7 +272,7 @@ class ChoiceDialog(Dialog):
         about: a text on each choice; that of the one under the cursor stands whole below the list.
     """
 
-    KEYS_TEXT = "↑↓ choose · Enter take · Esc cancel"
+    KEYS_TEXT = "↑↓ choose · Enter select · Esc cancel"
     DEFAULT_CSS = """
     ChoiceDialog #about { color: $text-muted; border-top: solid $panel; min-height: 4; }
     """

@@ -59,7 +59,7 @@ class PathPicker(Dialog):
         self._folders = folders
         self._new = new
         if folders or new:
-            self.KEYS_TEXT = "Tab complete · Enter open · Ctrl+S take this path · Esc cancel"
+            self.KEYS_TEXT = "Tab complete · Enter open · Ctrl+S use this path · Esc cancel"
         self._start = start or str(Path.cwd()) + os.sep
         self._entries: list[tuple[str, bool]] = []
 
@@ -92,7 +92,7 @@ class PathPicker(Dialog):
             ]
             for name, is_folder in self._entries
         ]
-        said = "a new file" if self._new else "nothing here"
+        said = "new file" if self._new else "no matches"
         self.query_one(TextRows).set_lines(lines or [[(said, "dim")]])
         self._say("")
 
@@ -140,7 +140,7 @@ class PathPicker(Dialog):
             self._say(self._why_not(path))
 
     def _why_not(self, path: Path) -> str:
-        """Why a path cannot be taken; empty for a folder that is listed now."""
+        """Why a path cannot be used; empty for a folder that is listed now."""
         from engine import printable
 
         name = printable(str(path), 200)
@@ -149,7 +149,7 @@ class PathPicker(Dialog):
         if path.is_dir():
             return "" if self._entries or self._folders else f"There is no file in {name}."
         if path.exists():
-            return f"{name} is no file."
+            return f"{name} is not a file."
         if not path.parent.is_dir():
             return f"There is no folder {printable(str(path.parent), 200)}."
         return f"There is no file {name}."

@@ -40,7 +40,7 @@ def _value(name: str, value: Any) -> str:
 class RemedyDialog(Dialog):
     """The findings that have a remedy; dismissed with the one whose remedy is wanted, or None."""
 
-    TITLE_TEXT = "Apply a remedy"
+    TITLE_TEXT = "Apply a fix"
     KEYS_TEXT = "↑↓ choose · Enter apply · Esc cancel"
     DEFAULT_CSS = """
     RemedyDialog #remedy { color: $text-muted; border-top: solid $panel; min-height: 5; }
@@ -76,7 +76,7 @@ class RemedyDialog(Dialog):
 
     def _tell(self, index: int) -> None:
         finding = self._findings[index]
-        texts = [str(finding["what"]), f"Remedy: {finding['remedy']}"]
+        texts = [str(finding["what"]), f"Fix: {finding['remedy']}"]
         texts.append(f"Sets {changed_names(finding['changes'])}")
         lines = [row for text in texts for row in wrap(printable(text), self.text_width)]
         self.query_one("#remedy", Static).update("\n".join(lines))

@@ -22,7 +22,7 @@ class ThemeDialog(Dialog):
     """
 
     TITLE_TEXT = "Theme"
-    KEYS_TEXT = "↑↓ look · Enter keep · Esc back"
+    KEYS_TEXT = "↑↓ preview · Enter apply · Esc cancel"
     DEFAULT_CSS = "ThemeDialog { align: right middle; background: $background 0%; } "
 
     def __init__(self, names: list[str], current: str) -> None:

@@ -116,12 +116,12 @@ def ask_range(app: App[None], edits: LayerEdits, record: Mapping[str, Any] | Non
     from rknntui.screens.dialogs.dialogs import PromptDialog
 
     if record is None or record["minimum"] is None:
-        app.notify("This layer has no range: it is not quantized.", severity="warning")
+        app.notify("This layer is not quantized, so it has no range.", severity="warning")
         return
     tensor = record["tensor"]
     asked = edits.layers.get(tensor, "")
     if asked.startswith("float"):
-        back = f"{key_text('hybrid.lift')} takes it back first."
+        back = f"{key_text('hybrid.lift')} undoes it first."
         app.notify(f"{asked} has no range; {back}", severity="warning")
         return
 
@@ -129,6 +129,6 @@ def ask_range(app: App[None], edits: LayerEdits, record: Mapping[str, Any] | Non
         if text is not None:
             edits.set_range(tensor, plan.parse_range(text))
 
-    question = f"{printable(record['layer'], 60)}: minimum and maximum; empty as calibrated"
+    question = f"{printable(record['layer'], 60)}: minimum and maximum; empty: as calibrated"
     now = f"{record['minimum']:.6g} {record['maximum']:.6g}"
     app.push_screen(PromptDialog("Range", question, now, plan.problem_of_range), take)

@@ -66,7 +66,7 @@ class LiveEffect:
     def unmet(self) -> dict[str, str]:
         """Tensor -> why a build would not have what is asked for it."""
         return {
-            str(item["tensor"]): str(item.get("why") or f"it gets {item['got']}")
+            str(item["tensor"]): str(item.get("why") or f"it becomes {item['got']}")
             for item in self._honoured
             if not item.get("ok", item["asked"] == item["got"])
         }

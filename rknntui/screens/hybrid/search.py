@@ -34,23 +34,23 @@ __all__ = ["SearchDialog", "SearchPane", "last_search", "search_flags", "search_
 _STYLES = ("accent", "good", "warn")
 _EMPTY = (
     "No search yet.\n\n"
-    "{hybrid.search} asks for a floor in dB or a budget of layers and finds the layers whose dtype "
-    "matters most."
+    "{hybrid.search} searches: given a floor in dB or a budget of layers, it finds the layers "
+    "whose dtype matters most."
 )
-_BEGUN = "Weighing what every layer's rounding does to the outputs; the first steps follow."
+_BEGUN = "Estimating the effect of every layer on the outputs; the first steps follow."
 _ENDED = {
-    "floor": "the floor is reached",
-    "budget": "the budget is used up",
-    "time": "the time is up",
-    "asked": "ended by you",
-    "nothing more": "no other layer gains",
+    "floor": "floor reached",
+    "budget": "budget used",
+    "time": "time limit reached",
+    "asked": "stopped by you",
+    "nothing more": "no further gain",
 }
 _FIELDS = (
-    ("floor_db", "Floor of every output, dB", "stop above it"),
-    ("budget", "Budget of lifted layers", "at most so many"),
-    ("dtype", "Lift to", "float16 or int16"),
-    ("lower", "Lower instead (yes, no)", "give back the rest"),
-    ("seconds", "Seconds", "at most so long"),
+    ("floor_db", "Floor per output, dB", "stop when reached"),
+    ("budget", "Budget, promoted layers", "upper limit"),
+    ("dtype", "Promote to", "float16 or int16"),
+    ("lower", "Demote instead (yes, no)", "start from all promoted"),
+    ("seconds", "Seconds", "time limit"),
 )
 DEFAULTS = {"floor_db": "", "budget": "5", "dtype": "float16", "lower": "no", "seconds": ""}
 _YES = {"y", "yes", "true", "1", "on"}
@@ -65,9 +65,9 @@ def search_params(texts: Mapping[str, str]) -> dict[str, Any]:
     """
     params: dict[str, Any] = {"dtype": texts["dtype"].strip() or DEFAULTS["dtype"]}
     for name, read, what in (
-        ("floor_db", float, "The floor is a number of dB."),
-        ("budget", int, "The budget is a whole number of layers."),
-        ("seconds", float, "The seconds are a number."),
+        ("floor_db", float, "The floor must be a number in dB."),
+        ("budget", int, "The budget must be a whole number of layers."),
+        ("seconds", float, "The seconds must be a number."),
     ):
         text = texts[name].strip()
         try:
@@ -79,10 +79,10 @@ def search_params(texts: Mapping[str, str]) -> dict[str, Any]:
         params[name] = value
     lower = texts["lower"].strip().lower()
     if lower not in _YES | _NO:
-        raise ValueError("Lower is yes or no.")
+        raise ValueError("Demote must be yes or no.")
     params["lower"] = lower in _YES
     if params["floor_db"] is None and params["budget"] is None:
-        raise ValueError("A search needs a floor or a budget to stop at.")
+        raise ValueError("A search needs a floor or a budget.")
     return params
 
 
@@ -112,7 +112,7 @@ class SearchDialog(Dialog):
         Binding("down", "field(1)", "Next", show=False, priority=True),
         Binding("up", "field(-1)", "Before", show=False, priority=True),
     ]
-    TITLE_TEXT = "Search the layers that matter"
+    TITLE_TEXT = "Search for layers to promote"
     KEYS_TEXT = "↑↓ field · Enter start · Esc cancel"
     DEFAULT_CSS = """
     SearchDialog Horizontal { height: 1; background: $background; }
@@ -238,7 +238,7 @@ class SearchPane(Vertical):
         if result is None:
             return f"search {job.state}"
         ended = _ENDED.get(str(result["ended"]), str(result["ended"]))
-        missed = ", the floor was not reached" if result.get("reached") is False else ""
+        missed = ", floor not reached" if result.get("reached") is False else ""
         return f"best: step {(result.get('best') or {}).get('step')} · {ended}{missed}"
 
     def _facts(self) -> tuple[Fact, ...]:
@@ -253,17 +253,17 @@ class SearchPane(Vertical):
             asked.append(f"{params['budget']} layers")
         if params.get("seconds") is not None:
             asked.append(f"at most {params['seconds']:g} s")
-        verb = "lowered from" if params.get("lower") else "to"
+        verb = "demoted from" if params.get("lower") else "to"
         asked.append(f"{verb} {params.get('dtype', 'float16')}")
         what = ", ".join(asked)
         if not job.running:
-            takes = Fact(f"{key_text('hybrid.apply')} takes a step's layers", rank=1)
+            applies = Fact(f"{key_text('hybrid.apply')} applies a step's layers", rank=1)
             outcome = Fact(f"{'✓' if job.state == 'done' else '✗'} {self._outcome(job)}")
             if job.seconds is None:
-                return outcome, takes
-            return outcome, Fact(f"{job.seconds:.1f} s", rank=2), takes
+                return outcome, applies
+            return outcome, Fact(f"{job.seconds:.1f} s", rank=2), applies
         elapsed = max(0, int(time.time() - job.started))
-        how = f"paused, {key_text('hybrid.pause')} goes on" if job.paused else "▶ searching"
+        how = f"paused, {key_text('hybrid.pause')} resumes" if job.paused else "▶ searching"
         how = "stopping" if job.cancelling else how
         steps = Fact(f"{len(self._points)} steps")
         return Fact(how), Fact(what, rank=1), Fact(f"{elapsed} s"), steps

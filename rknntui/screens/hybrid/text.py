@@ -61,11 +61,11 @@ def layer_fields() -> tuple[Field, ...]:
             "sqnr_db",
             Column("SQNR dB", 8, right=True, text=decibel_text, style=decibel_style),
         ),
-        Field("own", Column("own dB", 7, right=True, text=decibel_text, style=decibel_style)),
+        Field("own", Column("isol. dB", 8, right=True, text=decibel_text, style=decibel_style)),
         Field("minimum", Column("minimum", 8, right=True, text=short)),
         Field("maximum", Column("maximum", 8, right=True, text=short)),
-        Field("observed_minimum", Column("seen min", 9, right=True, text=short), 120),
-        Field("observed_maximum", Column("seen max", 9, right=True, text=short), 120),
+        Field("observed_minimum", Column("obs. min", 9, right=True, text=short), 120),
+        Field("observed_maximum", Column("obs. max", 9, right=True, text=short), 120),
         Field("source", Column("source layer", 12, grow=2, text=_name), 130, "layer"),
         Field("tensor", Column("tensor", 12, grow=1, text=_name), 170),
     )
@@ -213,14 +213,14 @@ def row_lines(record: Mapping[str, Any] | None, width: int) -> list[Line]:
     parts = [f"can be {', '.join(record['choices'])}"]
     if record["observed_minimum"] is not None and record["observed_maximum"] is not None:
         seen = f"{record['observed_minimum']:.4g} to {record['observed_maximum']:.4g}"
-        parts.append(f"calibration saw {seen}")
+        parts.append(f"observed range {seen}")
     if record["built_range"] is not None and None not in record["built_range"]:
         low, high = record["built_range"]
-        parts.append(f"● range asked for; the build has {low:.4g} to {high:.4g}")
+        parts.append(f"● range requested; the build has {low:.4g} to {high:.4g}")
     if record["own"] is not None:
-        parts.append(f"alone {decibel_text(record['own'], unit=True)}")
+        parts.append(f"isolated {decibel_text(record['own'], unit=True)}")
     if record["unmet"]:
-        lines.append([(f"✗ not honoured: {_name(record['unmet'])}", "bad")])
+        lines.append([(f"✗ not applied: {_name(record['unmet'])}", "bad")])
     return lines + [[(row, "")] for row in wrap(" · ".join(parts), max(20, width))]
 
 
@@ -230,7 +230,7 @@ def point_fields() -> tuple[Field, ...]:
         Field("step", Column("step", 4, right=True)),
         Field("layer", Column("layer", 14, grow=2, text=_name)),
         Field("dtype", Column("to", 8)),
-        Field("lifted", Column("lifted", 6, right=True)),
+        Field("lifted", Column("promoted", 8, right=True)),
         Field("lowest", Column("lowest dB", 9, right=True, text=decibel_text)),
         Field("outputs", Column("outputs, dB (simulated)", 20, grow=3, text=_name)),
         Field("seconds", Column("s", 7, right=True, text=lambda v: f"{v:.1f}"), 90),
@@ -249,7 +249,7 @@ def point_record(point: Mapping[str, Any], layers: Mapping[str, str]) -> dict[st
     lifted = point.get("lifted")
     return {
         "step": point.get("step"),
-        "layer": layers.get(str(point.get("tensor"))) or point.get("tensor") or "as it is",
+        "layer": layers.get(str(point.get("tensor"))) or point.get("tensor") or "baseline",
         "tensor": point.get("tensor"),
         "dtype": point.get("dtype") or None,
         "lifted": len(lifted) if isinstance(lifted, list | dict) else lifted,
@@ -277,14 +277,14 @@ def facts(edits: LayerEdits, effect: LiveEffect, over: str, own_over: str) -> tu
     if edits.marked:
         parts.append(Fact(f"{len(edits.marked)} marked", rank=1))
     if effect.unmet:
-        parts.append(Fact(f"✗ {len(effect.unmet)} not honoured"))
+        parts.append(Fact(f"✗ {len(effect.unmet)} not applied"))
     if effect.state:
         parts.append(Fact(effect.state))
     else:
         built = f"outputs as built, simulated over {over}"
         parts.append(Fact(built, (built.replace("calibration ", ""), "outputs as built"), 2))
     if own_over:
-        own = f"own dB over {own_over}"
+        own = f"isol. dB over {own_over}"
         parts.append(Fact(own, (own.replace("calibration ", ""),), 3))
     if effect.state and not effect.state.startswith(("▶", "✗")):
         parts.append(Fact(f"{key_text('hybrid.build')} builds it", rank=2))
@@ -300,6 +300,6 @@ def shown_build(session: Session) -> tuple[dict[str, Any] | None, str]:
     if session.built is not None and session.summary is not None:
         return session.built, ""
     if session.building:
-        return None, "The build runs. Then its layers are here."
+        return None, "The build is running. Its layers are shown here when it is done."
     builds, shows = key_text("hybrid.build"), key_text("go.hybrid")
     return None, f"Not built yet.\n\n{builds} builds; then {shows} shows its layers here."

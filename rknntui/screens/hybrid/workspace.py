@@ -64,13 +64,14 @@ class Hybrid(TableWorkspace):
 
     NAME = "hybrid"
     HELP = (
-        "{hybrid.lift} lifts a layer to float16 (else int16), or takes it back; Enter chooses "
-        "among its dtypes, {hybrid.range} sets its range. What that does to the outputs stands on "
-        "top, simulated. ● is asked for by you; “built” says what became of it: ✓ honoured, ✗ not, "
-        "~ simulated, · not built yet. SQNR dB has the errors of the layers before it too; "
-        "{hybrid.analyse} measures each layer alone. {hybrid.mark} marks layers (*): the next key "
-        "takes all of them. {hybrid.search} searches the layers that matter most; {hybrid.pause} "
-        "pauses it, {hybrid.keep} keeps the best so far, {hybrid.apply} takes a step of its curve."
+        "{hybrid.lift} promotes a layer to float16 (else int16), or undoes it; Enter chooses its "
+        "dtype, {hybrid.range} sets its range. The effect on the outputs is shown at the top, "
+        "simulated. ● marks your changes; “built” shows the result: ✓ applied, ✗ not applied, ~ "
+        "simulated, · not built yet. SQNR dB is cumulative (includes the errors of the layers "
+        "before it); {hybrid.analyse} measures the isolated error. {hybrid.mark} marks layers "
+        "(*): the next action applies to all of them. {hybrid.search} searches for the layers "
+        "that matter most; {hybrid.pause} pauses it, {hybrid.keep} stops it and uses the best so "
+        "far, {hybrid.apply} applies a step of its curve."
     )
     FIRST_FOCUS = "#layers"
     ACTIONS = ACTIONS
@@ -286,21 +287,21 @@ class Hybrid(TableWorkspace):
 
     def unavailable(self, method: str) -> str:
         if method in _EDITS and self.session.container is not None:
-            return "a container is built already; open its model."
+            return "a container is already built; open its model."
         if method in _EDITS and method != "apply" and not self.edits.rows:
-            return "nothing is built yet ({hybrid.build} builds)."
+            return "there is no build yet ({hybrid.build} builds)."
         if method in _SEARCHING:
             search = self.search
-            return "" if search is not None and search.running else "no search runs."
+            return "" if search is not None and search.running else "no search is running."
         if method == "apply":
-            none = "there is no step to take ({hybrid.search} searches)."
+            none = "there is no step to apply ({hybrid.search} searches)."
             return "" if self.pane.point is not None else none
         if method == "stop":
-            return "" if self.session.running is not None else "no job runs."
+            return "" if self.session.running is not None else "no job is running."
         if method == "build" and not self.session.recipe.get("model"):
             return "no model is open ({app.open} opens one)."
         if method in ("drill", "node", "mark", "mark_shown", "analyse") and not self.edits.rows:
-            return "nothing is built yet ({hybrid.build} builds)."
+            return "there is no build yet ({hybrid.build} builds)."
         return super().unavailable(method)
 
     def action_lift(self) -> None:
@@ -320,7 +321,7 @@ class Hybrid(TableWorkspace):
         """Ask for nothing any more."""
         self.edits.ask_for({}, {})
         undo = key_text("app.undo")
-        self.notify(f"All layers as the model's dtype says. {undo} takes that back.")
+        self.notify(f"All overrides are reset. {undo} undoes it.")
 
     def action_mark(self) -> None:
         """Mark the layer under the cursor, and go on to the next one."""
@@ -345,10 +346,10 @@ class Hybrid(TableWorkspace):
     def _proposed(self, result: dict[str, Any]) -> None:
         proposed = dict(result["layers"])
         if not proposed:
-            self.notify("No layer is proposed: none gains enough.", markup=False)
+            self.notify("No layer is proposed: no gain is large enough.", markup=False)
             return
         self.edits.ask_for({**self.edits.layers, **proposed})
-        back = f"{key_text('app.undo')} takes them back."
+        back = f"{key_text('app.undo')} undoes it."
         self.notify(f"{len(proposed)} layers proposed. {back}", markup=False)
 
     def action_search(self) -> None:
@@ -375,15 +376,17 @@ class Hybrid(TableWorkspace):
         """End the search; its best so far stays."""
         if self.search is not None:
             self.bridge.finish(self.search.id)
-            self.notify("The search ends with its best so far.")
+            self.notify("The search stops with its best result so far.")
 
     def action_apply(self) -> None:
         """Ask for the layers of the step under the cursor."""
         point = self.pane.point
         if point is not None:
             self.edits.ask_for(dict(point["layers"]))
-            back = f"{key_text('app.undo')} takes it back."
-            self.notify(f"The recipe asks for {len(point['layers'])} layers. {back}", markup=False)
+            back = f"{key_text('app.undo')} undoes it."
+            self.notify(
+                f"{len(point['layers'])} layers are promoted in the recipe. {back}", markup=False
+            )
             self.bar.choose("Layers")
 
     def action_next_view(self) -> None:

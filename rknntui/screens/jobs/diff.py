@@ -37,7 +37,7 @@ def differences(
         ]
         lines += [[], [(title, "head")]] if lines else [[(title, "head")]]
         if not rows:
-            lines.append([("the same", "dim")])
+            lines.append([("no difference", "dim")])
         for name, x, y in rows:
             lines.append([(f"{printable(name, 60)}  ", "")])
             lines.append([(f"    {_text(x)}", "dim"), ("  →  ", "dim"), (_text(y), "accent")])

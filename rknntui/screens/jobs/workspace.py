@@ -40,10 +40,10 @@ STATES = {
 
 def _empty() -> list[Line]:
     return [
-        [("Nothing ran yet.", "head")],
+        [("No jobs yet.", "head")],
         [
             (f" {key_text('go.quantize')} ", "key"),
-            ("shows how to build; every build, run and export is kept here", ""),
+            ("shows how to build; every build, run and export is listed here", ""),
         ],
     ]
 
@@ -61,19 +61,21 @@ class JobsWorkspace(Workspace):
     NAME = "jobs"
     HELP = (
         "Every job of this user, newest first, with the stages and the log of the one under the "
-        "cursor. {jobs.stop} asks whether the running job shall stop. Jobs go on when the "
-        "workbench ends and are found again by its next start."
+        "cursor. {jobs.stop} stops the running job, after a confirmation. Jobs continue when the "
+        "workbench closes; the next start finds them again."
     )
     FIRST_FOCUS = "Table"
     ACTIONS = (
-        Action("jobs.stop", "Stop…", "Stop the job; it asks first.", ("escape",), True),
-        Action("jobs.rerun", "Run again", "Start the job under the cursor again.", ("r",), True),
-        Action("jobs.mark", "Mark", "Mark a build to compare another one with.", ("m",), True),
-        Action("jobs.compare", "Compare", "Compare the marked build with this one.", ("c",), True),
-        Action("jobs.filter", "Filter…", "Show only jobs with these words.", ("slash",), True),
-        Action("jobs.log", "Full log", "Read what libraries wrote, and tracebacks.", ("L",)),
-        Action("jobs.save-log", "Save log…", "Write the log into a file.", ("w",)),
-        Action("jobs.save", "Save table…", "Write the history as a CSV file.", ("e",)),
+        Action("jobs.stop", "Stop…", "Stop the job, after a confirmation.", ("escape",), True),
+        Action("jobs.rerun", "Run again", "Run the job under the cursor again.", ("r",), True),
+        Action("jobs.mark", "Mark", "Mark a build for a comparison.", ("m",), True),
+        Action("jobs.compare", "Compare", "Compare this build with the marked one.", ("c",), True),
+        Action(
+            "jobs.filter", "Filter…", "Show only jobs that contain these words.", ("slash",), True
+        ),
+        Action("jobs.log", "Full log", "Show the output of libraries, and tracebacks.", ("L",)),
+        Action("jobs.save-log", "Save log…", "Write the log to a file.", ("w",)),
+        Action("jobs.save", "Save table…", "Write the list of jobs to a CSV file.", ("e",)),
     )
     DEFAULT_CSS = """
     JobsWorkspace Table { height: 2fr; border-bottom: hkey $panel; }
@@ -210,15 +212,15 @@ class JobsWorkspace(Workspace):
 
     def unavailable(self, method: str) -> str:
         if method == "stop":
-            return "" if self.session.running is not None else "no job runs."
+            return "" if self.session.running is not None else "no job is running."
         if method in ("rerun", "log", "save_log", "copy", "copy_command", "save", "filter"):
-            return "" if self._records else "nothing ran yet: {go.quantize} shows how to build."
+            return "" if self._records else "there are no jobs yet ({go.quantize} builds)."
         if method == "mark":
-            return "" if self._is_build() else "only a build that is done can be compared."
+            return "" if self._is_build() else "only a finished build can be compared."
         if method == "compare":
             if not self._marked:
                 return "mark another build first ({jobs.mark})."
-            return "" if self._is_build() else "only a build that is done can be compared."
+            return "" if self._is_build() else "only a finished build can be compared."
         return ""
 
     def _is_build(self) -> bool:
@@ -265,7 +267,7 @@ class JobsWorkspace(Workspace):
             return
         lines = differences(marked.params, record.params, *results)
         title = f"{_when(marked.started)} and {_when(record.started)}"
-        self.app.push_screen(TextDialog(f"Two builds: {title}", lines))
+        self.app.push_screen(TextDialog(f"Compare builds:  {title}", lines))
 
     def action_filter(self) -> None:
         """Open the line that filters the history."""
@@ -295,7 +297,7 @@ class JobsWorkspace(Workspace):
 
     def action_save(self) -> None:
         """Ask for a file and write the history into it."""
-        self._save("Write the history as CSV", "jobs.csv", self.history.to_csv())
+        self._save("Write the list of jobs as CSV", "jobs.csv", self.history.to_csv())
 
     def _save(self, title: str, name: str, text: str) -> None:
         from rknntui.screens.dialogs.picker import PathPicker

@@ -20,29 +20,35 @@ ACTIONS: tuple[Action, ...] = (
         ("slash",),
         True,
     ),
-    Action("model.next", "Next", "Go to the next node found.", ("n",), True),
-    Action("model.previous", "Previous", "Go to the node found before.", ("N",)),
-    Action("model.graph", "Graph", "Show the source, optimised or quantized graph.", ("v",), True),
+    Action("model.next", "Next", "Go to the next match.", ("n",), True),
+    Action("model.previous", "Previous", "Go to the previous match.", ("N",)),
+    Action(
+        "model.graph",
+        "Graph",
+        "Switch between the source, optimised and quantized graph.",
+        ("v",),
+        True,
+    ),
     Action(
         "model.table",
         "Table",
-        "Show the nodes as a table that sorts, or as a tree.",
+        "Switch between tree and table.",
         ("t",),
         True,
     ),
     Action(
         "model.load",
         "Convert",
-        "Load the model; TensorFlow's and PyTorch's are converted by their own framework.",
+        "Load the model; TensorFlow and PyTorch models are converted by their framework.",
         ("L",),
         True,
     ),
-    Action("model.option", "Option", "Go to the option that the load needs.", ("c",), True),
-    Action("model.findings", "Findings", "Read what the checks noticed about this model.", ("f",)),
-    Action("model.export", "Save table…", "Write the nodes as a CSV file.", ("e",)),
     Action(
-        "model.copy-detail", "Copy detail", "Copy everything that the detail pane says.", ("d",)
+        "model.option", "Option", "Go to the option that is required for loading.", ("c",), True
     ),
+    Action("model.findings", "Findings", "Show the findings for this model.", ("f",)),
+    Action("model.export", "Save table…", "Write the nodes to a CSV file.", ("e",)),
+    Action("model.copy-detail", "Copy detail", "Copy the text of the detail pane.", ("d",)),
 )
 
 
@@ -52,6 +58,6 @@ def empty_lines() -> list[Line]:
         [("No model is open.", "head")],
         [],
         [(f" {key_text('app.open')} ", "key"), (" open a model, a recipe or an .rknn", "")],
-        [(f" {key_text('app.command-palette')} ", "key"), (" all that can be done", "")],
-        [(f" {key_text('app.help')} ", "key"), (" the keys that work here", "")],
+        [(f" {key_text('app.command-palette')} ", "key"), (" all actions", "")],
+        [(f" {key_text('app.help')} ", "key"), (" keys of this screen", "")],
     ]

@@ -59,7 +59,7 @@ def model_lines(model: dict[str, Any], which: str, width: int) -> list[Line]:
         told = "Operators of the file" if source_names else "Operators"
         lines += [[], [(told, "head")], *_operators(model, before)]
     if before:
-        lines += [[], [("Recognised", "head")], *_recognised(before, width)]
+        lines += [[], [("File type", "head")], *_recognised(before, width)]
     return [*lines, [], *_pair("SHA-256", str(model.get("sha256", "")), width, "dim")]
 
 
@@ -80,22 +80,22 @@ def _next_step(model: dict[str, Any]) -> str:
     needed = needed_option(model)
     if needed == "custom_ops":
         return with_keys(
-            "Not loaded: see custom_ops ({model.option} leads to it). "
-            "{app.reload} asks again about its Python."
+            "Not loaded: see custom_ops ({model.option} opens it). "
+            "{app.reload} asks again for permission to run its Python."
         )
     if needed:
-        leads = f"{key_text('model.option')} leads to it in Configure."
+        leads = f"{key_text('model.option')} opens it in Configure."
         return f"Not loaded: it needs {needed}. {leads}"
     if any(finding["severity"] == "error" for finding in model.get("findings") or ()):
-        return "Cannot be loaded as it is: see the findings. The layers are the files'."
+        return "Cannot be loaded: see the findings. Layers as stored in the file."
     converts = f"{key_text('model.load')} converts."
-    return f"Not converted: the layers are shown as the files tell them. {converts}"
+    return f"Not converted: layers as stored in the file. {converts}"
 
 
 def _recognised(before: dict[str, Any], width: int) -> list[Line]:
     """What the file was recognised as and why, its versions against what is read."""
     seen = before["recognised"]
-    lines = _pair("as", f"{seen['format']}: {seen['why']}", width)
+    lines = _pair("detected as", f"{seen['format']}: {seen['why']}", width)
     if len(before["files"]) > 1:
         lines += _pair("files", ", ".join(before["files"]), width)
     for name, found, read in before["versions"]:
@@ -203,7 +203,7 @@ def node_lines(detail: dict[str, Any], width: int) -> Described:
                 lines += _wrapped("    ", "", quant_text(quant), "dim", width)
     if detail.get("origin"):
         names = ", ".join(str(name) for name in detail["origin"])
-        lines += [[], *_pair("made from", names, width)]
+        lines += [[], *_pair("merged from", names, width)]
     return lines, constants
 
 
@@ -218,7 +218,7 @@ def tensor_lines(data: dict[str, Any], width: int) -> list[Line]:
         *_pair("mean, std", f"{_number(data['mean'])}, {_number(data['std'])}", width),
     ]
     if not data.get("finite", True):
-        lines.append([("✗ ", "bad"), ("holds values that are not finite", "")])
+        lines.append([("✗ ", "bad"), ("contains values that are not finite", "")])
     channels = data.get("channels")
     if channels:
         spans = [

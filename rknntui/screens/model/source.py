@@ -74,7 +74,7 @@ class SourceLoad:
             return "the model is loaded already."
         if not self.needed:
             return ""
-        return f"{self.needed} is missing or does not fit ({{model.option}} leads there)."
+        return f"{self.needed} is missing or does not fit ({{model.option}} opens it)."
 
     def load(self) -> None:
         """Load the model in a job, so that a conversion of seconds blocks nothing."""

@@ -43,7 +43,7 @@ class ModelWorkspace(Workspace):
     NAME = "model"
     HELP = (
         "The graph of the open model: groups open with Enter, details of the node under the "
-        "cursor stand on the right. After a build, {model.graph} shows the optimised and the "
+        "cursor are on the right. After a build, {model.graph} shows the optimised and the "
         "quantized graph."
     )
     FIRST_FOCUS = "GraphTree"
@@ -174,7 +174,7 @@ class ModelWorkspace(Workspace):
         nodes = self.graph.view["nodes"]
         at = next((i for i, node in enumerate(nodes) if node[0] == self._wanted), None)
         if at is None:
-            self.notify("That node is not in this graph.", severity="warning")
+            self.notify("This node is not in the graph that is shown.", severity="warning")
         else:
             self.graph.go_to(at)
             self.graph.focus()
@@ -236,14 +236,14 @@ class ModelWorkspace(Workspace):
                 "" if self.session.model is not None else "no model is open ({app.open} opens one)."
             )
         if method in ("next", "previous"):
-            return "" if self._found else "nothing was searched for ({model.search} searches)."
+            return "" if self._found else "there was no search yet ({model.search} searches)."
         if method == "load":
             return self.source.why_not_load()
         if method == "option":
-            return "" if self.source.needed else "nothing is missing to load the model."
+            return "" if self.source.needed else "no option is required to load the model."
         if method == "graph":
             return (
-                "" if len(self._graphs()) > 1 else "only the source graph is there before a build."
+                "" if len(self._graphs()) > 1 else "before a build there is only the source graph."
             )
         return ""
 
@@ -276,7 +276,7 @@ class ModelWorkspace(Workspace):
             if not event.done and self._found:
                 self.graph.go_to(self._found[0])
             elif not self._found:
-                self.notify("Nothing found.", severity="warning", timeout=2)
+                self.notify("No match.", severity="warning", timeout=2)
         if event.done:
             if not event.text:
                 self.graph.cursor = self._origin

@@ -87,6 +87,6 @@ class BuildStarter:
             workspace.start_job("sweep", params, "compare builds")
             self._started("Compare")
 
-        question = "Options and their values: option=value,value option=value,value"
+        question = "Options and values: option=value,value option=value,value"
         asks = PromptDialog("Compare builds", question, default_axes(recipe), problem_of)
         workspace.app.push_screen(asks, start)

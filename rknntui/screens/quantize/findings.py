@@ -69,7 +69,7 @@ class BuildFindings(FindingRows):
         """A model that cannot be loaded yet says so where it is built; here it has no joins."""
         self._joins = ()
         what = printable(str(getattr(error, "what", error)), 300)
-        self._list(f"✗ The joins could not be checked: {what}")
+        self._list(f"✗ The Concat ranges could not be checked: {what}")
 
     def _list(self, problem: str = "") -> None:
         both = [*self._of_build, *self._joins]

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["ComparePane", "axes_of", "default_axes"]
 
 _EMPTY = (
-    "Nothing is compared yet.\n\n"
+    "No comparison yet.\n\n"
     "{quantize.compare} builds the model with several algorithms, or with any values of any "
-    "options, and lists what each does to the outputs. Enter takes the values of a row."
+    "options, and lists the SQNR of the outputs for each. Enter applies a row to the recipe."
 )
 
 
@@ -113,7 +113,7 @@ class ComparePane(Vertical):
         )
         yield FactsLine(id="compare-facts")
         table = RecordTable(fields, id="compared", what="compared", empty=with_keys(_EMPTY))
-        yield RecordView("Builds beside each other (simulated; seconds measured)", table)
+        yield RecordView("Compared builds (simulated; seconds measured)", table)
 
     @property
     def table(self) -> RecordTable:
@@ -145,7 +145,7 @@ class ComparePane(Vertical):
             over = self.over[1] if self.over[0] == job.id else ""
             said = [f"{'✓' if job.state == 'done' else '✗'} {job.state}"]
             said += [f"over {over}"] if over else []
-            said.append(Fact("Enter takes a row's values", rank=1))
+            said.append(Fact("Enter applies a row to the recipe", rank=1))
         self.query_one(FactsLine).show(*said)
 
 

@@ -29,7 +29,7 @@ def layer_fields() -> tuple[Field, ...]:
         Field("op", Column("op", 10)),
         Field("how", Column("runs in", 9, style=lambda v: "good" if v and "✓" in v else "warn")),
         Field("kernel", Column("kernel", 18), 90),
-        Field("reason", Column("why not in integers", 10, grow=2, text=_name)),
+        Field("reason", Column("why no integer kernel", 10, grow=2, text=_name)),
     )
 
 
@@ -60,9 +60,9 @@ def range_fields() -> tuple[Field, ...]:
         Field("dtype", Column("type", 8)),
         Field("minimum", Column("minimum", 9, right=True, text=short)),
         Field("maximum", Column("maximum", 9, right=True, text=short)),
-        Field("observed_minimum", Column("seen min", 9, right=True, text=short)),
-        Field("observed_maximum", Column("seen max", 9, right=True, text=short)),
-        Field("cut", Column("cut off", 7, right=True, text=cut, style=cut_style)),
+        Field("observed_minimum", Column("obs. min", 9, right=True, text=short)),
+        Field("observed_maximum", Column("obs. max", 9, right=True, text=short)),
+        Field("cut", Column("clipped", 7, right=True, text=cut, style=cut_style)),
         Field("scale", Column("scale", 10, right=True, text=short), 100),
         Field("scale_max", Column("largest", 10, right=True, text=short), 120),
         Field("zero_point", Column("zero", 5, right=True), 90),

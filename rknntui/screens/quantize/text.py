@@ -26,19 +26,19 @@ def empty_lines(session: Session) -> list[Line]:
     if not session.recipe.get("model"):
         return [[], [("  No model is open.", "head")], _key("app.open", "opens one")]
     if session.building:
-        head: list[Line] = [[], [("  The build runs.", "head")]]
-        return [*head, _key("quantize.next-view", "shows its stages and its log")]
+        head: list[Line] = [[], [("  The build is running.", "head")]]
+        return [*head, _key("quantize.next-view", "shows stages and log")]
     lines: list[Line] = [[], [("  Not built yet.", "head")]]
     if not session.recipe.get("dataset") and session.recipe.get("do_quantization", True):
-        lines += [_key("go.dataset", "chooses calibration samples, which quantization needs")]
-    sets = _key("go.configure", "sets mean and std, and everything else")
+        lines += [_key("go.dataset", "chooses calibration samples (required for quantization)")]
+    sets = _key("go.configure", "sets mean, std and all other options")
     return [*lines, sets, _key("quantize.build", "builds")]
 
 
 def no_build(session: Session) -> str:
     """What a table of the build says without one."""
     if session.building:
-        return "The build runs."
+        return "The build is running."
     return f"Not built yet: {key_text('quantize.build')} builds."
 
 
@@ -50,16 +50,16 @@ def no_log_lines(session: Session, job: JobView | None) -> list[Line]:
         job: whose log it is; None where the history has none.
     """
     if session.container is not None:
-        return [[], [("  A container has no log of its build.", "")]]
+        return [[], [("  A container has no build log.", "")]]
     if job is not None:
         return [[("  Nothing is logged yet." if job.running else "  Nothing was logged.", "dim")]]
     if session.summary is not None:
-        return [[], [("  The history has the log of this build no more.", "")]]
+        return [[], [("  The log of this build is no longer in the history.", "")]]
     return empty_lines(session)
 
 
 def facts(session: Session, job: JobView | None, *, exact: bool) -> tuple[str, ...]:
-    """The line on top: the build that runs, or how it stands with the last one.
+    """The line on top: the build that runs, or the state of the last one.
 
     Args:
         session: with the recipe and the summary.
@@ -74,7 +74,7 @@ def facts(session: Session, job: JobView | None, *, exact: bool) -> tuple[str, .
         return (f"▶ building: {where}{how}, {elapsed} s elapsed, {stops}",)
     problems, builds = len(session.all_problems), key_text("quantize.build")
     if session.container is not None:
-        return ("a container, built already",)
+        return ("a container, already built",)
     if problems:
         return (f"✗ {problems} problems in the recipe: {builds} shows the first",)
     if job is not None and job.state in ("failed", "cancelled"):

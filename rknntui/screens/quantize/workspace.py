@@ -59,21 +59,30 @@ class Quantize(TableWorkspace):
 
     NAME = "quantize"
     HELP = (
-        "Builds the model: load, optimise, calibrate, quantize, compare, pack. Stages whose inputs "
-        "did not change come from the cache. {quantize.stop} asks whether the build shall stop. "
+        "Builds the model: load, optimise, calibrate, quantize, compare, pack. Stages with "
+        "unchanged inputs come from the cache. {quantize.stop} stops the build, after a "
+        "confirmation. "
         "In the summary, Enter on a layer shows its histograms."
     )
     FIRST_FOCUS = "#summary"
     ACTIONS = (
-        Action("quantize.build", "Build", "Build the recipe as it is now.", ("b",), True),
-        Action("quantize.stop", "Stop…", "Stop the build; asks first.", ("escape",), True),
+        Action("quantize.build", "Build", "Build the current recipe.", ("b",), True),
+        Action(
+            "quantize.stop", "Stop…", "Stop the build, after a confirmation.", ("escape",), True
+        ),
         Action("quantize.next-view", "View", "Show the next view.", ("v",), True),
-        Action("quantize.previous-view", "View before", "Show the view before.", ("V",)),
-        Action("quantize.worst", "Worst layer", "Show the worst layer's error.", ("t",), True),
-        Action("quantize.accuracy", "Accuracy", "Rank the layers by their error.", ("r",), True),
-        Action("quantize.compare", "Compare…", "Build with several algorithms.", ("c",), True),
+        Action("quantize.previous-view", "Previous view", "Show the previous view.", ("V",)),
+        Action("quantize.worst", "Worst layer", "Show the error of the worst layer.", ("t",), True),
+        Action("quantize.accuracy", "Accuracy", "Rank the layers by error.", ("r",), True),
+        Action(
+            "quantize.compare",
+            "Compare…",
+            "Build with several algorithms or options and compare.",
+            ("c",),
+            True,
+        ),
         Action("quantize.export", "Export…", "Write the build to a file.", ("x",), True),
-        Action("quantize.refresh", "Build anew", "Build without the cache.", ("B",)),
+        Action("quantize.refresh", "Rebuild", "Rebuild without the cache.", ("B",)),
         *table_actions("quantize"),
     )
     DEFAULT_CSS = """
@@ -99,10 +108,10 @@ class Quantize(TableWorkspace):
             yield SummaryRows(id="summary")
             layers = RecordTable(layer_fields(), id="layers", what="layers", empty="")
             yield RecordView(
-                "Quantized layers, how they run here (simulated)", layers, id="layers-view"
+                "Quantized layers and their kernels (simulated)", layers, id="layers-view"
             )
             ranges = RecordTable(range_fields(), id="ranges", what="ranges", empty="")
-            yield RecordView("Ranges of tensors", ranges, id="ranges-view")
+            yield RecordView("Tensor ranges", ranges, id="ranges-view")
             yield BuildFindings(id="build-findings")
             yield ComparePane(id="compare")
             yield JobPane(id="log")
@@ -283,18 +292,18 @@ class Quantize(TableWorkspace):
     def unavailable(self, method: str) -> str:
         if method in ("build", "refresh"):
             if self.session.container is not None:
-                return "a container is built already; open its model to build."
+                return "a container is already built; open its model to build."
             if not self.session.recipe.get("model"):
                 return "no model is open ({app.open} opens one)."
             if self.job is not None and self.job.running:
-                return "a build runs."
+                return "a build is running."
             return ""
         if method == "stop":
-            return "" if self.session.running is not None else "no job runs."
+            return "" if self.session.running is not None else "no job is running."
         if method == "compare":
             return self.unavailable("build")
         if method in ("worst", "accuracy", "export") and self.session.summary is None:
-            return "nothing is built yet ({quantize.build} builds)."
+            return "there is no build yet ({quantize.build} builds)."
         if method == "worst" and not (self.session.summary or {}).get("worst"):
             return "the build is not quantized."
         return super().unavailable(method)
@@ -335,7 +344,7 @@ class Quantize(TableWorkspace):
         self.bar.step(1)
 
     def action_previous_view(self) -> None:
-        """Show the view before."""
+        """Show the previous view."""
         self.bar.step(-1)
 
     def action_worst(self) -> None:
@@ -351,8 +360,8 @@ class Quantize(TableWorkspace):
         record = self.query_one(ComparePane).table.record
         if record is not None:
             self.session.set_values(record["values"])
-            keys = with_keys("{app.undo} takes it back, {quantize.build} builds.")
-            self.notify(f"The recipe has {record['title']}. {keys}")
+            keys = with_keys("{app.undo} undoes it, {quantize.build} builds.")
+            self.notify(f"Applied to the recipe: {record['title']}. {keys}")
 
     def action_export(self) -> None:
         """Export in Run."""

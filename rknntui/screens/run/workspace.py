@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Run"]
 
 _NO_MODEL = "No model is open.\n\n{app.open} opens a model, a recipe or a .rknn file."
-_NO_RUN = "Nothing ran yet: {run.run} runs the input."
+_NO_RUN = "No result yet: {run.run} runs the input."
 _TOPS = (5, 10, 20, 50, 100, 1000)
 
 
@@ -39,19 +39,20 @@ class Run(TableWorkspace):
 
     NAME = "run"
     HELP = (
-        "Runs one sample through the simulator: the quantized graph on this machine's CPU. Outputs "
-        "are simulated, seconds are measured here and say nothing about the NPU. {run.export} "
-        "exports the build as a container or as the QDQ ONNX file that leads to a real NPU."
+        "Runs one sample in the simulator: the quantized graph on the CPU of this machine. "
+        "Outputs are simulated; seconds are measured on this machine, not on an NPU. {run.export} "
+        "exports the build as a container or as a QDQ ONNX file, from which the vendor's toolkit "
+        "makes a model for the NPU."
     )
     FIRST_FOCUS = "#inputs"
     ACTIONS = (
         Action("run.run", "Run", "Run the inputs on the simulator.", ("r",), True),
         Action("run.pick", "Input…", "Choose the file of an input.", ("e",), True),
-        Action("run.sample", "Next sample", "Take the next calibration sample.", ("n",), True),
-        Action("run.save", "Save npy…", "Run and write each output as npy.", ("w",), True),
-        Action("run.export", "Export…", "Write .rknn or QDQ ONNX.", ("x",), True),
-        Action("run.more", "More values", "Show more of the largest values.", ("plus",)),
-        Action("run.fewer", "Fewer values", "Show fewer of the largest values.", ("minus",)),
+        Action("run.sample", "Next sample", "Use the next calibration sample.", ("n",), True),
+        Action("run.save", "Save npy…", "Run, and write each output to an npy file.", ("w",), True),
+        Action("run.export", "Export…", "Export a .rknn container or QDQ ONNX.", ("x",), True),
+        Action("run.more", "More values", "Show more top values.", ("plus",)),
+        Action("run.fewer", "Fewer values", "Show fewer top values.", ("minus",)),
         *table_actions("run"),
     )
     DEFAULT_CSS = """
@@ -156,11 +157,11 @@ class Run(TableWorkspace):
             took = Fact(f"{ran}, no NPU time)", (f"{ran})",))
             facts.show(took, "" if self._of == self._state() else again)
         elif session.vendor:
-            facts.show("a compiled model of the vendor: it runs on its NPU only")
+            facts.show("a compiled vendor model: it runs only on its NPU")
         elif session.container is not None:
-            facts.show("the container runs as it is (simulated)")
+            facts.show("the container is simulated directly")
         else:
-            facts.show("runs the build of this recipe (simulated); what is not built is built")
+            facts.show("runs the build of this recipe (simulated); builds first if needed")
 
     def _state(self) -> str:
         return self.session.container or repr(sorted(self.session.recipe.items(), key=str))
@@ -181,7 +182,7 @@ class Run(TableWorkspace):
         missing = [name for name in names if name not in self._files]
         if missing:
             self.inputs.select_record("name", missing[0])
-            self.notify(f"{printable(missing[0], 60)} has no file yet.", markup=False)
+            self.notify(f"{printable(missing[0], 60)} needs a file.", markup=False)
             self.action_pick()
             return
         files = [self._files[name] for name in names]
@@ -238,7 +239,7 @@ class Run(TableWorkspace):
         start = self._files.get(record["name"]) or (str(dataset) if dataset else "")
         if start:
             start = str(Path(start) if Path(start).is_dir() else Path(start).parent) + "/"
-        title = f"Input {printable(record['name'], 40)}: a picture or npy"
+        title = f"Input {printable(record['name'], 40)}: an image or npy"
         self.app.push_screen(PathPicker(title, start), partial(self._picked, record))
 
     def _picked(self, record: Record, path: str | None) -> None:
@@ -275,7 +276,7 @@ class Run(TableWorkspace):
         from rknntui.screens.dialogs.dialogs import ConfirmDialog
 
         answers = [("r", ".rknn container", "rknn"), ("q", "QDQ ONNX", "onnx")]
-        question = f"What is written? {CONTAINER_NOTE}"
+        question = f"Choose the file type. {CONTAINER_NOTE}"
         self.app.push_screen(ConfirmDialog("Export", question, answers), self._form_chosen)
 
     def _form_chosen(self, form: str | None) -> None:
@@ -311,21 +312,21 @@ class Run(TableWorkspace):
             if self.session.model is None:
                 return "no model is open ({app.open} opens one)."
             if self.session.vendor:
-                return "a compiled model of the vendor runs on its NPU only."
+                return "a compiled vendor model runs only on its NPU."
         if method == "sample":
             dataset = self.session.recipe.get("dataset")
             if self.session.container is not None or not dataset:
                 return "there is no calibration dataset ({go.dataset} chooses one)."
         if method == "export":
             if self.session.container is not None:
-                return "this is the container; open its model to export anew."
+                return "this is the container; open its model to export again."
             return (
                 ""
                 if self.session.recipe.get("model")
                 else "no model is open ({app.open} opens one)."
             )
         if method in ("more", "fewer") and self._result is None:
-            return "nothing ran yet ({run.run} runs)."
+            return "there is no result yet ({run.run} runs)."
         return super().unavailable(method)
 
     def copy_text(self) -> str:

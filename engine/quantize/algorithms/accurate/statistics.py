@@ -350,6 +350,6 @@ def _raise_not_finite(tensor: str, sample: int) -> NoReturn:
     raise QuantizationError(
         f"Calibration sample {sample + 1} gives values of tensor {printable(tensor)!r} that are "
         "not finite.",
-        cause="The model overflows on this sample, or the sample holds such values itself.",
+        cause="The model overflows on this sample, or the sample contains such values.",
         remedy=f"Look at sample {sample + 1} of the dataset; check mean and std.",
     )

@@ -245,6 +245,6 @@ def _findings(graph: Graph, decided: Plan) -> tuple[Finding, ...]:
             what=f"{slow} depthwise or grouped layers have asymmetric weights and simulate slowly.",
             cause="The vendor quantizes weights with zero points, for which ONNX Runtime has no "
             "fast depthwise kernel (10 to 40 times slower). On the NPU it makes no difference.",
-            remedy="Use 'normal' where the vendor's own numbers are not what you are after.",
+            remedy="Use 'normal' unless you want the vendor's numbers.",
         ),
     )
