@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.api.answering import path_text
-from engine.api.signatures import SNAPSHOT
+from engine.api.signatures import SNAPSHOT, Parameters
 from engine.base.errors import DatasetError, UsageError
 from engine.base.text import printable
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["analyse_inputs"]
 
 
-def analyse_inputs(pipeline: Pipeline, generation: int, given: Mapping[str, Any]) -> str:
+def analyse_inputs(pipeline: Pipeline, generation: int, given: Parameters) -> str:
     """Analyse one sample and write the snapshot; the table as text, empty where none is wanted.
 
     Raises:
@@ -44,7 +43,7 @@ def analyse_inputs(pipeline: Pipeline, generation: int, given: Mapping[str, Any]
     return result.table(generation) if errors else ""
 
 
-def _refuse_board(given: Mapping[str, Any]) -> None:
+def _refuse_board(given: Parameters) -> None:
     """Refuse what later versions of the vendor's code have for boards, with the reason."""
     for name in ("target", "device_id"):
         if given.get(name) is not None:

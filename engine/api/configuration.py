@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from engine.api.answering import path_text
+from engine.api.signatures import Parameters
 from engine.base.errors import RecipeError, UsageError
+from engine.base.plain import Value, Values
 from engine.base.text import did_you_mean, printable
 from engine.chips import chip, chips
 from engine.options import GENERATION_1_DTYPES, option
 
-__all__ = ["Configuration", "build_changes", "configure", "decide_generation"]
+__all__ = ["Configuration", "build_changes", "configure", "decide_generation", "refuse_pre_compile"]
 
 _LATER_1 = {
     "quantize_input_node": "inputs of a quantized build are quantized here in any case, wherever "
@@ -36,11 +38,11 @@ class Configuration:
     """
 
     def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
+        self.values: dict[str, Value] = {}
         self.warnings: list[str] = []
 
 
-def decide_generation(args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
+def decide_generation(args: Sequence[Any], keywords: Parameters) -> int:
     """The generation that a first ``config`` call means (where none was given to ``RKNN``).
 
     By ``target_platform``; else by an argument that only one generation has; else 2.
@@ -116,9 +118,7 @@ def _generation_of(names: Sequence[str]) -> int:
     return generations.pop()
 
 
-def configure(
-    generation: int, given: Mapping[str, Any], named: Collection[str] = ()
-) -> Configuration:
+def configure(generation: int, given: Parameters, named: Collection[str] = ()) -> Configuration:
     """The recipe's options of a bound ``config`` call.
 
     Args:
@@ -201,23 +201,28 @@ def _second(platform: Any) -> str | None:
     return names[0]
 
 
-def build_changes(generation: int, given: dict[str, Any]) -> dict[str, Any]:
-    """What the arguments of ``build``, by name, change of the recipe.
-
-    Raises:
-        UsageError: ``pre_compile`` is asked for.
-    """
+def refuse_pre_compile(given: Parameters) -> None:
+    """Raises UsageError where ``pre_compile`` is asked for."""
     if given.get("pre_compile"):
         raise UsageError(
             "pre_compile is not available.",
             cause="A precompiled model runs on hardware only.",
             remedy="Leave it at False; the vendor's compiler makes such models.",
         )
+
+
+def build_changes(generation: int, given: Parameters) -> Values:
+    """What the arguments of ``build``, by name, change of the recipe.
+
+    Raises:
+        UsageError: ``pre_compile`` is asked for.
+    """
+    refuse_pre_compile(given)
     batch, dataset = given["rknn_batch_size"], given["dataset"]
     quantize = bool(given["do_quantization"])
     if quantize and dataset is None and generation == 1:
         dataset = "dataset.txt"
-    changes: dict[str, Any] = {
+    changes: dict[str, Value] = {
         "do_quantization": quantize,
         "rknn_batch_size": None if batch == -1 else batch,  # -1: of later toolkits, the same
         "auto_hybrid": given.get("auto_hybrid", False),

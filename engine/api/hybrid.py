@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.api.answering import path_text
+from engine.api.configuration import refuse_pre_compile
+from engine.api.signatures import Parameters
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
+from engine.base.plain import Values
 from engine.base.text import printable
 from engine.report import gain_text, summary_text
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["run_step1", "run_step2", "step1_changes"]
 
 
-def step1_changes(given: Mapping[str, Any]) -> dict[str, Any]:
+def step1_changes(given: Parameters) -> Values:
     """What the arguments of step 1 change in the recipe."""
     batch = given.get("rknn_batch_size")
     return {
@@ -31,7 +34,7 @@ def step1_changes(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def run_step1(pipeline: Pipeline, given: Mapping[str, Any], log: logging.Logger) -> None:
+def run_step1(pipeline: Pipeline, given: Parameters, log: logging.Logger) -> None:
     """Write the three files into the current folder, as the vendor does.
 
     Raises:
@@ -65,7 +68,7 @@ def run_step1(pipeline: Pipeline, given: Mapping[str, Any], log: logging.Logger)
 
 
 def run_step2(
-    given: Mapping[str, Any],
+    given: Parameters,
     log: logging.Logger,
     reporter: Reporter,
     operators: CustomOperators | None,
@@ -77,12 +80,7 @@ def run_step2(
     """
     from engine.pipeline.hybrid_steps import build_step2
 
-    if given.get("pre_compile"):
-        raise UsageError(
-            "pre_compile is not available.",
-            cause="A precompiled model runs on hardware only.",
-            remedy="Leave it at False; the vendor's compiler makes such models.",
-        )
+    refuse_pre_compile(given)
     dataset = given.get("dataset")
     done = build_step2(
         Path(path_text(given["model_input"], "model_input")),

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.api.answering import path_text
+from engine.api.signatures import Parameters
 from engine.base.errors import UsageError
+from engine.base.plain import Value, Values
 from engine.base.text import printable
 
 __all__ = ["source_values"]
 
-Given = dict[str, Any]
 
-
-def source_values(method: str, given: Given) -> dict[str, Any]:
+def source_values(method: str, given: Parameters) -> Values:
     """The options of a source model.
 
     Args:
@@ -27,12 +27,12 @@ def source_values(method: str, given: Given) -> dict[str, Any]:
     return _VALUES[method](given)
 
 
-def _single(given: Given) -> dict[str, Any]:
+def _single(given: Parameters) -> Values:
     return {**given, "model": path_text(given["model"], "model")}
 
 
-def _caffe(given: Given) -> dict[str, Any]:
-    values = {
+def _caffe(given: Parameters) -> Values:
+    values: dict[str, Value] = {
         "model": path_text(given["model"], "model"),
         "proto": given["proto"],
         "input_name": given["input_name"],
@@ -44,7 +44,7 @@ def _caffe(given: Given) -> dict[str, Any]:
     return values
 
 
-def _tensorflow(given: Given) -> dict[str, Any]:
+def _tensorflow(given: Parameters) -> Values:
     values = {name: given[name] for name in ("inputs", "input_size_list", "outputs")}
     values |= {
         "model": path_text(given["tf_pb"], "tf_pb"),
@@ -58,7 +58,7 @@ def _tensorflow(given: Given) -> dict[str, Any]:
     return values
 
 
-def _darknet(given: Given) -> dict[str, Any]:
+def _darknet(given: Parameters) -> Values:
     return {
         "model": path_text(given["model"], "model"),
         "weights": path_text(given["weight"], "weight"),
@@ -67,7 +67,7 @@ def _darknet(given: Given) -> dict[str, Any]:
     }
 
 
-def _pytorch(given: Given) -> dict[str, Any]:
+def _pytorch(given: Parameters) -> Values:
     if given.get("convert_engine", "torch") not in ("torch", "torch1.2"):
         engine = printable(repr(given["convert_engine"]), 40)
         raise UsageError(f"There is no convert_engine {engine}.", remedy="Leave it out.")
@@ -76,7 +76,7 @@ def _pytorch(given: Given) -> dict[str, Any]:
     return {**values, "model": model, "pytorch_route": given["route"]}
 
 
-def _mxnet(given: Given) -> dict[str, Any]:
+def _mxnet(given: Parameters) -> Values:
     return {
         "model": path_text(given["symbol"], "symbol"),
         "weights": path_text(given["params"], "params"),
@@ -84,7 +84,7 @@ def _mxnet(given: Given) -> dict[str, Any]:
     }
 
 
-_VALUES: dict[str, Callable[[Given], dict[str, Any]]] = {
+_VALUES: dict[str, Callable[[Parameters], Values]] = {
     "load_onnx": _single,
     "load_caffe": _caffe,
     "load_tensorflow": _tensorflow,

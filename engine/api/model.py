@@ -11,6 +11,7 @@ import numpy as np
 
 from engine.accuracy.dump import dump_layers
 from engine.api.feeding import feeds_of
+from engine.api.signatures import Parameters
 from engine.base.errors import UsageError
 from engine.base.text import printable
 from engine.dataset import InputPlan, Preprocess
@@ -109,7 +110,7 @@ class RunningModel:
         return self._forms[0]
 
 
-def without_effect(given: dict[str, Any]) -> list[str]:
+def without_effect(given: Parameters) -> list[str]:
     """The arguments of ``init_runtime`` that are given and do nothing in the simulator.
 
     Args:
@@ -127,7 +128,7 @@ def without_effect(given: dict[str, Any]) -> list[str]:
     return [n for n, default in _BOARD_ONLY.items() if n in given and given[n] != default]
 
 
-_BOARD_ONLY: dict[str, Any] = {
+_BOARD_ONLY: Parameters = {
     "device_id": None,
     "perf_debug": False,
     "eval_mem": False,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from engine.api.answering import answering, path_text
-from engine.api.loading import source_values
 from engine.api.log import close_log, open_log
-from engine.api.signatures import bind, given_names
+from engine.api.script import Script
+from engine.api.signatures import Parameters, bind, given_names
 from engine.base.errors import UsageError
 from engine.base.events import CallbackReporter, Event, LogLine, StageFinished
 from engine.base.files import atomic_write
@@ -20,9 +20,8 @@ from engine.base.text import printable
 from engine.report import CONTAINER_NOTE, summary_text
 
 if TYPE_CHECKING:
-    from engine.api.configuration import Configuration
     from engine.api.model import RunningModel
-    from engine.graph.ir.custom import CustomOperators
+    from engine.options import Values
     from engine.pipeline.pipeline import Pipeline
 
 __all__ = ["RKNN"]
@@ -79,15 +78,12 @@ class RKNN:
             raise UsageError(f"generation is {generation!r}; it must be 1 or 2.")
         self._log = open_log(verbose, verbose_file)
         self._generation = generation
-        self._config: Configuration | None = None
-        self._config_refused = False
-        self._source: dict[str, Any] | None = None
-        self._initial_values: list[Any] | None = None
+        self._reporter = CallbackReporter(self._on_event)
+        self._script = Script(self._reporter)
         self._build: Pipeline | None = None
         self._container: bytes | None = None
         self._loaded: Path | None = None
         self._running: RunningModel | None = None
-        self._operators: CustomOperators | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name not in _LATER:
@@ -127,7 +123,7 @@ class RKNN:
         from engine.api.configuration import configure, decide_generation
         from engine.recipe import Recipe
 
-        self._config_refused = True
+        self._script.refused = True
         if self._generation is None:
             self._generation = decide_generation(args, keywords)
         call = ("config", self._generation, args, keywords)
@@ -135,7 +131,7 @@ class RKNN:
         Recipe.from_values({k: v for k, v in made.values.items() if v is not None})
         for warning in made.warnings:
             self._log.warning("%s", warning)
-        self._config, self._config_refused = made, False
+        self._script.config, self._script.refused = made, False
         return None
 
     @answering(-1)
@@ -145,7 +141,7 @@ class RKNN:
         """
         from engine.api.custom_op import registered
 
-        self._operators = registered(self._operators, custom_op, self._log)
+        self._script.operators = registered(self._script.operators, custom_op, self._log)
         return 0
 
     @answering(None)
@@ -158,7 +154,7 @@ class RKNN:
         from engine.api.custom_op import registered_package
 
         path = Path(path_text(op_path, "op_path"))
-        self._operators = registered_package(self._operators, path, self._log)
+        self._script.operators = registered_package(self._script.operators, path, self._log)
 
     @answering(-1)
     def load_onnx(self, *args: Any, **keywords: Any) -> int:
@@ -217,63 +213,24 @@ class RKNN:
             "tf.lite.TFLiteConverter.from_keras_model(model).convert(), then load_tflite.",
         )
 
-    def _load(self, method: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> int:
+    def _load(self, method: str, args: tuple[Any, ...], keywords: Parameters) -> int:
         given = bind(method, self.generation, args, keywords)
-        initial = given.pop("input_initial_val", None)
-        values = source_values(method, given)
-        self._forget()
-        self._source = {name: value for name, value in values.items() if value is not None}
-        self._initial_values = None if initial is None else list(initial)
+        self._script.take_source(method, given)
+        self._forget_build()
         try:
             pipeline = self._pipeline({"do_quantization": False})
             for finding in pipeline.loaded.findings:
                 self._log.info("load: %s: %s", finding.where, finding.what)
         except BaseException:
-            self._source = None
+            self._script.forget_source()
             raise
         return 0
 
-    def _forget(self) -> None:
-        self._source = self._build = self._container = self._loaded = self._running = None
+    def _forget_build(self) -> None:
+        self._build = self._container = self._loaded = self._running = None
 
-    def _pipeline(self, changes: dict[str, Any]) -> Pipeline:
-        from engine.pipeline.cache import StageCache
-        from engine.pipeline.pipeline import Pipeline
-        from engine.pipeline.source import RecipeSource
-        from engine.pipeline.stages import STAGES
-        from engine.recipe import Recipe
-
-        values = {**(self._config.values if self._config else {}), **(self._source or {})}
-        if self.generation == 1 and self._config is None:
-            values.update(
-                quantized_dtype="asymmetric_quantized-u8",
-                quantized_method="layer",
-                target_platform="rk1808",
-            )
-        values.update(changes)
-        given, operators = self._initial_values, self._operators
-        recipe = Recipe.from_values({k: v for k, v in values.items() if v is not None}, Path.cwd())
-        return Pipeline(
-            recipe,
-            STAGES,
-            reporter=CallbackReporter(self._on_event),
-            # what the classes of a script compute is in no key
-            cache=None if operators else StageCache(),
-            generation=self.generation,
-            source=RecipeSource(
-                recipe,
-                None if given is None else [None if v is None else np.asarray(v) for v in given],
-                None if operators is None else lambda: operators,
-            ),
-        )
-
-    def _require_source(self) -> None:
-        if self._config_refused:
-            raise UsageError("config was refused.", remedy="Correct its arguments first.")
-        if self._source is None:
-            raise UsageError(
-                "No model is loaded.", remedy="Call load_onnx or another load method first."
-            )
+    def _pipeline(self, changes: Values) -> Pipeline:
+        return self._script.pipeline(self.generation, changes)
 
     @answering(-1)
     def build(self, *args: Any, **keywords: Any) -> int:
@@ -286,7 +243,7 @@ class RKNN:
         from engine.pipeline.build import build
 
         given = bind("build", self.generation, args, keywords)
-        self._require_source()
+        self._script.require_source()
         changes = build_changes(self.generation, given)
         self._build = self._container = self._running = None
         pipeline = self._pipeline(changes)
@@ -305,7 +262,7 @@ class RKNN:
         from engine.api.hybrid import run_step1, step1_changes
 
         given = bind("hybrid_quantization_step1", self.generation, args, keywords)
-        self._require_source()
+        self._script.require_source()
         run_step1(self._pipeline(step1_changes(given)), given, self._log)
         return 0
 
@@ -320,8 +277,7 @@ class RKNN:
 
         given = bind("hybrid_quantization_step2", self.generation, args, keywords)
         self._build = self._container = self._running = None
-        reporter = CallbackReporter(self._on_event)
-        done = run_step2(given, self._log, reporter, self._operators)
+        done = run_step2(given, self._log, self._reporter, self._script.operators)
         self._build, self._container = done.result.pipeline, done.result.container
         return 0
 
@@ -351,7 +307,8 @@ class RKNN:
             )
         path = Path(path_text(given["path"], "path"))
         opened(path)
-        self._forget()
+        self._script.forget_source()
+        self._forget_build()
         self._loaded = path
         return 0
 
@@ -371,7 +328,7 @@ class RKNN:
             self._running = RunningModel.of_build(self._build)
         elif self._loaded is not None:
             self._running = RunningModel.of_container(
-                self._loaded, self.generation, self._operators
+                self._loaded, self.generation, self._script.operators
             )
         else:
             raise UsageError(
@@ -432,6 +389,6 @@ class RKNN:
 
     def release(self) -> None:
         """Forget the model and close the log file."""
-        self._forget()
-        self._config = self._operators = None
+        self._script = Script(self._reporter)
+        self._forget_build()
         close_log(self._log)

@@ -14,7 +14,7 @@ from typing import Any
 from engine.base.errors import UsageError
 from engine.base.text import did_you_mean
 
-__all__ = ["KEYWORDS", "NEEDED", "POSITIONAL", "SNAPSHOT", "bind", "given_names"]
+__all__ = ["KEYWORDS", "NEEDED", "POSITIONAL", "SNAPSHOT", "Parameters", "bind", "given_names"]
 
 SNAPSHOT = "./snapshot"
 """Where ``accuracy_analysis`` writes where nothing else is said."""
@@ -29,6 +29,7 @@ NEEDED: Any = _Needed()
 """The default of a parameter that has none."""
 
 Parameters = Mapping[str, Any]
+"""Name -> default, or what a script gave: anything at all, which who reads it checks."""
 
 CONFIG_1: Parameters = {
     "batch_size": 100,
@@ -243,9 +244,7 @@ KEYWORDS: dict[tuple[str, int], Parameters] = {
 """What other versions of the vendor's code have, and our own additions, by keyword only."""
 
 
-def _order(
-    method: str, generation: int, args: Sequence[Any]
-) -> tuple[Sequence[str], Mapping[str, Any]]:
+def _order(method: str, generation: int, args: Sequence[Any]) -> tuple[Sequence[str], Parameters]:
     """Names by position, and defaults that differ with that order.
 
     ``config`` of generation 2 has three orders that the types of the first arguments tell apart:
@@ -266,9 +265,7 @@ def _order(
     return tuple(POSITIONAL[method, generation]), {}
 
 
-def bind(
-    method: str, generation: int, args: Sequence[Any], keywords: Mapping[str, Any]
-) -> dict[str, Any]:
+def bind(method: str, generation: int, args: Sequence[Any], keywords: Parameters) -> Parameters:
     """Parameter name -> value, defaults filled in.
 
     Raises:
@@ -301,7 +298,7 @@ def bind(
 
 
 def given_names(
-    method: str, generation: int, args: Sequence[Any], keywords: Mapping[str, Any]
+    method: str, generation: int, args: Sequence[Any], keywords: Parameters
 ) -> frozenset[str]:
     """The parameters that a call names itself, by position or keyword."""
     order, _ = _order(method, generation, args)

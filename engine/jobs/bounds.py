@@ -17,9 +17,9 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from engine.base.peers.limits import die_with_parent, limit_data, machine_bytes, private_bytes
+from engine.base.plain import JsonObject
 
 __all__ = ["Bounds"]
 
@@ -64,7 +64,7 @@ class Bounds:
                     os.kill(os.getpid(), signal.SIGKILL)
 
     @contextlib.contextmanager
-    def query(self, params: Mapping[str, Any]) -> Iterator[None]:
+    def query(self, params: JsonObject) -> Iterator[None]:
         """The time of one query; beside a job the job's limit holds."""
         with self._lock:
             if self.jobs == 0:
@@ -88,7 +88,7 @@ class Bounds:
             done.set()
 
 
-def _file_bytes(params: Mapping[str, Any]) -> int:
+def _file_bytes(params: JsonObject) -> int:
     """Bytes of the model that a query is about."""
     recipe = params.get("recipe")
     found = [params.get("path")]

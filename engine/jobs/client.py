@@ -19,6 +19,7 @@ from engine.base.events import Event
 from engine.base.peers.child import GOODBYE_SECONDS, Child
 from engine.base.peers.far import Message
 from engine.base.peers.near import Call
+from engine.base.plain import JsonObject
 from engine.base.process import child_environment, engine_command
 from engine.jobs.job import Job
 from engine.wire.codec import encode
@@ -70,7 +71,7 @@ class _Connection:
         """Whether a job of it runs, waits, or was just handed over."""
         return bool(self.jobs or self.submitted)
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> Message:
+    async def ask(self, method: str, params: JsonObject) -> Message:
         """The answer of a query; they are answered in this order, and the first one's time runs."""
         call = self.peer.request(method, params)
         self.asked[call.number] = method, call
@@ -82,8 +83,8 @@ class _Connection:
     async def submit(
         self,
         method: str,
-        params: Mapping[str, Any],
-        read: Callable[[Mapping[str, Any]], Any] | None,
+        params: JsonObject,
+        read: Callable[[JsonObject], Any] | None,
     ) -> Message | Job[Any]:
         """The job, or the message with the error that refuses it."""
 
@@ -247,9 +248,7 @@ class Worker:
         self, method: Query[P, R], params: P, *, allow_code: Sequence[str] = ()
     ) -> R: ...
     @overload
-    async def call(
-        self, method: str, params: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]: ...
+    async def call(self, method: str, params: JsonObject | None = None) -> Message: ...
     async def call(self, method: Any, params: Any = None, *, allow_code: Sequence[str] = ()) -> Any:
         """Ask a query and wait for its answer.
 
@@ -264,7 +263,7 @@ class Worker:
         message = await self._connect().ask(*_plain(method, params, allow_code))
         if "error" in message:
             raise error_from_dict(message["error"])
-        result: dict[str, Any] = message["result"]
+        result: Message = message["result"]
         return method.read(result) if isinstance(method, Query) else result
 
     def stop_queries(self, after: float = 0) -> bool:
@@ -300,9 +299,7 @@ class Worker:
         self, method: Task[P, R], params: P, *, allow_code: Sequence[str] = ()
     ) -> Job[R]: ...
     @overload
-    async def submit(
-        self, method: str, params: Mapping[str, Any] | None = None
-    ) -> Job[dict[str, Any]]: ...
+    async def submit(self, method: str, params: JsonObject | None = None) -> Job[Message]: ...
     async def submit(
         self, method: Any, params: Any = None, *, allow_code: Sequence[str] = ()
     ) -> Job[Any]:
@@ -329,7 +326,7 @@ class Worker:
             await connection.close()
 
 
-def _plain(method: Any, params: Any, allow_code: Sequence[str]) -> tuple[str, dict[str, Any]]:
+def _plain(method: Any, params: Any, allow_code: Sequence[str]) -> tuple[str, Message]:
     """The name of a method and plain data of its parameters."""
     if isinstance(method, str):
         return method, dict(params or {})
@@ -351,8 +348,8 @@ def run_job(
 ) -> R: ...
 @overload
 def run_job(
-    method: str, params: Mapping[str, Any], on_event: Callable[[Event], None] | None = None
-) -> dict[str, Any]: ...
+    method: str, params: JsonObject, on_event: Callable[[Event], None] | None = None
+) -> Message: ...
 def run_job(method: Any, params: Any, on_event: Callable[[Event], None] | None = None) -> Any:
     """Run a job in a worker of its own and wait. The first Ctrl-C (or SIGTERM) cancels, the second
     one kills.

@@ -11,6 +11,7 @@ from typing import Any
 from engine.base.errors import UsageError, WorkerError
 from engine.base.events import Event, LogLine, StageFinished, StageStarted, event_from_dict
 from engine.base.files import open_regular
+from engine.base.peers.far import Message
 from engine.base.process import ProcessId, death_of
 from engine.base.text import printable
 from engine.jobs.record import PASSING, State, is_locked, jobs_folder, read_json
@@ -54,9 +55,9 @@ class JobRecord:
     state: State
     started: float
     finished: float | None
-    params: dict[str, Any]
-    summary: dict[str, Any] | None
-    error: dict[str, Any] | None
+    params: Message
+    summary: Message | None
+    error: Message | None
     folder: str
 
 
@@ -75,7 +76,7 @@ def record_of(folder: Path) -> JobRecord | None:
     end = read_json(folder / "end.json")
     if not _fits(job, _JOB) or not _fits(end or {}, _END):
         return _damaged(folder, job)
-    error: dict[str, Any] | None
+    error: Message | None
     if end is None and is_locked(folder / "lock"):
         state: State = "running"
         error = None
@@ -134,11 +135,11 @@ _END: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _fits(data: dict[str, Any], rules: dict[str, Callable[[Any], bool]]) -> bool:
+def _fits(data: Message, rules: dict[str, Callable[[Any], bool]]) -> bool:
     return not data or all(rule(data.get(name)) for name, rule in rules.items())
 
 
-def _damaged(folder: Path, job: dict[str, Any]) -> JobRecord:
+def _damaged(folder: Path, job: Message) -> JobRecord:
     """A record that cannot be believed: one row that says so."""
     title = job.get("title")
     started = job.get("started")
@@ -233,7 +234,7 @@ def read_events(job_id: str, since: int = 0) -> list[tuple[float, Event]]:
     return EventTail(_folder(job_id)).read()[since:]
 
 
-def read_result(job_id: str) -> dict[str, Any] | None:
+def read_result(job_id: str) -> Message | None:
     """The whole result of a job that is done."""
     return read_json(_folder(job_id) / "result.json")
 
@@ -260,7 +261,7 @@ def _last_stage(folder: Path) -> str:
 
 
 def lost_error(
-    folder: Path, job: dict[str, Any] | None = None, returncode: int | None = None
+    folder: Path, job: Message | None = None, returncode: int | None = None
 ) -> WorkerError:
     """What to tell of a job whose worker is gone without an end."""
     stage = _last_stage(folder)

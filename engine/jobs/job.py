@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -21,6 +21,7 @@ from engine.base.folders import private_file
 from engine.base.peers.child import LADDER_SECONDS
 from engine.base.peers.far import Message
 from engine.base.peers.near import LOOK_SECONDS, ladder
+from engine.base.plain import JsonObject
 from engine.base.process import ProcessId
 from engine.jobs.history import EventTail, job_record, lost_error
 from engine.jobs.record import is_locked, read_json
@@ -54,7 +55,7 @@ class Job(Generic[R]):
         process: ProcessId,
         *,
         piped: bool = False,
-        read: Callable[[Mapping[str, Any]], R] | None = None,
+        read: Callable[[JsonObject], R] | None = None,
     ) -> None:
         self.id = folder.name
         self.folder = folder
@@ -199,7 +200,7 @@ class Job(Generic[R]):
         lost = self._lost or lost_error(self.folder, read_json(self.folder / "job.json"))
         return {"error": lost.to_dict()}
 
-    def _state_of(self, error: Mapping[str, Any]) -> Literal["failed", "cancelled"]:
+    def _state_of(self, error: JsonObject) -> Literal["failed", "cancelled"]:
         cancelled = error.get("kind") == JobCancelledError.kind
         killed = error.get("kind") == WorkerError.kind and (self.folder / "cancel").exists()
         return "cancelled" if cancelled or killed else "failed"
@@ -225,7 +226,7 @@ class Job(Generic[R]):
         self._wake.set()
 
 
-def attach(job_id: str) -> Job[dict[str, Any]]:
+def attach(job_id: str) -> Job[Message]:
     """Follow a job of the history, also one that another process started: events, result, cancel.
 
     Raises:

@@ -36,7 +36,7 @@ from engine.base.folders import (
     state_folder,
 )
 from engine.base.leftovers import make_owned
-from engine.base.peers.far import LINE_LIMIT, encode
+from engine.base.peers.far import LINE_LIMIT, Message, encode
 from engine.base.process import ProcessId, try_lock
 
 __all__ = [
@@ -94,9 +94,9 @@ def _write_json(path: Path, data: Any) -> None:
         raise
 
 
-def short_summary(result: dict[str, Any]) -> dict[str, Any]:
+def short_summary(result: Message) -> Message:
     """The result without its long lists, for the list of jobs."""
-    return {k: v for k, v in result.items() if not (isinstance(v, list) and len(v) > _LONG)}
+    return {k: v for k, v in result.items() if not (isinstance(v, list | tuple) and len(v) > _LONG)}
 
 
 def log_traceback(error: BaseException, log: Path | None = None) -> Path | None:
@@ -134,7 +134,7 @@ class JobRecorder:
         """The job's log file."""
         return self.folder / "log.txt"
 
-    def start(self, method: str, title: str, params: dict[str, Any]) -> None:
+    def start(self, method: str, title: str, params: Message) -> None:
         """Write what the job is."""
         if method in PASSING:
             private_file(self.folder / _PASSING_MARK).close()
@@ -198,7 +198,7 @@ class JobRecorder:
     def end(
         self,
         state: Literal["done", "failed", "cancelled"],
-        result: dict[str, Any] | None = None,
+        result: Message | None = None,
         error: dict[str, str | int] | None = None,
     ) -> None:
         """Write the result and the end, then let the lock go. Only the first call counts."""
@@ -275,7 +275,7 @@ def prune(parent: Path, keep: int = _KEEP) -> int:
     return gone
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path) -> Message | None:
     """A JSON object from a file; None where it is missing or broken."""
     try:
         with open_regular(path) as stream:

@@ -35,6 +35,7 @@ from engine.base.folders import log_handle, state_folder
 from engine.base.leftovers import clear_leftovers
 from engine.base.malloc import give_back
 from engine.base.peers.far import FarEnd, Message, Request, outcome, take_streams
+from engine.base.plain import JsonObject
 from engine.base.resources import resource_error
 from engine.base.text import did_you_mean, printable
 from engine.base.trust import allowing
@@ -43,8 +44,8 @@ from engine.jobs.record import JobRecorder, log_traceback, new_record
 
 __all__ = ["serve"]
 
-Query = Callable[[dict[str, Any]], dict[str, Any]]
-JobFunction = Callable[[dict[str, Any], Reporter], dict[str, Any]]
+Query = Callable[[Message], Message]
+JobFunction = Callable[[Message, Reporter], Message]
 
 _LOG_LIMIT = 1 << 20
 _GRACE_SECONDS = 2.0
@@ -225,7 +226,7 @@ def _describe(error: Exception) -> Message:
     return dict(_as_error(error).to_dict())
 
 
-def _title(method: str, params: Mapping[str, Any]) -> str:
+def _title(method: str, params: JsonObject) -> str:
     recipe = params.get("recipe") or {}
     source = params.get("path") if method == "simulate" else None
     source = source or (recipe.get("model") if isinstance(recipe, Mapping) else None)

@@ -61,7 +61,7 @@ def test_generation_1_by_position(dog: np.ndarray) -> None:
 def test_config_of_generation_2_by_position(config: tuple[object, ...]) -> None:
     rknn = RKNN(False, None, generation=2)
     assert rknn.config(*config) is None
-    values = rknn._config.values  # type: ignore[union-attr]
+    values = rknn._script.config.values  # type: ignore[union-attr]
     assert values["mean_values"] == MEAN
     assert values["target_platform"].lower() == "rk3566"
     assert values["custom_string"] == "mine"
