@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from engine.chips import Chip, chips
 
-__all__ = ["ALGORITHM_ABOUT", "DTYPE_ABOUT", "METHOD_ABOUT", "PLATFORM_ABOUT", "chips_with"]
+__all__ = ["DTYPE_ABOUT", "METHOD_ABOUT", "PLATFORM_ABOUT", "chips_with"]
 
 
 def chips_with(dtype: str) -> tuple[str, ...]:
@@ -46,17 +46,6 @@ DTYPE_ABOUT: Mapping[str, str] = MappingProxyType(
 
 PLATFORM_ABOUT: Mapping[str, str] = MappingProxyType({c.name: _platform(c) for c in chips()})
 """Of ``target_platform``."""
-
-ALGORITHM_ABOUT: Mapping[str, str] = MappingProxyType(
-    {
-        "normal": "The range of the values that calibration saw; fast.",
-        "kl_divergence": "The range whose histogram stays most like the float one.",
-        "mmse": "Ranges and weights with the smallest squared error; slower.",
-        "accurate": "Ours: ranges, scales of channels and rounding together; reads samples again.",
-        "vendor": "Ours: as rknn-toolkit2's normal does it, to compare with it.",
-    }
-)
-"""Of ``quantized_algorithm``."""
 
 METHOD_ABOUT: Mapping[str, str] = MappingProxyType(
     {

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 __all__ = [
     "ALGORITHMS",
+    "ALGORITHM_ABOUT",
     "DTYPES",
     "DTYPE_ALIASES",
     "EXECUTION_TARGETS",
@@ -18,7 +19,6 @@ __all__ = [
     "GRANULARITIES",
     "LAYER_DTYPES",
     "LAYER_DTYPE_ALIASES",
-    "OUR_ALGORITHMS",
     "REFUSED_ALGORITHMS",
     "REFUSED_GRANULARITIES",
 ]
@@ -76,10 +76,18 @@ LAYER_DTYPE_ALIASES = MappingProxyType(
 FLOAT_DTYPES = ("float16", "float32")
 """Types of a build without quantization; ``float32`` is ours."""
 
-OUR_ALGORITHMS = ("accurate", "vendor")
-"""Algorithms that no vendor API has."""
+ALGORITHM_ABOUT = MappingProxyType(
+    {
+        "normal": "The range of the values that calibration saw; fast.",
+        "kl_divergence": "The range whose histogram stays most like the float one.",
+        "mmse": "Ranges and weights with the smallest squared error; slower.",
+        "accurate": "Ours: ranges, scales of channels and rounding together; reads samples again.",
+        "vendor": "Ours: as rknn-toolkit2's normal does it, to compare with it.",
+    }
+)
+"""Quantization algorithm -> a line on it; the last two are ours."""
 
-ALGORITHMS = ("normal", "kl_divergence", "mmse", *OUR_ALGORITHMS)
+ALGORITHMS = tuple(ALGORITHM_ABOUT)
 """Quantization algorithms."""
 
 REFUSED_ALGORITHMS = MappingProxyType(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from engine.options.about import ALGORITHM_ABOUT, DTYPE_ABOUT, METHOD_ABOUT, chips_with
+from engine.options.about import DTYPE_ABOUT, METHOD_ABOUT, chips_with
 from engine.options.kinds import boolean, choice, integer, mapping, number, ranges
 from engine.options.names import (
+    ALGORITHM_ABOUT,
     ALGORITHMS,
     DTYPE_ALIASES,
     DTYPES,

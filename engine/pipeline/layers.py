@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.base.errors import QuantizationError, UsageError
@@ -12,6 +13,7 @@ from engine.pipeline.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from engine.base.findings import Finding
+    from engine.options import Quantization, Value
     from engine.quantize import Quantized, QuantizeSettings
 
 __all__ = ["by_tensor", "dtype_to_lift", "find_all_joins", "quantize_settings", "quantized_of"]
@@ -45,13 +47,21 @@ def quantize_settings(pipeline: Pipeline) -> QuantizeSettings:
         dtype=resolve_dtype(options.quantized_dtype, target),
         algorithm=options.quantized_algorithm,
         granularity=options.quantized_method,
-        bias_correction=options.bias_correction,
         layers=layers,
         ranges={
             name: (low, high)
             for name, (low, high) in by_tensor(pipeline, options.quantized_ranges or {}).items()
         },
+        **_same_named(options),
     )
+
+
+def _same_named(options: Quantization) -> dict[str, Value]:
+    """The options that are settings as they stand, under their own names."""
+    from engine.quantize import QuantizeSettings
+
+    wanted = {each.name for each in fields(QuantizeSettings)}
+    return {name: value for name, value in options.values.items() if name in wanted}
 
 
 def by_tensor(pipeline: Pipeline, entries: Mapping[str, T]) -> dict[str, T]:

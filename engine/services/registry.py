@@ -1,13 +1,23 @@
 """Which function answers which method of the protocol.
 
-They are named, not imported: a worker loads what a request needs.
+A method ``X`` or ``X.y`` that is declared in :mod:`engine.wire.X` is answered by the function of
+its last word in ``engine.services.X``, and needs no row here. They are named, not imported: a
+worker loads what a request needs.
 """
 
 from __future__ import annotations
 
+import pkgutil
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+
+import engine.wire
+from engine.wire.method import Method, Query, Task
+
 __all__ = ["QUERIES", "TASKS"]
 
-QUERIES: dict[str, str] = {
+_QUERIES = {
     "ping": "engine.services.model:ping",
     "warm": "engine.services.model:warm",
     "sniff": "engine.services.model:sniff_file",
@@ -17,7 +27,6 @@ QUERIES: dict[str, str] = {
     "node": "engine.services.model:node",
     "tensor": "engine.services.model:tensor",
     "layer": "engine.services.model:layer",
-    "hybrid.table": "engine.services.hybrid:table",
     "joins": "engine.services.hybrid:joins",
     "ranges": "engine.services.tables:ranges",
     "validate": "engine.services.recipes:validate",
@@ -29,21 +38,51 @@ QUERIES: dict[str, str] = {
     "dataset.check": "engine.services.datasets:check",
     "dataset.preview": "engine.services.datasets:preview",
     "dataset.make": "engine.services.datasets:make",
-    "doctor": "engine.services.doctor:doctor",
 }
-TASKS: dict[str, str] = {
+_TASKS = {
     "load": "engine.services.build:load",
-    "build": "engine.services.build:build",
     "accuracy": "engine.services.build:accuracy",
     "simulate": "engine.services.build:simulate",
     "export": "engine.services.build:export",
     "score": "engine.services.scoring:score",
-    "guide": "engine.services.guide:guide",
     "evaluate": "engine.services.scoring:evaluate",
-    "sweep": "engine.services.sweep:sweep",
-    "hybrid.effect": "engine.services.hybrid:effect",
-    "hybrid.propose": "engine.services.hybrid:propose",
-    "hybrid.search": "engine.services.hybrid:search",
     "hybrid.step1": "engine.services.steps:step1",
     "hybrid.step2": "engine.services.steps:step2",
 }
+
+
+class _Homes(Mapping[str, str]):
+    """Method of one kind -> ``module:function``."""
+
+    def __init__(self, kind: type[Method[object, object]], rows: Mapping[str, str]) -> None:
+        self._kind = kind
+        self._rows = rows
+
+    def __getitem__(self, name: str) -> str:
+        if name in self._rows:
+            return self._rows[name]
+        room = name.partition(".")[0]
+        if name not in _ROWS and room.isidentifier() and name in self._declared(room):
+            return f"engine.services.{room}:{name.rpartition('.')[2]}"
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        rooms = [module.name for module in pkgutil.iter_modules(engine.wire.__path__)]
+        found = {name: None for room in rooms for name in self._declared(room)}
+        return iter({**dict.fromkeys(self._rows), **found})
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def _declared(self, room: str) -> list[str]:
+        if find_spec(f"engine.wire.{room}") is None:
+            return []
+        values = vars(import_module(f"engine.wire.{room}")).values()
+        return [value.name for value in values if type(value) is self._kind]
+
+
+_ROWS = {**_QUERIES, **_TASKS}
+QUERIES: Mapping[str, str] = _Homes(Query, _QUERIES)
+"""Answered at once."""
+TASKS: Mapping[str, str] = _Homes(Task, _TASKS)
+"""Run as jobs."""

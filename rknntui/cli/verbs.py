@@ -1,4 +1,9 @@
-"""The verbs of the command line: name -> (module, help). Imports nothing: start-up needs it."""
+"""The verbs of the command line: name -> (module, help), in the order of the help.
+
+A further one is found by its file in ``commands``. Imports none of them: start-up needs this.
+"""
+
+from pathlib import Path
 
 VERBS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "Run the main job on the demo model, then open the workbench on its result."),
@@ -21,3 +26,17 @@ VERBS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor", "Check this machine and installation."),
     "completion": ("completion", "Print the completion script of a shell."),
 }
+
+
+def _others() -> dict[str, tuple[str, str]]:
+    """Verbs without a row: files of ``commands``, whose first line has the help behind a colon."""
+    found: dict[str, tuple[str, str]] = {}
+    listed = {module for module, _ in VERBS.values()}
+    for path in sorted(Path(__file__).with_name("commands").glob("[a-z]*.py")):
+        if path.stem not in listed:
+            line = path.read_text("utf-8").partition("\n")[0]
+            found[path.stem] = path.stem, line.partition(": ")[2].strip('"')
+    return found
+
+
+VERBS |= _others()

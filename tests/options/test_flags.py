@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import click
 from click.testing import CliRunner
 
-from engine.options import OPTIONS
+from engine.options import OPTIONS, option
+from engine.quantize import QuantizeSettings
 from rknntui.cli.flags import recipe_flags, values_of
 
 
@@ -62,3 +64,11 @@ def test_what_is_refused_has_no_flag_and_the_compilers_options_say_so() -> None:
         if o.name not in ("model", "do_quantization"):
             assert (o.flag in words) == (o.role != "refused"), o.name
     assert "vendor compiler" in " ".join(words)
+
+
+def test_settings_of_the_name_of_an_option_have_its_default() -> None:
+    settings = QuantizeSettings()
+    shared = {o.name for o in OPTIONS} & {field.name for field in fields(settings)}
+    assert "bias_correction" in shared
+    for name in shared:
+        assert getattr(settings, name) == option(name).default, name

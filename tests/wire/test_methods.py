@@ -50,3 +50,14 @@ def test_the_types_need_the_standard_library_alone() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_method_without_a_row_is_found_by_its_name() -> None:
+    assert QUERIES["doctor"] == "engine.services.doctor:doctor"
+    assert TASKS["hybrid.search"] == "engine.services.hybrid:search"
+    assert "doctor" not in TASKS
+    for name in ("hybrid.nothing", "nothing", "codec", "a b", "..", ""):
+        assert name not in QUERIES
+        assert name not in TASKS
+    assert set(QUERIES) >= {"open", "hybrid.table"}
+    assert len(TASKS) == len(set(TASKS))
