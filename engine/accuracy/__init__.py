@@ -14,7 +14,7 @@ from engine.accuracy.distances import Saturation
 from engine.accuracy.dump import dump_layers
 from engine.accuracy.labelled import Labelled, read_labelled
 from engine.accuracy.rows import Row, layer_rows
-from engine.accuracy.score import Evaluated, Scores, TopK, evaluate_labelled, metric_of
+from engine.accuracy.score import Evaluated, TopK, evaluate_labelled, metric_of
 from engine.accuracy.snapshot import SnapshotWriter, error_table, file_names
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "Row",
     "Runner",
     "Saturation",
-    "Scores",
     "Sink",
     "SnapshotWriter",
     "TopK",

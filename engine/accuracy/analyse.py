@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from engine.build import ErrorFigure, OwnError
 from engine.graph.layers import Layer
 from engine.graph.metrics import ErrorSums
 from engine.quantize import Quantized
+from engine.wire import build as wire
 
 __all__ = [
     "AccuracyReport",
@@ -96,28 +97,30 @@ class LayerAccuracy:
         """Whether the tensor lies inside a layer, which is computed as a whole."""
         return self.entire is None
 
-    def to_json(self) -> dict[str, Any]:
-        """As the worker protocol carries it."""
+    def told(self) -> wire.LayerAccuracy:
+        """As the wire has it."""
         named = None if self.inner else self.named
-        return {
-            "name": self.id,
-            "op": self.op if named is None else named.op,
-            "tensor": self.tensor,
-            "node": self.layer,
-            "inner": self.inner,
-            "aliases": [self.layer, self.tensor]
-            if self.named is None
-            else list(self.named.aliases),
-            "entire": None if self.entire is None else vars(self.entire).copy(),
-            "single": None if self.single is None else vars(self.single).copy(),
-            "sqnr": None if self.error is None else self.error.sqnr_db,
-            "own_sqnr": None if self.own is None else self.own.sqnr_db,
-            "own_share": self.own_share,
-            "saturation": None if self.saturation is None else vars(self.saturation),
-            "dtype": self.dtype,
-            "sources": list(self.sources if named is None else named.sources),
-            "damage": self.damage,
-        }
+        return wire.LayerAccuracy(
+            name=self.id,
+            op=self.op if named is None else named.op,
+            tensor=self.tensor,
+            node=self.layer,
+            inner=self.inner,
+            aliases=(self.layer, self.tensor) if self.named is None else self.named.aliases,
+            entire=_told(self.entire),
+            single=_told(self.single),
+            sqnr=None if self.error is None else self.error.sqnr_db,
+            own_sqnr=None if self.own is None else self.own.sqnr_db,
+            own_share=self.own_share,
+            saturation=self.saturation,
+            dtype=self.dtype,
+            sources=self.sources if named is None else named.sources,
+            damage=self.damage,
+        )
+
+
+def _told(distance: Distance | None) -> wire.Distance | None:
+    return None if distance is None else wire.Distance(distance.cosine, distance.euclidean)
 
 
 @dataclass(frozen=True)
@@ -131,10 +134,6 @@ class AccuracyReport:
 
     layers: tuple[LayerAccuracy, ...]
     samples: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"samples": self.samples, "layers": [layer.to_json() for layer in self.layers]}
 
 
 def noisiest(report: AccuracyReport, count: int) -> list[LayerAccuracy]:

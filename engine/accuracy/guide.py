@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
+
+from engine.base.plain import Values
+from engine.wire.guide import Found, Verdict
 
 __all__ = [
     "FAIR",
@@ -23,7 +26,6 @@ __all__ = [
     "worst",
 ]
 
-Verdict = Literal["pass", "warning", "fail", "told"]
 Fact = Literal[
     "always",
     "float wrong",
@@ -190,19 +192,6 @@ STEPS: tuple[Step, ...] = (
 
 
 @dataclass(frozen=True)
-class Found:
-    """One thing that a step found."""
-
-    label: str
-    value: str
-    verdict: Verdict = "told"
-
-    def to_json(self) -> dict[str, str]:
-        """Plain data."""
-        return {"label": self.label, "value": self.value, "verdict": self.verdict}
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What a step did and found.
 
@@ -218,21 +207,7 @@ class Outcome:
     found: tuple[Found, ...]
     verdict: Verdict
     advice: str = ""
-    changes: dict[str, Any] = field(default_factory=dict)
-
-    def to_json(self, step: Step) -> dict[str, Any]:
-        """With the step, as the worker protocol carries it."""
-        return {
-            "id": step.id,
-            "stage": step.stage,
-            "title": step.title,
-            "source": step.source,
-            "did": self.did,
-            "found": [found.to_json() for found in self.found],
-            "verdict": self.verdict,
-            "advice": self.advice,
-            "changes": dict(self.changes),
-        }
+    changes: Values = field(default_factory=dict)
 
 
 def verdict_of(cosine: float) -> Verdict:

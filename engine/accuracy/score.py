@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from inspect import isclass
 from typing import Any, Protocol
 
@@ -37,8 +37,9 @@ from engine.base.folders import log_crash
 from engine.base.text import printable
 from engine.dataset import Preprocess
 from engine.graph.ir import TensorSpec
+from engine.wire.score import Score
 
-__all__ = ["Evaluated", "Metric", "Scores", "TopK", "evaluate_labelled", "metric_of"]
+__all__ = ["Evaluated", "Metric", "TopK", "evaluate_labelled", "metric_of"]
 
 Outputs = Mapping[str, np.ndarray]
 Predict = Callable[[Mapping[str, np.ndarray]], Outputs]
@@ -49,27 +50,6 @@ NOTE = (
     "Intervals: 95 %, for samples drawn at random from what the model will meet. They do not "
     "apply to samples of another kind."
 )
-
-
-@dataclass(frozen=True)
-class Scores:
-    """One figure of both models.
-
-    Attributes:
-        name: ``top-1``, or as the user's function calls it.
-        golden, simulated: of the float and of the simulated model.
-        golden_interval, simulated_interval: 95 % confidence; None for a metric of the whole set.
-        difference: simulated less float.
-        difference_interval: of that; the samples are the same, so it is narrower than the others.
-    """
-
-    name: str
-    golden: float
-    simulated: float
-    golden_interval: tuple[float, float] | None
-    simulated_interval: tuple[float, float] | None
-    difference: float
-    difference_interval: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -84,23 +64,9 @@ class Evaluated:
     """
 
     samples: int
-    scores: tuple[Scores, ...]
+    scores: tuple[Score, ...]
     agreement: float | None = None
     note: str = NOTE
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data; the float figures are called ``float``."""
-        rows = [asdict(score) for score in self.scores]
-        for row in rows:
-            row["float"] = row.pop("golden")
-            row["float_interval"] = row.pop("golden_interval")
-        return {
-            "samples": self.samples,
-            "scores": rows,
-            "agreement": self.agreement,
-            "note": self.note,
-            "label": "simulated",
-        }
 
 
 class Metric(Protocol):
@@ -157,14 +123,14 @@ class TopK:
         rows = []
         for k, (both, first, second) in self._counts.items():
             rows.append(
-                Scores(
-                    f"top-{k}",
-                    (both + first) / samples,
-                    (both + second) / samples,
-                    share_interval(both + first, samples),
-                    share_interval(both + second, samples),
-                    (second - first) / samples,
-                    paired_interval(first, second, samples),
+                Score(
+                    name=f"top-{k}",
+                    golden=(both + first) / samples,
+                    simulated=(both + second) / samples,
+                    golden_interval=share_interval(both + first, samples),
+                    simulated_interval=share_interval(both + second, samples),
+                    difference=(second - first) / samples,
+                    difference_interval=paired_interval(first, second, samples),
                 )
             )
         return Evaluated(samples, tuple(rows), self._agreed / samples)
@@ -219,7 +185,8 @@ class _PerSample:
                 mean_interval(total, squares, sums.count)
                 for total, squares in zip(sums.totals, sums.squares, strict=True)
             ]
-            rows.append(Scores(name, means[0], means[1], spans[0], spans[1], means[2], spans[2]))
+            golden, simulated, difference = zip(means, spans, strict=True)
+            rows.append(Score(name, *simulated, *difference, *golden))
         return Evaluated(samples, tuple(rows))
 
 
@@ -241,7 +208,7 @@ class _WholeSet:
             answers = [side.result() for side in self._sides]
         first, second = (_numbers(answer, self._name) for answer in answers)
         rows = [
-            Scores(name, value, second[name], None, None, second[name] - value, None)
+            Score(name, second[name], None, second[name] - value, None, value, None)
             for name, value in first.items()
             if name in second
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.accuracy.analyse import AccuracyReport, analyse
 from engine.accuracy.damage import with_damage
@@ -16,6 +16,7 @@ from engine.dataset import dataset_from_paths
 from engine.pipeline.layers import quantized_of
 from engine.quantize import is_quantized_source
 from engine.report import samples_text
+from engine.wire import build as wire
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
@@ -33,10 +34,14 @@ class Analysis:
         self.over = over
         self.files = tuple(files)
 
-    def to_json(self) -> dict[str, Any]:
-        """For the worker protocol: ``samples``, ``over``, ``layers``, ``files``."""
-        files = [str(path) for path in self.files]
-        return {**self.report.to_json(), "over": self.over, "files": files}
+    def told(self) -> wire.Analysis:
+        """As the wire has it."""
+        return wire.Analysis(
+            samples=self.report.samples,
+            over=self.over,
+            layers=tuple(layer.told() for layer in self.report.layers),
+            files=tuple(map(str, self.files)),
+        )
 
     def table(self, generation: int = 2) -> str:
         """The text of ``error_analysis.txt``."""

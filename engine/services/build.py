@@ -34,7 +34,6 @@ from engine.wire.build import (
     SimulateParams,
     TopValue,
 )
-from engine.wire.codec import typed
 from engine.wire.model import LOAD, Loaded, LoadParams
 
 if TYPE_CHECKING:
@@ -238,7 +237,7 @@ def accuracy(params: AccuracyParams, reporter: Reporter) -> Analysis:
     inputs = None if params.inputs is None else _paths(params.inputs)
     folder = None if params.output_dir is None else Path(params.output_dir)
     found = analyse_build(pipeline, inputs, folder, force=params.force, damage=params.damage)
-    return typed(Analysis, found.to_json())
+    return found.told()
 
 
 @runs(EXPORT)

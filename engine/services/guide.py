@@ -18,7 +18,6 @@ from engine.services.guide_probe import Check, Probe
 from engine.services.guide_quantized import QUANTIZED_CHECKS, quantized_verdict
 from engine.services.handler import runs
 from engine.services.state import pipeline_of, recipe_of
-from engine.wire.codec import typed
 from engine.wire.guide import GUIDE, Answer, GuideParams, NextStep
 from engine.wire.guide import Step as Told
 
@@ -54,7 +53,18 @@ def guide(params: GuideParams, reporter: Reporter) -> Answer:
         outcome = _CHECKS[step.id](probe)
     after = following([*done, step.id], holds)
     then = None if after is None else NextStep(after.id, after.title, after.why)
-    return Answer(typed(Told, outcome.to_json(step)), then, len(STEPS))
+    told = Told(
+        id=step.id,
+        stage=step.stage,
+        title=step.title,
+        source=step.source,
+        did=outcome.did,
+        found=outcome.found,
+        verdict=outcome.verdict,
+        advice=outcome.advice,
+        changes=outcome.changes,
+    )
+    return Answer(told, then, len(STEPS))
 
 
 def _asked(wanted: str | None, known: list[str]) -> Step | None:

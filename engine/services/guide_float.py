@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
-from engine.accuracy.guide import Found, Outcome, Verdict, verdict_of, worst
+from engine.accuracy.guide import Outcome, verdict_of, worst
 from engine.accuracy.rows import float_rows
 from engine.base.errors import EngineError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
+from engine.options import Value, Values
 from engine.services.guide_probe import Check, Probe, cosines, told_cosines
 from engine.services.state import KEPT
+from engine.wire.guide import Found, Verdict
 
 __all__ = ["FLOAT_CHECKS", "float_verdict"]
 
@@ -160,7 +161,7 @@ def _a2(probe: Probe) -> Outcome:
     )
 
 
-def _alternatives(probe: Probe) -> tuple[float, list[tuple[str, float, dict[str, Any]]]]:
+def _alternatives(probe: Probe) -> tuple[float, list[tuple[str, float, Values]]]:
     """The worst cosine as set, and (name, worst cosine, changes) of other preparations."""
     pipeline = probe.pipeline
     inputs = pipeline.optimised.graph.graph.inputs
@@ -171,11 +172,11 @@ def _alternatives(probe: Probe) -> tuple[float, list[tuple[str, float, dict[str,
         return min(cosines(probe.outputs, probe.expected, [session.run(feeds)]).values())
 
     now = score(probe.feeds[0])
-    tried: list[tuple[str, float, dict[str, Any]]] = []
+    tried: list[tuple[str, float, Values]] = []
     for name, mean, std in _USUAL:
         for swap in (False, True):
             channels = _channels(inputs[0].shape)
-            changes: dict[str, Any] = {
+            changes: dict[str, Value] = {
                 "mean_values": [list(mean) if len(mean) == channels else [mean[0]] * channels],
                 "std_values": [list(std) if len(std) == channels else [std[0]] * channels],
                 "quant_img_RGB2BGR": swap,

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.accuracy.guide import Found, Outcome, Verdict, verdict_of
+from engine.accuracy.guide import Outcome, verdict_of
 from engine.base.errors import UsageError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import cosine
+from engine.wire.guide import Found, Verdict
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.accuracy.analyse import LayerAccuracy, analyse, noisiest
-from engine.accuracy.guide import Found, Outcome, Verdict, verdict_of, worst
+from engine.accuracy.guide import Outcome, verdict_of, worst
 from engine.base.errors import EngineError
+from engine.options import Value, Values
 from engine.pipeline.layers import by_tensor, quantized_of
 from engine.pipeline.results import Evaluation
 from engine.report import samples_text, sqnr_text
 from engine.services.guide_probe import Check, Probe, cosines, told_cosines
+from engine.wire.guide import Found, Verdict
 
 __all__ = ["QUANTIZED_CHECKS", "quantized_verdict"]
 
@@ -182,9 +184,9 @@ def _b2_joins(probe: Probe) -> Outcome:
     return _trial(probe, changes, "The joined values get a scale each", told, did)
 
 
-def _layers_of(probe: Probe, *changes: Mapping[str, Any]) -> dict[str, Any]:
+def _layers_of(probe: Probe, *changes: Values) -> dict[str, Value]:
     """Several changes as one: the layers that they lift together."""
-    merged: dict[str, Any] = {}
+    merged: dict[str, Value] = {}
     lifted = by_tensor(probe.pipeline, probe.recipe.quantization.quantized_layers or {})
     for one in changes:
         lifted |= one.get("quantized_layers") or {}
@@ -192,16 +194,14 @@ def _layers_of(probe: Probe, *changes: Mapping[str, Any]) -> dict[str, Any]:
     return {**merged, "quantized_layers": lifted} if lifted else merged
 
 
-def _method(changes: Mapping[str, Any], gain: str) -> Check:
+def _method(changes: Values, gain: str) -> Check:
     def check(probe: Probe) -> Outcome:
         return _trial(probe, changes, gain, (), "")
 
     return check
 
 
-def _trial(
-    probe: Probe, changes: Mapping[str, Any], gain: str, found: tuple[Found, ...], did: str
-) -> Outcome:
+def _trial(probe: Probe, changes: Values, gain: str, found: tuple[Found, ...], did: str) -> Outcome:
     """Build with other options; they are proposed where the worst output gets nearer to float."""
     words = ", ".join(f"{name} {_shown(value)}" for name, value in changes.items())
     tried = f"{did} Built with {words} and compared it with float (simulated).".strip()

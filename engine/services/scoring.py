@@ -16,7 +16,6 @@ from engine.base.trust import allowed_code
 from engine.pipeline.usercode import named_object
 from engine.services.handler import runs
 from engine.services.state import pipeline_of, recipe_of
-from engine.wire.codec import typed
 from engine.wire.score import EVALUATE, SCORE, Evaluated, EvaluateParams, ScoreParams, ShortScore
 
 if TYPE_CHECKING:
@@ -76,8 +75,15 @@ def evaluate_build(
     begun = time.perf_counter()
     result = run_metric(pipeline, labelled, metric)
     seconds = round(time.perf_counter() - begun, 4)
-    figures = {**result.to_json(), "classes": labelled.classes, "seconds": seconds}
-    return typed(Evaluated, figures)
+    return Evaluated(
+        samples=result.samples,
+        scores=result.scores,
+        agreement=result.agreement,
+        note=result.note,
+        label="simulated",
+        classes=tuple(labelled.classes),
+        seconds=seconds,
+    )
 
 
 def run_metric(pipeline: Pipeline, labelled: Any, metric: Metric) -> Figures:

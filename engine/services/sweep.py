@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,9 @@ from engine.base.text import did_you_mean, printable
 from engine.base.trust import allowed_code, allowing
 from engine.options import OPTIONS, Values
 from engine.services.handler import runs
-from engine.wire.codec import typed
-from engine.wire.sweep import ROW, SWEEP, Cluster, IndexedRow, Row, Sweep, SweepParams
+from engine.wire.codec import encode, typed
+from engine.wire.record import record
+from engine.wire.sweep import ROW, SWEEP, Cluster, IndexedRow, Output, Row, Sweep, SweepParams
 
 if TYPE_CHECKING:
     from engine.jobs.cluster import ClusterAddress
@@ -84,9 +85,7 @@ def combinations(
             raise UsageError(f"The axis {name} has no values.", remedy="Give a list of values.")
         for value in values:
             known[name].check(value)
-    bases: list[dict[str, Any]] = (
-        [dict(recipe)] if recipes is None else [dict(values) for values in recipes]
-    )
+    bases = [recipe] if recipes is None else list(recipes)
     total = len(bases)
     for values in axes.values():
         total *= len(values)
@@ -124,11 +123,10 @@ def sweep(params: SweepParams, reporter: Reporter) -> Sweep:
         for batch in _batches(chosen):
             texts = {number: _task(chosen[number], params.evaluation) for number in batch}
             for number, answer in cluster.run(run_combination, texts, reporter):
-                facts = {"values": dict(chosen[number].values), **_row(answer)}
-                rows[number] = typed(Row, facts)
+                rows[number] = row = _row(chosen[number].values, answer)
                 done = sum(row is not None for row in rows)
                 reporter.emit(Progress("sweep", done, len(rows)))
-                reporter.emit(ROW.event(typed(IndexedRow, {"index": number, **facts})))
+                reporter.emit(ROW.event(IndexedRow(index=number, **vars(row))))
             if reporter.finish_asked():
                 break
     reporter.emit(StageFinished("sweep", round(time.perf_counter() - begun, 3)))
@@ -176,59 +174,64 @@ def _address(given: Cluster | None) -> ClusterAddress | None:
     return ClusterAddress(given.address, *(None if f is None else Path(f) for f in files))
 
 
+@record
+class _Task:
+    """A combination as a process of the cluster gets it."""
+
+    values: Values
+    recipe: Values
+    evaluation: str | None
+    folder: str
+    allow_code: tuple[str, ...]
+
+
 def _task(combination: Combination, evaluation: str | None) -> str:
-    return json.dumps(
-        {
-            "recipe": dict(combination.recipe),
-            "evaluation": evaluation,
-            "folder": str(Path.cwd()),
-            "allow_code": sorted(str(path) for path in allowed_code()),
-        }
-    )
+    code = tuple(sorted(str(path) for path in allowed_code()))
+    values, recipe = combination.values, combination.recipe
+    return json.dumps(encode(_Task(values, recipe, evaluation, str(Path.cwd()), code)))
 
 
-def _row(answer: str | Exception) -> dict[str, Any]:
+def _row(values: Values, answer: str | Exception) -> Row:
     if isinstance(answer, str):
-        data: dict[str, Any] = json.loads(answer)
-        return data
-    if isinstance(answer, EngineError):
-        return {"state": "failed", "error": answer.to_dict()}
-    lost = WorkerError(
-        f"The build ended with its process: {printable(str(answer), 200)}",
-        cause="Native code crashed, or memory ran out.",
-        remedy="Build only this combination; its log has the details.",
-    )
-    return {"state": "failed", "error": lost.to_dict()}
+        return typed(Row, json.loads(answer))
+    if not isinstance(answer, EngineError):
+        answer = WorkerError(
+            f"The build ended with its process: {printable(str(answer), 200)}",
+            cause="Native code crashed, or memory ran out.",
+            remedy="Build this combination alone; its log tells more.",
+        )
+    return Row(values=values, state="failed", error=answer.to_dict())
 
 
 def run_combination(text: str) -> str:
     """One task of a sweep, in a process of the cluster: JSON in, JSON out; it never raises."""
-    task = json.loads(text)
+    task = typed(_Task, json.loads(text))
     begun = time.perf_counter()
     try:
-        with allowing(task["allow_code"]):
-            found = _built(task)
+        with allowing(list(task.allow_code)):
+            row = _built(task)
     except EngineError as error:
-        return json.dumps({"state": "failed", "error": error.to_dict()})
+        row = _row(task.values, error)
     except Exception as error:  # noqa: BLE001 - nobody else would tell the user
         mistake = resource_error(error) or InternalError(
             f"This program made a mistake: {type(error).__name__}: {printable(str(error), 200)}",
             cause="An internal error.",
-            remedy="Build only this combination; its log has the details.",
+            remedy="Build this combination alone; its log has the details.",
         )
-        return json.dumps({"state": "failed", "error": mistake.to_dict()})
-    seconds = round(time.perf_counter() - begun, 3)
-    return json.dumps({"state": "done", **found, "seconds": seconds})
+        row = _row(task.values, mistake)
+    else:
+        row = replace(row, seconds=round(time.perf_counter() - begun, 3))
+    return json.dumps(encode(row))
 
 
-def _built(task: Mapping[str, Any]) -> dict[str, Any]:
+def _built(task: _Task) -> Row:
     from engine.accuracy.evaluate import evaluate
     from engine.dataset import read_dataset
     from engine.pipeline.layers import quantized_of
     from engine.recipe import Recipe
     from engine.services.state import pipeline_of
 
-    recipe = Recipe.from_values(task["recipe"], Path(task["folder"]))
+    recipe = Recipe.from_values(task.recipe, Path(task.folder))
     pipeline = pipeline_of(recipe)
     if not pipeline.quantized_build:
         raise UsageError(
@@ -236,14 +239,19 @@ def _built(task: Mapping[str, Any]) -> dict[str, Any]:
             remedy="Leave do_quantization at yes in a sweep.",
         )
     done = pipeline.quantized
-    if task["evaluation"]:
-        feeds = pipeline.feeds(read_dataset(Path(task["folder"]) / str(task["evaluation"])))
+    if task.evaluation:
+        feeds = pipeline.feeds(read_dataset(Path(task.folder) / task.evaluation))
         outputs, _ = evaluate(quantized_of(pipeline), feeds, NullReporter(), layers=False)
     else:
         outputs = pipeline.evaluation.outputs
-    return {
-        "outputs": [{**asdict(output), "label": "simulated"} for output in outputs],
-        "samples": pipeline.calibration.samples,
-        "bytes": len(done.graph.data),
-        "findings": [f.to_dict() for f in pipeline.findings if f.severity != "info"],
-    }
+    return Row(
+        values=task.values,
+        state="done",
+        outputs=tuple(
+            Output(each.name, each.sqnr_db, each.cosine, each.samples, "simulated")
+            for each in outputs
+        ),
+        samples=pipeline.calibration.samples,
+        bytes=len(done.graph.data),
+        findings=tuple(found for found in pipeline.findings if found.severity != "info"),
+    )

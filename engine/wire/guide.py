@@ -8,7 +8,7 @@ from engine.wire.codec import Text, Values
 from engine.wire.method import Task
 from engine.wire.record import record
 
-__all__ = ["GUIDE", "Answer", "Found", "GuideParams", "NextStep", "Step"]
+__all__ = ["GUIDE", "Answer", "Found", "GuideParams", "NextStep", "Step", "Verdict"]
 
 Verdict = Literal["pass", "warning", "fail", "told"]
 
@@ -36,7 +36,7 @@ class Found:
 
     label: str
     value: str
-    verdict: Verdict
+    verdict: Verdict = "told"
 
 
 @record

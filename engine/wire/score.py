@@ -44,7 +44,10 @@ class ScoreParams:
 
 @record
 class Score:
-    """A figure of both models, and simulated less float; no intervals for one of the whole set."""
+    """A figure of both models, and simulated less float; no intervals for one of the whole set.
+
+    The samples are the same, so the interval of the difference is narrower than the others.
+    """
 
     name: str
     simulated: float | None

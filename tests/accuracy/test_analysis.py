@@ -31,6 +31,7 @@ from engine.build import ErrorFigure
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import cosine, euclidean, sqnr
+from engine.wire.codec import encode
 from tests.accuracy.build import built, feeds
 
 
@@ -201,13 +202,12 @@ def test_no_sample_and_cancel() -> None:
 
 def test_report_as_json() -> None:
     _, quantized = built()
-    data = analyse(quantized, feeds(1)).to_json()
-    fused = data["layers"][2]
-    assert fused.pop("sources") == ["conv1"]
+    layers = [encode(layer.told()) for layer in analyse(quantized, feeds(1)).layers]
+    fused, layer = layers[2:4]
+    assert fused.pop("sources") == ("conv1",)
     assert fused.pop("dtype") == ""
     assert (fused.pop("name"), fused.pop("op"), fused.pop("tensor")) == ("conv1", "Conv", "c1")
     assert (fused.pop("node"), fused.pop("inner")) == ("conv1", True)
-    layer = data["layers"][3]
     assert fused.pop("aliases") == layer["aliases"]
     assert (layer["name"], layer["op"], layer["node"], layer["inner"]) == (
         "conv1",
@@ -225,8 +225,8 @@ def test_report_as_json() -> None:
         "damage",
     }
     assert not any(value is not None for value in fused.values())
-    assert data["layers"][3]["dtype"] == "int8"
-    assert set(data["layers"][3]["entire"]) == {"cosine", "euclidean"}
+    assert layer["dtype"] == "int8"
+    assert set(layer["entire"]) == {"cosine", "euclidean"}
 
 
 def test_a_real_detector(zoo: Path) -> None:

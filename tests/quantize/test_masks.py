@@ -119,10 +119,13 @@ def test_masked_scores_are_equal_in_both_graphs(tmp_path: Path) -> None:
     files = dataset(tmp_path)
     made = pipeline(tmp_path, "constant", dataset=str(files))
     assert "-300" not in json.dumps(build(made).summary.to_json()["worst"])
-    rows = analyse_build(made, None, None).to_json()["layers"]
-    found = next(row for row in rows if row["name"] == "masked")
-    assert found["sqnr"] > 20
-    assert found["entire"]["cosine"] > 0.99
+    rows = analyse_build(made, None, None).report.layers
+    found = next(row for row in rows if row.id == "masked")
+    assert found.error is not None
+    assert found.error.sqnr_db is not None
+    assert found.error.sqnr_db > 20
+    assert found.entire is not None
+    assert found.entire.cosine > 0.99
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])
