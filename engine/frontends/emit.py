@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, TypedDict
 
 import numpy as np
 import onnx
@@ -11,6 +11,7 @@ from onnx import numpy_helper
 
 from engine.base.errors import GraphError, SourceModelError
 from engine.base.text import printable
+from engine.frontends.formula import Formula
 from engine.frontends.onnx.cut import cut
 from engine.graph.ir.constants import IR_VERSION, OPSET, ORIGIN
 from engine.graph.ir.graph import Graph
@@ -19,7 +20,32 @@ from engine.graph.ir.shapes import infer_proto
 from engine.graph.ir.skeleton import SMALL_BYTES, strip_weights
 from engine.graph.ir.verify import check_channels, check_proto
 
-__all__ = ["Emitter"]
+__all__ = ["COPIED", "Emitter", "Resizing", "Window"]
+
+
+class Window(TypedDict, total=False):
+    """Attributes of operators with windows: a number for each spatial axis, pads for both ends."""
+
+    kernel_shape: list[int]
+    strides: list[int]
+    dilations: list[int]
+    pads: list[int]
+
+
+class Resizing(TypedDict, total=False):
+    """Attributes of a Resize."""
+
+    mode: str
+    coordinate_transformation_mode: str
+    nearest_mode: str
+
+
+COPIED: Resizing = {
+    "mode": "nearest",
+    "coordinate_transformation_mode": "asymmetric",
+    "nearest_mode": "floor",
+}
+"""Attributes of a Resize by whole numbers that copies every element, as upsampling layers do."""
 
 
 class Emitter:
@@ -79,45 +105,40 @@ class Emitter:
         """The name of a constant without dimensions."""
         return self.constant(np.array(value, dtype=dtype), "scalar")
 
-    @overload
-    def node(
-        self, op: str, inputs: Sequence[str], output: str = ..., *, domain: str = ..., **a: Any
-    ) -> str: ...
-    @overload
     def node(
         self,
         op: str,
         inputs: Sequence[str],
-        output: Sequence[str],
-        *,
-        domain: str = ...,
-        **a: Any,
-    ) -> list[str]: ...
-    def node(
-        self,
-        op: str,
-        inputs: Sequence[str],
-        output: str | Sequence[str] = "",
+        output: str = "",
         *,
         domain: str = "",
         **attributes: Any,
-    ) -> str | list[str]:
+    ) -> str:
+        """Add a node with one output; :meth:`nodes` says more. Returns the name of its output."""
+        wished = output or (f"{self.origin}_{op.lower()}" if self.origin else op.lower())
+        return self.nodes(op, inputs, [wished], domain=domain, **attributes)[0]
+
+    def nodes(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        *,
+        domain: str = "",
+        **attributes: Any,
+    ) -> list[str]:
         """Add a node.
 
         Args:
             op: operator of ONNX (or of ``domain``).
             inputs: names as earlier calls returned them; empty for one that is left out.
-            output: the wished name of the output, or of each; by default after operator and origin.
-                An empty name in a list leaves that output out.
+            outputs: the wished name of each; an empty one leaves that output out.
             attributes: as ``onnx.helper.make_node`` takes them; None is left out.
 
         Returns:
-            The name of the output, or of each.
+            The name of each output.
         """
-        hint = f"{self.origin}_{op.lower()}" if self.origin else op.lower()
-        single = isinstance(output, str)
-        wished = [output or hint] if isinstance(output, str) else list(output)
-        names = [self._names.claim(name) if name else "" for name in wished]
+        names = [self._names.claim(name) if name else "" for name in outputs]
         node = onnx.helper.make_node(
             op,
             list(inputs),
@@ -131,7 +152,11 @@ class Emitter:
         if self.origin:
             node.metadata_props.add(key=ORIGIN, value=self.origin)
         self._proto.graph.node.append(node)
-        return names[0] if single else names
+        return names
+
+    def formula(self, tensor: str) -> Formula:
+        """A tensor to compute with; see :mod:`engine.frontends.formula`."""
+        return Formula.of(self, tensor)
 
     def output(self, tensor: str, dtype: str = "float32", name: str | None = None) -> str:
         """Declare a graph output, under another name where ``name`` is given and still free."""

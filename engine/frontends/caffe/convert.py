@@ -32,9 +32,15 @@ class Trial:
         """The wished name."""
         return hint
 
-    def node(self, op: str, inputs: Sequence[str], output: Any = "", **attributes: Any) -> Any:
-        """The wished name, or names."""
-        return list(output) if isinstance(output, list | tuple) else output
+    def node(self, op: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
+        """The wished name."""
+        return output
+
+    def nodes(
+        self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
+    ) -> list[str]:
+        """The wished names."""
+        return list(outputs)
 
 
 @dataclass

@@ -55,8 +55,13 @@ class Writer(Protocol):
     def constant(self, array: np.ndarray, hint: str = ...) -> str:
         """The name of a constant."""
 
-    def node(self, op: str, inputs: Sequence[str], output: Any = ..., **attributes: Any) -> Any:
-        """Add a node; the name of its output, or of each."""
+    def node(self, op: str, inputs: Sequence[str], output: str = ..., **attributes: Any) -> str:
+        """Add a node; the name of its output."""
+
+    def nodes(
+        self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
+    ) -> list[str]:
+        """Add a node; the name of each of its outputs."""
 
 
 @dataclass
@@ -132,7 +137,7 @@ class Layer:
     def node(self, op: str, *inputs: str, **attributes: Any) -> str:
         """A node inside the layer; returns the name of its output."""
         hint = f"{self.spec.makes[0]}:{op.lower()}"
-        return str(self.writer.node(op, inputs, hint, **attributes))
+        return self.writer.node(op, inputs, hint, **attributes)
 
     def top(
         self, op: str, *inputs: str, shape: Sequence[int], index: int = 0, **attributes: Any

@@ -13,6 +13,7 @@ from engine.frontends.darknet.cfg import Section
 from engine.frontends.darknet.layers import Planner, Weights
 from engine.frontends.darknet.plan import Build, Net, Plan, refuse
 from engine.frontends.emit import Emitter
+from engine.frontends.formula import Formula, apply, exp, sigmoid, where
 
 __all__ = ["HEADS"]
 
@@ -49,31 +50,31 @@ class _Head:
             refuse(f"its mask names anchors beyond num={total}; take it raw")
         self.anchors = pairs[list(self.mask)] if not beyond else pairs[:0]
 
-    def parts(self, build: Build, source: int, sizes: tuple[int, ...]) -> list[str]:
+    def parts(self, build: Build, source: int, sizes: tuple[int, ...]) -> list[Formula]:
         """The input as [batch, anchors, entries, h, w], split along its entries."""
         e = build.emitter
         shape = e.ints(0, len(self.mask), self.box + 1 + self.classes, *self.shape[1:])
         x = e.node("Reshape", [build.image(source), shape])
         outputs = [f"{build.name}_part{number}" for number in range(len(sizes))]
-        return e.node("Split", [x, e.ints(*sizes)], outputs, axis=2)
+        return list(map(e.formula, e.nodes("Split", [x, e.ints(*sizes)], outputs, axis=2)))
 
-    def place(self, e: Emitter, x: str, axis: int) -> str:
+    def place(self, e: Emitter, x: Formula, axis: int) -> Formula:
         """``(x + i) / n`` along the width (axis 4) or the height (axis 3)."""
         count = self.shape[axis - 2]
         shape = [1] * 5
         shape[axis] = count
         grid = np.arange(count, dtype=np.float32).reshape(shape)
-        return e.node("Div", [e.node("Add", [x, e.constant(grid, "grid")]), e.scalar(count)])
+        return (x + e.constant(grid, "grid")) / count
 
-    def sized(self, e: Emitter, x: str, column: int, over: int, factor: float = 1) -> str:
+    def sized(self, e: Emitter, x: Formula, column: int, over: int, factor: float = 1) -> Formula:
         """``x`` times the anchors' width (column 0) or height (column 1) over ``over``."""
         sizes = (self.anchors[:, column] * factor / over).astype(np.float32)
-        return e.node("Mul", [x, e.constant(sizes.reshape(1, -1, 1, 1, 1), "anchors")])
+        return x * e.constant(sizes.reshape(1, -1, 1, 1, 1), "anchors")
 
-    def table(self, build: Build, parts: list[str]) -> str:
+    def table(self, build: Build, parts: list[Formula]) -> str:
         """One row per place and anchor."""
         e = build.emitter
-        x = e.node("Concat", parts, axis=2)
+        x = e.node("Concat", [part.written() for part in parts], axis=2)
         x = e.node("Transpose", [x], perm=(0, 3, 4, 1, 2))
         rows = len(self.mask) * self.shape[1] * self.shape[2]
         shape = (rows, 5 + self.classes)
@@ -81,11 +82,9 @@ class _Head:
         return e.node("Reshape", [x, e.ints(*whole)], build.name)
 
 
-def _scaled(e: Emitter, x: str, scale: float) -> str:
-    """``x s - (s - 1) / 2`` (``scal_add_cpu`` as the heads call it)."""
-    if scale == 1:
-        return x
-    return e.node("Sub", [e.node("Mul", [x, e.scalar(scale)]), e.scalar(0.5 * (scale - 1))])
+def _scaled(x: Formula, scale: float) -> Formula:
+    """As the heads call ``scal_add_cpu``."""
+    return x if scale == 1 else x * scale - 0.5 * (scale - 1)
 
 
 def _raw(net: Net) -> Plan:
@@ -105,20 +104,18 @@ def _yolo(layer: Section, net: Net) -> Plan:
         x, y, w, h, objectness, classes = head.parts(build, source, (1, 1, 1, 1, 1, head.classes))
         if new:
             # the layer before is logistic already; sizes are (2 p)² anchors
-            w, h = (e.node("Mul", [part, part]) for part in (w, h))
+            w, h = w * w, h * h
         else:
-            x, y, objectness, classes = (
-                e.node("Sigmoid", [part]) for part in (x, y, objectness, classes)
-            )
-            w, h = (e.node("Exp", [part]) for part in (w, h))
+            x, y, objectness, classes = map(sigmoid, (x, y, objectness, classes))
+            w, h = exp(w), exp(h)
         factor = 4 if new else 1
         parts = [
-            head.place(e, _scaled(e, x, scale), 4),
-            head.place(e, _scaled(e, y, scale), 3),
+            head.place(e, _scaled(x, scale), 4),
+            head.place(e, _scaled(y, scale), 3),
             head.sized(e, w, 0, head.picture[1], factor),
             head.sized(e, h, 1, head.picture[0], factor),
             objectness,
-            e.node("Mul", [classes, objectness]),
+            classes * objectness,
         ]
         return head.table(build, parts)
 
@@ -140,20 +137,14 @@ def _gaussian_yolo(layer: Section, net: Net) -> Plan:
         x, x_doubt, y, y_doubt, w, w_doubt, h, h_doubt, objectness, classes = head.parts(
             build, source, (*[1] * 9, head.classes)
         )
-        doubts = [e.node("Sigmoid", [part]) for part in (x_doubt, y_doubt, w_doubt, h_doubt)]
-        doubt = e.node("Mul", [e.node("Sum", doubts), e.scalar(0.25)])
-        sure = e.node("Sub", [e.scalar(1), doubt])
-        x, y, objectness, classes = (
-            e.node("Sigmoid", [part]) for part in (x, y, objectness, classes)
-        )
-        x, y = head.place(e, _scaled(e, x, scale), 4), head.place(e, _scaled(e, y, scale), 3)
-        w = head.sized(e, e.node("Exp", [w]), 0, head.picture[1])
-        h = head.sized(e, e.node("Exp", [h]), 1, head.picture[0])
+        doubt = apply("Sum", *map(sigmoid, (x_doubt, y_doubt, w_doubt, h_doubt))) * 0.25
+        x, y, objectness, classes = map(sigmoid, (x, y, objectness, classes))
+        x, y = head.place(e, _scaled(x, scale), 4), head.place(e, _scaled(y, scale), 3)
+        w = head.sized(e, exp(w), 0, head.picture[1])
+        h = head.sized(e, exp(h), 1, head.picture[0])
         if shift:
-            x = e.node("Add", [x, e.node("Mul", [w, e.scalar(shift)])])
-            y = e.node("Add", [y, e.node("Mul", [h, e.scalar(shift)])])
-        scores = e.node("Mul", [e.node("Mul", [classes, objectness]), sure])
-        return head.table(build, [x, y, w, h, objectness, scores])
+            x, y = x + w * shift, y + h * shift
+        return head.table(build, [x, y, w, h, objectness, classes * objectness * (1 - doubt)])
 
     return Plan(head.shape, emit, (source,), kind="head")
 
@@ -175,18 +166,16 @@ def _region(layer: Section, net: Net) -> Plan:
     def emit(build: Build, _: Weights) -> str:
         e = build.emitter
         x, y, w, h, objectness, classes = head.parts(build, source, (1, 1, 1, 1, 1, head.classes))
-        x, y, objectness = (e.node("Sigmoid", [part]) for part in (x, y, objectness))
-        w, h = (e.node("Exp", [part]) for part in (w, h))
+        x, y, objectness = map(sigmoid, (x, y, objectness))
         if cut:
-            low = e.node("Less", [objectness, e.scalar(0.5)])
-            objectness = e.node("Where", [low, e.scalar(0), objectness])
+            objectness = where(apply("Less", objectness, 0.5), 0, objectness)
         parts = [
             head.place(e, x, 4),
             head.place(e, y, 3),
-            head.sized(e, w, 0, head.shape[2]),
-            head.sized(e, h, 1, head.shape[1]),
+            head.sized(e, exp(w), 0, head.shape[2]),
+            head.sized(e, exp(h), 1, head.shape[1]),
             objectness,
-            e.node("Mul", [e.node("Softmax", [classes], axis=2), objectness]),
+            apply("Softmax", classes, axis=2) * objectness,
         ]
         return head.table(build, parts)
 

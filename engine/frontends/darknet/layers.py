@@ -15,6 +15,7 @@ from engine.frontends.darknet.activations import activate, activation_of
 from engine.frontends.darknet.cfg import Section
 from engine.frontends.darknet.plan import Build, Net, Plan, refuse
 from engine.frontends.darknet.weights import Blob
+from engine.frontends.emit import COPIED
 
 __all__ = ["COMPUTING", "Planner", "Weights", "finished"]
 
@@ -228,7 +229,7 @@ def _pooling(op: str, **attributes: Any) -> Planner:
         (height, width), pads = _pads((h, w), size, strides, padding)
 
         def emit(build: Build, _: Weights) -> str:
-            written: str = build.emitter.node(
+            return build.emitter.node(
                 op,
                 [build.image(source)],
                 build.name,
@@ -237,7 +238,6 @@ def _pooling(op: str, **attributes: Any) -> Planner:
                 pads=pads,
                 **attributes,
             )
-            return written
 
         return Plan((c, height, width), emit, (source,))
 
@@ -328,14 +328,7 @@ def _upsample(layer: Section, net: Net) -> Plan:
         out = build.name if factor == 1 else f"{build.name}_plain"
         if stride > 0:
             scales = e.constant(np.array([1, 1, step, step], np.float32), "scales")
-            x = e.node(
-                "Resize",
-                [x, "", scales],
-                out,
-                mode="nearest",
-                coordinate_transformation_mode="asymmetric",
-                nearest_mode="floor",
-            )
+            x = e.node("Resize", [x, "", scales], out, **COPIED)
         else:
             steps = [step, step]
             x = e.node("AveragePool", [x], out, kernel_shape=steps, strides=steps)
@@ -365,7 +358,7 @@ def _crop(layer: Section, net: Net) -> Plan:
         )
         if plain:
             return x
-        return e.node("Sub", [e.node("Mul", [x, e.scalar(2)]), e.scalar(1)], build.name)
+        return (e.formula(x) * 2 - 1).written(build.name)
 
     return Plan((c, height, width), emit, (source,))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -13,10 +13,11 @@ import onnx
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import printable
 from engine.frontends.emit import Emitter, element_type
+from engine.frontends.formula import Formula
 from engine.frontends.mxnet.symbol import Node
 from engine.graph.ir.constants import IR_VERSION, OPSET
 
-__all__ = ["Call", "Converter", "Result", "Value", "Writer", "refuse"]
+__all__ = ["Call", "Converter", "Result", "Value", "Writer", "named", "refuse"]
 
 Value = str | np.ndarray
 """A tensor that is computed (its name), or an array that is known."""
@@ -32,6 +33,11 @@ def refuse(why: str) -> NoReturn:
     raise UnsupportedOperatorError(
         why, remedy="Cut the model before it (outputs), or export the model to ONNX."
     )
+
+
+def named(rows: Mapping[str, Converter]) -> dict[str, Converter]:
+    """A row for each name of an operator, where a key has several of them with blanks between."""
+    return {name: converter for names, converter in rows.items() for name in names.split()}
 
 
 class Writer:
@@ -83,12 +89,10 @@ class Writer:
         Raises:
             UnsupportedOperatorError: ONNX's inference says why, or an output is absurdly large.
         """
-        single = len(outputs) == 1
-        names = (
-            [self.emitter.node(op, inputs, outputs[0], **attributes)]
-            if single
-            else self.emitter.node(op, inputs, outputs, **attributes)
-        )
+        if outputs == [""]:
+            names = [self.emitter.node(op, inputs, **attributes)]
+        else:
+            names = self.emitter.nodes(op, inputs, outputs, **attributes)
         given = {name: value for name, value in attributes.items() if value is not None}
         node = onnx.helper.make_node(op, list(inputs), names, **given)
         try:
@@ -133,6 +137,25 @@ class Writer:
         """The dtype of a tensor."""
         element = self._types[name].tensor_type.elem_type
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element))
+
+
+@dataclass(frozen=True)
+class _Computing:
+    """Writes formulas whose numbers are of the dtype of a tensor."""
+
+    w: Writer
+    dtype: np.dtype
+
+    def node(self, op: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
+        return self.w.node(op, inputs, output, **attributes)
+
+    def scalar(self, value: float) -> str:
+        if self.dtype.kind in "iu" and value != int(value):
+            refuse(f"it combines whole numbers with {value}")
+        return self.w.scalar(value, self.dtype.name)
+
+    def ints(self, *values: int) -> str:
+        return self.w.ints(*values)
 
 
 @dataclass
@@ -187,6 +210,11 @@ class Call:
         if not -rank <= axis < rank:
             refuse(f"its {key} is {axis}, its input has {rank} dimensions")
         return axis % rank
+
+    def formulas(self, count: int) -> list[Formula]:
+        """The first inputs to compute with; numbers beside them are of the first one's dtype."""
+        at = _Computing(self.w, self.w.dtype(self.x()))
+        return [Formula.of(at, self.x(index)) for index in range(count)]
 
     # ----------------------------------------------------------------------------- output
     def out(self, index: int = 0, count: int = 1) -> str:

@@ -161,10 +161,9 @@ class Layer:
         """ONNX's number of an element type, for Cast."""
         return element_type(dtype)
 
-    def node(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
-        """A node in between; its output's name."""
-        made: str = self.emit.node(op, inputs, **attributes)
-        return made
+    def node(self, op: str, inputs: Sequence[str], name: str = "", **attributes: Any) -> str:
+        """A node; its output's name."""
+        return self.emit.node(op, inputs, name, **attributes)
 
     def output(self, index: int, shape: Sequence[int]) -> Value:
         """Output ``index`` of the layer, with its shape; it has no form yet."""
@@ -269,9 +268,7 @@ class Layer:
         axis = self._axis_in(value, layout)
         parameters = self.tensors.parameters(value)
         name = self.tensors.name_for(value, layout)
-        value.forms[layout] = self.node_named(
-            "QuantizeLinear", [real, *parameters], name, axis=axis
-        )
+        value.forms[layout] = self.node("QuantizeLinear", [real, *parameters], name, axis=axis)
 
     def dequantized(self, value: Value, stored: Value, layout: str) -> None:
         """``value`` is the real form of ``stored``."""
@@ -280,7 +277,7 @@ class Layer:
             *self.tensors.parameters(stored),
         ]
         name = self.tensors.name_for(value, layout)
-        value.forms[layout] = self.node_named(
+        value.forms[layout] = self.node(
             "DequantizeLinear", inputs, name, axis=self._axis_in(stored, layout)
         )
 
@@ -299,11 +296,6 @@ class Layer:
             self._constants[id(array)] = (array, self.emit.constant(array, hint))
         return self._constants[id(array)][1]
 
-    def node_named(self, op: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
-        """A node whose output has a name."""
-        made: str = self.emit.node(op, inputs, name, **attributes)
-        return made
-
     def _saturates(self, value: Value, activation: int) -> bool:
         """Whether the range of the integers is within the bounds of the activation already."""
         if activation not in _BOUNDS or value.quant is None or value.quant.axis >= 0:
@@ -320,14 +312,14 @@ class Layer:
         if activation == 0:
             return real
         if activation == _TANH:
-            return self.node_named("Tanh", [real], name)
+            return self.node("Tanh", [real], name)
         if activation not in _BOUNDS:
             raise self.refusal(f"its fused activation {activation} is not known")
         low, high = _BOUNDS[activation]
         if high == float("inf"):
-            return self.node_named("Relu", [real], name)
+            return self.node("Relu", [real], name)
         bounds = [self.emit.scalar(low, dtype), self.emit.scalar(high, dtype)]
-        return self.node_named("Clip", [real, *bounds], name)
+        return self.node("Clip", [real, *bounds], name)
 
     def part(self, value: Value, shape: Sequence[int]) -> Value:
         """``value`` in another shape of as many elements, its integers kept."""

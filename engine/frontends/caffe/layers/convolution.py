@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from engine.frontends.caffe.fields import Fields
 from engine.frontends.caffe.layer import Converter, Layer, Tensor
+from engine.frontends.emit import Window
 
 __all__ = ["LAYERS"]
 
@@ -32,7 +32,7 @@ class _Window:
         return [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
 
     @property
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self) -> Window:
         """As ONNX's Conv has them."""
         return {
             "kernel_shape": list(self.kernel),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from engine.frontends.caffe.fields import Fields
 from engine.frontends.caffe.layer import Converter, Layer, Tensor
+from engine.frontends.emit import Window
 
 __all__ = ["LAYERS"]
 
@@ -96,7 +96,7 @@ def _global(at: Layer, param: Fields, method: str) -> Sequence[Tensor]:
     return [at.top(op, at.x.name, shape=(*at.x.shape[:2], 1, 1))]
 
 
-def _attributes(windows: Sequence[_Windows]) -> dict[str, Any]:
+def _attributes(windows: Sequence[_Windows]) -> Window:
     return {
         "kernel_shape": [axis.kernel for axis in windows],
         "strides": [axis.stride for axis in windows],
@@ -108,7 +108,7 @@ def _maximum(at: Layer, windows: Sequence[_Windows]) -> Sequence[Tensor]:
     at.expect([1], len(at.spec.tops))
     shape = (*at.x.shape[:2], *(axis.out for axis in windows))
     pads = [axis.pad for axis in windows] + [axis.beyond for axis in windows]
-    attributes = _attributes(windows) | {"pads": pads}
+    attributes: Window = {**_attributes(windows), "pads": pads}
     if len(at.spec.tops) == 1:
         return [at.top("MaxPool", at.x.name, shape=shape, **attributes)]
     if len(at.spec.tops) > 2:
@@ -116,7 +116,7 @@ def _maximum(at: Layer, windows: Sequence[_Windows]) -> Sequence[Tensor]:
     raw = at.only_feeds(1, "Upsample")
     # ONNX counts through the whole tensor, Caffe's mask within one channel
     names = [at.spec.makes[0], at.spec.makes[1] if raw else f"{at.spec.makes[1]}:indices"]
-    pooled, indices = at.writer.node("MaxPool", [at.x.name], names, **attributes)
+    pooled, indices = at.writer.nodes("MaxPool", [at.x.name], names, **attributes)
     plane = at.x.shape[2:]
     if raw:
         return [Tensor(pooled, shape), Tensor(indices, shape, plane=plane)]

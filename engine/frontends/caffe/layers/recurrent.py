@@ -131,7 +131,7 @@ def _onnx_lstm(at: Layer, cell: _Cell, start: Sequence[str]) -> Sequence[Tensor]
     names = [f"{at.spec.makes[0]}:lstm"]
     if len(at.spec.makes) == 3:
         names += at.spec.makes[1:]
-    outputs = at.writer.node("LSTM", operands, names, hidden_size=cell.units)
+    outputs = at.writer.nodes("LSTM", operands, names, hidden_size=cell.units)
     shape = (cell.steps, cell.streams, cell.units)
     tops = [at.top("Squeeze", outputs[0], at.ints(1), shape=shape)]
     return tops + [Tensor(name, (1, *shape[1:])) for name in outputs[1:]]
@@ -188,7 +188,7 @@ def _step(at: Layer, name: str, step: int) -> str:
 def _unit(at: Layer, cell: _Cell, gates: str, remembered: str) -> tuple[str, str]:
     hints = [f"{at.spec.makes[0]}:{gate}" for gate in ("input", "forget", "output", "cell")]
     sizes = at.ints(*[cell.units] * 4)
-    i, f, o, g = at.writer.node("Split", [gates, sizes], hints, axis=2)
+    i, f, o, g = at.writer.nodes("Split", [gates, sizes], hints, axis=2)
     kept = at.node("Mul", at.node("Sigmoid", f), remembered)
     new = at.node("Mul", at.node("Sigmoid", i), at.node("Tanh", g))
     c = at.node("Add", kept, new)

@@ -49,7 +49,7 @@ def _arg_max(at: Layer) -> Sequence[Tensor]:
         raise at.fault(f"top_k is {count} of {length}")
     turned = at.node("Slice", name, at.ints(-1), at.ints(-(1 << 31)), at.ints(axis), at.ints(-1))
     hints = [f"{at.spec.makes[0]}:values", f"{at.spec.makes[0]}:places"]
-    largest, places = at.writer.node("TopK", [turned, at.ints(count)], hints, axis=axis)
+    largest, places = at.writer.nodes("TopK", [turned, at.ints(count)], hints, axis=axis)
     if along and values:
         return [at.top("Identity", largest, shape=shape)]
     index = at.node("Sub", at.ints(length - 1), places)

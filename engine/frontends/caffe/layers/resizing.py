@@ -9,6 +9,7 @@ import numpy as np
 from engine.base.text import shape_text
 from engine.frontends.caffe.fields import Fields
 from engine.frontends.caffe.layer import Converter, Layer, Tensor
+from engine.frontends.emit import COPIED, Resizing
 
 __all__ = ["LAYERS"]
 
@@ -33,18 +34,8 @@ def _interp(at: Layer) -> Sequence[Tensor]:
         stops = at.ints(*(side - begin for side in sides))
         name = at.node("Slice", name, starts, stops, axes)
     shape = (*at.x.shape[:2], *size)
-    return [
-        at.top(
-            "Resize",
-            name,
-            "",
-            "",
-            at.ints(*shape),
-            shape=shape,
-            mode="linear",
-            coordinate_transformation_mode="align_corners",
-        )
-    ]
+    linear: Resizing = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    return [at.top("Resize", name, "", "", at.ints(*shape), shape=shape, **linear)]
 
 
 def _interp_size(at: Layer, param: Fields, sides: Sequence[int]) -> list[int]:
@@ -81,18 +72,7 @@ def _upsample(at: Layer) -> Sequence[Tensor]:
         raise at.fault(f"scale is {scale}")
     shape = (*at.x.shape[:2], *(side * scale for side in at.x.shape[2:]))
     scales = at.writer.constant(np.array([1, 1, scale, scale], np.float32), "constant:scales")
-    return [
-        at.top(
-            "Resize",
-            at.x.name,
-            "",
-            scales,
-            shape=shape,
-            mode="nearest",
-            coordinate_transformation_mode="asymmetric",
-            nearest_mode="floor",
-        )
-    ]
+    return [at.top("Resize", at.x.name, "", scales, shape=shape, **COPIED)]
 
 
 def _unpooled(at: Layer, param: Fields) -> Tensor:

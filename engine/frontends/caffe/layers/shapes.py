@@ -47,7 +47,7 @@ def _slice(at: Layer) -> Sequence[Tensor]:
         raise at.fault(f"slice points {points} do not rise within {length}")
     if count == 1:
         return [at.x]
-    names = at.writer.node("Split", [at.x.name, at.ints(*sizes)], list(at.spec.makes), axis=axis)
+    names = at.writer.nodes("Split", [at.x.name, at.ints(*sizes)], list(at.spec.makes), axis=axis)
     before, after = at.x.shape[:axis], at.x.shape[axis + 1 :]
     return [Tensor(name, (*before, size, *after)) for name, size in zip(names, sizes, strict=True)]
 

@@ -3,66 +3,81 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from engine.frontends.mxnet.call import Call, Converter, Result, refuse
+from engine.frontends.formula import Formula, apply, clip, exp, floor, sqrt, where
+from engine.frontends.mxnet.call import Call, Converter, Result, named, refuse
 
 __all__ = ["ARITHMETIC"]
 
 
-# ------------------------------------------------------------------------------ one input
-def _unary(op: str) -> Converter:
-    return lambda call: call.op(op, [call.x()])
+# --------------------------------------------------------------------------------- formulas
+def _formula(of: Callable[..., Formula], inputs: int = 1) -> Converter:
+    """A formula of the inputs."""
+    return lambda call: of(*call.formulas(inputs)).written(call.out())
 
 
-def _like(call: Call, value: float) -> str:
-    """A scalar of the input's dtype."""
-    dtype = call.w.dtype(call.x())
-    if dtype.kind in "iu" and value != int(value):
-        refuse(f"it combines whole numbers with {value}")
-    return call.w.scalar(value, dtype.name)
+def _op(op: str, inputs: int = 1) -> Converter:
+    return _formula(partial(apply, op), inputs)
 
 
-def _square(call: Call) -> Result:
-    return call.op("Mul", [call.x(), call.x()])
+def _with_scalar(of: Callable[[Formula, float], Formula]) -> Converter:
+    """A formula of the input and a number."""
 
-
-def _inverse_root(call: Call) -> Result:
-    return call.op("Reciprocal", [call.w.node("Sqrt", [call.x()])])
-
-
-def _scaled_log(base: float) -> Converter:
     def convert(call: Call) -> Result:
-        return call.op("Mul", [call.w.node("Log", [call.x()]), _like(call, 1 / math.log(base))])
+        (x,) = call.formulas(1)
+        return of(x, call.real("scalar", 1.0)).written(call.out())
 
     return convert
 
 
-def _trunc(call: Call) -> Result:
+def _scalar(op: str, *, first: bool = False) -> Converter:
+    """With a number; ``first`` where the number is the left operand."""
+    return _with_scalar(lambda x, number: apply(op, *((number, x) if first else (x, number))))
+
+
+def _remainder(a: Formula, b: Formula | float) -> Formula:
+    """With the sign of the divisor (``mod`` of mshadow_op.h)."""
+    return a - apply("Mul", b, floor(a / b))
+
+
+def _trunc(x: Formula) -> Formula:
     """Towards zero (``trunc`` and ``fix``)."""
-    size = call.w.node("Floor", [call.w.node("Abs", [call.x()])])
-    return call.op("Mul", [call.w.node("Sign", [call.x()]), size])
+    return apply("Sign", x) * floor(apply("Abs", x))
 
 
-def _round(call: Call) -> Result:
+def _round(x: Formula) -> Formula:
     """Halves away from zero, as C's ``round``; ONNX rounds them to even."""
-    half = call.w.node("Add", [call.w.node("Abs", [call.x()]), _like(call, 0.5)])
-    return call.op("Mul", [call.w.node("Sign", [call.x()]), call.w.node("Floor", [half])])
+    return apply("Sign", x) * floor(apply("Abs", x) + 0.5)
 
 
-def _rint(call: Call) -> Result:
+def _rint(x: Formula) -> Formula:
     """Halves towards minus infinity (mshadow_op.h: the floor where both are as near)."""
-    half = call.w.node("Sub", [call.x(), _like(call, 0.5)])
-    return call.op("Ceil", [half])
+    return apply("Ceil", x - 0.5)
 
 
-def _log1p(call: Call) -> Result:
-    return call.op("Log", [call.w.node("Add", [call.x(), _like(call, 1)])])
+def _smooth_l1(call: Call) -> Result:
+    """``(s x)²/2`` below ``1/s²``, ``|x| - 1/(2 s²)`` beyond."""
+    square = call.real("scalar", 1.0) ** 2
+    if square == 0:
+        refuse("its scalar is 0")
+    (x,) = call.formulas(1)
+    size = apply("Abs", x)
+    near, far = x * x * (0.5 * square), size - 0.5 / square
+    return where(apply("Less", size, 1 / square), near, far).written(call.out())
 
 
-def _expm1(call: Call) -> Result:
-    return call.op("Sub", [call.w.node("Exp", [call.x()]), _like(call, 1)])
+def _clip(call: Call) -> Result:
+    (x,) = call.formulas(1)
+    return clip(x, call.real("a_min", 0.0), call.real("a_max", 0.0)).written(call.out())
+
+
+def _div_sqrt_dim(call: Call) -> Result:
+    (x,) = call.formulas(1)
+    return (x / math.sqrt(call.shape()[-1])).written(call.out())
 
 
 def _hard_sigmoid(call: Call) -> Result:
@@ -70,23 +85,7 @@ def _hard_sigmoid(call: Call) -> Result:
     return call.op("HardSigmoid", [call.x()], alpha=alpha, beta=beta)
 
 
-def _smooth_l1(call: Call) -> Result:
-    """``(s x)²/2`` below ``1/s²``, ``|x| - 1/(2 s²)`` beyond."""
-    w = call.w
-    square = call.real("scalar", 1.0) ** 2
-    if square == 0:
-        refuse("its scalar is 0")
-    size = w.node("Abs", [call.x()])
-    near = w.node("Mul", [w.node("Mul", [call.x(), call.x()]), w.scalar(0.5 * square)])
-    far = w.node("Sub", [size, w.scalar(0.5 / square)])
-    return call.op("Where", [w.node("Less", [size, w.scalar(1 / square)]), near, far])
-
-
-def _clip(call: Call) -> Result:
-    low, high = (_like(call, call.real(key, 0.0)) for key in ("a_min", "a_max"))
-    return call.op("Clip", [call.x(), low, high])
-
-
+# --------------------------------------------------------------------------- constants, casts
 def _cast(call: Call) -> Result:
     kind = call.text("dtype", "float32")
     numbers = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "float16": 10}
@@ -141,11 +140,7 @@ def _arange(call: Call) -> Result:
     return np.repeat(start + step * np.arange(count), repeat).astype(_dtype(call))
 
 
-# ----------------------------------------------------------------------------- two inputs
-def _binary(op: str) -> Converter:
-    return lambda call: call.op(op, [call.x(0), call.x(1)])
-
-
+# -------------------------------------------------------------------- comparisons and logic
 def _as_number(call: Call, op: str, inputs: list[str], *, negate: bool = False) -> Result:
     """A comparison: 1 or 0 in the dtype of its input."""
     result = call.w.node(op, inputs)
@@ -161,8 +156,8 @@ def _compare(op: str, *, negate: bool = False) -> Converter:
 
 def _compare_scalar(op: str, *, negate: bool = False) -> Converter:
     def convert(call: Call) -> Result:
-        inputs = [call.x(), _like(call, call.real("scalar", 0.0))]
-        return _as_number(call, op, inputs, negate=negate)
+        number = call.formulas(1)[0].at.scalar(call.real("scalar", 0.0))
+        return _as_number(call, op, [call.x(), number], negate=negate)
 
     return convert
 
@@ -170,8 +165,7 @@ def _compare_scalar(op: str, *, negate: bool = False) -> Converter:
 def _logical(op: str) -> Converter:
     def convert(call: Call) -> Result:
         truths = [_truth(call, index) for index in range(2)]
-        number = call.w.node(op, truths)
-        return call.op("Cast", [number], to=1)
+        return call.op("Cast", [call.w.node(op, truths)], to=1)
 
     return convert
 
@@ -182,37 +176,7 @@ def _truth(call: Call, index: int) -> str:
 
 
 def _logical_not(call: Call) -> Result:
-    return _as_number(call, "Equal", [call.x(), _like(call, 0)])
-
-
-def _remainder(call: Call, inputs: list[str]) -> Result:
-    """With the sign of the divisor (``mod`` of mshadow_op.h): a - b floor(a / b)."""
-    w = call.w
-    whole = w.node("Floor", [w.node("Div", inputs)])
-    return call.op("Sub", [inputs[0], w.node("Mul", [inputs[1], whole])])
-
-
-def _mod(call: Call) -> Result:
-    return _remainder(call, [call.x(0), call.x(1)])
-
-
-def _mod_scalar(call: Call) -> Result:
-    return _remainder(call, [call.x(), _like(call, call.real("scalar", 1.0))])
-
-
-def _hypot(call: Call) -> Result:
-    squares = [call.w.node("Mul", [x, x]) for x in (call.x(0), call.x(1))]
-    return call.op("Sqrt", [call.w.node("Add", squares)])
-
-
-def _scalar(op: str, *, first: bool = False) -> Converter:
-    """With a number; ``first`` where the number is the left operand."""
-
-    def convert(call: Call) -> Result:
-        inputs = [call.x(), _like(call, call.real("scalar", 1.0))]
-        return call.op(op, inputs[::-1] if first else inputs)
-
-    return convert
+    return _as_number(call, "Equal", [call.x(), call.formulas(1)[0].at.scalar(0)])
 
 
 def _where(call: Call) -> Result:
@@ -322,10 +286,6 @@ def _gemm2(call: Call) -> Result:
     return call.op("Mul", [product, call.w.scalar(alpha)])
 
 
-def _div_sqrt_dim(call: Call) -> Result:
-    return call.op("Div", [call.x(), call.w.scalar(math.sqrt(call.shape()[-1]))])
-
-
 _UNARY = {
     "relu": "Relu",
     "sigmoid": "Sigmoid",
@@ -344,29 +304,6 @@ _UNARY = {
     **{name: name.capitalize() for name in ("sin", "cos", "tan", "sinh", "cosh")},
     **{f"arc{name}": f"A{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
 }
-# family -> ONNX operator, and the words for it: element by element, old, broadcast, scalar
-_FAMILIES = {
-    "Add": ("elemwise_add", "_add", "_plus", "_Plus", "broadcast_add", "broadcast_plus"),
-    "Sub": ("elemwise_sub", "_sub", "_minus", "_Minus", "broadcast_sub", "broadcast_minus"),
-    "Mul": ("elemwise_mul", "_mul", "_Mul", "broadcast_mul"),
-    "Div": ("elemwise_div", "_div", "_Div", "broadcast_div"),
-    "Pow": ("_power", "_Power", "broadcast_power"),
-    "Max": ("_maximum", "_Maximum", "broadcast_maximum"),
-    "Min": ("_minimum", "_Minimum", "broadcast_minimum"),
-}
-_SCALARS: dict[str, Converter] = {
-    **dict.fromkeys(("_plus_scalar", "_PlusScalar"), _scalar("Add")),
-    **dict.fromkeys(("_minus_scalar", "_MinusScalar"), _scalar("Sub")),
-    **dict.fromkeys(("_rminus_scalar", "_RMinusScalar"), _scalar("Sub", first=True)),
-    **dict.fromkeys(("_mul_scalar", "_MulScalar"), _scalar("Mul")),
-    **dict.fromkeys(("_div_scalar", "_DivScalar"), _scalar("Div")),
-    **dict.fromkeys(("_rdiv_scalar", "_RDivScalar"), _scalar("Div", first=True)),
-    **dict.fromkeys(("_power_scalar", "_PowerScalar"), _scalar("Pow")),
-    **dict.fromkeys(("_rpower_scalar", "_RPowerScalar"), _scalar("Pow", first=True)),
-    **dict.fromkeys(("_maximum_scalar", "_MaximumScalar"), _scalar("Max")),
-    **dict.fromkeys(("_minimum_scalar", "_MinimumScalar"), _scalar("Min")),
-    "_mod_scalar": _mod_scalar,
-}
 _COMPARISONS = {
     "equal": ("Equal", False),
     "not_equal": ("Equal", True),
@@ -376,65 +313,73 @@ _COMPARISONS = {
     "lesser_equal": ("LessOrEqual", False),
 }
 
-ARITHMETIC: dict[str, Converter] = {
-    **{name: _unary(op) for name, op in _UNARY.items()},
-    **{name: _binary(op) for op, names in _FAMILIES.items() for name in names},
-    **_SCALARS,
-    **{
-        f"{prefix}{name}": _compare(op, negate=negate)
-        for name, (op, negate) in _COMPARISONS.items()
-        for prefix in ("broadcast_", "_")
-    },
-    **{
-        f"_{name}_scalar": _compare_scalar(op, negate=negate)
-        for name, (op, negate) in _COMPARISONS.items()
-    },
-    "broadcast_logical_and": _logical("And"),
-    "broadcast_logical_or": _logical("Or"),
-    "broadcast_logical_xor": _logical("Xor"),
-    "logical_not": _logical_not,
-    "broadcast_mod": _mod,
-    "_mod": _mod,
-    "broadcast_hypot": _hypot,
-    "_hypot": _hypot,
-    "square": _square,
-    "rsqrt": _inverse_root,
-    "log2": _scaled_log(2),
-    "log10": _scaled_log(10),
-    "log1p": _log1p,
-    "expm1": _expm1,
-    "trunc": _trunc,
-    "fix": _trunc,
-    "round": _round,
-    "rint": _rint,
-    "hard_sigmoid": _hard_sigmoid,
-    "smooth_l1": _smooth_l1,
-    "clip": _clip,
-    "Cast": _cast,
-    "cast": _cast,
-    "amp_cast": _cast,
-    "_zeros": _filled(0),
-    "_ones": _filled(1),
-    "_full": _full,
-    "zeros_like": _filled_like(0),
-    "ones_like": _filled_like(1),
-    "_arange": _arange,
-    "where": _where,
-    "add_n": _sum_of,
-    "ElementWiseSum": _sum_of,
-    **{
-        f"{name}{suffix}": _reduce(op)
-        for name, op in (("sum", "ReduceSum"), ("max", "ReduceMax"), ("min", "ReduceMin"))
-        for suffix in ("", "_axis")
-    },
-    "mean": _reduce("ReduceMean"),
-    "prod": _reduce("ReduceProd"),
-    "norm": _norm,
-    "argmax": _arg("ArgMax"),
-    "argmin": _arg("ArgMin"),
-    "dot": _dot,
-    "batch_dot": _batch_dot,
-    "_linalg_gemm2": _gemm2,
-    "linalg_gemm2": _gemm2,
-    "_contrib_div_sqrt_dim": _div_sqrt_dim,
-}
+ARITHMETIC = named(
+    {
+        **{name: _op(op) for name, op in _UNARY.items()},
+        "elemwise_add _add _plus _Plus broadcast_add broadcast_plus": _op("Add", 2),
+        "elemwise_sub _sub _minus _Minus broadcast_sub broadcast_minus": _op("Sub", 2),
+        "elemwise_mul _mul _Mul broadcast_mul": _op("Mul", 2),
+        "elemwise_div _div _Div broadcast_div": _op("Div", 2),
+        "_power _Power broadcast_power": _op("Pow", 2),
+        "_maximum _Maximum broadcast_maximum": _op("Max", 2),
+        "_minimum _Minimum broadcast_minimum": _op("Min", 2),
+        "broadcast_mod _mod": _formula(_remainder, 2),
+        "broadcast_hypot _hypot": _formula(lambda x, y: sqrt(x * x + y * y), 2),
+        "_plus_scalar _PlusScalar": _scalar("Add"),
+        "_minus_scalar _MinusScalar": _scalar("Sub"),
+        "_rminus_scalar _RMinusScalar": _scalar("Sub", first=True),
+        "_mul_scalar _MulScalar": _scalar("Mul"),
+        "_div_scalar _DivScalar": _scalar("Div"),
+        "_rdiv_scalar _RDivScalar": _scalar("Div", first=True),
+        "_power_scalar _PowerScalar": _scalar("Pow"),
+        "_rpower_scalar _RPowerScalar": _scalar("Pow", first=True),
+        "_maximum_scalar _MaximumScalar": _scalar("Max"),
+        "_minimum_scalar _MinimumScalar": _scalar("Min"),
+        "_mod_scalar": _with_scalar(_remainder),
+        "square": _formula(lambda x: x * x),
+        "rsqrt": _formula(lambda x: apply("Reciprocal", sqrt(x))),
+        "log2": _formula(lambda x: apply("Log", x) * (1 / math.log(2))),
+        "log10": _formula(lambda x: apply("Log", x) * (1 / math.log(10))),
+        "log1p": _formula(lambda x: apply("Log", x + 1)),
+        "expm1": _formula(lambda x: exp(x) - 1),
+        "trunc fix": _formula(_trunc),
+        "round": _formula(_round),
+        "rint": _formula(_rint),
+        "hard_sigmoid": _hard_sigmoid,
+        "smooth_l1": _smooth_l1,
+        "clip": _clip,
+        "_contrib_div_sqrt_dim": _div_sqrt_dim,
+        **{
+            f"broadcast_{name} _{name}": _compare(op, negate=negate)
+            for name, (op, negate) in _COMPARISONS.items()
+        },
+        **{
+            f"_{name}_scalar": _compare_scalar(op, negate=negate)
+            for name, (op, negate) in _COMPARISONS.items()
+        },
+        "broadcast_logical_and": _logical("And"),
+        "broadcast_logical_or": _logical("Or"),
+        "broadcast_logical_xor": _logical("Xor"),
+        "logical_not": _logical_not,
+        "Cast cast amp_cast": _cast,
+        "_zeros": _filled(0),
+        "_ones": _filled(1),
+        "_full": _full,
+        "zeros_like": _filled_like(0),
+        "ones_like": _filled_like(1),
+        "_arange": _arange,
+        "where": _where,
+        "add_n ElementWiseSum": _sum_of,
+        "sum sum_axis": _reduce("ReduceSum"),
+        "max max_axis": _reduce("ReduceMax"),
+        "min min_axis": _reduce("ReduceMin"),
+        "mean": _reduce("ReduceMean"),
+        "prod": _reduce("ReduceProd"),
+        "norm": _norm,
+        "argmax": _arg("ArgMax"),
+        "argmin": _arg("ArgMin"),
+        "dot": _dot,
+        "batch_dot": _batch_dot,
+        "_linalg_gemm2 linalg_gemm2": _gemm2,
+    }
+)

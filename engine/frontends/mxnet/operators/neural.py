@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from engine.frontends.mxnet.call import Call, Converter, Result, refuse
+from engine.frontends.emit import Window
+from engine.frontends.mxnet.call import Call, Converter, Result, named, refuse
 
 __all__ = ["NEURAL"]
 
@@ -111,7 +111,7 @@ def _pooling(call: Call) -> Result:
         refuse("its stride is 0")
     sizes = call.shape()[2:]
     outs, ends = _pooled(call, sizes, kernel, strides, pads)
-    common: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "pads": [*pads, *ends]}
+    common: Window = {"kernel_shape": kernel, "strides": strides, "pads": [*pads, *ends]}
     if kind == "max":
         return call.op("MaxPool", [call.x()], **common)
     if kind == "lp" and call.whole("p_value", 2) == 2:
@@ -400,40 +400,29 @@ def _logistic_output(call: Call) -> Result:
     return call.op("Sigmoid", [call.x()])
 
 
-NEURAL: dict[str, Converter] = {
-    "Convolution": _convolution,
-    "Convolution_v1": _convolution,
-    "Deconvolution": _deconvolution,
-    "FullyConnected": _fully_connected,
-    "Pooling": _pooling,
-    "Pooling_v1": _pooling,
-    "BatchNorm": _batch_norm,
-    "BatchNorm_v1": _batch_norm,
-    "CuDNNBatchNorm": _batch_norm,
-    "_contrib_SyncBatchNorm": _batch_norm,
-    "InstanceNorm": _instance_norm,
-    "LayerNorm": _layer_norm,
-    "GroupNorm": _group_norm,
-    "L2Normalization": _l2_normalization,
-    "LRN": _lrn,
-    "Activation": _activation,
-    "LeakyReLU": _leaky_relu,
-    "softmax": _softmax("Softmax"),
-    "softmin": _softmax("Softmax", -1),
-    "log_softmax": _softmax("LogSoftmax"),
-    "SoftmaxActivation": _softmax_activation,
-    "SoftmaxOutput": _softmax_output,
-    "Softmax": _softmax_output,
-    "Dropout": _same,
-    "LinearRegressionOutput": _same,
-    "MAERegressionOutput": _same,
-    "SVMOutput": _same,
-    "LogisticRegressionOutput": _logistic_output,
-    "MakeLoss": _same,
-    "make_loss": _same,
-    "BlockGrad": _same,
-    "stop_gradient": _same,
-    "_copy": _same,
-    "identity": _same,
-    "IdentityAttachKLSparseReg": _same,
-}
+NEURAL = named(
+    {
+        "Convolution Convolution_v1": _convolution,
+        "Deconvolution": _deconvolution,
+        "FullyConnected": _fully_connected,
+        "Pooling Pooling_v1": _pooling,
+        "BatchNorm BatchNorm_v1 CuDNNBatchNorm _contrib_SyncBatchNorm": _batch_norm,
+        "InstanceNorm": _instance_norm,
+        "LayerNorm": _layer_norm,
+        "GroupNorm": _group_norm,
+        "L2Normalization": _l2_normalization,
+        "LRN": _lrn,
+        "Activation": _activation,
+        "LeakyReLU": _leaky_relu,
+        "softmax": _softmax("Softmax"),
+        "softmin": _softmax("Softmax", -1),
+        "log_softmax": _softmax("LogSoftmax"),
+        "SoftmaxActivation": _softmax_activation,
+        "SoftmaxOutput Softmax": _softmax_output,
+        (
+            "Dropout LinearRegressionOutput MAERegressionOutput SVMOutput MakeLoss make_loss "
+            "BlockGrad stop_gradient _copy identity IdentityAttachKLSparseReg"
+        ): _same,
+        "LogisticRegressionOutput": _logistic_output,
+    }
+)

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from engine.frontends.mxnet.call import Call, Converter, Result, refuse
+from engine.frontends.emit import COPIED
+from engine.frontends.mxnet.call import Call, Result, named, refuse
 
 __all__ = ["RESIZING"]
 
@@ -22,14 +23,7 @@ def _image(call: Call) -> tuple[int, ...]:
 
 def _nearest(call: Call, x: str, scale: int, out: str = "") -> str:
     scales = call.w.constant(np.array([1, 1, scale, scale], np.float32), "scales")
-    return call.w.node(
-        "Resize",
-        [x, "", scales],
-        out,
-        mode="nearest",
-        coordinate_transformation_mode="asymmetric",
-        nearest_mode="floor",
-    )
+    return call.w.node("Resize", [x, "", scales], out, **COPIED)
 
 
 def _upsampling(call: Call) -> Result:
@@ -146,10 +140,11 @@ def _multi_box_prior(call: Call) -> Result:
     return np.clip(anchors, 0, 1) if call.flag("clip") else anchors
 
 
-RESIZING: dict[str, Converter] = {
-    "UpSampling": _upsampling,
-    "_contrib_BilinearResize2D": _bilinear_resize,
-    "_contrib_AdaptiveAvgPooling2D": _adaptive_average,
-    "_contrib_MultiBoxPrior": _multi_box_prior,
-    "MultiBoxPrior": _multi_box_prior,
-}
+RESIZING = named(
+    {
+        "UpSampling": _upsampling,
+        "_contrib_BilinearResize2D": _bilinear_resize,
+        "_contrib_AdaptiveAvgPooling2D": _adaptive_average,
+        "_contrib_MultiBoxPrior MultiBoxPrior": _multi_box_prior,
+    }
+)

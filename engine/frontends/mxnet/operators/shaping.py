@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from engine.frontends.mxnet.call import Call, Converter, Result, Value, refuse
+from engine.frontends.mxnet.call import Call, Converter, Result, Value, named, refuse
 
 __all__ = ["SHAPING"]
 
@@ -387,41 +387,34 @@ def _blocks(op: str) -> Converter:
     return convert
 
 
-SHAPING: dict[str, Converter] = {
-    "Reshape": _reshape,
-    "reshape": _reshape,
-    "reshape_like": _reshape_like,
-    "Flatten": _flatten,
-    "flatten": _flatten,
-    "expand_dims": _expand_dims,
-    "squeeze": _squeeze,
-    "transpose": _transpose,
-    "SwapAxis": _swap_axis,
-    "swapaxes": _swap_axis,
-    "Concat": _concat,
-    "concat": _concat,
-    "stack": _stack,
-    "SliceChannel": _slice_channel,
-    "split": _slice_channel,
-    "_split_v2": _split_at,
-    "slice": _slice,
-    "crop": _slice,
-    "slice_axis": _slice_axis,
-    "slice_like": _slice_like,
-    "Crop": _crop,
-    "reverse": _reverse,
-    "flip": _reverse,
-    "tile": _tile,
-    "repeat": _repeat,
-    "Pad": _pad,
-    "pad": _pad,
-    "broadcast_to": _broadcast_to,
-    "broadcast_axis": _broadcast_axis,
-    "broadcast_axes": _broadcast_axis,
-    "broadcast_like": _broadcast_like,
-    "Embedding": _embedding,
-    "take": _take,
-    "one_hot": _one_hot,
-    "depth_to_space": _blocks("DepthToSpace"),
-    "space_to_depth": _blocks("SpaceToDepth"),
-}
+SHAPING = named(
+    {
+        "Reshape reshape": _reshape,
+        "reshape_like": _reshape_like,
+        "Flatten flatten": _flatten,
+        "expand_dims": _expand_dims,
+        "squeeze": _squeeze,
+        "transpose": _transpose,
+        "SwapAxis swapaxes": _swap_axis,
+        "Concat concat": _concat,
+        "stack": _stack,
+        "SliceChannel split": _slice_channel,
+        "_split_v2": _split_at,
+        "slice crop": _slice,
+        "slice_axis": _slice_axis,
+        "slice_like": _slice_like,
+        "Crop": _crop,
+        "reverse flip": _reverse,
+        "tile": _tile,
+        "repeat": _repeat,
+        "Pad pad": _pad,
+        "broadcast_to": _broadcast_to,
+        "broadcast_axis broadcast_axes": _broadcast_axis,
+        "broadcast_like": _broadcast_like,
+        "Embedding": _embedding,
+        "take": _take,
+        "one_hot": _one_hot,
+        "depth_to_space": _blocks("DepthToSpace"),
+        "space_to_depth": _blocks("SpaceToDepth"),
+    }
+)

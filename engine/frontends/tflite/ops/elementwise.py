@@ -222,7 +222,7 @@ def _cast(layer: Layer) -> None:
     stored = layer.stored(0, layout)
     value = layer.output(0, layer.input(0).shape)
     name = layer.tensors.name_for(value, layout)
-    value.forms[layout] = layer.node_named("Cast", [stored], name, to=layer.emit_type(value.dtype))
+    value.forms[layout] = layer.node("Cast", [stored], name, to=layer.emit_type(value.dtype))
 
 
 def _quantize(layer: Layer) -> None:

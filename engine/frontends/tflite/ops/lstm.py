@@ -92,7 +92,7 @@ def _unrolled(layer: Layer, cell: Cell, x: str, steps: int, backward: bool) -> s
         for value in (cell.hidden, cell.state)
     )
     names = [f"{layer.name}_step_{step}" for step in range(steps)]
-    parts = layer.emit.node("Split", [projected], names, axis=0, num_outputs=steps)
+    parts = layer.emit.nodes("Split", [projected], names, axis=0, num_outputs=steps)
     outputs = [""] * steps
     for step in reversed(range(steps)) if backward else range(steps):
         sums = layer.node("Add", [parts[step], layer.node("MatMul", [hidden, weights])])
@@ -106,7 +106,7 @@ def _step(layer: Layer, cell: Cell, sums: str, state: str) -> tuple[str, str]:
     names = [f"{layer.name}_{GATES[i]}_gate" for i in cell.gates]
     sizes = layer.emit.ints(*[cell.units] * len(names))
     parts = dict(
-        zip(cell.gates, layer.emit.node("Split", [sums, sizes], names, axis=-1), strict=True)
+        zip(cell.gates, layer.emit.nodes("Split", [sums, sizes], names, axis=-1), strict=True)
     )
     forget = layer.node("Sigmoid", [_gate(layer, cell, 1, parts[1], state)])
     if 0 in parts:
@@ -228,7 +228,7 @@ def _basic_lstm(layer: Layer) -> None:
     sums = layer.node("Gemm", [flat, layer.real(2), layer.real(3)], transB=1)
     names = [f"{layer.name}_{gate}" for gate in ("input", "new", "forget", "output")]
     sizes = layer.emit.ints(*[units] * 4)
-    entry, new, forget, out = layer.emit.node("Split", [sums, sizes], names, axis=-1)
+    entry, new, forget, out = layer.emit.nodes("Split", [sums, sizes], names, axis=-1)
     flat_state = layer.node("Reshape", [layer.real(4), layer.emit.ints(-1, units)])
     kept = layer.node("Mul", [layer.node("Sigmoid", [forget]), flat_state])
     added = layer.node("Mul", [layer.node("Sigmoid", [entry]), layer.node("Tanh", [new])])

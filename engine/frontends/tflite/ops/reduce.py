@@ -84,7 +84,7 @@ def _top_k(layer: Layer) -> None:
     if not 0 <= count <= x.shape[-1]:
         raise ValueError(f"the {count} largest of {x.shape[-1]}")
     shape = [*x.shape[:-1], count]
-    values, places = layer.emit.node(
+    values, places = layer.emit.nodes(
         "TopK",
         [layer.real(0), layer.emit.ints(count)],
         [f"{layer.name}_values", f"{layer.name}_places"],

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
+from engine.frontends.emit import Window
 from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.ops.weights import bias_of
 from engine.frontends.tflite.values import FIRST, LAST, Value
@@ -192,7 +192,7 @@ def transpose_conv(layer: Layer) -> None:
     )
 
 
-def _pool(layer: Layer) -> tuple[list[int], dict[str, Any]]:
+def _pool(layer: Layer) -> tuple[list[int], Window]:
     x = layer.input(0)
     kernel = [layer.int_option("filter_h"), layer.int_option("filter_w")]
     strides = _strides(layer)
