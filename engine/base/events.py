@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
 from typing import Any, Literal, Protocol
 
+from engine.base.plain import JsonObject, JsonValue, Values
+
 __all__ = [
     "ArtifactWritten",
     "CallbackReporter",
@@ -64,7 +66,7 @@ class Partial:
     """
 
     kind: str
-    data: dict[str, Any]
+    data: dict[str, JsonValue]
 
 
 @dataclass(frozen=True)
@@ -101,12 +103,12 @@ _TYPES: dict[str, type[Any]] = {
 }
 
 
-def event_to_dict(event: Event) -> dict[str, Any]:
+def event_to_dict(event: Event) -> dict[str, JsonValue]:
     """The event as plain data, with its class name under ``type``."""
     return {"type": type(event).__name__, **asdict(event)}
 
 
-def event_from_dict(data: dict[str, Any]) -> Event:
+def event_from_dict(data: Values) -> Event:
     """Rebuild an event; one of a newer version, or with other types, becomes a log line."""
     fields = dict(data)
     cls = _TYPES.get(str(fields.pop("type", "")))
@@ -140,7 +142,7 @@ def _fits(declared: Any, value: Any) -> bool:
     return isinstance(value, _PLAIN[words])
 
 
-def _is_error(value: dict[str, Any]) -> bool:
+def _is_error(value: JsonObject) -> bool:
     return all(isinstance(value.get(name), str) for name in ("kind", "what"))
 
 

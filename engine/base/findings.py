@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
+
+from engine.base.plain import JsonValue, Values
 
 __all__ = ["Finding", "Severity"]
 
@@ -30,13 +32,13 @@ class Finding:
     what: str
     cause: str = ""
     remedy: str = ""
-    changes: dict[str, Any] = field(default_factory=dict)
+    changes: Values = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JsonValue]:
         """Plain data for JSON."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Finding:
+    def from_dict(cls, data: Values) -> Finding:
         """Rebuild from :meth:`to_dict`."""
         return cls(**data)

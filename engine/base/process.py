@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from engine.base.folders import private_handle
+from engine.base.plain import Values
 
 __all__ = ["ProcessId", "child_environment", "death_of", "engine_command", "try_lock"]
 
@@ -115,7 +115,7 @@ class ProcessId:
         return cls(pid, _start_ticks(pid), _boot_id())
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ProcessId:
+    def from_dict(cls, data: Values) -> ProcessId:
         """Rebuild from ``dataclasses.asdict``; a broken record names no process."""
         try:
             return cls(int(data["pid"]), int(data["started"]), str(data["boot"]))

@@ -11,6 +11,7 @@ from typing import Any
 from engine.base.content import reading
 from engine.base.errors import ContainerError, QuantizationError, SourceModelError
 from engine.base.files import read_bounded
+from engine.base.plain import JsonObject, JsonValue
 from engine.base.text import printable
 from engine.build import Provenance
 from engine.container.blob import HEAD_SIZE, Frame, corrupt, unpack
@@ -99,7 +100,7 @@ class _Parts:
         except (ValueError, RecursionError) as error:
             raise corrupt(self._name, f"section {section} (no JSON)") from error
 
-    def mapping(self, section: str) -> dict[str, Any]:
+    def mapping(self, section: str) -> JsonObject:
         data = self.json(section)
         if not isinstance(data, dict):
             raise corrupt(self._name, f"section {section}")
@@ -142,15 +143,25 @@ def _optional_text(value: Any, name: str) -> str | None:
     return None if value is None else str(_typed(value, str, name))
 
 
-def _provenance(data: Mapping[str, Any], name: str) -> Provenance:
+def _pair(value: JsonValue) -> tuple[str, str]:
+    if not isinstance(value, list):
+        raise TypeError
+    first, second = value
+    return str(first), str(second)
+
+
+def _provenance(data: JsonObject, name: str) -> Provenance:
     try:
-        dataset = data["dataset"]
+        dataset, source, libraries = data["dataset"], data["source"], data["libraries"]
+        samples = data["samples"]
+        if not (isinstance(source, list) and isinstance(libraries, list)):
+            raise TypeError
         return Provenance(
             tool=str(data["tool"]),
-            source=tuple((str(file), str(digest)) for file, digest in data["source"]),
-            dataset=None if dataset is None else (str(dataset[0]), str(dataset[1])),
-            samples=int(data["samples"]),
-            libraries=tuple((str(lib), str(version)) for lib, version in data["libraries"]),
+            source=tuple(map(_pair, source)),
+            dataset=None if dataset is None else _pair(dataset),
+            samples=int(samples if isinstance(samples, int | float | str) else ""),
+            libraries=tuple(map(_pair, libraries)),
         )
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise corrupt(name, "section provenance") from error

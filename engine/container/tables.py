@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from engine.base.errors import QuantizationError
+from engine.base.plain import JsonObject
 from engine.graph.ir import QuantTable
 
 __all__ = ["INLINE", "join_table", "split_table"]
@@ -56,20 +57,21 @@ def join_table(data: Any, raw: memoryview) -> QuantTable:
         QuantizationError: they do not fit together; parameters that break a rule.
     """
     end = 0
-    entries: dict[str, Any] = {}
+    entries: dict[str, JsonObject] = {}
     for pair in _list(data):
         tensor, params = _pair(pair)
         entry = dict(params)
         for field in _LISTS:
-            if isinstance(entry.get(field), Mapping):
-                entry[field], end = _values(entry[field], raw, end)
+            place = entry.get(field)
+            if isinstance(place, Mapping):
+                entry[field], end = _values(place, raw, end)
         entries[tensor] = entry
     if end != len(raw) or len(entries) != len(data):
         raise _malformed()
     return QuantTable.from_json(entries)
 
 
-def _values(place: Mapping[str, Any], raw: memoryview, end: int) -> tuple[list[Any], int]:
+def _values(place: JsonObject, raw: memoryview, end: int) -> tuple[list[Any], int]:
     at, count, kind = place.get("at"), place.get("count"), place.get("type")
     if at != end or kind not in _TYPES or type(count) is not int or count <= INLINE:
         raise _malformed()
@@ -85,7 +87,7 @@ def _list(data: Any) -> list[Any]:
     return data
 
 
-def _pair(pair: Any) -> tuple[str, Mapping[str, Any]]:
+def _pair(pair: Any) -> tuple[str, JsonObject]:
     if not (isinstance(pair, list) and len(pair) == 2):
         raise _malformed()
     tensor, params = pair

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from engine.base.errors import ContainerError
+from engine.base.plain import JsonObject
 from engine.container.blob import pack, section_offsets
 from engine.container.content import ContainerContent
 from engine.container.graphs import split_graph
@@ -74,7 +75,7 @@ def write_container(content: ContainerContent) -> bytes:
     return pack(sections, layers)
 
 
-def _about(content: ContainerContent) -> dict[str, Any]:
+def _about(content: ContainerContent) -> JsonObject:
     return {
         "name": content.name,
         "quantized": content.quantized,

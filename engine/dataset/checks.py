@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.base.errors import DatasetError
 from engine.base.events import Progress, Reporter
 from engine.base.findings import Finding
+from engine.base.plain import JsonValue
 from engine.base.text import shape_text
 from engine.dataset.decode import file_kind, open_picture, orientation
 from engine.dataset.listing import Dataset
@@ -68,7 +69,7 @@ class DatasetFacts:
     sizes: tuple[tuple[str, int], ...]
     problems: tuple[FileProblem, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JsonValue]:
         """Plain data for JSON."""
         data = asdict(self)
         data["sizes"] = [list(pair) for pair in self.sizes]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
 
 from engine.base.errors import DatasetError, UsageError
+from engine.base.plain import JsonValue
 from engine.dataset.listing import Dataset
 from engine.dataset.preprocess import InputPlan, Preprocess
 from engine.dataset.samples import Tally, input_count_error, load_file, with_line
@@ -30,7 +31,7 @@ def preview(
     columns: int = 40,
     rows: int = 20,
     input_index: int = 0,
-) -> dict[str, Any]:
+) -> dict[str, JsonValue]:
     """One sample of one input as plain data.
 
     Args:

@@ -21,7 +21,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from engine.base.errors import SourceModelError, WorkerError, error_from_dict
 from engine.base.events import LogLine, Reporter
@@ -31,6 +30,7 @@ from engine.base.peers.child import Child
 from engine.base.peers.far import Message
 from engine.base.peers.limits import resident_bytes
 from engine.base.peers.near import LOOK_SECONDS, PeerEndedError
+from engine.base.plain import JsonObject
 from engine.base.process import child_environment, engine_command
 
 __all__ = ["FRAMEWORKS", "Foreign", "close", "convert", "log_path", "require"]
@@ -92,6 +92,16 @@ FRAMEWORKS: dict[str, Foreign] = {
 }
 
 
+@dataclass(frozen=True)
+class _Order:
+    """What a child is asked for: plain data for its ``convert``, and what it may use for that."""
+
+    request: JsonObject
+    seconds: float
+    growth: int
+    reads: tuple[str, ...]
+
+
 class _Converter:
     """A child process, and the folder that it may write in."""
 
@@ -111,7 +121,7 @@ class _Converter:
             let_go(self.folder)
             raise
 
-    def ask(self, params: Mapping[str, Any], reporter: Reporter) -> Message:
+    def ask(self, order: _Order, out: Path, reporter: Reporter) -> Message:
         """Send a request and wait for its answer, looking after the child meanwhile.
 
         Raises:
@@ -121,7 +131,7 @@ class _Converter:
             JobCancelledError: as ``reporter`` says.
         """
         words, pid = self.kind.words, self.child.process.pid
-        seconds, growth = float(params["seconds"]), int(params["growth"])
+        seconds, growth = order.seconds, order.growth
         ceiling = max(resident_bytes(pid), self.kind.resident) + growth
         deadline = time.monotonic() + seconds
 
@@ -144,7 +154,7 @@ class _Converter:
 
         peer = self.child.peer
         try:
-            return peer.wait(peer.request("convert", params), look)
+            return peer.wait(peer.request("convert", {**vars(order), "out": str(out)}), look)
         except PeerEndedError:
             if not peer.fault:
                 raise
@@ -170,13 +180,13 @@ _locks: dict[str, threading.Lock] = {name: threading.Lock() for name in FRAMEWOR
 @contextlib.contextmanager
 def convert(
     framework: str,
-    request: Mapping[str, Any],
+    request: JsonObject,
     reporter: Reporter,
     *,
     seconds: float = 60,
     growth: int = _DEFAULT_GROWTH,
     reads: Sequence[Path] = (),
-) -> Iterator[tuple[Path, dict[str, Any]]]:
+) -> Iterator[tuple[Path, Message]]:
     """Let a framework's own code write an ONNX file, for the time of the block.
 
     Where the kernel can do it (:mod:`engine.base.confine`), the child writes in its own folder
@@ -204,16 +214,11 @@ def convert(
         JobCancelledError: the user cancelled.
     """
     require(framework)
-    params = {
-        "request": dict(request),
-        "seconds": seconds,
-        "growth": growth,
-        "reads": [str(path.resolve()) for path in reads],
-    }
+    order = _Order(dict(request), seconds, growth, tuple(str(path.resolve()) for path in reads))
     folders: list[Path] = []
     try:
         with _turn(framework, reporter):
-            answer = _asked(framework, params, reporter, folders)
+            answer = _asked(framework, order, reporter, folders)
         yield folders[-1] / _FILE, answer
     finally:
         for folder in folders:
@@ -268,22 +273,20 @@ def _turn(framework: str, reporter: Reporter) -> Iterator[None]:
         lock.release()
 
 
-def _asked(
-    framework: str, params: Mapping[str, Any], reporter: Reporter, folders: list[Path]
-) -> dict[str, Any]:
+def _asked(framework: str, order: _Order, reporter: Reporter, folders: list[Path]) -> Message:
     """The answer of the child; ``folders`` gets those that it may have written in."""
     kind = FRAMEWORKS[framework]
     converter, warm = _converter_of(framework, reporter)
     try:
         try:
-            found = converter.ask(_with_folder(params, converter, folders), reporter)
+            found = converter.ask(order, _file_in(converter, folders), reporter)
         except PeerEndedError:
             if not (warm and converter.child.returncode() == 0):
                 raise
             # its two minutes were over while the request was on its way
             close(framework)
             converter, _ = _converter_of(framework, reporter)
-            found = converter.ask(_with_folder(params, converter, folders), reporter)
+            found = converter.ask(order, _file_in(converter, folders), reporter)
     except BaseException as error:
         _children.pop(framework, None)
         returncode = converter.child.returncode() if isinstance(error, PeerEndedError) else None
@@ -300,15 +303,14 @@ def _asked(
         close(framework)
     if "error" in found:
         raise error_from_dict(found["error"])
-    answer: dict[str, Any] = found["result"]
+    answer: Message = found["result"]
     return answer
 
 
-def _with_folder(
-    params: Mapping[str, Any], converter: _Converter, folders: list[Path]
-) -> dict[str, Any]:
+def _file_in(converter: _Converter, folders: list[Path]) -> Path:
+    """Where an answer is written: in a new folder, which ``folders`` gets."""
     folders.append(_new_folder(converter.folder))
-    return {**params, "out": str(folders[-1] / _FILE)}
+    return folders[-1] / _FILE
 
 
 def _new_folder(inside: Path | None) -> Path:

@@ -11,9 +11,9 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from io import RawIOBase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.base.errors import EngineError
 from engine.base.peers.far import (
@@ -25,6 +25,7 @@ from engine.base.peers.far import (
     decode,
     encode,
 )
+from engine.base.plain import JsonObject
 from engine.base.text import printable
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Peer:
     def request(
         self,
         method: str,
-        params: Mapping[str, Any],
+        params: JsonObject,
         progress: Callable[[Message], object] | None = None,
     ) -> Call:
         """Send a request.

@@ -6,11 +6,11 @@ The links between nodes, tensors and ports as the public reader of Netron follow
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+from engine.base.plain import JsonObject
 from engine.container.vendor.model import (
     VendorGraph,
     VendorLayer,
@@ -94,7 +94,7 @@ def read_layer_list(model: Any, span: Span) -> LayerList:
     )
 
 
-def _prepared(data: Mapping[str, Any], inputs: list[VendorTensor]) -> tuple[VendorPort, ...]:
+def _prepared(data: JsonObject, inputs: list[VendorTensor]) -> tuple[VendorPort, ...]:
     """Inputs with mean, std and channel order.
 
     ``mean_value`` holds the numbers of all inputs one behind the other, ``mean_value_chns`` how
@@ -122,9 +122,7 @@ def _prepared(data: Mapping[str, Any], inputs: list[VendorTensor]) -> tuple[Vend
     )
 
 
-def _shares(
-    values: tuple[float, ...], data: Mapping[str, Any], inputs: int
-) -> list[tuple[float, ...]]:
+def _shares(values: tuple[float, ...], data: JsonObject, inputs: int) -> list[tuple[float, ...]]:
     """The numbers of each input; empty where the lengths do not fit."""
     counts = as_ints(data.get("mean_value_chns"))
     if len(counts) != inputs or min(counts, default=0) < 0 or sum(counts) != len(values):
@@ -148,7 +146,7 @@ class _Links:
 
 
 class _Reader:
-    def __init__(self, data: Mapping[str, Any], span: Span, *, turned: bool) -> None:
+    def __init__(self, data: JsonObject, span: Span, *, turned: bool) -> None:
         self._data = data
         self._span = span
         self._turned = turned
@@ -181,15 +179,16 @@ class _Reader:
         )
         return VendorGraph(layers, tuple(self._tensors), inputs, outputs)
 
-    def _entries(self, part: str) -> list[Mapping[str, Any]]:
+    def _entries(self, part: str) -> list[JsonObject]:
         entries = as_list(self._data.get(part))
         if len(entries) > _MOST:
             raise self._span.damaged(f"{part} has more than {_MOST} entries")
-        if not all(isinstance(entry, dict) for entry in entries):
+        tables: list[JsonObject] = [entry for entry in entries if isinstance(entry, dict)]
+        if len(tables) < len(entries):
             raise self._span.damaged(f"{part} holds something else than tables")
-        return entries
+        return tables
 
-    def _add(self, part: str, entry: Mapping[str, Any], kind: str) -> None:
+    def _add(self, part: str, entry: JsonObject, kind: str) -> None:
         number = self._number(entry, "tensor_id", part)
         key = f"{part}:{number}"
         shape = checked_shape(as_ints(entry.get("size")), self._span)
@@ -213,7 +212,7 @@ class _Reader:
             self._tensors.append(VendorTensor(key))
         return self._positions[key]
 
-    def _number(self, entry: Mapping[str, Any], field: str, part: str, most: int = 1 << 31) -> int:
+    def _number(self, entry: JsonObject, field: str, part: str, most: int = 1 << 31) -> int:
         value = entry.get(field)
         if type(value) is not int or not 0 <= value < most:
             raise self._span.damaged(f"{part} has the {field} {str(value)[:40]!r}")
@@ -244,9 +243,9 @@ class _Reader:
                 raise self._span.damaged("a connection is neither input nor output")
         return links
 
-    def _far_end(self, entry: Mapping[str, Any], links: list[_Links]) -> int:
-        if isinstance(entry.get("right_tensor"), dict):
-            far = entry["right_tensor"]
+    def _far_end(self, entry: JsonObject, links: list[_Links]) -> int:
+        far = entry.get("right_tensor")
+        if isinstance(far, dict):
             number = self._number(far, "tensor_id", "connection")
             return self._position(f"{as_text(far.get('type'))}:{number}")
         far = as_mapping(entry.get("right_node"))
@@ -264,7 +263,7 @@ def _operator(op: str) -> str:
     return op
 
 
-def _attributes(node: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def _attributes(node: JsonObject) -> tuple[tuple[str, Any], ...]:
     """``nn.{kind}.{name: value}`` of a node."""
     return tuple(
         (name, value)
@@ -273,7 +272,7 @@ def _attributes(node: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     )
 
 
-def _quant(dtype: Mapping[str, Any]) -> VendorQuant | None:
+def _quant(dtype: JsonObject) -> VendorQuant | None:
     """Parameters beside a type; names as the public headers of ovxlib have them."""
     qtype = as_text(dtype.get("qnt_type")).removeprefix(_QUANT_PREFIX)
     scale, zero = as_floats(dtype.get("scale")), dtype.get("zero_point")

@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.base.findings import Finding
 from engine.base.formats.flatbuffers import FlatTable
+from engine.base.plain import JsonObject
 from engine.container.vendor.model import (
     VendorGraph,
     VendorLayer,
@@ -71,8 +72,8 @@ class NpuModel:
     framework: str = ""
     custom_string: str = ""
     graphs: tuple[VendorGraph, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    runtime: Mapping[str, Any] = field(default_factory=dict)
+    facts: JsonObject = field(default_factory=dict)
+    runtime: JsonObject = field(default_factory=dict)
     dynamic: bool = False
     memory: VendorMemory = field(default_factory=VendorMemory)
     findings: list[Finding] = field(default_factory=list)
@@ -178,7 +179,7 @@ def _versions(text: str) -> tuple[str, str]:
     return (found["toolkit"].strip(), found["compiler"].strip()) if found else (text, "")
 
 
-def _facts(root: FlatTable, slot: int, span: Span, findings: list[Finding]) -> Mapping[str, Any]:
+def _facts(root: FlatTable, slot: int, span: Span, findings: list[Finding]) -> JsonObject:
     text = root.text(slot)
     if not text:
         return {}
@@ -196,7 +197,7 @@ def _facts(root: FlatTable, slot: int, span: Span, findings: list[Finding]) -> M
     return facts or {}
 
 
-def _ports(root: FlatTable, slot: int | None, span: Span) -> Mapping[str, Any]:
+def _ports(root: FlatTable, slot: int | None, span: Span) -> JsonObject:
     text = b"" if slot is None else root.raw(slot)
     if not text.strip(b"\0 \n"):
         return {}
@@ -348,7 +349,7 @@ class _GraphReader:
         )
 
 
-def _source_attributes(document: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def _source_attributes(document: JsonObject) -> tuple[tuple[str, Any], ...]:
     """``{name: {dtype, value}}`` of the compiler's note, sorted by name."""
     values = [(k, v["value"]) for k, v in document.items() if isinstance(v, dict) and "value" in v]
     return tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in sorted(values))

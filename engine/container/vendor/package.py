@@ -6,12 +6,12 @@ so many bytes, up to the end of the file. Only the fifth, a YAML text, is read: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from engine.base.plain import JsonObject
 from engine.container.vendor.model import CustomSection, OpPackage
 from engine.container.vendor.span import Span, opened
 from engine.container.vendor.values import as_list, as_mapping, as_text, read_json
@@ -104,7 +104,7 @@ def read_package(span: Span) -> OpPackage:
     )
 
 
-def _description(span: Span) -> Mapping[str, Any]:
+def _description(span: Span) -> JsonObject:
     if span.size > _DESCRIPTION_LIMIT:
         raise span.damaged(f"the description has {span.size} bytes")
     raw = span.read()
@@ -142,7 +142,7 @@ def read_custom_sections(span: Span, start: int) -> tuple[tuple[CustomSection, .
     return tuple(_section(as_mapping(entry), table, code) for entry in entries), code.size
 
 
-def _section(entry: Mapping[str, Any], table: Span, code: Span) -> CustomSection:
+def _section(entry: JsonObject, table: Span, code: Span) -> CustomSection:
     pieces = []
     for piece, field in _CODE.items():
         place, size = entry.get(f"{field}_offset"), entry.get(f"{field}_len")

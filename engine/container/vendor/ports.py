@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
+from engine.base.plain import JsonObject
 from engine.container.vendor.model import VendorGraph, VendorPort, VendorTensor
 from engine.container.vendor.values import as_floats, as_mapping, as_text
 
@@ -15,8 +14,8 @@ __all__ = ["ports_of", "with_observed"]
 def ports_of(
     graph: VendorGraph,
     positions: tuple[int, ...],
-    facts: Mapping[str, Any] | None = None,
-    runtime: Mapping[str, Any] | None = None,
+    facts: JsonObject | None = None,
+    runtime: JsonObject | None = None,
 ) -> tuple[VendorPort, ...]:
     """The ports at these positions.
 
@@ -30,7 +29,7 @@ def ports_of(
     return tuple(_port(graph.tensors[i], attrs, runtime or {}) for i in positions)
 
 
-def _port(tensor: VendorTensor, attrs: Mapping[str, Any], runtime: Mapping[str, Any]) -> VendorPort:
+def _port(tensor: VendorTensor, attrs: JsonObject, runtime: JsonObject) -> VendorPort:
     told, outside = as_mapping(attrs.get(tensor.name)), as_mapping(runtime.get(tensor.name))
     swapped = told.get("rgb2bgr")
     return VendorPort(
@@ -45,7 +44,7 @@ def _port(tensor: VendorTensor, attrs: Mapping[str, Any], runtime: Mapping[str, 
     )
 
 
-def with_observed(graph: VendorGraph, facts: Mapping[str, Any]) -> VendorGraph:
+def with_observed(graph: VendorGraph, facts: JsonObject) -> VendorGraph:
     """The graph with the observed ranges of the table ``quant_tab`` beside the ranges used."""
     table = as_mapping(facts.get("quant_tab"))
     tensors = list(graph.tensors)

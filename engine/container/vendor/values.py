@@ -11,9 +11,9 @@ import json
 import math
 import re
 import struct
-from collections.abc import Mapping
 from typing import Any
 
+from engine.base.plain import JsonObject, JsonValue
 from engine.container.vendor.span import Span
 
 __all__ = [
@@ -83,7 +83,7 @@ def _deepest(brackets: bytes) -> int:
     return deepest
 
 
-def read_literal(text: str, span: Span) -> dict[str, Any] | None:
+def read_literal(text: str, span: Span) -> JsonObject | None:
     """A Python dict written by ``repr``; None where it holds more than literals.
 
     ``nan`` becomes None, as literals have no such number.
@@ -119,7 +119,7 @@ def read_literal(text: str, span: Span) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def read_bson(raw: bytes) -> dict[str, Any] | None:
+def read_bson(raw: bytes) -> JsonObject | None:
     """A BSON document (https://bsonspec.org/spec.html); None where the bytes are none.
 
     Only the types that were seen in files and their nearest kin: double, string, document, array,
@@ -141,13 +141,13 @@ class _Bson:
         self._raw = raw
         self._items = 0
 
-    def document(self, start: int, end: int, depth: int) -> dict[str, Any]:
+    def document(self, start: int, end: int, depth: int) -> JsonObject:
         """The document in ``start:end``; its first four bytes are its size."""
         (size,) = struct.unpack_from("<i", self._raw, start)
         if depth > _BSON_DEPTH or size < 5 or start + size > end or self._raw[start + size - 1]:
             raise ValueError("no document")
         end, place = start + size - 1, start + 4
-        values: dict[str, Any] = {}
+        values: dict[str, JsonValue] = {}
         while place < end:
             stop = self._raw.index(0, place + 1, end)
             name = self._raw[place + 1 : stop].decode("utf-8", "replace")
@@ -180,22 +180,22 @@ class _Bson:
         return (list(inner.values()) if kind == 0x04 else inner), place + size
 
 
-def as_mapping(value: Any) -> Mapping[str, Any]:
+def as_mapping(value: JsonValue) -> JsonObject:
     """``value`` where it is a mapping, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def as_list(value: Any) -> list[Any]:
+def as_list(value: JsonValue) -> list[JsonValue]:
     """``value`` where it is a list or tuple, else an empty one."""
     return list(value) if isinstance(value, list | tuple) else []
 
 
-def as_text(value: Any) -> str:
+def as_text(value: JsonValue) -> str:
     """``value`` where it is a text, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
-def as_ints(value: Any) -> tuple[int, ...]:
+def as_ints(value: JsonValue) -> tuple[int, ...]:
     """Whole numbers of a list; -1 for whatever else stands in it (names of dynamic sizes)."""
     return tuple(
         item if type(item) is int and abs(item) < 1 << 63 else -1 for item in as_list(value)
@@ -213,11 +213,14 @@ def checked_shape(dims: tuple[int, ...], span: Span) -> tuple[int, ...]:
     return dims
 
 
-def as_floats(value: Any) -> tuple[float, ...]:
+def as_floats(value: JsonValue) -> tuple[float, ...]:
     """Finite numbers of a list, or of a single number; others are left out."""
     items = as_list(value) if isinstance(value, list | tuple) else [value]
     return tuple(
         float(item)
         for item in items
-        if type(item) in (int, float) and abs(item) < 1e300 and math.isfinite(item)
+        if isinstance(item, int | float)
+        and type(item) is not bool
+        and abs(item) < 1e300
+        and math.isfinite(item)
     )

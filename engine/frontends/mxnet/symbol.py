@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.base.errors import SourceModelError
+from engine.base.plain import JsonObject
 from engine.base.text import printable
 
 __all__ = ["Node", "Symbol", "read_symbol"]
@@ -102,7 +103,7 @@ def _references(items: Any, below: int, name: str, where: str) -> tuple[tuple[in
     return tuple(found)
 
 
-def _version(content: dict[str, Any]) -> str:
+def _version(content: JsonObject) -> str:
     """``1.9.1`` from the number 10901 that later versions write; empty in older files."""
     attributes = content.get("attrs")
     entry = attributes.get("mxnet_version") if isinstance(attributes, dict) else None

@@ -15,7 +15,7 @@ import onnx
 from onnx import helper
 
 from engine.frontends.onnx.qlinear import MICROSOFT_QLINEAR, unfit
-from engine.frontends.onnx.rewriting import Context, Rewrite, attribute, rewrite
+from engine.frontends.onnx.rewriting import Context, Replacement, Rewrite, attribute, rewrite
 
 __all__ = ["MICROSOFT", "is_written_out", "write_out"]
 
@@ -37,13 +37,8 @@ def write_out(graph: onnx.GraphProto, opset: int) -> None:
     rewrite(graph, _REWRITES, domain=MICROSOFT, opset=opset)
 
 
-class _Written:
+class _Written(Replacement):
     """Writes one node out; constants are float32, other floats are refused by type inference."""
-
-    def __init__(self, node: onnx.NodeProto, context: Context) -> None:
-        self.node = node
-        self.context = context
-        self.nodes: list[onnx.NodeProto] = []
 
     def number(self, value: float) -> str:
         """A constant without dimensions."""
@@ -69,10 +64,6 @@ class _Written:
                 for index, name in enumerate(field):
                     field[index] = names.get(name, name)
         return self.nodes
-
-    def given(self, index: int) -> str:
-        """The name of an input; empty where it is left out."""
-        return self.node.input[index] if index < len(self.node.input) else ""
 
 
 def _float(node: onnx.NodeProto, name: str, default: float) -> float:
@@ -137,15 +128,11 @@ def _activated(w: _Written, x: str) -> str:
 _CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 
 
-def _attributes(node: onnx.NodeProto, *names: str) -> dict[str, Any]:
-    return {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name in names}
-
-
 def _fused_conv(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
     """Convolution, then an addition (input 3), then the activation."""
     w = _Written(node, context)
     inputs = [name for name in node.input[:3] if name]
-    y = w.op("Conv", *inputs, **_attributes(node, *_CONV))
+    y = w.op("Conv", *inputs, **w.kept(*_CONV))
     if w.given(3):
         y = w.op("Add", y, w.given(3))
     return w.finished(_activated(w, y))
@@ -155,8 +142,8 @@ def _fused_gemm(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodePro
     if any(a.name.startswith("activation_") for a in node.attribute):
         raise unfit(node, "its activation has parameters")
     w = _Written(node, context)
-    kept = _attributes(node, "alpha", "beta", "transA", "transB")
-    return w.finished(_activated(w, w.op("Gemm", *node.input, **kept)))
+    product = w.op("Gemm", *node.input, **w.kept("alpha", "beta", "transA", "transB"))
+    return w.finished(_activated(w, product))
 
 
 def _fused_matmul(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:

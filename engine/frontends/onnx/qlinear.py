@@ -22,7 +22,7 @@ from onnx import helper
 
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import printable
-from engine.frontends.onnx.rewriting import Context, Rewrite, attribute
+from engine.frontends.onnx.rewriting import Context, Replacement, Rewrite, attribute
 
 __all__ = ["MICROSOFT_QLINEAR", "QLINEAR", "UnfitError"]
 
@@ -44,18 +44,12 @@ def unfit(node: onnx.NodeProto, why: str) -> UnfitError:
     )
 
 
-class _Quantized:
+class _Quantized(Replacement):
     """Writes the Q/DQ nodes around one node."""
 
     def __init__(self, node: onnx.NodeProto, context: Context) -> None:
-        self.node = node
-        self.context = context
-        self.nodes: list[onnx.NodeProto] = []
+        super().__init__(node, context)
         self._base = next(name for name in node.output if name)
-
-    def given(self, index: int) -> str:
-        """The name of an input; empty where it is left out."""
-        return self.node.input[index] if index < len(self.node.input) else ""
 
     def scale(self, index: int) -> np.ndarray:
         """The constant that an input is: without dimensions, or one number per channel."""
@@ -82,8 +76,9 @@ class _Quantized:
             full = np.array(np.broadcast_to(zero, scale.shape))
             inputs.append(self.context.constant(f"{name}_zero_point", full))
         out = self.context.name(f"{name}_dequantized")
-        extra: dict[str, Any] = {"axis": axis} if scale.ndim else {}
-        self.nodes.append(helper.make_node("DequantizeLinear", inputs, [out], **extra))
+        self.nodes.append(helper.make_node("DequantizeLinear", inputs, [out]))
+        if scale.ndim:
+            self.nodes[-1].attribute.append(helper.make_attribute("axis", axis))
         return out
 
     def op(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
@@ -104,12 +99,6 @@ class _Quantized:
         self.nodes.append(helper.make_node("QuantizeLinear", inputs, [self._base]))
         return self.nodes
 
-    def attributes(self, *names: str) -> dict[str, Any]:
-        """The attributes ``names`` that the node has."""
-        return {
-            a.name: helper.get_attribute_value(a) for a in self.node.attribute if a.name in names
-        }
-
 
 # -- ONNX's own, at the pinned opset --------------------------------------------------------------
 
@@ -126,7 +115,7 @@ def _conv(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
     if q.given(8):
         scale = np.asarray(q.scale(1) * q.scale(4), np.float32)
         inputs.append(q.dequantized(q.given(8), scale, None, 0))
-    return q.quantize(q.op("Conv", inputs, **q.attributes(*_CONV)), 6)
+    return q.quantize(q.op("Conv", inputs, **q.kept(*_CONV)), 6)
 
 
 def _matmul(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
@@ -153,14 +142,14 @@ def _unary(
     if attribute(node, "channels_last"):
         raise unfit(node, "its channels come last")
     q = _Quantized(node, context)
-    return q.quantize(q.op(op, [q.float(0)], **q.attributes(*kept)), 3)
+    return q.quantize(q.op(op, [q.float(0)], **q.kept(*kept)), 3)
 
 
 def _concat(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
     """Scale and zero point of the result come first, then three inputs per part."""
     q = _Quantized(node, context)
     parts = [q.float(index) for index in range(2, len(node.input), 3)]
-    return q.quantize(q.op("Concat", parts, **q.attributes("axis")), 0)
+    return q.quantize(q.op("Concat", parts, **q.kept("axis")), 0)
 
 
 def _softmax(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
@@ -186,7 +175,7 @@ def _gemm(node: onnx.NodeProto, context: Context) -> Sequence[onnx.NodeProto]:
     if q.given(6):
         scale = np.asarray(np.float32(alpha) * q.scale(1) * q.scale(4), np.float32)
         inputs.append(q.dequantized(q.given(6), scale, None, 0))
-    result = q.op("Gemm", inputs, **q.attributes("alpha", "transA", "transB"))
+    result = q.op("Gemm", inputs, **q.kept("alpha", "transA", "transB"))
     if q.given(7):
         return q.quantize(result, 7)
     q.nodes[-1].output[0] = node.output[0]

@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from engine.graph.ir.constants import OPSET
 from engine.graph.ir.naming import UniqueNames
 
-__all__ = ["Context", "Rewrite", "attribute", "rewrite", "static_shape", "without"]
+__all__ = ["Context", "Replacement", "Rewrite", "attribute", "rewrite", "static_shape", "without"]
+
+
+AttributeValue = int | float | bytes | list[int] | list[float]
 
 
 class Context:
@@ -125,6 +128,30 @@ def rewrite(
         graph.node.extend(copies)
         graph.initializer.extend(context.constants)
     return changed
+
+
+class Replacement:
+    """The nodes that take the place of one.
+
+    Args:
+        node: the one.
+        context: what is known of its graph.
+    """
+
+    def __init__(self, node: onnx.NodeProto, context: Context) -> None:
+        self.node = node
+        self.context = context
+        self.nodes: list[onnx.NodeProto] = []
+
+    def given(self, index: int) -> str:
+        """The name of an input; empty where it is left out."""
+        return self.node.input[index] if index < len(self.node.input) else ""
+
+    def kept(self, *names: str) -> dict[str, AttributeValue]:
+        """The attributes ``names`` that the node has."""
+        return {
+            a.name: helper.get_attribute_value(a) for a in self.node.attribute if a.name in names
+        }
 
 
 def attribute(node: onnx.NodeProto, name: str, default: int = 0) -> int:

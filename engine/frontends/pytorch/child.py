@@ -16,6 +16,7 @@ import torch
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
+from engine.base.peers.far import Message
 from engine.base.text import printable
 from engine.frontends.agreement import FLOAT_TOLERANCE, Agreement, agreement
 from engine.frontends.pytorch.allowed import refusal_of
@@ -47,7 +48,7 @@ _TO_FLOAT32 = (torch.float16, torch.bfloat16, torch.float64)
 _BRANCHES = ("prim::If", "prim::Loop")
 
 
-def convert(request: dict[str, Any], out: Path) -> dict[str, Any]:
+def convert(request: Message, out: Path) -> Message:
     """Write ``out`` and the reference beside it.
 
     Args:
@@ -95,7 +96,7 @@ def convert(request: dict[str, Any], out: Path) -> dict[str, Any]:
     }
 
 
-def _planned(path: Path, request: dict[str, Any], findings: list[Finding]) -> tuple[Any, Plan]:
+def _planned(path: Path, request: Message, findings: list[Finding]) -> tuple[Any, Plan]:
     """The module and how it is fed, with the engine for integers that is exact.
 
     The kernels of engine ``x86`` add pairs of products in 16 bits, which saturates for activations
@@ -334,8 +335,8 @@ def _notes(plan: Plan, found: Agreement, quantized: bool, converted: bool) -> li
 
 
 def _save(path: Path, samples: list[list[torch.Tensor]], expected: list[list[np.ndarray]]) -> None:
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, np.ndarray] = {}
     for number, (sample, want) in enumerate(zip(samples, expected, strict=True)):
         arrays |= {f"in:{number}:{i}": to_array(tensor) for i, tensor in enumerate(sample)}
         arrays |= {f"out:{number}:{i}": array for i, array in enumerate(want)}
-    np.savez(path, **arrays)
+    np.savez(path, allow_pickle=False, **arrays)

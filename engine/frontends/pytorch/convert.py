@@ -13,6 +13,7 @@ import numpy as np
 from engine.base.errors import EngineError, SourceModelError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
+from engine.base.peers.far import Message
 from engine.base.text import printable
 from engine.frontends import foreign
 from engine.frontends.agreement import Agreement, agreement
@@ -147,7 +148,7 @@ def _sized(loaded: Loaded) -> Loaded:
     return replace(loaded, graph=graph, findings=tuple(kept))
 
 
-def _compare(graph: Graph, reference: Path, answer: dict[str, Any], name: str) -> None:
+def _compare(graph: Graph, reference: Path, answer: Message, name: str) -> None:
     """Refuse a graph that does not give what torch gave for the same inputs."""
     with np.load(reference, allow_pickle=False) as arrays:
         session = Session(graph)

@@ -16,6 +16,7 @@ import tf2onnx
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
+from engine.base.peers.far import Message
 from engine.base.text import printable
 from engine.frontends.tensorflow.handlers import HANDLERS
 from engine.frontends.tensorflow.predef import read_predef
@@ -34,7 +35,7 @@ _NO_NET = "TF2ONNX_CATCH_ERRORS"
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
-def convert(request: dict[str, Any], out: Path) -> dict[str, Any]:
+def convert(request: Message, out: Path) -> Message:
     """Convert a frozen graph.
 
     Args:
@@ -155,7 +156,7 @@ def _converted(
     return proto
 
 
-def _written(graph: Any, options: dict[str, Any]) -> Any:
+def _written(graph: Any, options: Message) -> Any:
     """What tf2onnx writes.
 
     Its optimisers are run without their net first, which copies the whole model before each of

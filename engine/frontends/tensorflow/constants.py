@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from engine.frontends.tensorflow.graphdef import tensor_of
-from engine.frontends.tensorflow.prepare import TF_ERRORS, imported
+from engine.frontends.tensorflow.prepare import TF_ERRORS, NodeDef, imported
 
 __all__ = ["Constants"]
 
@@ -42,7 +42,7 @@ class Constants:
         versions: of the GraphDef.
     """
 
-    def __init__(self, nodes: dict[str, Any], versions: Any) -> None:
+    def __init__(self, nodes: dict[str, NodeDef], versions: Any) -> None:
         self._nodes = nodes
         self._versions = versions
         self._known: dict[str, np.ndarray | None] = {}

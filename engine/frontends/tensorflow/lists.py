@@ -16,6 +16,7 @@ import tensorflow as tf
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.text import printable
 from engine.frontends.tensorflow.constants import Constants
+from engine.frontends.tensorflow.prepare import NodeDef
 
 __all__ = ["LIST_OPERATORS", "Items", "ListWriter", "Value"]
 
@@ -44,7 +45,7 @@ class ListWriter:
         constants: values of its tensors.
     """
 
-    def __init__(self, nodes: dict[str, Any], constants: Constants) -> None:
+    def __init__(self, nodes: dict[str, NodeDef], constants: Constants) -> None:
         self._nodes = nodes
         self._constants = constants
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from engine.base.errors import SimulationError, SourceModelError, UnsupportedOpe
 from engine.base.events import Reporter
 from engine.base.files import sha256_of
 from engine.base.findings import Finding
+from engine.base.peers.far import Message
 from engine.base.text import printable
 from engine.frontends import foreign
 from engine.frontends.agreement import Agreement, agreement
@@ -73,7 +73,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
             f"{', '.join(printable(n, 80) for n in selection.inputs[:5])}.",
             remedy="Give one for each input, in their order.",
         )
-    request: dict[str, Any] = {
+    request = {
         "path": str(source.model.resolve()),
         "inputs": selection.inputs,
         "outputs": selection.outputs,
@@ -120,9 +120,7 @@ def _refuse(graph: GraphFile, selection: Selection) -> None:
     )
 
 
-def _compared(
-    graph: Graph, path: Path, answer: dict[str, Any], *, nchw: bool, quantized: bool
-) -> Finding:
+def _compared(graph: Graph, path: Path, answer: Message, *, nchw: bool, quantized: bool) -> Finding:
     """Hold the graph against TensorFlow's own results.
 
     Raises:

@@ -18,7 +18,10 @@ from engine.frontends.tensorflow.graphdef import tensor_of
 from engine.frontends.tensorflow.operators import CONTROL_FLOW, refusal_of
 from engine.frontends.tensorflow.sizes import fixed_shape
 
-__all__ = ["TF_ERRORS", "Input", "Prepared", "imported", "parse", "prepare", "said"]
+__all__ = ["TF_ERRORS", "Input", "NodeDef", "Prepared", "imported", "parse", "prepare", "said"]
+
+NodeDef = Any
+"""A message of TensorFlow, which comes without types."""
 
 TF_ERRORS: tuple[type[Exception], ...] = (
     tf.errors.OpError,
@@ -152,7 +155,7 @@ def _known_type(node: Any) -> int:
 
 
 def _specs(
-    graph: Any, nodes: Mapping[str, Any], tensors: Sequence[str]
+    graph: Any, nodes: Mapping[str, NodeDef], tensors: Sequence[str]
 ) -> dict[str, tuple[str, list[int | None] | None]]:
     """Type and shape of tensors; of inner ones, as TensorFlow infers them."""
     found: dict[str, tuple[str, list[int | None] | None]] = {}
@@ -188,7 +191,7 @@ def _attribute_shape(node: Any) -> list[int | None] | None:
 
 
 def _inferred(
-    graph: Any, nodes: Mapping[str, Any], tensor: str
+    graph: Any, nodes: Mapping[str, NodeDef], tensor: str
 ) -> tuple[type, list[int | None] | None] | None:
     functions = {f.signature.name for f in graph.library.function}
     part = _pruned(graph, nodes, {}, {}, [tensor])
@@ -202,7 +205,7 @@ def _inferred(
     return found.dtype.as_numpy_dtype, None if shape.rank is None else shape.as_list()
 
 
-def _free_name(tensor: str, nodes: Mapping[str, Any]) -> str:
+def _free_name(tensor: str, nodes: Mapping[str, NodeDef]) -> str:
     """The placeholder's name: the node's own where its first output is cut."""
     node, number = tensor_of(tensor)
     if number == 0 and nodes[node].op.startswith(("Placeholder", "Const")):
@@ -232,8 +235,8 @@ def _constant(name: str, value: np.ndarray, number: int) -> Any:
 
 def _pruned(
     graph: Any,
-    nodes: Mapping[str, Any],
-    made: Mapping[str, Any],
+    nodes: Mapping[str, NodeDef],
+    made: Mapping[str, NodeDef],
     replaced: Mapping[str, str],
     outputs: Sequence[str],
 ) -> Any:
@@ -294,7 +297,7 @@ def _called(node: Any) -> list[str]:
     return [node.op, *named, *listed]
 
 
-def _source(name: str, nodes: Mapping[str, Any]) -> Any:
+def _source(name: str, nodes: Mapping[str, NodeDef]) -> Any:
     if name not in nodes:
         raise SourceModelError(
             f"The graph reads a node {printable(name)!r} that it does not have.",
@@ -316,7 +319,7 @@ def _to_identity(node: Any) -> None:
     node.attr["T"].type = kind
 
 
-def _refuse_open(cut: Any, taken: Sequence[Input], nodes: Mapping[str, Any]) -> None:
+def _refuse_open(cut: Any, taken: Sequence[Input], nodes: Mapping[str, NodeDef]) -> None:
     names = {node.name for node in cut.node}
     useless = [one.tensor for one in taken if one.node not in names]
     if useless:

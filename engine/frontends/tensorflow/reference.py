@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -45,7 +44,7 @@ def write_reference(ready: Prepared, path: Path) -> str:
     return ""
 
 
-def _feeds(inputs: tuple[Input, ...], draw: int) -> dict[str, Any]:
+def _feeds(inputs: tuple[Input, ...], draw: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(_SEED + draw)
     return {f"{one.node}:0": _random(rng, one, draw) for one in inputs}
 

@@ -23,6 +23,7 @@ from engine.frontends.tensorflow.constants import Constants
 from engine.frontends.tensorflow.graphdef import tensor_of
 from engine.frontends.tensorflow.lists import LIST_OPERATORS, ListWriter, Value
 from engine.frontends.tensorflow.operators import CONTROL_FLOW, DROPPED
+from engine.frontends.tensorflow.prepare import NodeDef
 
 __all__ = ["has_control_flow", "unroll"]
 
@@ -80,7 +81,7 @@ class _Plan:
     conditions: dict[Frame, str] = field(default_factory=dict)
 
 
-def _plan(nodes: dict[str, Any]) -> _Plan:
+def _plan(nodes: dict[str, NodeDef]) -> _Plan:
     """Sort the nodes; the way back of a loop (NextIteration to Merge) counts for nothing."""
     plan = _Plan()
     reads = _reads(nodes)
@@ -111,7 +112,7 @@ def _plan(nodes: dict[str, Any]) -> _Plan:
     return plan
 
 
-def _reads(nodes: dict[str, Any]) -> dict[str, set[str]]:
+def _reads(nodes: dict[str, NodeDef]) -> dict[str, set[str]]:
     """Node -> nodes that run before it; what leaves a loop waits for all that enters it."""
     enters: dict[str, set[str]] = {}
     for name, node in nodes.items():
@@ -134,7 +135,7 @@ def _frame_name(node: Any) -> str:
     return str(node.attr["frame_name"].s.decode("utf-8", "replace"))
 
 
-def _loop_of(node: Any, nodes: dict[str, Any]) -> str:
+def _loop_of(node: Any, nodes: dict[str, NodeDef]) -> str:
     """The loop that an Exit leaves: Exit reads a Switch, that a Merge, and that an Enter."""
     for wanted in ("Switch", "Merge", "Enter"):
         sources = [nodes[tensor_of(i.lstrip("^"))[0]] for i in node.input]
@@ -157,7 +158,7 @@ class _Run:
     def __init__(self, graph: Any) -> None:
         self._nodes = {node.name: node for node in graph.node}
         self._plan = _plan(self._nodes)
-        self.made: dict[str, Any] = {}
+        self.made: dict[str, NodeDef] = {}
         self._constants = Constants(self.made, graph.versions)
         self._lists = ListWriter(self.made, self._constants)
         self._values: dict[tuple[str, Trips], _Outputs] = {}

@@ -232,7 +232,8 @@ class Layer:
         """The node that gives ``value`` in ``layout``."""
         name = self.tensors.name_for(value, layout)
         if value.quant is not None:
-            self._write_quantized(value, layout, name, activation, (op, inputs, attributes))
+            real = self.emit.node(op, inputs, f"{name}_real", **attributes)
+            self._quantize(value, real, layout, activation)
             return
         if not activation:
             value.forms[layout] = self.emit.node(op, inputs, name, **attributes)
@@ -240,21 +241,12 @@ class Layer:
         real = self.node(op, inputs, **attributes)
         value.forms[layout] = self.activated(real, activation, name, value.dtype)
 
-    def _write_quantized(
-        self,
-        value: Value,
-        layout: str,
-        name: str,
-        activation: int,
-        node: tuple[str, Sequence[str], dict[str, Any]],
-    ) -> None:
-        """The node and its QuantizeLinear; a clamp where the integers do not clamp by themselves.
+    def _quantize(self, value: Value, real: str, layout: str, activation: int) -> None:
+        """The QuantizeLinear of a node; a clamp where the integers do not clamp by themselves.
 
         The clamp comes after quantization, so that ONNX Runtime still makes one integer kernel of
         the operator before it.
         """
-        op, inputs, attributes = node
-        real = self.emit.node(op, inputs, f"{name}_real", **attributes)
         if activation and not self._saturates(value, activation):
             parameters = self.tensors.parameters(value)
             axis = self._axis_in(value, layout)
