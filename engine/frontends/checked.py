@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.base.errors import GraphError, SourceModelError
+from engine.frontends.loaded import told_of
 from engine.graph.ir import Graph
 from engine.graph.ir.amounts import check_amounts
 from engine.graph.passes.impossible import check_divisions
@@ -20,10 +20,6 @@ def check_loaded(graph: Graph, name: str) -> None:
     Raises:
         SourceModelError: it needs too much memory, or divides constants that have no quotient.
     """
-    try:
+    with told_of(name):
         check_amounts(graph)
         check_divisions(graph)
-    except GraphError as error:
-        raise SourceModelError(
-            f"{name}: {error.what}", cause=error.cause, remedy=error.remedy
-        ) from error

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from engine.base.errors import GraphError, SourceModelError
 from engine.base.text import printable
 from engine.frontends.formula import Formula
+from engine.frontends.loaded import told_of
 from engine.frontends.onnx.cut import cut
 from engine.graph.ir.constants import IR_VERSION, OPSET, ORIGIN
 from engine.graph.ir.graph import Graph
@@ -185,7 +185,7 @@ class Emitter:
         proto, weights = self._proto, self._weights
         for domain, version in self._domains.items():
             proto.opset_import.add(domain=domain, version=version)
-        try:
+        with told_of(source):
             if inputs is not None or outputs is not None:
                 proto.graph.initializer.extend(weights.values())
                 cut(infer_for_cut(proto), inputs or None, outputs or None)
@@ -198,10 +198,6 @@ class Emitter:
             check_proto(proto)
             graph = Graph.from_proto(infer_proto(proto), weights)
             check_channels(graph.model)
-        except GraphError as error:
-            raise SourceModelError(
-                f"{source}: {error.what}", cause=error.cause, remedy=error.remedy
-            ) from error
         return graph
 
 

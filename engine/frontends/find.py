@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.base.errors import SeveralFilesError, SourceModelError
 from engine.base.text import printable
+from engine.frontends.facts import facts
 from engine.frontends.sniff import Recognised, sniff
 from engine.frontends.source import FRAMEWORKS, LoadOptions, SourceModel
 
@@ -48,7 +49,7 @@ def find_source(
         main = _partner(given, _MAIN[seen.kind], seen)
         if main is None:
             raise SourceModelError(
-                f"{printable(str(given))} is {_article(seen.format)}, one half of a model.",
+                f"{printable(str(given))} is {seen.named}, one half of a model.",
                 cause=f"Its {_WORDS[_MAIN[seen.kind]]}, which describes the layers, is not beside "
                 "it.",
                 remedy=f"Give the {_WORDS[_MAIN[seen.kind]]} and name this file as its weights.",
@@ -62,7 +63,7 @@ def find_source(
         other = Path(weights) if weights is not None else _partner(given, wanted, seen)
     if weights is not None and wanted is None:
         raise SourceModelError(
-            f"{printable(str(given))} is {_article(seen.format)}, which holds its own weights.",
+            f"{printable(str(given))} is {seen.named}, which holds its own weights.",
             remedy="Leave the file of weights out.",
         )
     return SourceModel(seen.kind, given, other, seen, options or LoadOptions())
@@ -96,7 +97,7 @@ def _partner(given: Path, kind: str, seen: Recognised) -> Path | None:
         if kind in FRAMEWORKS:
             remedy = f"Give the {_WORDS[kind]}, and this file as its weights (--weights FILE)."
         raise SeveralFilesError(
-            f"{printable(str(given))} is {_article(seen.format)}, and {what}", remedy=remedy
+            f"{printable(str(given))} is {seen.named}, and {what}", remedy=remedy
         )
     return fitting[0] if fitting else None
 
@@ -138,49 +139,7 @@ def _stem(name: str) -> str:
     return head if head and len(tail) == 4 and tail.isdigit() else stem
 
 
-def _article(words: str) -> str:
-    return f"{'an' if words[:1].lower() in 'aeiou' else 'a'} {words}"
-
-
-_CAUSES = {
-    "Git LFS pointer, not the file itself": "The repository was cloned without git-lfs.",
-    "web page (HTML)": "A download link gave a page instead of the file.",
-    "empty file": "A download or an export was interrupted.",
-}
-
-_FREEZE = (
-    "    from tensorflow.python.framework import convert_to_constants as c\n"
-    "    g = c.convert_variables_to_constants_v2(f, lower_control_flow=False).graph\n"
-    "    tf.io.write_graph(g, '.', 'model.pb', as_text=False)"
-)
-_KERAS = (
-    "Freeze it to one .pb file where TensorFlow is:\n"
-    "    m = tf.keras.models.load_model(PATH)\n"
-    "    f = tf.function(lambda x: m(x, training=False)).get_concrete_function(\n"
-    "        tf.TensorSpec([1, 224, 224, 3]))\n" + _FREEZE
-)
-
-# by kind, or by format where one kind has several remedies
-_REMEDIES = {
-    "saved_model": "Freeze it to one .pb file where TensorFlow is:\n"
-    "    m = tf.saved_model.load(FOLDER)\n"
-    "    f = m.signatures['serving_default']\n" + _FREEZE,
-    "HDF5 file (Keras .h5)": _KERAS,
-    "Keras model (.keras)": _KERAS,
-    "checkpoint": "Freeze it to one .pb file where TensorFlow is:\n"
-    "    v1 = tf.compat.v1; v1.disable_eager_execution(); s = v1.Session()\n"
-    "    v1.train.import_meta_graph('model.ckpt.meta').restore(s, 'model.ckpt')\n"
-    "    g = v1.graph_util.convert_variables_to_constants(s, s.graph_def, ['OUTPUT_NODE'])\n"
-    "    tf.io.write_graph(g, '.', 'model.pb', as_text=False)",
-    "TensorFlow graph as text (.pbtxt)": "Write it as a .pb file where TensorFlow is (it has to be "
-    "frozen: a text often lacks the weights):\n"
-    "    g = google.protobuf.text_format.Parse(open(PATH).read(), tf.compat.v1.GraphDef())\n"
-    "    tf.io.write_graph(g, '.', 'model.pb', as_text=False)",
-    "folder": "Give the model file inside it.",
-    "rknn": "It is a build already: simulate or inspect it, or open its source model.",
-    "rknn_vendor": "It is compiled for one NPU: `rknntui inspect` shows what is in it; load its "
-    "source model to build again.",
-}
+_REMEDIES = facts(__name__, "remedies.toml")
 
 
 def refusal(path: Path, seen: Recognised) -> SourceModelError:
@@ -190,9 +149,8 @@ def refusal(path: Path, seen: Recognised) -> SourceModelError:
 
         return explain(path)
     return SourceModelError(
-        f"{printable(str(path))} is no model that can be loaded: it is {_article(seen.format)} "
-        f"({seen.why}).",
-        cause=_CAUSES.get(seen.format, ""),
+        f"{printable(str(path))} is no model that can be loaded: it is {seen.named} ({seen.why}).",
+        cause=seen.cause,
         remedy=_REMEDIES.get(
             seen.format if seen.format in _REMEDIES else seen.kind,
             "Give a model of ONNX, Caffe, TensorFlow, TFLite, Darknet, PyTorch (TorchScript) or "

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
+from engine.base.errors import GraphError, SourceModelError
 from engine.base.findings import Finding
 from engine.graph.ir.graph import Graph
 
-__all__ = ["Loaded", "SourceInfo"]
+__all__ = ["Loaded", "SourceInfo", "digest", "told_of"]
 
 
 @dataclass(frozen=True)
@@ -18,17 +23,33 @@ class SourceInfo:
         framework: ``onnx``, ``caffe``, ``tensorflow``, ``tflite``, ``darknet``, ``pytorch`` or
             ``mxnet``.
         format: what the file is, in words, with its version.
-        opset, ir_version: of an ONNX file, before conversion; 0 for other frameworks.
-        producer: the program that wrote it, as it says.
         files: (file name, SHA-256) of the model and of every file of weights beside it.
+        producer: the program that wrote it, as it says.
+        opset, ir_version: of an ONNX file, before conversion; 0 for other frameworks.
     """
 
     framework: str
     format: str
-    opset: int
-    ir_version: int
-    producer: str
     files: tuple[tuple[str, str], ...]
+    producer: str = ""
+    opset: int = 0
+    ir_version: int = 0
+
+
+@contextmanager
+def told_of(model: str) -> Iterator[None]:
+    """Errors of the graph inside are told as errors of the model that it was made of."""
+    try:
+        yield
+    except GraphError as error:
+        raise SourceModelError(
+            f"{model}: {error.what}", cause=error.cause, remedy=error.remedy
+        ) from error
+
+
+def digest(path: Path, data: bytes | memoryview) -> tuple[str, str]:
+    """(name, SHA-256) of a file whose bytes were read."""
+    return path.name, hashlib.sha256(data).hexdigest()
 
 
 @dataclass(frozen=True)

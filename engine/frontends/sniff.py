@@ -47,6 +47,23 @@ class Recognised:
     format: str
     why: str
 
+    @property
+    def named(self) -> str:
+        """The format with its article."""
+        return f"{'an' if self.format[:1].lower() in 'aeiou' else 'a'} {self.format}"
+
+    @property
+    def cause(self) -> str:
+        """How such a file comes to stand for a model; empty where nobody knows."""
+        return _CAUSES.get(self.format, "")
+
+
+_CAUSES = {
+    "Git LFS pointer, not the file itself": "The repository was cloned without git-lfs.",
+    "web page (HTML)": "A download link gave a page instead of the file.",
+    "empty file": "A download or an export was interrupted.",
+}
+
 
 def sniff(path: str | os.PathLike[str]) -> Recognised:
     """Recognise a file or folder; reads its first 4 KiB, of protobuf files the field headers too.

@@ -73,7 +73,7 @@ def _loaded(key: str, data: HybridData, graph: GraphData) -> LoadedModel:
 
     files = tuple((str(name), str(sha)) for name, sha in data.facts.get("source") or ())
     framework = str(data.facts.get("framework", "onnx"))
-    info = SourceInfo(framework, "files of hybrid step 1", 0, 0, "", files)
+    info = SourceInfo(framework, "files of hybrid step 1", files)
     return LoadedModel(key, graph, info, ())
 
 

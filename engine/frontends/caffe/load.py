@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from engine.frontends.caffe.net import read_net
 from engine.frontends.caffe.prototxt import MAX_BYTES, parse
 from engine.frontends.caffe.spec import Net, NetInput, needed_layers
 from engine.frontends.emit import Emitter
-from engine.frontends.loaded import Loaded, SourceInfo
+from engine.frontends.loaded import Loaded, SourceInfo, digest
 from engine.frontends.source import LoadOptions, SourceModel
 
 __all__ = ["CaffeFiles", "load", "read_files"]
@@ -76,7 +75,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     reporter.check_cancelled()
     graph = emitter.finish(printable(source.model.name))
     findings += conversion.findings + weights.findings(layers)
-    info = SourceInfo("caffe", _format(files), 0, 0, "", files.files)
+    info = SourceInfo("caffe", _format(files), files.files)
     return Loaded(graph, tuple(findings), info)
 
 
@@ -87,12 +86,12 @@ def read_files(source: SourceModel) -> CaffeFiles:
         SourceModelError: unreadable or damaged.
     """
     data = read_bounded(source.model, MAX_BYTES, "a prototxt")
-    digests = [(source.model.name, hashlib.sha256(data).hexdigest())]
+    digests = [digest(source.model, data)]
     net = read_net(parse(data.decode("utf-8", "replace"), source.model.name), source.model.name)
     stored = None
     if source.weights is not None:
         view = _mapped(source.weights)
-        digests.append((source.weights.name, hashlib.sha256(view).hexdigest()))
+        digests.append(digest(source.weights, view))
         stored = read_caffemodel(view, source.weights.name)
     return CaffeFiles(net, stored, tuple(digests))
 

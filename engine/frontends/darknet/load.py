@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -18,7 +17,7 @@ from engine.frontends.darknet.plan import INPUT, Build
 from engine.frontends.darknet.weights import MAX_BYTES as MAX_WEIGHTS
 from engine.frontends.darknet.weights import WeightsFile
 from engine.frontends.emit import Emitter
-from engine.frontends.loaded import Loaded, SourceInfo
+from engine.frontends.loaded import Loaded, SourceInfo, digest
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 
@@ -65,17 +64,8 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         emitter.output(tensors[max(ends)])
     graph = emitter.finish(name, inputs=source.options.inputs, outputs=asked)
     _check_cut_sizes(source, [spec.shape for spec in graph.inputs])
-    info = SourceInfo(
-        framework="darknet",
-        format=_format(weights),
-        opset=0,
-        ir_version=0,
-        producer="",
-        files=(
-            (source.model.name, hashlib.sha256(data).hexdigest()),
-            (source.weights.name, hashlib.sha256(raw).hexdigest()),
-        ),
-    )
+    files = (digest(source.model, data), digest(source.weights, raw))
+    info = SourceInfo("darknet", _format(weights), files)
     return Loaded(graph, (*network.findings, *findings), info)
 
 
@@ -195,7 +185,7 @@ def look(source: SourceModel) -> SourceSummary:
     data = read_bounded(source.model, MAX_BYTES, "a Darknet configuration")
     config = read_cfg(data, name)
     network = plan_network(config, source.options, name, strict=False)
-    files = [(source.model.name, hashlib.sha256(data).hexdigest())]
+    files = [digest(source.model, data)]
     findings = list(network.findings)
     findings += [
         Finding("unsupported-operator", "error", network.names[i], error.what, remedy=error.remedy)
@@ -207,7 +197,7 @@ def look(source: SourceModel) -> SourceSummary:
         findings.append(Finding("no-weights", "error", name, error.what, error.cause, error.remedy))
     else:
         raw = read_bounded(source.weights, MAX_WEIGHTS, "a file of Darknet weights")
-        files.append((source.weights.name, hashlib.sha256(raw).hexdigest()))
+        files.append(digest(source.weights, raw))
         weights = WeightsFile(raw, printable(source.weights.name, 100))
         version = (("weights", ".".join(map(str, weights.version)), "0.1 and later"),)
         findings += _misfit(network, weights)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.frontends.emit import Emitter
 from engine.frontends.given import refuse_no_input
-from engine.frontends.loaded import Loaded, SourceInfo
+from engine.frontends.loaded import Loaded, SourceInfo, digest
 from engine.frontends.mxnet.convert import (
     Conversion,
     output_name,
@@ -108,14 +107,8 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
                 raise error from None  # it is told of the sizes as they were given
 
     graph, notes = converted(add_batch=False)
-    info = SourceInfo(
-        framework="mxnet",
-        format=_format(files),
-        opset=0,
-        ir_version=0,
-        producer=f"MXNet {files.symbol.version}".strip(),
-        files=files.digests,
-    )
+    producer = f"MXNet {files.symbol.version}".strip()
+    info = SourceInfo("mxnet", _format(files), files.digests, producer)
     return Loaded(graph, (*files.findings, *notes), info)
 
 
@@ -123,11 +116,11 @@ def _read(source: SourceModel) -> _Files:
     name = printable(source.model.name, 100)
     data = read_bounded(source.model, MAX_BYTES, "an MXNet symbol")
     symbol = read_symbol(data, name)
-    digests = [(source.model.name, hashlib.sha256(data).hexdigest())]
+    digests = [digest(source.model, data)]
     if source.weights is None:
         return _Files(symbol, None, {}, tuple(digests), ())
     raw = read_bounded(source.weights, MAX_PARAMS, "a file of MXNet parameters")
-    digests.append((source.weights.name, hashlib.sha256(raw).hexdigest()))
+    digests.append(digest(source.weights, raw))
     params = read_params(raw, printable(source.weights.name, 100))
     arrays, findings = _in_float32(params)
     return _Files(symbol, params, arrays, tuple(digests), findings)

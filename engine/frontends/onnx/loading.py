@@ -10,12 +10,11 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from engine.base.errors import GraphError, SourceModelError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.text import printable
 from engine.frontends.checked import check_loaded
-from engine.frontends.loaded import Loaded, SourceInfo
+from engine.frontends.loaded import Loaded, SourceInfo, told_of
 from engine.frontends.onnx.axes import fix_inputs
 from engine.frontends.onnx.clean import clean, refuse_unsupported
 from engine.frontends.onnx.contrib import write_out
@@ -75,7 +74,7 @@ def load_onnx(
         files=file.files,
     )
     name = file.path.name
-    try:
+    with told_of(name):
         clean(proto)
         make_dense(proto.graph, name)
         adopt(proto, operators)
@@ -86,10 +85,6 @@ def load_onnx(
         resolved = expand(proto.graph, file.opset, name)
         write_out(proto.graph, file.opset)
         graph = _finish(file, operators)
-    except GraphError as error:
-        raise SourceModelError(
-            f"{name}: {error.what}", cause=error.cause, remedy=error.remedy
-        ) from error
     check_loaded(graph, name)
     if resolved:
         findings.append(_resolved(file.path.name))

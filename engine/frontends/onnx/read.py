@@ -55,8 +55,8 @@ def read_onnx(path: str | os.PathLike[str], *, weights: bool = True) -> SourceFi
     found = sniff(place)
     if found.kind != "onnx":
         raise SourceModelError(
-            f"{place} is no ONNX model: it is {_article(found.format)} ({found.why}).",
-            cause=_CAUSES.get(found.format, ""),
+            f"{place} is no ONNX model: it is {found.named} ({found.why}).",
+            cause=found.cause,
             remedy=_remedy(found.kind),
         )
     data = read_bounded(place, MAX_PROTO_BYTES, "an ONNX file")
@@ -73,17 +73,6 @@ def read_onnx(path: str | os.PathLike[str], *, weights: bool = True) -> SourceFi
         files += load_external(place, proto.graph, proto.functions)
     check_tensor_sizes(place, proto.graph, proto.functions)
     return SourceFile(place, proto, opset, digest, tuple(files))
-
-
-_CAUSES = {
-    "Git LFS pointer, not the file itself": "The repository was cloned without git-lfs.",
-    "web page (HTML)": "A download link gave a page instead of the file.",
-    "empty file": "A download or an export was interrupted.",
-}
-
-
-def _article(words: str) -> str:
-    return f"{'an' if words[:1].lower() in 'aeiou' else 'a'} {words}"
 
 
 def _remedy(kind: str) -> str:

@@ -79,14 +79,8 @@ def convert(source: SourceModel, reporter: Reporter) -> Loaded:
         _compare(loaded.graph, path.with_name(_REFERENCE), answer, source.model.name)
         if (options.inputs, options.outputs, options.input_initial_val) != (None, None, None):
             loaded = _graph(path, source, options)
-    info = SourceInfo(
-        framework="pytorch",
-        format=f"TorchScript, by way of {answer['route']}",
-        opset=0,
-        ir_version=0,
-        producer="PyTorch",
-        files=((source.model.name, digest),),
-    )
+    words = f"TorchScript, by way of {answer['route']}"
+    info = SourceInfo("pytorch", words, ((source.model.name, digest),), "PyTorch")
     told = [Finding.from_dict(finding) for finding in answer["findings"]]
     notes = [finding for finding in loaded.findings if finding.code not in _OWN_BUSINESS]
     return Loaded(loaded.graph, (*told, *notes), info)

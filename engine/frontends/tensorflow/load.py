@@ -96,14 +96,9 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         nchw = options.input_is_nchw
         findings.append(_compared(loaded.graph, path, answer, nchw=nchw, quantized=quantized))
     kept = [f for f in loaded.findings if f.code != "opset-converted"]
-    info = SourceInfo(
-        framework="tensorflow",
-        format=format_of(graph),
-        opset=0,
-        ir_version=0,
-        producer=f"TensorFlow (GraphDef {graph.producer})" if graph.producer else "TensorFlow",
-        files=((source.model.name, sha256_of(source.model)),),
-    )
+    producer = f"TensorFlow (GraphDef {graph.producer})" if graph.producer else "TensorFlow"
+    files = ((source.model.name, sha256_of(source.model)),)
+    info = SourceInfo("tensorflow", format_of(graph), files, producer)
     return replace(loaded, findings=(*findings, *kept), source=info)
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import onnx
 
-from engine.base.errors import GraphError, SourceModelError, UnsupportedOperatorError
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.events import Reporter
 from engine.base.files import read_bounded
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable
 from engine.frontends.emit import element_type
-from engine.frontends.loaded import Loaded, SourceInfo
+from engine.frontends.loaded import Loaded, SourceInfo, told_of
 from engine.frontends.onnx.axes import fix_inputs
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.frontends.tflite.convert import Converter
@@ -86,25 +86,15 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     names = [graph.tensors[index].name for index in ends.outputs]
     converter = Converter(file.model, file.name, TABLES, names, reporter)
     frame = Frame(graph)
-    try:
+    with told_of(printable(file.name)):
         findings = _declare_inputs(converter.tensors, frame, ends.inputs, options)
         operators = needed(graph, ends)
         converter.run(frame, join_dilated(graph, operators, ends.outputs))
         _declare_outputs(converter.tensors, frame, ends.outputs)
         reporter.check_cancelled()
         converted = converter.tensors.emit.finish(printable(file.name))
-    except GraphError as error:
-        raise SourceModelError(
-            f"{printable(file.name)}: {error.what}", cause=error.cause, remedy=error.remedy
-        ) from error
-    info = SourceInfo(
-        framework="tflite",
-        format=file.format,
-        opset=0,
-        ir_version=0,
-        producer=printable(file.model.description, 100),
-        files=((file.name, file.sha256),),
-    )
+    producer = printable(file.model.description, 100)
+    info = SourceInfo("tflite", file.format, ((file.name, file.sha256),), producer)
     notes = (*findings, *converter.tensors.findings, *_notes(file.model, graph, ends, operators))
     return Loaded(converted, notes, info)
 
