@@ -27,7 +27,7 @@ class GoTo(Link):
 
 @dataclass(eq=False)
 class GoToLayer(Link):
-    """Show a layer's histograms in Accuracy; ``layer`` is its tensor."""
+    """Show a layer's histograms in Accuracy; ``layer`` is any name of it."""
 
     layer: str
     workspace = "accuracy"

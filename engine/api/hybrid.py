@@ -53,7 +53,7 @@ def run_step1(pipeline: Pipeline, given: Parameters, log: logging.Logger) -> Non
         raise UsageError(
             "custom_hybrid is a list of pairs.", remedy="Write [[input, output], ...]."
         )
-    files, told = write_step1(
+    files, found = write_step1(
         pipeline,
         Path.cwd(),
         proposal=bool(given.get("proposal", False)),
@@ -61,9 +61,9 @@ def run_step1(pipeline: Pipeline, given: Parameters, log: logging.Logger) -> Non
         custom_hybrid=pairs,
         overwrite=True,  # as the vendor's does
     )
-    for row in told["ranking"]:
-        gain = gain_text(row["gain_db"])
-        log.info("proposal: %s (%s): %s", printable(row["tensor"], 120), row["op"], gain)
+    for row in () if found is None else found.ranking:
+        gain = gain_text(row.gain_db)
+        log.info("proposal: %s (%s): %s", printable(row.layer, 120), row.op, gain)
     log.info("Edit %s, then call hybrid_quantization_step2.", files.config.name)
 
 
@@ -95,7 +95,7 @@ def run_step2(
             "line %d: %s of %s: asked %s, got %s%s",
             row.line,
             row.kind,
-            printable(row.tensor, 120),
+            printable(row.layer, 120),
             row.asked,
             row.got,
             "" if row.ok else f" ({row.why})",

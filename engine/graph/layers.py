@@ -1,8 +1,10 @@
 """The layers of a graph: what a layer is, what it is called, and how its tensors are stored.
 
 A layer is a node that computes, together with the Relu or Clip that its saturation does. Its id is
-the name of that node: tables, files and messages show it. The nodes behind it, the tensors that
-they write and the layers of the source model that were merged into it are aliases.
+the name of that node: tables, files, recipes and messages show it. The nodes behind it, the tensors
+that they write and the layers of the source model that were merged into it are aliases. Where the
+node has the name of a tensor that is not its own, as many Caffe and TFLite files have it, the id is
+the name of the tensor that the layer writes: no id ever means two layers.
 
 How the QDQ form names what it adds is known to the module that writes it alone: every other one
 reads a :class:`LayerMap`, which says where a tensor's numbers lie.
@@ -10,16 +12,29 @@ reads a :class:`LayerMap`, which says where a tensor's numbers lie.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import onnx_ir as ir
 
+from engine.base.errors import RecipeError
+from engine.base.text import did_you_mean, printable
 from engine.graph.ir import ORIGIN, QuantParams
 
-__all__ = ["ADDED", "FUSED_ACTIVATIONS", "GUARD", "Layer", "LayerMap", "StoredTensor", "origins"]
+__all__ = [
+    "ADDED",
+    "FUSED_ACTIVATIONS",
+    "GUARD",
+    "Layer",
+    "LayerMap",
+    "StoredTensor",
+    "origins",
+    "with_own_ids",
+]
+
+T = TypeVar("T")
 
 ADDED = "qdq"
 """Key in the ``metadata_props`` of nodes that hold or round numbers and are no layers."""
@@ -36,7 +51,7 @@ class Layer:
     """One layer.
 
     Attributes:
-        id: the name of the node that computes.
+        id: the name of the node that computes, or of its tensor (see :func:`with_own_ids`).
         op: its operator.
         kind: ``weighted``, ``arithmetic``, ``move`` (it hands values on: Transpose, MaxPool,
             Concat) or ``float`` (never quantized).
@@ -57,8 +72,13 @@ class Layer:
     dtype: str = "float32"
 
     @property
+    def node(self) -> str:
+        """The node that computes."""
+        return self.nodes[0]
+
+    @property
     def tensor(self) -> str:
-        """Its first output: its key in recipes, and in the vendor's files."""
+        """Its first output: its key in the quant table, and in the vendor's files."""
         return self.outputs[0]
 
     @property
@@ -125,11 +145,6 @@ class LayerMap:
         return {node: layer for layer in self.layers for node in layer.nodes}
 
     @cached_property
-    def _by_source(self) -> Mapping[str, Layer]:
-        named = ((source, layer) for layer in reversed(self.layers) for source in layer.sources)
-        return dict(named)
-
-    @cached_property
     def inner(self) -> frozenset[str]:
         """Tensors inside layers, which no kernel of a quantized graph writes."""
         return frozenset(tensor for layer in self.layers for tensor in layer.inner)
@@ -164,13 +179,66 @@ class LayerMap:
     def find(self, name: str) -> Layer | None:
         """The layer that a user means by any of its names; None where there is none.
 
-        A tensor counts before a node, and both before a layer of the source model, of which several
-        layers may come: then it is the first of them.
+        A tensor counts before a node, and both before a layer of the source model.
+
+        Raises:
+            RecipeError: several layers come from this layer of the source model.
         """
-        for names in (self.by_tensor, self.by_node, self._by_source):
+        for names in (self.by_tensor, self.by_node):
             if name in names:
                 return names[name]
-        return None
+        found = [layer for layer in self.layers if name in layer.sources]
+        if len(found) > 1:
+            raise RecipeError(
+                f"{printable(name, 120)!r} is {len(found)} layers of the optimised graph.",
+                cause="A layer of the source model became several.",
+                remedy=f"Name one of them: {', '.join(printable(one.id, 120) for one in found)}.",
+            )
+        return found[0] if found else None
+
+    def named(self, name: str) -> Layer:
+        """As :meth:`find`.
+
+        Raises:
+            RecipeError: no layer has this name, or several; the message has the nearest names.
+        """
+        found = self.find(name)
+        if found is None:
+            raise RecipeError(
+                f"The model has no layer {printable(name, 120)!r}.",
+                cause="The graph's passes may have merged it into another layer.",
+                remedy=did_you_mean(name, self.names) or "Look its name up in the hybrid table.",
+            )
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        """Every name of every layer."""
+        return [alias for layer in self.layers for alias in layer.aliases]
+
+    def id_of(self, tensor: str) -> str:
+        """The layer that a tensor stands for; the tensor where it is no layer's first output."""
+        layer = self.by_tensor.get(tensor)
+        return tensor if layer is None or layer.tensor != tensor else layer.id
+
+    def by_id(self, entries: Mapping[str, T]) -> dict[str, T]:
+        """Entries for tensors, by the layers that they stand for."""
+        return {self.id_of(tensor): entry for tensor, entry in entries.items()}
+
+
+def with_own_ids(layers: Iterable[Layer], tensors: Container[str]) -> tuple[Layer, ...]:
+    """The layers, those whose node has the name of a foreign tensor called by their own tensor.
+
+    Args:
+        layers: of a graph, called by their nodes.
+        tensors: all of the graph.
+    """
+    return tuple(
+        replace(layer, id=layer.tensor)
+        if layer.id in tensors and layer.id not in layer.tensors
+        else layer
+        for layer in layers
+    )
 
 
 def origins(node: ir.Node) -> tuple[str, ...]:

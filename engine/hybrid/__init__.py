@@ -9,9 +9,9 @@ from engine.hybrid.honoured import unmet, verify
 from engine.hybrid.joins import find_joins
 from engine.hybrid.layers import Layers
 from engine.hybrid.noise import noise_samples, noise_terms
-from engine.hybrid.proposal import Proposal, propose, subgraph_layers
+from engine.hybrid.proposal import propose, remark_of, subgraph_layers
 from engine.hybrid.read import parse_config, read_config
-from engine.hybrid.search import SearchResult, SearchWish, search
+from engine.hybrid.search import SearchWish, search
 from engine.hybrid.structure import read_structure, structure_json
 from engine.hybrid.table import choices_of, lift_dtype, table_rows
 from engine.hybrid.trial import Outcome, Trials, some_of
@@ -22,8 +22,6 @@ __all__ = [
     "HybridData",
     "Layers",
     "Outcome",
-    "Proposal",
-    "SearchResult",
     "SearchWish",
     "Trials",
     "auto_layers",
@@ -40,6 +38,7 @@ __all__ = [
     "read_config",
     "read_data",
     "read_structure",
+    "remark_of",
     "render_config",
     "search",
     "some_of",

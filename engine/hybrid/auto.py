@@ -37,7 +37,7 @@ def auto_layers(
         reporter: asked whether to stop.
 
     Returns:
-        tensor -> dtype, the moves between lifted layers too.
+        layer -> dtype, the moves between lifted layers too.
 
     Raises:
         SimulationError: a graph does not run.
@@ -54,7 +54,7 @@ def auto_layers(
         )
     }
     lifted = {
-        layer.tensor: dtype
+        layer.id: dtype
         for layer in layers.all
         if layer.tensor in worst and layer.kind not in ("move", "float")
     }

@@ -31,9 +31,9 @@ class Edits:
     """What is asked for beside the settings of step 1.
 
     Attributes:
-        layers: tensor -> dtype.
+        layers: layer -> dtype.
         ranges: tensor -> (minimum, maximum).
-        lines: (tensor, ``dtype`` or ``range``) -> line of the file.
+        lines: (layer, ``dtype``) or (tensor, ``range``) -> line of the file.
         findings: what was understood in another way than it is written.
     """
 
@@ -94,17 +94,17 @@ class _Reading:
 
     def _lift(self, name: str, dtype: str, line: int) -> None:
         try:
-            tensor = self._layers.named(name).tensor
+            layer = self._layers.named(name).id
             wanted = layer_dtype(dtype)
         except EngineError as error:
             self._problem(line, " ".join(part for part in (error.what, error.remedy) if part))
             return
-        other = self.layers.get(tensor, dtype)
+        other = self.layers.get(layer, dtype)
         if other != dtype:
             self._problem(line, f"{printable(name, 120)!r} is asked for as {other} and {dtype}.")
             return
-        self.layers[tensor] = dtype
-        self.lines[tensor, "dtype"] = line
+        self.layers[layer] = dtype
+        self.lines[layer, "dtype"] = line
         if wanted.scheme.name == "float16" and dtype == "float32":
             self._note(
                 "hybrid-float32-is-float16",
@@ -130,7 +130,8 @@ class _Reading:
     def _dtype(self, key: str, entry: Entry, before: Entry) -> None:
         if entry.dtype == before.dtype:
             return
-        if self._tensors[key] not in self._layers.by_tensor:
+        layer = self._layers.by_tensor.get(self._tensors[key])
+        if layer is None:
             name = printable(key, 120)
             self._problem(entry.line, f"The dtype of {name!r} follows from its layer's.")
             return
@@ -139,8 +140,8 @@ class _Reading:
         if first and wanted in _INTEGERS:
             scheme = "dynamic_fixed_point" if entry.scheme == "dfp" else "asymmetric_affine"
             wanted = f"{scheme}-{wanted}"
-        if self._tensors[key] not in self.layers:  # the list of layers wins
-            self._lift(self._tensors[key], wanted, entry.line)
+        if layer.id not in self.layers:  # the list of layers wins
+            self._lift(layer.id, wanted, entry.line)
 
     def _range(self, key: str, entry: Entry, before: Entry) -> None:
         ends = (entry.minimum, entry.maximum)

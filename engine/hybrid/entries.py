@@ -31,17 +31,17 @@ def config_of(
         layers: of the float graph.
         table: of the build.
         generation: whose file.
-        lifted: tensor -> dtype; generation 1 names the layers themselves.
+        lifted: layer -> dtype; generation 2 names them by their tensors.
     """
+    chosen = [(layers.named(name), dtype) for name, dtype in (lifted or {}).items()]
     entries: dict[str, Entry] = {}
     if generation == 1:
         for key, tensor in _keys_1(layers):
             entries[key] = _entry(key, table.get(tensor), generation)
-        named = {layers.named(t).id: d for t, d in (lifted or {}).items()}
-        return HybridConfig(1, named, entries)
+        return HybridConfig(1, {layer.id: dtype for layer, dtype in chosen}, entries)
     for tensor in _activations(layers):
         entries[tensor] = _entry(tensor, table.get(tensor), generation)
-    return HybridConfig(2, dict(lifted or {}), entries)
+    return HybridConfig(2, {layer.tensor: dtype for layer, dtype in chosen}, entries)
 
 
 def tensor_of_key(layers: Layers, generation: int) -> dict[str, str]:
@@ -61,11 +61,11 @@ def _keys_1(layers: Layers) -> Iterable[tuple[str, str]]:
         if spec.dtype == "float32":
             yield f"@{spec.name}_0:out0", spec.name
     for number, layer in enumerate(layers.all, 1):
-        stem = f"@{layer.id}_{number}"
-        weight: WeightPlan | None = layers.plan.weights.get(layer.id)
+        stem = f"@{layer.node}_{number}"
+        weight: WeightPlan | None = layers.plan.weights.get(layer.node)
         if weight is not None:
             yield f"{stem}:weight", weight.weight
-            yield f"{stem}:bias", weight.bias or f"{layer.id}/bias"
+            yield f"{stem}:bias", weight.bias or f"{layer.node}/bias"
         for port, tensor in enumerate(layer.outputs):
             yield f"{stem}:out{port}", tensor
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from engine.base.findings import Finding
 from engine.base.text import printable
-from engine.graph.ir import QuantTable
+from engine.graph.ir import QuantParams
 from engine.quantize import Quantized
 from engine.quantize import honoured as dtypes_of
 from engine.wire.hybrid import Honoured
@@ -27,29 +27,31 @@ def verify(
 
     Args:
         quantized: the build.
-        layers: tensor -> dtype that was asked for.
+        layers: layer -> dtype that was asked for.
         ranges: tensor -> (minimum, maximum) that was asked for.
-        lines: (tensor, kind) -> line of the file.
+        lines: (layer, ``dtype``) or (tensor, ``range``) -> line of the file.
     """
     at = lines or {}
     rows = []
-    for tensor, got in dtypes_of(layers, quantized).items():
-        asked = layers[tensor]
-        why = "" if got == asked else f"The build stores {printable(tensor, 120)!r} as {got}."
-        line = at.get((tensor, "dtype"), 0)
-        rows.append(Honoured(tensor, "dtype", asked, got, got == asked, why, line))
+    for name, got in dtypes_of(layers, quantized).items():
+        asked = layers[name]
+        why = "" if got == asked else f"The build stores {printable(name, 120)!r} as {got}."
+        line = at.get((name, "dtype"), 0)
+        rows.append(Honoured(name, "dtype", asked, got, got == asked, why, line))
     for tensor, span in (ranges or {}).items():
-        rows.append(_range(quantized.table, tensor, span, at.get((tensor, "range"), 0)))
+        name, line = quantized.layers.id_of(tensor), at.get((tensor, "range"), 0)
+        rows.append(_range(name, quantized.table.get(tensor), span, line))
     return tuple(rows)
 
 
-def _range(table: QuantTable, tensor: str, asked: tuple[float, float], line: int) -> Honoured:
+def _range(
+    name: str, params: QuantParams | None, asked: tuple[float, float], line: int
+) -> Honoured:
     text = f"{asked[0]:.6g} to {asked[1]:.6g}"
-    params = table.get(tensor)
     if params is None or params.is_float or not params.minimum or not params.maximum:
         got = "float32" if params is None else params.dtype
         why = "The tensor is not stored in integers, so it has no range."
-        return Honoured(tensor, "range", text, got, False, why, line)
+        return Honoured(name, "range", text, got, False, why, line)
     low, high = params.minimum[0], params.maximum[0]
     room = (asked[1] - asked[0]) * _ROUNDING
     if params.narrow:  # its scale is a power of two: the next one that holds what was asked
@@ -57,7 +59,7 @@ def _range(table: QuantTable, tensor: str, asked: tuple[float, float], line: int
     else:
         ok = abs(low - asked[0]) <= room and abs(high - asked[1]) <= room
     why = "" if ok else "It shares its scale with a tensor that it is joined with or copied from."
-    return Honoured(tensor, "range", text, f"{low:.6g} to {high:.6g}", ok, why, line)
+    return Honoured(name, "range", text, f"{low:.6g} to {high:.6g}", ok, why, line)
 
 
 def unmet(rows: Iterable[Honoured]) -> tuple[Finding, ...]:
@@ -66,8 +68,8 @@ def unmet(rows: Iterable[Honoured]) -> tuple[Finding, ...]:
         Finding(
             "hybrid-not-honoured",
             "warning",
-            f"line {row.line}" if row.line else printable(row.tensor, 120),
-            f"{printable(row.tensor, 120)!r} was requested as {row.kind} {row.asked}, but is "
+            f"line {row.line}" if row.line else printable(row.layer, 120),
+            f"{printable(row.layer, 120)!r} was requested as {row.kind} {row.asked}, but is "
             f"{row.got}.",
             cause=row.why,
             remedy="Promote the neighbouring layers too, or remove the entry.",

@@ -51,10 +51,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Join:
-    """A node that joins unlike ranges.
+    """A layer that joins unlike ranges.
 
     Attributes:
-        node, op, tensor: the node and what it writes.
+        layer, op: the layer and its operator.
         sides: its inputs.
         steps: of the integers, how many the smallest side keeps; None without ranges.
         ratio: of the widest range to the smallest; None without ranges.
@@ -63,9 +63,8 @@ class Join:
         wide: whether a side is arithmetic on coordinates, whose values nothing bounds.
     """
 
-    node: str
+    layer: str
     op: str
-    tensor: str
     sides: tuple[Side, ...]
     steps: float | None
     ratio: float | None
@@ -90,7 +89,7 @@ def find_joins(
         observations: of the same graph, once calibration was there; else the structure decides.
         source: the graph as it was loaded: only its tensors can be named as outputs.
         outputs: that the recipe names; the graph's own where None.
-        layers: that the recipe lifts already; joins that it repaired are not told again.
+        layers: that the recipe lifts already, by id; joins that it repaired are not told again.
         dtype: of the lifted layers; empty where the target has none for single layers.
 
     Returns:
@@ -101,14 +100,14 @@ def find_joins(
         return ()
     found = Layers(graph)
     done = dict(layers or {})
-    joins = (join for join in _joins(found, observations) if join.tensor not in done)
+    joins = (join for join in _joins(found, observations) if join.layer not in done)
     findings = [_finding(join, found, source, outputs, done, dtype) for join in joins]
     return (*findings, *_read_twice(found, source, outputs))
 
 
 def _joins(layers: Layers, seen: Observations | None) -> Iterable[Join]:
     for layer in layers.all:
-        node = layers.nodes[layer.id]
+        node = layers.nodes[layer.node]
         if node.op_type not in ("Concat", "Add") or not layer.may_lift:
             continue
         sides = tuple(
@@ -127,15 +126,15 @@ def _joins(layers: Layers, seen: Observations | None) -> Iterable[Join]:
         wide = any(_is_wide(side) for side in sides)
         mixed = bounded and (wide or (bool(leads) and not all(side.bounded for side in sides)))
         if (steps is not None and steps < _FEW_STEPS) or (steps is None and mixed):
-            lift = tuple(t for t in tail if t in layers.by_tensor)
-            yield Join(layer.id, layer.op, layer.tensor, sides, steps, ratio, leads, lift, wide)
+            lift = tuple(layers.by_tensor[t].id for t in tail if t in layers.by_tensor)
+            yield Join(layer.id, layer.op, sides, steps, ratio, leads, lift, wide)
 
 
 def _side(layers: Layers, tensor: str, seen: Observations | None) -> Side:
     writer = layers.graph.producer(tensor)
     layer = layers.of_node(writer)
     while layer is not None and layer.op != "Concat" and layer.kind == "move":
-        value = data_inputs(layers.nodes[layer.id])[0]
+        value = data_inputs(layers.nodes[layer.node])[0]
         writer = value.producer()
         layer = layers.of_node(writer)
     op = "input" if writer is None else writer.op_type
@@ -205,7 +204,7 @@ def _finding(
     return Finding(
         "mixed-range-concat" if join.op == "Concat" else "mixed-range-join",
         "warning" if sure else "info",
-        printable(join.node, 200),
+        printable(join.layer, 200),
         what,
         cause,
         f"{remedy[0].upper()}{remedy[1:]}.",

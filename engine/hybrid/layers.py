@@ -10,8 +10,6 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from engine.base.errors import RecipeError
-from engine.base.text import did_you_mean, printable
 from engine.graph.ir import Graph
 from engine.graph.layers import Layer
 from engine.quantize.planning.node_properties import data_inputs, is_constant, is_float, name_of
@@ -34,6 +32,7 @@ class Layers:
         self.map = self.plan.layers
         self.all = self.map.layers
         self.nodes: Mapping[str, ir.Node] = {node.name or "": node for node in graph.nodes}
+        self.by_id: Mapping[str, Layer] = {layer.id: layer for layer in self.all}
         self.by_tensor: Mapping[str, Layer] = {layer.tensor: layer for layer in self.all}
 
     def of_node(self, node: ir.Node | None) -> Layer | None:
@@ -44,17 +43,9 @@ class Layers:
         """A layer by any name that a user may know: its tensor, its node, its source layer.
 
         Raises:
-            RecipeError: there is none; the message has the nearest names.
+            RecipeError: there is none, or several; the message has the nearest names.
         """
-        found = self.map.find(name)
-        if found is None:
-            names = [alias for layer in self.all for alias in layer.aliases]
-            raise RecipeError(
-                f"The model has no layer {printable(name, 120)!r}.",
-                cause="The graph's passes may have merged it into another layer.",
-                remedy=did_you_mean(name, names) or "Look its name up in the hybrid table.",
-            )
-        return found
+        return self.map.named(name)
 
     def readers(self, tensor: str) -> tuple[ir.Node, ...]:
         """The nodes that take a tensor as data, each once."""
@@ -76,9 +67,9 @@ class Layers:
             if layer is None or layer.kind == "float":
                 continue
             if layer.kind != "move":
-                found.add(layer.tensor)
+                found.add(layer.id)
                 continue
-            for value in self.graph.node(layer.id).outputs:
+            for value in self.graph.node(layer.node).outputs:
                 for reader in self.readers(value.name or ""):
                     if reader not in seen:
                         seen.add(reader)
@@ -94,9 +85,9 @@ class Layers:
             if layer is None or layer.kind == "float":
                 continue
             if layer.kind != "move":
-                found.add(layer.tensor)
+                found.add(layer.id)
                 continue
-            for value in data_inputs(self.graph.node(layer.id)):
+            for value in data_inputs(self.graph.node(layer.node)):
                 if not is_constant(value) and is_float(value) and name_of(value) not in seen:
                     seen.add(name_of(value))
                     waiting.append(name_of(value))
@@ -110,17 +101,17 @@ class Layers:
         be rounded for nothing.
 
         Args:
-            lifted: tensor of a layer -> dtype.
+            lifted: layer -> dtype.
 
         Returns:
             The same with moves added, in the order of the graph.
         """
         found = dict(lifted)
         for layer in self.all:
-            if layer.kind != "move" or layer.tensor in lifted:
+            if layer.kind != "move" or layer.id in lifted:
                 continue
-            before = [found[t] for t in self.writers(layer.tensor) if t in found]
-            after = self.final_readers(self.graph.node(layer.id))
+            before = [found[name] for name in self.writers(layer.tensor) if name in found]
+            after = self.final_readers(self.graph.node(layer.node))
             if before and after <= lifted.keys():
-                found[layer.tensor] = before[0]
-        return {layer.tensor: found[layer.tensor] for layer in self.all if layer.tensor in found}
+                found[layer.id] = before[0]
+        return {layer.id: found[layer.id] for layer in self.all if layer.id in found}

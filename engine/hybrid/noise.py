@@ -18,18 +18,11 @@ import onnx_ir as ir
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.graph.execute import release_pool
-from engine.graph.ir import (
-    OPSET,
-    Graph,
-    QuantParams,
-    UniqueNames,
-    constant_of,
-    is_custom,
-    params_of,
-)
+from engine.graph.ir import OPSET, UniqueNames, constant_of, is_custom
 from engine.graph.metrics import power
 from engine.hybrid.layers import Layers
 from engine.hybrid.parts import Parts
+from engine.quantize import Quantized
 from engine.quantize.planning.node_properties import data_inputs
 
 __all__ = ["NoiseTerm", "Switch", "Switches", "noise_samples", "noise_terms"]
@@ -78,8 +71,8 @@ class Switches:
     """A QDQ graph whose roundings are all off until they are switched on.
 
     Args:
-        layers: of the float graph that ``qdq_graph`` is the form of.
-        qdq_graph: the build.
+        layers: of the float graph.
+        build: of this graph.
         threads: of the session.
 
     Raises:
@@ -87,22 +80,25 @@ class Switches:
         UsageError: it has custom operators, which run between sessions.
     """
 
-    def __init__(self, layers: Layers, qdq_graph: Graph, threads: int = 1) -> None:
+    def __init__(self, layers: Layers, build: Quantized, threads: int = 1) -> None:
         self._layers = layers
-        if any(is_custom(node) for node in qdq_graph.nodes):
+        if any(is_custom(node) for node in build.graph.nodes):
             raise UsageError(
                 "The layers of a model with custom operators cannot be ranked.",
                 cause="Their Python runs between parts of the graph, which the ranking joins.",
                 remedy="Lift layers by hand; their effect is computed as for any model.",
             )
-        work = qdq_graph.copy()
+        work = build.graph.copy()
         self._inner = work.model.graph
-        self._names = UniqueNames(set(work.values) | {n.name or "" for n in qdq_graph.nodes})
+        self._names = UniqueNames(set(work.values) | {n.name or "" for n in build.graph.nodes})
         self._constants: set[ir.Value] = set()
         self.switches: list[Switch] = []
         self.outputs = [s.name for s in layers.graph.outputs if s.dtype == "float32"]
         names = [spec.name for spec in layers.graph.outputs]
-        self._grids = dict(filter(None, map(self._grid, work.nodes)))
+        stored = build.layers.stored
+        self._tensors = {one.value: one.tensor for one in stored.values()}
+        # of the tensors themselves; what is converted for layers of another dtype is rounded anew
+        self._own = {one.tensor: one for key, one in stored.items() if key == one.tensor}
         for node in list(work.nodes):
             if node.op_type == "DequantizeLinear" and constant_of(node.inputs[0]) is None:
                 self._activation(node)
@@ -158,9 +154,9 @@ class Switches:
         exact = None if quantize is None else quantize.inputs[0]
         if quantize is None or quantize.op_type != "QuantizeLinear" or exact is None:
             return
-        name = self._own_name(rounded, exact)
+        name = self._tensors[rounded.name or ""]
         readers = dict.fromkeys(use.node for use in rounded.uses())
-        if self._is_copied(name):
+        if self._is_copied(rounded.name or "", name):
             for reader in (*readers, None):
                 self._redirect(rounded, exact, reader)
             return
@@ -179,31 +175,15 @@ class Switches:
                 made[needs] = self._choice(switch, pair, [same], rounded, quantize)
             self._redirect(rounded, made[needs], reader)
 
-    def _own_name(self, rounded: ir.Value, exact: ir.Value) -> str:
-        """The tensor's name in the float graph."""
-        found = rounded if rounded.name in self._layers.graph.values else exact
-        return found.name or ""
-
-    def _grid(self, node: ir.Node) -> tuple[str, QuantParams] | None:
-        """The float graph's name of what a DequantizeLinear gives, and the grid it lies on."""
-        if node.op_type != "DequantizeLinear" or constant_of(node.inputs[0]) is not None:
-            return None
-        stored = node.inputs[0]
-        quantize = None if stored is None else stored.producer()
-        exact = None if quantize is None else quantize.inputs[0]
-        params = params_of(node)
-        if exact is None or params is None:
-            return None
-        return self._own_name(node.outputs[0], exact), params
-
-    def _is_copied(self, tensor: str) -> bool:
+    def _is_copied(self, value: str, tensor: str) -> bool:
         """Whether a move writes it whose inputs lie on the same grid: rounding changes nothing."""
         layer = self._layers.of_node(self._layers.graph.producer(tensor))
-        if layer is None or layer.kind != "move":
+        own = self._own.get(tensor)
+        if layer is None or layer.kind != "move" or own is None or own.value != value:
             return False
-        own = self._grids.get(tensor)
-        inputs = data_inputs(self._layers.nodes[layer.id])
-        return all(self._grids.get(value.name or "") == own for value in inputs)
+        inputs = data_inputs(self._layers.nodes[layer.node])
+        before = (self._own.get(one.name or "") for one in inputs)
+        return all(one is not None and one.params == own.params for one in before)
 
     def _weights(self, node: ir.Node) -> None:
         """A switch between a node with its rounded constants and one with the float graph's."""
@@ -225,7 +205,7 @@ class Switches:
                 given = [twin[-1].outputs[0], *clamp.inputs[1:]]
                 twin.append(ir.Node("", clamp.op_type, given, list(clamp.attributes.values())))
             twins.append(twin)
-        switch = Switch(self._gate(), layer.tensor, True, frozenset({layer.tensor}))
+        switch = Switch(self._gate(), layer.tensor, True, frozenset({layer.id}))
         old = (clamps or [node])[-1].outputs[0]
         readers = dict.fromkeys(use.node for use in old.uses())
         value = self._choice(switch, twins[0], twins[1], old, (clamps or [node])[-1])
@@ -367,7 +347,7 @@ def noise_samples(layers: Layers) -> int:
 
 def noise_terms(
     layers: Layers,
-    qdq_graph: Graph,
+    build: Quantized,
     feeds: Iterable[Mapping[str, np.ndarray]],
     *,
     reporter: Reporter | None = None,
@@ -375,15 +355,15 @@ def noise_terms(
     """Every rounding of a quantized build, and what it alone does to the outputs.
 
     Args:
-        layers: of the float graph that ``qdq_graph`` is the form of.
-        qdq_graph: the build.
+        layers: of the float graph.
+        build: of this graph.
         feeds: a few calibration samples; the cost is one run a rounding and sample.
         reporter: told of the progress, asked whether to stop.
 
     Raises:
         SimulationError: the graph does not run.
     """
-    switches = Switches(layers, qdq_graph)
+    switches = Switches(layers, build)
     relative = _measured(switches, feeds, reporter or NullReporter())
     found = switches.switches
     del switches  # its sessions' memory is for the stages after this one

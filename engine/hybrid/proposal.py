@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from engine.base.errors import RecipeError, UsageError
 from engine.base.events import Reporter
 from engine.base.text import printable
+from engine.graph.layers import Layer
 from engine.graph.metrics import decibel
 from engine.hybrid.layers import Layers
 from engine.hybrid.model import NoiseModel
@@ -18,8 +17,9 @@ from engine.hybrid.noise import noise_terms
 from engine.hybrid.trial import sqnr_of
 from engine.quantize import Quantized
 from engine.report import sqnr_text
+from engine.wire.hybrid import Proposal, Ranked
 
-__all__ = ["Proposal", "propose", "subgraph_layers"]
+__all__ = ["propose", "remark_of", "subgraph_layers"]
 
 # A proposal lifts at most this share of the layers, and goes on while a layer takes away at least
 # this share of the error that is left: a tenth is about half a dB.
@@ -27,42 +27,15 @@ _MOST_LAYERS = 0.1
 _LEAST_GAIN = 0.1
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """Layers to lift.
-
-    Attributes:
-        layers: tensor -> dtype, moves between them too.
-        ranking: per proposed layer, in the order of the choice: ``tensor``, ``layer``, ``op``,
-            ``gain_db`` (of the cost, when it joins those before it), ``share`` of the error.
-        before, after: output -> predicted SQNR in dB, without and with them.
-    """
-
-    layers: Mapping[str, str]
-    ranking: tuple[Mapping[str, Any], ...]
-    before: Mapping[str, float | None]
-    after: Mapping[str, float | None]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "layers": dict(self.layers),
-            "ranking": [dict(row) for row in self.ranking],
-            "before": dict(self.before),
-            "after": dict(self.after),
-            "label": "simulated",
-        }
-
-    @property
-    def remark(self) -> str:
-        """The predicted effect in a line."""
-        pairs = ((n, self.before[n], self.after[n]) for n in self.after)
-        told = (
-            f"{n} {sqnr_text(b, unit=False)} -> {sqnr_text(a)}"
-            for n, b, a in pairs
-            if b is not None and a is not None
-        )
-        return f"{', '.join(told)} (simulated)" if self.after else ""
+def remark_of(proposal: Proposal) -> str:
+    """The predicted effect of a proposal in a line."""
+    pairs = ((n, proposal.before[n], proposal.after[n]) for n in proposal.after)
+    told = (
+        f"{n} {sqnr_text(b, unit=False)} -> {sqnr_text(a)}"
+        for n, b, a in pairs
+        if b is not None and a is not None
+    )
+    return f"{', '.join(told)} (simulated)" if proposal.after else ""
 
 
 def propose(
@@ -88,11 +61,11 @@ def propose(
     """
     layers = Layers(quantized.reference)
     outputs = [s.name for s in quantized.reference.outputs if s.dtype == "float32"]
-    model = NoiseModel(noise_terms(layers, quantized.graph, feeds, reporter=reporter), outputs)
+    model = NoiseModel(noise_terms(layers, quantized, feeds, reporter=reporter), outputs)
     countable = sum(layer.kind not in ("move", "float") for layer in layers.all)
     most = max(2, int(_MOST_LAYERS * countable)) if budget is None else budget
     lifted: list[str] = []
-    ranking: list[dict[str, Any]] = []
+    ranking: list[Ranked] = []
     whole = model.cost()
     while len(lifted) < most:
         found = model.candidates(lifted, most - len(lifted))
@@ -103,26 +76,18 @@ def propose(
         if gain <= 0 or (budget is None and gain < _LEAST_GAIN):
             break
         for name in sorted(found[0].layers, key=lambda n: (model.cost([*lifted, n]), n)):
-            before = model.cost(lifted)
+            cost = model.cost(lifted)
             lifted.append(name)
-            after = model.cost(lifted)
-            ranking.append(_row(layers, name, before, after, whole))
+            ranking.append(_row(layers.by_id[name], cost, model.cost(lifted), whole))
     chosen = layers.with_moves(dict.fromkeys(lifted, dtype))
-    predicted = [sqnr_of(model.noise(names)) for names in ((), lifted)]
-    return Proposal(chosen, tuple(ranking), *predicted)
+    before, after = (sqnr_of(model.noise(names)) for names in ((), lifted))
+    return Proposal(chosen, tuple(ranking), before, after)
 
 
-def _row(layers: Layers, name: str, before: float, after: float, whole: float) -> dict[str, Any]:
-    layer = layers.by_tensor[name]
+def _row(layer: Layer, before: float, after: float, whole: float) -> Ranked:
     gain = decibel(before, after) if before > 0 and after > 0 else None
-    return {
-        "tensor": name,
-        "layer": layer.id,
-        "op": layer.op,
-        "source": list(layer.sources),
-        "gain_db": gain,
-        "share": (before - after) / whole if whole > 0 else 0.0,
-    }
+    share = (before - after) / whole if whole > 0 else 0.0
+    return Ranked(layer.tensor, layer.id, layer.op, layer.sources, gain, share)
 
 
 def subgraph_layers(layers: Layers, pairs: Iterable[Sequence[str]]) -> tuple[str, ...]:
@@ -144,7 +109,7 @@ def subgraph_layers(layers: Layers, pairs: Iterable[Sequence[str]]) -> tuple[str
                 remedy="Write [[input, output], ...].",
             )
         wanted |= _between(layers, *pair)
-    return tuple(layer.tensor for layer in layers.all if layer.tensor in wanted)
+    return tuple(layer.id for layer in layers.all if layer.id in wanted)
 
 
 def _between(layers: Layers, start: str, end: str) -> set[str]:
@@ -153,11 +118,11 @@ def _between(layers: Layers, start: str, end: str) -> set[str]:
         layers.named(start)  # which tells the nearest names
     after = _reach(layers, start)
     found = {
-        tensor
-        for tensor in _reach_back(layers, last.id)
-        if tensor in after and layers.by_tensor[tensor].may_lift
+        name
+        for name in _reach_back(layers, last.node)
+        if name in after and layers.by_id[name].may_lift
     }
-    if last.tensor not in after:
+    if last.id not in after:
         raise RecipeError(
             f"No way leads from {printable(start, 120)!r} to {printable(end, 120)!r}.",
             cause="The input of a pair must lie before its output.",
@@ -175,7 +140,7 @@ def _reach(layers: Layers, tensor: str) -> set[str]:
         for use in waiting.pop().uses():
             layer = layers.of_node(use.node)
             if layer is not None:
-                found.add(layer.tensor)
+                found.add(layer.id)
             for out in use.node.outputs:
                 if out not in seen:
                     seen.add(out)
@@ -191,7 +156,7 @@ def _reach_back(layers: Layers, node: str) -> set[str]:
         now = waiting.pop()
         layer = layers.of_node(now)
         if layer is not None:
-            found.add(layer.tensor)
+            found.add(layer.id)
         for value in now.inputs:
             maker = None if value is None else value.producer()
             if maker is not None and maker not in seen:

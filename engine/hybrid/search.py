@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.events import LogLine
@@ -20,10 +19,9 @@ from engine.hybrid.model import NoiseModel
 from engine.hybrid.noise import noise_samples, noise_terms
 from engine.hybrid.trial import Outcome, Trials, sqnr_of
 from engine.report import sqnr_rank
-from engine.wire.codec import typed
-from engine.wire.hybrid import CURVE, CurvePoint
+from engine.wire.hybrid import CURVE, CurvePoint, SearchResult
 
-__all__ = ["Point", "SearchResult", "SearchWish", "search"]
+__all__ = ["SearchWish", "search"]
 
 # Proposals that are built before one is chosen, and where none of them gains.
 _TRIED, _TRIED_AT_MOST = 3, 6
@@ -56,80 +54,6 @@ class SearchWish:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Point:
-    """One build of the curve; simulated.
-
-    Attributes:
-        step: from 0, the build without a choice.
-        tensor: the layer that was lifted or lowered in this step; empty in step 0.
-        dtype: that it has now.
-        layers: everything that differs from the model's dtype, moves too.
-        lifted: the layers that count.
-        sqnr: output -> dB.
-        predicted: output -> dB, of the model.
-        seconds: since the start, measured.
-        score: of the user's function.
-        layer: the name of the layer of ``tensor``.
-    """
-
-    step: int
-    tensor: str
-    dtype: str
-    layers: Mapping[str, str]
-    lifted: tuple[str, ...]
-    sqnr: Mapping[str, float | None]
-    predicted: Mapping[str, float | None]
-    seconds: float
-    score: float | None = None
-    layer: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, as it is told while the search runs."""
-        return {
-            "step": self.step,
-            "tensor": self.tensor,
-            "layer": self.layer,
-            "dtype": self.dtype,
-            "layers": dict(self.layers),
-            "lifted": list(self.lifted),
-            "outputs": dict(self.sqnr),
-            "predicted": dict(self.predicted),
-            "seconds": round(self.seconds, 3),
-            "score": self.score,
-            "label": "simulated",
-        }
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """What a search found.
-
-    Attributes:
-        best: the point that meets the floor with the fewest layers, else the best one.
-        curve: every point in its order.
-        reached: whether the floor was met; None without a floor.
-        ended: why it ended: ``floor``, ``budget``, ``time``, ``asked`` or ``nothing more``.
-        trials: how many builds were made.
-    """
-
-    best: Point
-    curve: tuple[Point, ...]
-    reached: bool | None
-    ended: str
-    trials: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "best": {**self.best.to_json()},
-            "curve": [point.to_json() for point in self.curve],
-            "reached": self.reached,
-            "ended": self.ended,
-            "trials": self.trials,
-        }
-
-
 def search(trials: Trials, wish: SearchWish) -> SearchResult:
     """Search; every point is told as a piece ``CURVE`` when it is built.
 
@@ -144,7 +68,7 @@ def search(trials: Trials, wish: SearchWish) -> SearchResult:
 class _Search:
     trials: Trials
     wish: SearchWish
-    curve: list[Point] = field(default_factory=list)
+    curve: list[CurvePoint] = field(default_factory=list)
     count: int = 0
 
     def run(self) -> SearchResult:
@@ -156,7 +80,7 @@ class _Search:
         own = Layers(build.reference)
         terms = noise_terms(
             own,
-            build.graph,
+            build,
             self.trials.feeds[: noise_samples(own)],
             reporter=self.trials.reporter,
         )
@@ -210,23 +134,21 @@ class _Search:
         chosen = self.layers.with_moves({**self.wish.layers, **lifted})
         return self.trials.run(chosen, self.wish.ranges)
 
-    def _tell(self, tensor: str, outcome: Outcome, lifted: frozenset[str]) -> Point:
-        order = tuple(layer.tensor for layer in self.layers.all if layer.tensor in lifted)
-        dtype = self.wish.dtype if tensor in lifted else ""
-        point = Point(
-            len(self.curve),
-            tensor,
-            dtype,
-            outcome.layers,
-            order,
-            outcome.sqnr,
-            sqnr_of(self.model.noise(lifted)),
-            time.perf_counter() - self.begun,
-            outcome.score,
-            self.layers.by_tensor[tensor].id if tensor else "",
+    def _tell(self, layer: str, outcome: Outcome, lifted: frozenset[str]) -> CurvePoint:
+        point = CurvePoint(
+            step=len(self.curve),
+            tensor=self.layers.by_id[layer].tensor if layer else "",
+            layer=layer,
+            dtype=self.wish.dtype if layer in lifted else "",
+            layers=outcome.layers,
+            lifted=tuple(one.id for one in self.layers.all if one.id in lifted),
+            outputs=outcome.sqnr,
+            predicted=sqnr_of(self.model.noise(lifted)),
+            seconds=round(time.perf_counter() - self.begun, 3),
+            score=outcome.score,
         )
         self.curve.append(point)
-        self.trials.reporter.emit(CURVE.event(typed(CurvePoint, point.to_json())))
+        self.trials.reporter.emit(CURVE.event(point))
         return point
 
     def _ended(self) -> str:
@@ -237,32 +159,27 @@ class _Search:
         seconds = self.wish.seconds
         return "time" if seconds is not None and time.perf_counter() - self.begun > seconds else ""
 
-    def _meets(self, point: Point) -> bool:
+    def _meets(self, point: CurvePoint) -> bool:
         if self.wish.floor_score is not None:
             return point.score is not None and point.score >= self.wish.floor_score
-        floors = ((value, self._floor(name)) for name, value in point.sqnr.items())
+        floors = ((value, self._floor(name)) for name, value in point.outputs.items())
         return all(f is None or sqnr_rank(v) >= f for v, f in floors)
 
-    def _cost(self, outcome: Outcome | Point) -> float:
+    def _cost(self, score: float | None, sqnr: Mapping[str, float | None]) -> float:
         """What is to become small: the user's score, or the weighted error."""
-        if outcome.score is not None:
-            return -outcome.score
-        weights = self.model_weights
+        if score is not None:
+            return -score
+        weights = self._weights()
         return sum(
             weights[name] * (0.0 if value is None else 10 ** (-value / 10))
-            for name, value in outcome.sqnr.items()
+            for name, value in sqnr.items()
         )
 
-    @property
-    def model_weights(self) -> dict[str, float]:
-        """Output -> weight of its error."""
-        return self._weights()
-
-    def _best(self) -> Point:
+    def _best(self) -> CurvePoint:
         good = [point for point in self.curve if self._has_floor and self._meets(point)]
         if good:
-            return min(good, key=lambda p: (len(p.lifted), self._cost(p)))
-        return min(self.curve, key=lambda p: (self._cost(p), len(p.lifted)))
+            return min(good, key=lambda p: (len(p.lifted), self._cost(p.score, p.outputs)))
+        return min(self.curve, key=lambda p: (self._cost(p.score, p.outputs), len(p.lifted)))
 
     # -- lifting -----------------------------------------------------------------------------------
 
@@ -285,12 +202,13 @@ class _Search:
 
     def _next(self, lifted: frozenset[str], most: int) -> frozenset[str] | None:
         """Lift the best of the proposals, layer by layer; None where none gains."""
-        before = self._cost(self.curve[-1])
+        last = self.curve[-1]
+        before = self._cost(last.score, last.outputs)
         least = abs(before) * (1 - 10 ** (-_LEAST_DB / 10))
         tried: list[tuple[float, frozenset[str]]] = []
         for candidate in self.model.candidates(lifted, most)[:_TRIED_AT_MOST]:
             outcome = self._try(self._as_layers(lifted | candidate.layers))
-            gain = (before - self._cost(outcome)) / len(candidate.layers)
+            gain = (before - self._cost(outcome.score, outcome.sqnr)) / len(candidate.layers)
             tried.append((gain, candidate.layers))
             enough = len(tried) >= _TRIED and max(tried, key=lambda one: one[0])[0] > least
             if enough or self._ended():

@@ -69,10 +69,10 @@ def table_rows(
         target: the chip that limits the choices.
     """
     choices = choices_of(settings.dtype, target)
-    own = {layer.tensor: choices[0] for layer in layers.all if layer.may_lift}
+    own = {layer.id: choices[0] for layer in layers.all if layer.may_lift}
     got = dtypes_of({**own, **settings.layers}, quantized)
     return tuple(
-        _row(layer, quantized, got.get(layer.tensor), choices, errors.get(layer.tensor))
+        _row(layer, quantized, got.get(layer.id), choices, errors.get(layer.tensor))
         for layer in layers.all
     )
 
@@ -92,6 +92,7 @@ def _row(
     return LayerRow(
         tensor=layer.tensor,
         layer=layer.id,
+        node=layer.node,
         op=layer.op,
         source=tuple(layer.sources),
         aliases=tuple(layer.aliases),

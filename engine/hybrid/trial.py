@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from engine.quantize import Observations, Quantized, QuantizeSettings, quantize
 __all__ = ["Feeds", "Outcome", "Trials", "some_of", "sqnr_of"]
 
 Feeds = Sequence[Mapping[str, np.ndarray]]
+_Key = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, tuple[float, ...]], ...]]
 
 _SAMPLES = 32
 _BYTES = 64 << 20
@@ -35,7 +35,7 @@ class Outcome:
     """One trial; simulated, over the samples of the trials.
 
     Attributes:
-        layers, ranges: what was asked for.
+        layers, ranges: what was asked for, by layer and by tensor.
         noise: output -> power of its error over that of its float values.
         seconds: of wall time, measured.
         score: of the user's function; None without one.
@@ -51,16 +51,6 @@ class Outcome:
     def sqnr(self) -> dict[str, float | None]:
         """Output -> SQNR in dB; None without error."""
         return sqnr_of(self.noise)
-
-    def outputs(self, before: Outcome | None = None) -> list[dict[str, Any]]:
-        """Per output ``name``, ``sqnr_db`` and, against another trial, ``before_db``."""
-        rows: list[dict[str, Any]] = []
-        for name, value in self.sqnr.items():
-            row: dict[str, Any] = {"name": name, "sqnr_db": value}
-            if before is not None:
-                row["before_db"] = before.sqnr[name]
-            rows.append(row)
-        return rows
 
 
 def sqnr_of(noise: Mapping[str, float]) -> dict[str, float | None]:
@@ -120,8 +110,8 @@ class Trials:
         self.outputs = [s.name for s in graph.outputs if s.dtype == "float32"]
         session = Session(graph)
         self._golden = [session.run(feed, self.outputs) for feed in feeds]
-        self._known: dict[tuple[Any, ...], Outcome] = {}
-        self._last: tuple[tuple[Any, ...], Quantized] | None = None
+        self._known: dict[_Key, Outcome] = {}
+        self._last: tuple[_Key, Quantized] | None = None
 
     def run(
         self,
@@ -181,7 +171,7 @@ class Trials:
         return noise, None if self._score is None else float(self._score(results))
 
 
-def _key(layers: Mapping[str, str], ranges: Mapping[str, tuple[float, float]]) -> tuple[Any, ...]:
+def _key(layers: Mapping[str, str], ranges: Mapping[str, tuple[float, float]]) -> _Key:
     return tuple(sorted(layers.items())), tuple(sorted((n, tuple(r)) for n, r in ranges.items()))
 
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.base.errors import RecipeError, UsageError
 from engine.base.events import ArtifactWritten, NullReporter, Reporter
@@ -29,6 +29,7 @@ from engine.hybrid import (
     read_config,
     read_data,
     read_structure,
+    remark_of,
     render_config,
     some_of,
     structure_json,
@@ -46,7 +47,7 @@ from engine.pipeline.source import RecipeSource
 from engine.quantize import Quantized, quantize
 from engine.quantize.dtypes.formats import scheme_of
 from engine.recipe import Recipe
-from engine.wire.hybrid import Honoured
+from engine.wire.hybrid import Honoured, Proposal
 
 if TYPE_CHECKING:
     from engine.graph.ir import CustomOperators
@@ -74,10 +75,6 @@ class StepFiles:
             folder / f"{stem}.quantization.cfg",
         )
 
-    def to_json(self) -> dict[str, str]:
-        """Plain data."""
-        return {name: str(path) for name, path in vars(self).items()}
-
 
 def write_step1(
     pipeline: Pipeline,
@@ -87,7 +84,7 @@ def write_step1(
     proposal_dataset_size: int = 1,
     custom_hybrid: Sequence[Sequence[str]] | None = None,
     overwrite: bool = False,
-) -> tuple[StepFiles, dict[str, Any]]:
+) -> tuple[StepFiles, Proposal | None]:
     """Calibrate, quantize, and write structure, data and configuration.
 
     Args:
@@ -99,7 +96,7 @@ def write_step1(
         overwrite: whether files that exist may be replaced.
 
     Returns:
-        the files, and what was proposed: ``layers``, ``ranking`` (empty without a proposal).
+        the files, and what was proposed, where that was asked for.
 
     Raises:
         OutputExistsError, OutputError: before anything is computed, where they can be foreseen.
@@ -128,15 +125,14 @@ def write_step1(
     dtype = dtype_to_lift(pipeline) if proposal or custom_hybrid else ""
     chosen = subgraph_layers(layers, custom_hybrid or ())
     lifted |= dict.fromkeys(chosen, dtype)
-    told: dict[str, Any] = {"layers": {}, "ranking": []}
-    remark = ""
+    found = None
     if proposal:
         samples = some_of(pipeline.feeds(), max(1, proposal_dataset_size))
         give_back()
         found = propose(quantized, samples, dtype=dtype, reporter=pipeline.reporter)
         give_back()
         lifted |= found.layers
-        told, remark = found.to_json(), found.remark
+    remark = "" if found is None else remark_of(found)
     config = render_config(config_of(layers, quantized.table, generation, lifted), remark)
     structure, weights = structure_json(layers) if generation == 1 else (graph.to_bytes(), {})
     data = _data_of(pipeline, structure, config, weights)
@@ -144,7 +140,7 @@ def write_step1(
     sizes = atomic_write_all(contents, overwrite=overwrite)
     for (path, _), size in zip(contents, sizes, strict=True):
         pipeline.reporter.emit(ArtifactWritten(str(path), "hybrid", size))
-    return files, told
+    return files, found
 
 
 def _quantized(pipeline: Pipeline) -> Quantized:
@@ -266,12 +262,14 @@ def build_step2(
             f"are of generation {held.facts['generation']}.",
             remedy="Give the three files of one run of step 1.",
         )
-    edits = edits_of(edited, written, Layers(graph), str(config))
+    layers = Layers(graph)
+    edits = edits_of(edited, written, layers, str(config))
     values = {**held.facts["recipe"], "model": str(model.absolute())}
     if dataset is not None:
         values["dataset"] = str(dataset.absolute())
+    spans = layers.map.by_id(edits.ranges)
     values["quantized_layers"] = dict(edits.layers) or None
-    values["quantized_ranges"] = {n: list(span) for n, span in edits.ranges.items()} or None
+    values["quantized_ranges"] = {name: list(span) for name, span in spans.items()} or None
     recipe = Recipe.from_values({k: v for k, v in values.items() if v is not None})
     reporter = reporter or NullReporter()
     generation = int(held.facts.get("api", 2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from engine.options import Quantization, Value
     from engine.quantize import Quantized, QuantizeSettings
 
-__all__ = ["by_tensor", "dtype_to_lift", "find_all_joins", "quantize_settings", "quantized_of"]
+__all__ = [
+    "by_layer",
+    "by_tensor",
+    "dtype_to_lift",
+    "find_all_joins",
+    "quantize_settings",
+    "quantized_of",
+]
 
 T = TypeVar("T")
 
@@ -38,11 +45,12 @@ def quantize_settings(pipeline: Pipeline) -> QuantizeSettings:
 
     options, target = pipeline.recipe.quantization, pipeline.recipe.target.target_platform
     check_dtype(options.quantized_dtype, target)
-    layers = by_tensor(pipeline, options.quantized_layers or {})
+    layers = by_layer(pipeline, options.quantized_layers or {})
     for dtype in dict.fromkeys(layers.values()):
         check_layer_dtype(dtype, target)
     if options.op_target:
-        layers = layers_of_targets(pipeline.optimised.graph.graph, options.op_target) | layers
+        targets = layers_of_targets(pipeline.optimised.graph.graph, options.op_target)
+        layers = by_layer(pipeline, targets) | layers
     return QuantizeSettings(
         dtype=resolve_dtype(options.quantized_dtype, target),
         algorithm=options.quantized_algorithm,
@@ -64,35 +72,54 @@ def _same_named(options: Quantization) -> dict[str, Value]:
     return {name: value for name, value in options.values.items() if name in wanted}
 
 
-def by_tensor(pipeline: Pipeline, entries: Mapping[str, T]) -> dict[str, T]:
-    """Entries for layers, by the tensors that the layers write.
+def by_layer(pipeline: Pipeline, entries: Mapping[str, T]) -> dict[str, T]:
+    """Entries for layers, by their ids.
 
     Args:
         pipeline: of the layers.
-        entries: by any name of a layer: a tensor, a node, a layer of the source model. Names
-            that are nobody's stay, for those who tell what is wrong with them.
+        entries: by any name of a layer: id, tensor, node, layer of the source model. Names that
+            are nobody's stay, for those who tell what is wrong with them.
 
     Raises:
         QuantizationError: two names of one layer have different entries.
+        RecipeError: a name that means several layers.
     """
+
+    def key(layers: LayerMap, name: str) -> str:
+        layer = layers.find(name)
+        return name if layer is None else layer.id
+
+    return _by(pipeline, entries, key)
+
+
+def by_tensor(pipeline: Pipeline, entries: Mapping[str, T]) -> dict[str, T]:
+    """As :func:`by_layer`, by the tensors that the layers write; a tensor means itself."""
+    values = pipeline.optimised.graph.graph.values if entries else {}
+
+    def key(layers: LayerMap, name: str) -> str:
+        layer = None if name in values else layers.find(name)
+        return name if layer is None else layer.tensor
+
+    return _by(pipeline, entries, key)
+
+
+def _by(
+    pipeline: Pipeline, entries: Mapping[str, T], key_of: Callable[[LayerMap, str], str]
+) -> dict[str, T]:
     from engine.quantize import plan
 
-    graph = pipeline.optimised.graph.graph
-    values = graph.values if entries else {}
-    others = any(name not in values for name in entries)
-    layers = plan(graph).layers if others else LayerMap()
+    layers = plan(pipeline.optimised.graph.graph).layers if entries else LayerMap()
     found: dict[str, T] = {}
     said: dict[str, str] = {}
     for name, entry in entries.items():
-        named = None if name in values else layers.find(name)
-        tensor = name if named is None else named.tensor
-        if tensor in found and found[tensor] != entry:
+        key = key_of(layers, name)
+        if key in found and found[key] != entry:
             raise QuantizationError(
-                f"{printable(said[tensor], 120)!r} and {printable(name, 120)!r} are one layer "
+                f"{printable(said[key], 120)!r} and {printable(name, 120)!r} are one layer "
                 "and are given two values.",
                 remedy="Give the layer one entry.",
             )
-        found[tensor], said[tensor] = entry, name
+        found[key], said[key] = entry, name
     return found
 
 
@@ -136,6 +163,6 @@ def find_all_joins(pipeline: Pipeline) -> Sequence[Finding]:
         pipeline.calibration.observations if calibrated else None,
         source=pipeline.loaded.graph.graph,
         outputs=recipe.source.outputs,
-        layers=by_tensor(pipeline, recipe.quantization.quantized_layers or {}),
+        layers=by_layer(pipeline, recipe.quantization.quantized_layers or {}),
         dtype=lift_dtype(recipe.quantization.quantized_dtype, recipe.target.target_platform),
     )

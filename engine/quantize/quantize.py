@@ -127,10 +127,10 @@ def _verify(settings: QuantizeSettings, done: Quantized) -> None:
     Raises:
         QuantizationError: the algorithm did not follow the plan.
     """
-    for tensor, got in honoured(settings.layers, done).items():
-        if got != settings.layers[tensor]:
+    for name, got in honoured(settings.layers, done).items():
+        if got != settings.layers[name]:
             raise QuantizationError(
-                f"The layer of {printable(tensor, 120)!r} is {got}, not {settings.layers[tensor]}.",
+                f"The layer {printable(name, 120)!r} is {got}, not {settings.layers[name]}.",
                 cause=f"The algorithm {settings.algorithm} cannot give it another dtype.",
                 remedy="Choose the algorithm normal, or do not change the layer.",
             )

@@ -9,7 +9,7 @@ from engine.accuracy.analyse import LayerAccuracy, analyse, noisiest
 from engine.accuracy.guide import Outcome, verdict_of, worst
 from engine.base.errors import EngineError
 from engine.options import Value, Values
-from engine.pipeline.layers import by_tensor, quantized_of
+from engine.pipeline.layers import by_layer, quantized_of
 from engine.pipeline.results import Evaluation
 from engine.report import samples_text, sqnr_text
 from engine.services.guide_probe import Check, Probe, cosines, told_cosines
@@ -171,7 +171,7 @@ def _b2_joins(probe: Probe) -> Outcome:
         pipeline.optimised.graph.graph,
         pipeline.calibration.observations,
         source=pipeline.loaded.graph.graph,
-        layers=by_tensor(pipeline, probe.recipe.quantization.quantized_layers or {}),
+        layers=by_layer(pipeline, probe.recipe.quantization.quantized_layers or {}),
     )
     did = "Searched for Concat and Add inputs with very different ranges."
     if not joins:
@@ -187,7 +187,7 @@ def _b2_joins(probe: Probe) -> Outcome:
 def _layers_of(probe: Probe, *changes: Values) -> dict[str, Value]:
     """Several changes as one: the layers that they lift together."""
     merged: dict[str, Value] = {}
-    lifted = by_tensor(probe.pipeline, probe.recipe.quantization.quantized_layers or {})
+    lifted = by_layer(probe.pipeline, probe.recipe.quantization.quantized_layers or {})
     for one in changes:
         lifted |= one.get("quantized_layers") or {}
         merged |= {name: value for name, value in one.items() if name != "quantized_layers"}

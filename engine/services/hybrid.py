@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
 from engine.base.text import printable
 from engine.pipeline.layers import (
+    by_layer,
     by_tensor,
     dtype_to_lift,
     find_all_joins,
@@ -18,7 +20,6 @@ from engine.pipeline.layers import (
 )
 from engine.services.handler import answers, runs
 from engine.services.state import KEPT, pipeline_of, recipe_at
-from engine.wire.codec import typed
 from engine.wire.hybrid import (
     EFFECT,
     JOINS,
@@ -102,8 +103,6 @@ def _quantizing(
 
 def _plain(settings: QuantizeSettings) -> QuantizeSettings:
     """The settings without any choice of layers and ranges."""
-    from dataclasses import replace
-
     return replace(settings, layers={}, ranges={})
 
 
@@ -135,7 +134,7 @@ def effect(params: EffectParams, reporter: Reporter) -> Effect:
 
     pipeline = _quantizing(params, reporter, "effect")
     own = quantize_settings(pipeline)
-    layers = by_tensor(pipeline, params.layers or {})
+    layers = by_layer(pipeline, params.layers or {})
     ranges = by_tensor(pipeline, _ranges(params))
     trials = _trials(pipeline)
     begun = time.perf_counter()
@@ -144,7 +143,7 @@ def effect(params: EffectParams, reporter: Reporter) -> Effect:
         after = trials.run(layers, ranges)
         rows = verify(trials.build(layers, ranges), layers, ranges)
     return Effect(
-        outputs=tuple(typed(EffectOutput, row) for row in after.outputs(before)),
+        outputs=tuple(EffectOutput(n, v, before.sqnr[n]) for n, v in after.sqnr.items()),
         honoured=rows,
         seconds=round(time.perf_counter() - begun, 4),
         samples=len(trials.feeds),
@@ -185,7 +184,8 @@ def propose(params: ProposeParams, reporter: Reporter) -> Proposal:
             budget=params.budget,
             reporter=reporter,
         )
-    return typed(Proposal, found.to_json())
+    asked = by_layer(pipeline, pipeline.recipe.quantization.quantized_layers or {})
+    return replace(found, asked={**asked, **found.layers})
 
 
 @runs(SEARCH)
@@ -200,7 +200,7 @@ def search(params: SearchParams, reporter: Reporter) -> SearchResult:
     wish = _wish(params, quantize_settings(pipeline), dtype_to_lift(pipeline, params.dtype))
     trials = _trials(pipeline)
     with pipeline.step("search", "Search the layers that matter"):
-        return typed(SearchResult, find(trials, wish).to_json())
+        return find(trials, wish)
 
 
 def _wish(params: SearchParams, own: QuantizeSettings, dtype: str) -> SearchWish:

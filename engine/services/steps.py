@@ -10,8 +10,7 @@ from engine.base.trust import allowed_code
 from engine.pipeline.hybrid_steps import build_step2, write_step1
 from engine.services.handler import runs
 from engine.services.state import KEPT, pipeline_of, recipe_at, recipe_of
-from engine.wire.codec import typed
-from engine.wire.hybrid import STEP1, STEP2, Built, Step1, Step1Params, Step2Params
+from engine.wire.hybrid import STEP1, STEP2, Built, Step1, Step1Params, Step2Params, StepFiles
 
 __all__ = ["step1", "step2"]
 
@@ -19,7 +18,7 @@ __all__ = ["step1", "step2"]
 @runs(STEP1)
 def step1(params: Step1Params, reporter: Reporter) -> Step1:
     """Write structure, data and configuration; propose layers where asked."""
-    files, told = write_step1(
+    files, found = write_step1(
         pipeline_of(recipe_at(params), reporter, last="calibrate"),
         Path(params.folder),
         proposal=params.proposal,
@@ -27,7 +26,10 @@ def step1(params: Step1Params, reporter: Reporter) -> Step1:
         custom_hybrid=params.custom_hybrid,
         overwrite=params.force,
     )
-    return typed(Step1, {"files": files.to_json(), **told})
+    paths = StepFiles(str(files.model), str(files.data), str(files.config))
+    if found is None:
+        return Step1(paths, {}, ())
+    return Step1(paths, found.layers, found.ranking, found.before, found.after, found.label)
 
 
 @runs(STEP2)

@@ -18,7 +18,7 @@ from engine.base.errors import OutputError, ShortOfMemoryError, SimulationError
 from engine.build import LayerCoverage
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
-from engine.graph.layers import FUSED_ACTIVATIONS, LayerMap
+from engine.graph.layers import FUSED_ACTIVATIONS, Layer, LayerMap
 from engine.quantize import LAYOUT, REASON, WEIGHTED, Role, layers_of, reason_for, role_of
 
 __all__ = ["integer_coverage"]
@@ -43,7 +43,10 @@ def integer_coverage(graph: Graph, layers: LayerMap | None = None) -> tuple[Laye
         OutputError: it runs, but ONNX Runtime could not write it down.
     """
     kernels = _kernels(_optimised(graph))
-    return tuple(_covered(node, kernels) for node in _nodes(graph, layers or layers_of(graph)))
+    return tuple(
+        _covered(layer.id, node, kernels)
+        for layer, node in _nodes(graph, layers or layers_of(graph))
+    )
 
 
 def _optimised(graph: Graph) -> onnx.ModelProto:
@@ -87,12 +90,12 @@ def _unwritten(why: str) -> OutputError:
     )
 
 
-def _nodes(graph: Graph, layers: LayerMap) -> Iterable[ir.Node]:
+def _nodes(graph: Graph, layers: LayerMap) -> Iterable[tuple[Layer, ir.Node]]:
     for layer in layers.layers:
-        node = graph.node(layer.id)
+        node = graph.node(layer.node)
         floats = node.outputs[0].dtype in (ir.DataType.FLOAT, None)
         if floats and node.op_type not in LAYOUT | FUSED_ACTIVATIONS:
-            yield node
+            yield layer, node
 
 
 def _kernels(optimised: onnx.ModelProto) -> dict[str, tuple[str, bool]]:
@@ -133,7 +136,7 @@ def _is_linear(node: onnx.NodeProto) -> bool:
     return node.op_type.startswith("QLinear") or node.op_type == "QGemm"
 
 
-def _covered(node: ir.Node, kernels: dict[str, tuple[str, bool]]) -> LayerCoverage:
+def _covered(layer: str, node: ir.Node, kernels: dict[str, tuple[str, bool]]) -> LayerCoverage:
     name = node.name or ""
     written = [
         use.node.outputs[0].name or ""
@@ -143,7 +146,7 @@ def _covered(node: ir.Node, kernels: dict[str, tuple[str, bool]]) -> LayerCovera
     key = next((key for key in (name, *written) if key in kernels), "")
     kernel, integer = kernels.get(key, (node.op_type, False))
     reason = "" if integer else _reason(node, bool(key))
-    return LayerCoverage(name, node.op_type, integer, kernel, reason)
+    return LayerCoverage(layer, node.op_type, integer, kernel, reason)
 
 
 def _reason(node: ir.Node, found: bool) -> str:

@@ -54,7 +54,7 @@ def quantized_layers(graph: Graph, layers: LayerMap) -> list[QuantizedLayer]:
     present = {node.name for node in graph.nodes}
     found = []
     for layer in layers.layers:
-        node = graph.node(layer.id)
+        node = graph.node(layer.node)
         inputs = tuple(_input(value) for value in node.inputs)
         tensors = iter(layer.outputs)
         outputs = tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Annotated
 
 from engine.base.findings import Finding
@@ -46,7 +47,7 @@ __all__ = [
 ]
 
 LayerDtypes = Mapping[str, str]
-"""Layer, by its tensor or an alias -> dtype."""
+"""Layer -> dtype; in a request any name of the layer, in an answer its id."""
 Decibels = Mapping[str, float | None]
 """Output -> SQNR in dB; None without noise."""
 Budget = Annotated[int, Whole(1, 100_000)]
@@ -118,6 +119,7 @@ class LayerRow:
 
     tensor: str
     layer: str
+    node: str
     op: str
     source: tuple[str, ...]
     aliases: tuple[str, ...]
@@ -161,7 +163,7 @@ class Honoured:
     """One request and what the build has.
 
     Attributes:
-        tensor: of the layer.
+        layer: its id; of a range the tensor, where that is no layer's.
         kind: ``dtype`` or ``range``.
         asked, got: in words.
         ok: whether they agree.
@@ -169,7 +171,7 @@ class Honoured:
         line: of the file that asked; 0 without one.
     """
 
-    tensor: str
+    layer: str
     kind: str
     asked: str
     got: str
@@ -211,18 +213,34 @@ class Ranked:
 
 @record
 class Proposal:
-    """Layers to lift, moves between them too; ``before`` and ``after`` predicted."""
+    """Layers to lift, moves between them too; ``before`` and ``after`` predicted.
+
+    Attributes:
+        asked: what a recipe says that has them: the layers that it lifts already, too.
+    """
 
     layers: LayerDtypes
     ranking: tuple[Ranked, ...]
     before: Decibels
     after: Decibels
-    label: str
+    label: str = "simulated"
+    asked: LayerDtypes = field(default_factory=dict)
 
 
 @record
 class CurvePoint:
-    """A build of a search; see :class:`engine.hybrid.search.Point`."""
+    """A build of a search; simulated.
+
+    Attributes:
+        step: from 0, the build without a choice.
+        tensor, layer: that was lifted or lowered in this step; empty in step 0.
+        dtype: that it has now.
+        layers: everything that differs from the model's dtype, moves too.
+        lifted: the layers that count.
+        predicted: of the model that proposes.
+        seconds: since the start, measured.
+        score: of the user's function.
+    """
 
     step: int
     tensor: str
@@ -234,7 +252,7 @@ class CurvePoint:
     predicted: Decibels
     seconds: float
     score: float | None
-    label: str
+    label: str = "simulated"
 
 
 @record
@@ -242,6 +260,7 @@ class SearchResult:
     """What a search found.
 
     Attributes:
+        best: the point that meets the floor with the fewest layers, else the best one.
         reached: whether the floor was met; None without one.
         ended: ``floor``, ``budget``, ``time``, ``asked`` or ``nothing more``.
         trials: how many builds were made.

@@ -48,7 +48,7 @@ def honoured_lines(rows: Iterable[Honoured]) -> list[str]:
     cells = [
         (
             str(row.line) if row.line else "",
-            printable(row.tensor, 60),
+            printable(row.layer, 60),
             row.kind,
             row.asked,
             row.got,
@@ -56,4 +56,4 @@ def honoured_lines(rows: Iterable[Honoured]) -> list[str]:
         )
         for row in rows
     ]
-    return table(("line", "tensor", "what", "requested", "built", ""), cells)
+    return table(("line", "layer", "what", "requested", "built", ""), cells)

@@ -63,7 +63,7 @@ class SummaryRows(TextRows):
     def _target_of(self, title: str, index: int, row: int) -> Target | None:
         summary = self._summary or {}
         if title.startswith("Worst"):
-            return ("layer", summary["worst"][row]["tensor"])
+            return ("layer", summary["worst"][row]["layer"])
         if title.startswith("Outputs"):
             return ("layer", summary["outputs"][row]["name"])
         if title.startswith("Layers"):

@@ -171,7 +171,7 @@ def test_op_target_computes_in_float_on_the_cpu(
     convolutions(place / "net.onnx")
     rknn = build("net.onnx", op_target={"c2": "cpu", "p": "npu"})
     assert rknn._build is not None
-    assert quantize_settings(rknn._build).layers == {"c2": "float16"}
+    assert quantize_settings(rknn._build).layers == {"conv2": "float16"}
     assert "c2" not in {n for n, p in rknn._build.quantized.table.items() if p.dtype == "int8"}
     assert {"op-target-cpu", "op-target-unseen"} <= set(codes(rknn))
     wrong = RKNN(generation=2)

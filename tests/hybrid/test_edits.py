@@ -72,7 +72,7 @@ def lifted(text: str, entry: str) -> str:
 def test_a_dtype_is_honoured_in_the_build(generation: int, entry: str, dtype: str) -> None:
     edits, problems = read(lifted(text_of(generation), entry), generation)
     assert problems == []
-    assert edits.layers == {FIRST: dtype}
+    assert edits.layers == {LAYERS.all[0].id: dtype}
     base = "asymmetric_quantized-u8" if generation == 1 else "w8a8"
     built = quantize(GRAPH, SEEN, QuantizeSettings(dtype=base, layers=edits.layers))
     (row,) = verify(built, edits.layers, lines=edits.lines)
@@ -85,7 +85,7 @@ def test_a_dtype_in_the_parameters_counts_too() -> None:
     start = text.index(f"    {FIRST}:")
     changed = text[:start] + text[start:].replace("dtype: int8", "dtype: float16", 1)
     edits, problems = read(changed)
-    assert (problems, edits.layers) == ([], {FIRST: "float16"})
+    assert (problems, edits.layers) == ([], {LAYERS.all[0].id: "float16"})
 
 
 def test_float32_is_told_to_be_float16() -> None:

@@ -16,11 +16,14 @@ from engine.graph.layers import LayerMap
 from engine.hybrid import Layers
 from engine.pipeline.results import QuantizedGraph
 from engine.quantize import plan
-from engine.report import layers_counted
+from engine.recipe import load_recipe
+from engine.report import layers_counted, summary_text
 from engine.services.build import accuracy, build
 from engine.services.hybrid import effect, propose, table
 from engine.services.model import layer as layer_values
+from engine.services.recipes import save as write_recipe
 from engine.services.state import pipeline_of, recipe_of
+from engine.services.steps import step1
 from rknntui.cli.root import cli
 from rknntui.demo import demo_recipe
 
@@ -114,6 +117,78 @@ def test_a_recipe_takes_any_name(recipe: dict[str, Any]) -> None:
     with pytest.raises(QuantizationError, match="has no layer") as caught:
         table({"recipe": wrong})
     assert fused.id in caught.value.remedy
+
+
+def test_what_is_written_has_ids_and_what_was_written_is_read(
+    recipe: dict[str, Any], tmp_path: Path
+) -> None:
+    graph = pipeline_of(recipe_of(recipe)).optimised.graph.graph
+    fused = next(layer for layer in plan(graph).layers.layers if len(layer.nodes) > 1)
+    old = {**recipe, "quantized_layers": {fused.tensor: "int16"}}  # as recipes had it
+    found = propose({"recipe": old, "budget": 14, "samples": 1}, QUIET)
+    ids = {layer.id for layer in plan(graph).layers.layers}
+    assert found["layers"].keys() <= found["asked"].keys() <= ids
+    assert fused.id in found["asked"]
+    file = tmp_path / "old.yaml"
+    write_recipe({"recipe": old, "path": str(file), "force": False})
+    saved = tmp_path / "new.yaml"
+    ran = CliRunner().invoke(
+        cli, ["hybrid", "search", str(file), "--budget", "1", "-q", "--save", str(saved)]
+    )
+    assert ran.exit_code == 0, ran.output
+    written = load_recipe(saved).quantization.quantized_layers or {}
+    assert written[fused.id] == "int16"
+    assert len(written) >= 2
+    assert set(written) <= ids
+    with pytest.raises(RecipeError, match="has no layer"):
+        step1({"recipe": recipe, "folder": str(tmp_path), "custom_hybrid": [["x", "y"]]}, QUIET)
+
+
+@pytest.mark.parametrize("net", ["demo", "RFB-320"])
+def test_the_worst_layer_has_one_name_everywhere(
+    net: str, recipe: dict[str, Any], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    if net == "RFB-320":
+        folder = request.getfixturevalue("zoo")
+        pictures = sorted((folder / "images").rglob("*.jpg"))[:2]
+        dataset = tmp_path / "dataset.txt"
+        dataset.write_text("".join(f"{path}\n" for path in pictures), encoding="utf-8")
+        model = folder / "onnx" / "version-RFB-320_simplified.onnx"
+        recipe = {"model": str(model), "dataset": str(dataset), "std_values": [[128.0] * 3]}
+    summary = build({"recipe": recipe}, QUIET)
+    worst = summary["worst"][0]
+    own = {row["layer"]: row for row in table({"recipe": recipe})["rows"]}[worst["layer"]]
+    assert own["tensor"] == worst["tensor"]
+    assert own["sqnr_db"] == worst["sqnr_db"]
+    analysed = accuracy({"recipe": recipe}, QUIET)["layers"]
+    (row,) = [one for one in analysed if one["tensor"] == worst["tensor"] and not one["inner"]]
+    assert row["name"] == worst["layer"]
+    spread = layer_values({"recipe": recipe, "tensor": worst["layer"], "bins": 4})
+    assert (spread["layer"], spread["sqnr_db"]) == (
+        worst["layer"],
+        pytest.approx(worst["sqnr_db"], abs=0.02),
+    )
+    covered = {one["layer"] for one in summary["layers"]}
+    assert covered <= {one["name"] for one in analysed}
+    text = summary_text(summary)
+    assert worst["layer"] in text
+    path = tmp_path / "net.rknn"
+    pipeline = pipeline_of(recipe_of(recipe))
+    path.write_bytes(pipeline.packed.data)
+    inspected = CliRunner().invoke(cli, ["inspect", str(path)])
+    assert worst["layer"] in inspected.output
+    ranked = propose({"recipe": recipe, "samples": 1, "budget": 3}, QUIET)["ranking"]
+    assert ranked
+    for one in ranked:
+        assert {r["name"] for r in analysed if r["tensor"] == one["tensor"]} == {one["layer"]}
+    file = tmp_path / "net.yaml"
+    write_recipe({"recipe": recipe, "path": str(file), "force": False})
+    for verb in (["accuracy"], ["hybrid", "table"]):
+        told = CliRunner().invoke(
+            cli, [*verb, str(file), *(["-q"] if verb == ["accuracy"] else [])]
+        )
+        assert told.exit_code == 0, told.output
+        assert any(worst["layer"] in line.split() for line in told.stdout.splitlines()), verb
 
 
 def test_the_command_line_shows_and_takes_these_names(

@@ -18,7 +18,7 @@ from tests.hybrid.nets import chain, head_feeds, head_graph
 def test_all_off_is_the_float_graph_and_all_on_the_quantized_one() -> None:
     graph, feeds = chain()
     built = quantize(graph, calibrate(graph, feeds))
-    switches = Switches(Layers(graph), built.graph)
+    switches = Switches(Layers(graph), built)
     (name,) = switches.outputs
     golden, simulated = Session(graph), Session(built.graph)
     for feed in feeds[:2]:
@@ -34,7 +34,7 @@ def test_one_switch_is_one_rounding_against_numpy() -> None:
     graph, feeds = chain()
     built = quantize(graph, calibrate(graph, feeds))
     layers = Layers(graph)
-    switches = Switches(layers, built.graph)
+    switches = Switches(layers, built)
     (name,) = switches.outputs
     (own,) = [s for s in switches.switches if s.tensor == name and not s.weights]
     expected = Session(graph).run(feeds[0])[name]
@@ -48,12 +48,13 @@ def test_one_switch_is_one_rounding_against_numpy() -> None:
 def test_what_a_rounding_needs_is_its_writer_and_its_readers() -> None:
     graph, feeds = chain()
     built = quantize(graph, calibrate(graph, feeds))
-    terms = {(t.tensor, t.weights): t.needs for t in noise_terms(Layers(graph), built.graph, feeds)}
-    order = [layer.tensor for layer in Layers(graph).all]
+    terms = {(t.tensor, t.weights): t.needs for t in noise_terms(Layers(graph), built, feeds)}
+    order = [layer.id for layer in Layers(graph).all]
     assert terms["image", False] == {order[0]}
-    assert terms[order[2], False] == {order[2], order[3]}
-    assert terms[order[2], True] == {order[2]}
-    assert terms[order[-1], False] == {order[-1]}
+    tensors = [layer.tensor for layer in Layers(graph).all]
+    assert terms[tensors[2], False] == {order[2], order[3]}
+    assert terms[tensors[2], True] == {order[2]}
+    assert terms[tensors[-1], False] == {order[-1]}
 
 
 @pytest.mark.parametrize("lifted", [(), (2,), (2, 3), (1, 2, 3), (5,)])
@@ -61,8 +62,8 @@ def test_the_sum_of_what_is_left_predicts_a_build(lifted: tuple[int, ...]) -> No
     graph, feeds = chain()
     trials = Trials(graph, calibrate(graph, feeds), QuantizeSettings(), feeds)
     layers = Layers(graph)
-    model = NoiseModel(noise_terms(layers, trials.build({}, {}).graph, feeds), trials.outputs)
-    names = [layers.all[i].tensor for i in lifted]
+    model = NoiseModel(noise_terms(layers, trials.build({}, {}), feeds), trials.outputs)
+    names = [layers.all[i].id for i in lifted]
     (real,) = trials.run(dict.fromkeys(names, "float16")).noise.values()
     (predicted,) = model.noise(names).values()
     assert abs(10 * np.log10(predicted / real)) < 1.0
@@ -71,12 +72,12 @@ def test_the_sum_of_what_is_left_predicts_a_build(lifted: tuple[int, ...]) -> No
 def test_moves_between_lifted_layers_are_lifted_with_them() -> None:
     graph = optimise(head_graph()).graph
     layers = Layers(graph)
-    kinds = {layer.tensor: layer.kind for layer in layers.all}
-    scores = next(layer.tensor for layer in layers.all if layer.op == "Sigmoid")
-    concat = next(layer.tensor for layer in layers.all if layer.op == "Concat")
+    kinds = {layer.id: layer.kind for layer in layers.all}
+    scores = next(layer.id for layer in layers.all if layer.op == "Sigmoid")
+    concat = next(layer.id for layer in layers.all if layer.op == "Concat")
     assert kinds[concat] == "move"
     assert list(layers.with_moves({scores: "float16"})) == [scores, concat]
-    first = layers.all[0].tensor
+    first = layers.all[0].id
     assert list(layers.with_moves({first: "float16"})) == [first]
 
 

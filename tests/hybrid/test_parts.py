@@ -33,7 +33,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 def test_all_off_in_parts_is_the_float_graph(counted: list[object]) -> None:
     graph, feeds = chain()
-    switches = Switches(Layers(graph), quantize(graph, calibrate(graph, feeds)).graph)
+    switches = Switches(Layers(graph), quantize(graph, calibrate(graph, feeds)))
     (name,) = switches.outputs
     found = switches.run(feeds[0])[name]
     assert len(counted) > 3
@@ -44,7 +44,7 @@ def test_terms_are_those_of_the_whole_graph(
     counted: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph, feeds = chain()
-    built, layers = quantize(graph, calibrate(graph, feeds)).graph, Layers(graph)
+    built, layers = quantize(graph, calibrate(graph, feeds)), Layers(graph)
     cut = noise_terms(layers, built, feeds[:2])
     monkeypatch.setattr(noise, "_LARGE", 1 << 60)
     whole = noise_terms(layers, built, feeds[:2])
@@ -58,7 +58,7 @@ def test_terms_are_those_of_the_whole_graph(
 
 def test_a_late_rounding_runs_nothing_before_it(counted: list[object]) -> None:
     graph, feeds = chain()
-    switches = Switches(Layers(graph), quantize(graph, calibrate(graph, feeds)).graph)
+    switches = Switches(Layers(graph), quantize(graph, calibrate(graph, feeds)))
     before = switches.values(feeds[0])
     every, counted[:] = list(counted), []
     (name,) = switches.outputs
@@ -72,7 +72,7 @@ def test_a_late_rounding_runs_nothing_before_it(counted: list[object]) -> None:
 
 def test_what_changes_nothing_ends_there(counted: list[object]) -> None:
     graph, feeds = chain()
-    switches = Switches(Layers(graph), quantize(graph, calibrate(graph, feeds)).graph)
+    switches = Switches(Layers(graph), quantize(graph, calibrate(graph, feeds)))
     zeros = {name: np.zeros_like(array) for name, array in feeds[0].items()}
     before = switches.values(zeros)
     every, counted[:] = list(counted), []

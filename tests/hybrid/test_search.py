@@ -9,8 +9,9 @@ import pytest
 from engine.base.errors import JobCancelledError, QuantizationError, UsageError
 from engine.base.events import CallbackReporter, Event, Partial
 from engine.hybrid import Layers, SearchWish, Trials, propose, search, subgraph_layers
-from engine.hybrid.search import SearchResult
 from engine.quantize import QuantizeSettings, calibrate, quantize
+from engine.wire.codec import encode
+from engine.wire.hybrid import SearchResult
 from engine.wire.names import CURVE_KIND
 from tests.hybrid.nets import chain
 
@@ -29,22 +30,22 @@ def run(trials: Trials, wish: SearchWish, reporter: CallbackReporter | None = No
 def test_the_pair_around_the_coarse_tensor_is_found(trials: Trials) -> None:
     events: list[Event] = []
     result = run(trials, SearchWish(budget=2), CallbackReporter(events.append))
-    order = [layer.tensor for layer in Layers(trials.graph).all]
+    order = [layer.id for layer in Layers(trials.graph).all]
     assert set(result.best.lifted) == {order[2], order[3]}
     assert result.ended == "budget"
-    (start,), (end,) = result.curve[0].sqnr.values(), result.best.sqnr.values()
+    (start,), (end,) = result.curve[0].outputs.values(), result.best.outputs.values()
     assert start is not None
     assert end is not None
     assert end - start > 15
     told = [
         event.data for event in events if isinstance(event, Partial) and event.kind == CURVE_KIND
     ]
-    assert told == [point.to_json() for point in result.curve]
+    assert told == [encode(point) for point in result.curve]
 
 
 def test_no_other_pair_is_better(trials: Trials) -> None:
     result = run(trials, SearchWish(budget=2))
-    names = [layer.tensor for layer in Layers(trials.graph).all]
+    names = [layer.id for layer in Layers(trials.graph).all]
     noises = {
         pair: sum(trials.run(dict.fromkeys(pair, "float16")).noise.values())
         for pair in itertools.combinations(names, 2)
@@ -57,7 +58,7 @@ def test_a_floor_is_met_with_few_layers(trials: Trials) -> None:
     assert (lifted.reached, lifted.ended) == (True, "floor")
     lowered = run(trials, SearchWish(floor_db=30.0, lower=True))
     for result in (lifted, lowered):
-        assert all(value is None or value >= 30.0 for value in result.best.sqnr.values())
+        assert all(value is None or value >= 30.0 for value in result.best.outputs.values())
     assert len(lifted.best.lifted) <= len(lowered.best.lifted) + 1
     assert lowered.trials < 6  # bisection, not one by one
 
@@ -117,9 +118,9 @@ def test_time_is_kept(trials: Trials) -> None:
 def test_the_proposal_lifts_the_pair() -> None:
     graph, feeds = chain()
     found = propose(quantize(graph, calibrate(graph, feeds)), feeds[:1])
-    order = [layer.tensor for layer in Layers(graph).all]
+    order = [layer.id for layer in Layers(graph).all]
     assert set(found.layers) == {order[2], order[3]}
-    assert {row["tensor"] for row in found.ranking} == set(found.layers)
+    assert {row.layer for row in found.ranking} == set(found.layers)
     (before,), (after,) = found.before.values(), found.after.values()
     assert before is not None
     assert after is not None
@@ -129,6 +130,6 @@ def test_the_proposal_lifts_the_pair() -> None:
 def test_a_subgraph_is_all_between_input_and_output() -> None:
     graph, _ = chain()
     layers = Layers(graph)
-    order = [layer.tensor for layer in layers.all]
+    order = [layer.id for layer in layers.all]
     assert subgraph_layers(layers, [[order[0], order[3]]]) == tuple(order[1:4])
     assert subgraph_layers(layers, [["image", order[1]]]) == tuple(order[:2])

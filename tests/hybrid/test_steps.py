@@ -103,7 +103,7 @@ def test_step2_needs_neither_model_nor_dataset(place: Path) -> None:
     for path in [*place.glob("*.png"), place / "dataset.txt", place / "small.onnx"]:
         path.unlink()
     done = steps.step2({**files, "path": str(place / "x.rknn")}, NullReporter())
-    assert [row["tensor"] for row in done["honoured"]] == ["r2"]
+    assert [row["layer"] for row in done["honoured"]] == ["conv2"]
     assert done["summary"]["outputs"][0]["sqnr_db"] > 10
     assert (place / "x.rknn").stat().st_size > 0
 

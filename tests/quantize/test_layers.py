@@ -103,7 +103,7 @@ def test_a_lifted_layer_computes_in_its_dtype() -> None:
 @pytest.mark.parametrize(
     ("layers", "what", "remedy"),
     [
-        ({"Conv_5": "float16"}, "has no layer", "Conv_5_0"),
+        ({"Conv_5_00": "float16"}, "has no layer", "Conv_5_0"),
         ({"image": "float16"}, "has no layer", "table"),
         ({"constant0": "float16"}, "has no layer", ""),
         ({"Conv_5_0": "float8"}, "dtype 'float8'", "float16"),

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from engine.wire.codec import encode
+from engine.wire.hybrid import CurvePoint, Effect, EffectOutput, Honoured, LayerRow, OutputFigure
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_command
 from rknntui.screens.hybrid.effect import LiveEffect
 from rknntui.screens.hybrid.plan import (
+    by_layer,
     changes_of,
     parse_range,
     toggled,
@@ -32,22 +36,24 @@ from tests.tui.flow import grey_keys, press_text, shown, write_recipe
 SIZE = (80, 24)
 
 
-def row(tensor: str, *choices: str, dtype: str = "") -> dict:
-    return {
-        "tensor": tensor,
-        "layer": f"/{tensor}",
-        "op": "Conv",
-        "source": [tensor],
-        "dtype": dtype or choices[0],
-        "choices": list(choices),
-        "minimum": -1.0,
-        "maximum": 2.0,
-        "observed_minimum": -1.0,
-        "observed_maximum": 2.0,
-        "sqnr_db": 30.0,
-        "samples": 4,
-        "kind": "weighted",
-    }
+def row(layer: str, *choices: str) -> LayerRow:
+    return LayerRow(
+        tensor=f"{layer}_out",
+        layer=layer,
+        node=layer,
+        op="Conv",
+        source=(f"{layer}_of_the_model",),
+        aliases=(layer, f"{layer}_out", f"{layer}_relu", f"{layer}_of_the_model"),
+        dtype=choices[0],
+        choices=choices,
+        minimum=-1.0,
+        maximum=2.0,
+        observed_minimum=-1.0,
+        observed_maximum=2.0,
+        sqnr_db=30.0,
+        samples=4,
+        kind="weighted",
+    )
 
 
 A = row("a", "int8", "int16", "float16")
@@ -96,11 +102,19 @@ def test_what_becomes_float_loses_its_range() -> None:
     }
 
 
-def test_a_step_of_a_search_names_the_layer_and_not_only_its_tensor() -> None:
-    point = {"step": 1, "tensor": "250", "outputs": {"o": 20.0}, "lifted": ["250"]}
-    assert point_record(point, {"250": "Conv_25"})["layer"] == "Conv_25"
-    assert point_record(point, {})["layer"] == "250"
-    assert point_record({**point, "tensor": None}, {})["layer"] == "as it is"
+def test_a_step_of_a_search_names_the_layer() -> None:
+    outputs = {"o": 20.0}
+    point = CurvePoint(1, "250", "Conv_25", "int16", {}, ("Conv_25",), outputs, outputs, 0.5, None)
+    record = point_record(point)
+    assert (record["layer"], record["tensor"], record["lifted"]) == ("Conv_25", "250", 1)
+    assert point_record(replace(point, layer="", tensor=""))["layer"] == "baseline"
+
+
+def test_a_recipe_may_name_a_layer_by_any_of_its_names() -> None:
+    rows = [A, replace(B, aliases=(*B.aliases, "a_out"))]  # a tensor counts before other names
+    for name in A.aliases:
+        assert by_layer({name: "int16"}, rows) == {"a": "int16"}, name
+    assert by_layer({"nobody": "int16", "b_relu": "int8"}, rows) == {"nobody": "int16", "b": "int8"}
 
 
 def test_the_command_of_a_job_is_what_would_be_typed() -> None:
@@ -142,7 +156,7 @@ def test_a_search_needs_numbers_and_something_to_stop_at() -> None:
 
 
 def test_a_record_says_what_became_of_what_was_asked() -> None:
-    def built(row: dict, asked: str, before: str = "", got: str = "") -> str:
+    def built(row: LayerRow, asked: str, before: str = "", got: str = "") -> str:
         return layer_record(
             row,
             marked=False,
@@ -154,7 +168,7 @@ def test_a_record_says_what_became_of_what_was_asked() -> None:
             own={},
         )["built"]
 
-    lifted = {**A, "dtype": "float16"}
+    lifted = replace(A, dtype="float16")
     assert built(A, "") == "  int8"
     assert built(lifted, "float16", "float16") == "✓ float16"
     assert built(A, "float16", "float16") == "✗ int8", "asked for, built, and not applied"
@@ -164,10 +178,10 @@ def test_a_record_says_what_became_of_what_was_asked() -> None:
 
 
 def test_outputs_show_before_after_and_gain() -> None:
-    outputs = [{"name": f"out{n}", "sqnr_db": 20.0 + n} for n in range(6)]
+    outputs = [OutputFigure(f"out{n}", 20.0 + n) for n in range(6)]
     effect = {
-        "out0": {"before_db": 20.0, "sqnr_db": 22.5},
-        "out1": {"before_db": 21.0, "sqnr_db": None},
+        "out0": EffectOutput("out0", 22.5, 20.0),
+        "out1": EffectOutput("out1", None, 21.0),
     }
     lines = ["".join(text for text, _ in line) for line in output_lines(outputs, effect, 76)]
     assert len(lines) == 4
@@ -233,14 +247,18 @@ async def test_the_newest_edit_wins_and_drops_the_effect_that_runs() -> None:
     assert dropped == ["job1"]
     effect.ended(JobEnded("job1", "hybrid.effect", "cancelled"))
     assert effect.state.startswith("▶")
-    answer = {"outputs": [{"name": "o", "sqnr_db": 2.0, "before_db": 1.0}], "seconds": 0.25}
-    effect.ended(JobEnded("job2", "hybrid.effect", "done", answer))
-    assert effect.state == "simulated in 250 ms"
-    assert effect.outputs["o"]["sqnr_db"] == 2.0
+    honoured = (Honoured("b", "dtype", "int16", "int8", ok=False, why="why not"),)
+    answer = Effect((EffectOutput("o", 2.0, 1.0),), honoured, 0.25, 1, "one", "simulated")
+    effect.ended(JobEnded("job2", "hybrid.effect", "done", encode(answer)))
+    assert effect.state == "simulated over 1 sample in 250 ms"
+    assert effect.outputs["o"].sqnr_db == 2.0
+    assert (effect.got, effect.unmet) == ({"b": "int8"}, {"b": "why not"})
     effect.edited(base, base)
     assert effect.state == ""
     effect.edited({**base, "quantized_layers": {"b": "int16"}}, base)
-    assert effect.state == "simulated in 250 ms", "an effect that is known is shown at once"
+    assert effect.state == "simulated over 1 sample in 250 ms", (
+        "an effect that is known is shown at once"
+    )
     assert len(asked) == 2
 
 
@@ -277,21 +295,21 @@ async def test_a_toggle_shows_its_effect_and_is_taken_back_and_searched_for(
     async with app.run_test(size=SIZE) as pilot:
         workspace = await in_hybrid(pilot)
         worst = workspace.table.record
-        assert worst["sqnr_db"] == min(r["sqnr_db"] for r in workspace.edits.rows if r["sqnr_db"])
+        assert worst["sqnr_db"] == min(r.sqnr_db for r in workspace.edits.rows if r.sqnr_db)
         await pilot.press("space")
-        assert app.session.recipe["quantized_layers"] == {worst["tensor"]: "float16"}
+        assert app.session.recipe["quantized_layers"] == {worst["layer"]: "float16"}
         await until(pilot, lambda: "simulated over" in screen_text(app), "its effect")
         seen = workspace.effect.outputs["logits"]
-        assert seen["sqnr_db"] > seen["before_db"]
+        assert seen.sqnr_db > seen.before_db
         assert "~ float16" in screen_text(app)
         await pilot.press("u")
         assert "quantized_layers" not in app.session.recipe
         await pilot.press("ctrl+r")
-        assert app.session.recipe["quantized_layers"] == {worst["tensor"]: "float16"}
+        assert app.session.recipe["quantized_layers"] == {worst["layer"]: "float16"}
         assert "simulated over" in screen_text(app)
         await pilot.press("Y")
         assert app.clipboard.startswith("rknntui hybrid table ")
-        assert f"--quantized-layers {worst['tensor']}=float16" in app.clipboard.replace("'", "")
+        assert f"--quantized-layers {worst['layer']}=float16" in app.clipboard.replace("'", "")
 
 
 @pytest.mark.long
@@ -352,8 +370,8 @@ async def test_proposed_searched_applied_and_verified_in_the_build(
         await until(pilot, lambda: app.session.built == app.session.recipe, "the build of it")
         await pilot.press("6")
         await until(pilot, lambda: workspace.edits.built == asked, "its layers")
-        built = {r["tensor"]: r["built"] for r in workspace.table.records}
-        assert {built[tensor] for tensor in asked} == {"✓ float16"}
+        built = {r["layer"]: r["built"] for r in workspace.table.records}
+        assert {built[layer] for layer in asked} == {"✓ float16"}
 
 
 @pytest.mark.long
@@ -380,13 +398,13 @@ async def test_marked_layers_are_changed_together_and_a_range_is_honoured(
         await pilot.press("u", "slash", "escape")
         await until(pilot, lambda: not workspace.table.filter_text, "all layers")
         workspace.table.select_record("op", "Gemm")
-        tensor = workspace.table.record["tensor"]
+        layer = workspace.table.record["layer"]
         await pilot.press("e")
         await until(pilot, lambda: type(app.screen).__name__ == "PromptDialog", "the range")
         await pilot.press("end", "ctrl+u")
         await press_text(pilot, "-2 2")
         await pilot.press("enter")
-        assert app.session.recipe["quantized_ranges"] == {tensor: [-2.0, 2.0]}
+        assert app.session.recipe["quantized_ranges"] == {layer: [-2.0, 2.0]}
         await until(pilot, lambda: "simulated over" in screen_text(app), "its effect")
         seen = workspace.effect.outputs["logits"]
-        assert seen["sqnr_db"] < seen["before_db"], "it cuts the logits off"
+        assert seen.sqnr_db < seen.before_db, "it cuts the logits off"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.message import Message
 
+from engine.wire.hybrid import LayerRow
 from rknntui.links import GoToOption
 from rknntui.screens.accuracy.layers import LayerPane
 from rknntui.screens.hybrid.edits import LayerEdits
@@ -93,10 +95,28 @@ class Stub:
         self.said.append(message)
 
 
-def rows() -> list[dict[str, Any]]:
-    choices = ["int8", "int16", "float16"]
-    names = ("a", "b", "c")
-    return [{"tensor": t, "choices": choices, "aliases": [f"Conv_{t}"]} for t in names]
+def rows() -> list[LayerRow]:
+    plain = LayerRow(
+        tensor="",
+        layer="",
+        node="",
+        op="Conv",
+        source=(),
+        aliases=(),
+        dtype="int8",
+        choices=("int8", "int16", "float16"),
+        minimum=None,
+        maximum=None,
+        observed_minimum=None,
+        observed_maximum=None,
+        sqnr_db=None,
+        samples=0,
+        kind="weighted",
+    )
+    return [
+        replace(plain, layer=name, tensor=f"{name}_out", aliases=(f"Conv_{name}",))
+        for name in ("a", "b", "c")
+    ]
 
 
 def test_edits_change_the_recipe_and_forget_their_marks() -> None:
@@ -107,7 +127,7 @@ def test_edits_change_the_recipe_and_forget_their_marks() -> None:
     edits.show(rows(), {"quantized_layers": {"Conv_b": "int16"}})
     assert edits.built == {"b": "int16"}
     edits.toggle_marks({"a", "b"})
-    assert [row["tensor"] for row in edits.chosen("c")] == ["a", "b"]
+    assert [row.layer for row in edits.chosen("c")] == ["a", "b"]
     edits.toggle_marks({"b"})
     assert edits.marked == {"a"}
     edits.lift("c")
@@ -128,11 +148,11 @@ def test_the_errors_of_layers_alone_are_of_one_build() -> None:
     result = {"layers": [{**row, "sqnr": 20.0, "own_sqnr": 30.0}]}
     job = JobView("1", "accuracy", "accuracy", 0.0, params={"recipe": recipe})
     assert not own.take(job, result, {"model": "other"})
-    assert own.by_tensor == {}
+    assert own.by_layer == {}
     assert own.take(job, result, recipe)
-    assert set(own.by_tensor) == {"t"}
+    assert set(own.by_layer) == {"n"}
     own.find(Session(lambda _: None), recipe)
-    assert own.by_tensor == {}
+    assert own.by_layer == {}
 
 
 def layer(tensor: str) -> dict[str, Any]:

@@ -57,7 +57,7 @@ async def test_worst_layers_lead_to_their_histograms(demo: Path, tmp_path: Path)
         await until(pilot, lambda: workspace.bar.current == "Summary", "its summary")
         rows = workspace.query_one(SummaryRows)
         worst = app.session.summary["worst"][1]
-        while rows.target != ("layer", worst["tensor"]):
+        while rows.target != ("layer", worst["layer"]):
             await pilot.press("down")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.workspace, Accuracy), "Accuracy")

@@ -64,7 +64,7 @@ def _quantize(pipeline: Pipeline, key: str) -> QuantizedGraph:
 
 
 def _auto_hybrid(pipeline: Pipeline, done: Quantized) -> dict[str, str]:
-    """The layers that ``auto_hybrid`` lifts: tensor -> dtype."""
+    """The layers that ``auto_hybrid`` lifts: layer -> dtype."""
     from engine.hybrid import auto_layers, some_of
 
     options = pipeline.recipe.quantization

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from engine.graph.layers import Layer, LayerMap, origins
+from engine.graph.layers import Layer, LayerMap, origins, with_own_ids
 from engine.quantize.dtypes.formats import Scheme
 from engine.quantize.planning.node_properties import Clamp, WeightPlan, name_of
 from engine.quantize.planning.operators import Role
@@ -29,7 +29,10 @@ def find_layers(
         weights: node -> its constants.
         clamps: tensor -> the clamps that end in it.
     """
-    return LayerMap(tuple(_layers(list(nodes), roles, weights, clamps)))
+    nodes = list(nodes)
+    values = (value for node in nodes for value in (*node.inputs, *node.outputs))
+    tensors = {name_of(value) for value in values if value is not None}
+    return LayerMap(with_own_ids(_layers(nodes, roles, weights, clamps), tensors))
 
 
 def _layers(
@@ -82,8 +85,8 @@ def with_dtypes(layers: LayerMap, schemes: Mapping[str, Scheme]) -> LayerMap:
     """The layers with the dtypes that they compute in."""
     return LayerMap(
         tuple(
-            replace(layer, dtype=schemes[layer.id].activation.dtype)
-            if layer.id in schemes
+            replace(layer, dtype=schemes[layer.node].activation.dtype)
+            if layer.node in schemes
             else layer
             for layer in layers.layers
         )

@@ -104,7 +104,7 @@ def assign_schemes(
         layers: of the float graph.
         roles, reasons: node name -> role, and why it is float.
         base: what nodes compute in that no entry of ``dtypes`` names.
-        dtypes: tensor of a layer -> dtype of that layer.
+        dtypes: layer, by any of its names -> its dtype.
 
     Raises:
         QuantizationError: a name that is no layer's, or a dtype that the layer cannot have.
@@ -115,17 +115,17 @@ def assign_schemes(
         if roles[name] is not Role.FLOAT or base.activation.is_float
     }
     chosen: dict[str, tuple[str, str]] = {}
-    for tensor, dtype in dtypes.items():
+    for name, dtype in dtypes.items():
         wanted = layer_dtype(dtype)
-        layer = layers.by_tensor.get(tensor)
+        layer = layers.find(name)
         if layer is None:
-            raise _no_layer(tensor, [*layers.by_tensor, *layers.by_node])
+            raise _no_layer(name, layers.names)
         if not layer.may_lift and not wanted.scheme.activation.is_float:
-            raise _only_float(tensor, dtype, reasons.get(layer.id, ""))
-        other, given = chosen.setdefault(layer.id, (tensor, dtype))
+            raise _only_float(name, dtype, reasons.get(layer.node, ""))
+        other, given = chosen.setdefault(layer.id, (name, dtype))
         if given != dtype:
             raise QuantizationError(
-                f"{printable(other, 120)!r} and {printable(tensor, 120)!r} belong to one layer "
+                f"{printable(other, 120)!r} and {printable(name, 120)!r} belong to one layer "
                 f"and are given two dtypes, {given} and {dtype}.",
                 remedy="Give the layer one dtype.",
             )
@@ -133,18 +133,18 @@ def assign_schemes(
     return schemes
 
 
-def _no_layer(tensor: str, known: list[str]) -> QuantizationError:
+def _no_layer(name: str, known: list[str]) -> QuantizationError:
     return QuantizationError(
-        f"The model has no layer {printable(tensor, 120)!r}.",
+        f"The model has no layer {printable(name, 120)!r}.",
         cause="A layer is named by the tensor that it writes, by its node, or by the layer of the "
         "source model that it was made of.",
-        remedy=did_you_mean(tensor, known) or "Take a name from the table of layers.",
+        remedy=did_you_mean(name, known) or "Take a name from the table of layers.",
     )
 
 
-def _only_float(tensor: str, dtype: str, reason: str) -> QuantizationError:
+def _only_float(name: str, dtype: str, reason: str) -> QuantizationError:
     return QuantizationError(
-        f"The layer of {printable(tensor, 120)!r} cannot compute in {dtype}.",
+        f"The layer {printable(name, 120)!r} cannot compute in {dtype}.",
         cause=f"It is a float layer: {reason}." if reason else "It is a float layer.",
         remedy="Leave it, or give it float16.",
     )

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from engine.graph.ir import Graph, QuantParams, params_of
-from engine.graph.layers import ADDED, FUSED_ACTIVATIONS, Layer, LayerMap, StoredTensor, origins
+from engine.graph.layers import (
+    ADDED,
+    FUSED_ACTIVATIONS,
+    Layer,
+    LayerMap,
+    StoredTensor,
+    origins,
+    with_own_ids,
+)
 from engine.quantize.planning.layers import kind_of
 from engine.quantize.planning.node_properties import array_of, name_of
 from engine.quantize.planning.operators import WEIGHTED, role_of
@@ -69,7 +77,7 @@ def layers_of(graph: Graph) -> LayerMap:
                 "float32" if end is None else end.dtype,
             )
         )
-    return LayerMap(tuple(found), stored)
+    return LayerMap(with_own_ids(found, graph.values), stored)
 
 
 def _stored(graph: Graph) -> Iterator[StoredTensor]:

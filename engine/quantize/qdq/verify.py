@@ -25,18 +25,18 @@ def honoured(layers: Mapping[str, str], quantized: Quantized) -> dict[str, str]:
     """The dtype that each layer really got.
 
     Args:
-        layers: output tensor -> dtype that was asked for.
+        layers: layer, by any of its names -> dtype that was asked for.
         quantized: what :func:`~engine.quantize.quantize` gave for them.
 
     Returns:
-        The same tensors -> the name of the dtype
+        The same names -> the name of the dtype
         (:data:`~engine.quantize.dtypes.formats.LAYER_DTYPES`) in which the layer's weights and
         output are stored in the graph. It is the name that was asked for where that was honoured;
         ``float`` where the layer is not quantized; otherwise what was found, in words.
     """
     return {
-        tensor: _obtained(quantized.layers.by_tensor.get(tensor), asked, quantized)
-        for tensor, asked in layers.items()
+        name: _obtained(quantized.layers.find(name), asked, quantized)
+        for name, asked in layers.items()
     }
 
 
@@ -45,7 +45,7 @@ def _obtained(layer: Layer | None, asked: str, quantized: Quantized) -> str:
     params = None if layer is None else quantized.table.get(layer.tensor)
     if layer is None or params is None or not _stands(graph.values.get(layer.tensor), params):
         return "float"
-    weight = _weight_dtype(graph.node(layer.id))
+    weight = _weight_dtype(graph.node(layer.node))
     names = [
         name
         for name, known in LAYER_DTYPES.items()

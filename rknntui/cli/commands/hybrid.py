@@ -228,7 +228,7 @@ def propose(
         recipe = await resolve(session, target, values_of(flags))
         asked = ProposeParams(recipe=recipe, budget=budget, dtype=dtype)
         found = await session.run(PROPOSE, asked)
-        return found, await _saved(session, save, recipe, found.layers, force)
+        return found, await _saved(session, save, recipe, found.asked, force)
 
     found, saved = with_worker(action, Narrator(quiet=quiet))
     lines = [*ranking_lines(found.ranking), *wrote_line(saved)]
@@ -301,11 +301,11 @@ def search(
     "layers",
     multiple=True,
     type=Named("float16"),
-    metavar="TENSOR[=DTYPE]",
-    help="The layer that writes a tensor; float16 by default.",
+    metavar="LAYER[=DTYPE]",
+    help="A layer, by any of its names; float16 by default.",
 )
 @click.option(
-    "--range", "ranges", multiple=True, type=Span(), metavar="TENSOR=LOW,HIGH", help="Its range."
+    "--range", "ranges", multiple=True, type=Span(), metavar="LAYER=LOW,HIGH", help="Its range."
 )
 @recipe_flags
 @json_flag
@@ -396,8 +396,7 @@ async def _saved(
     """Write the recipe with the layers where asked; its file."""
     if save is None:
         return None
-    asked = {**(recipe.get("quantized_layers") or {}), **layers}
-    values = {**recipe, "quantized_layers": asked} if asked else recipe
+    values = {**recipe, "quantized_layers": dict(layers)} if layers else recipe
     path = str(save.absolute())
     await session.call(RECIPE_SAVE, SaveParams(values, path, force))
     return path

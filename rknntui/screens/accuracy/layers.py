@@ -84,7 +84,7 @@ class LayerPane(Vertical):
 
     def take(self, layer: Mapping[str, Any]) -> None:
         """Show the histograms of a tensor."""
-        self._known[layer["tensor"]] = layer
+        self._known[layer["tensor"]] = self._known[layer["layer"]] = layer
         self.draw()
 
     def failed(self, error: Exception) -> None:

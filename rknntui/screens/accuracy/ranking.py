@@ -65,9 +65,13 @@ class Ranking(RecordView):
             self.table.sort_field("sqnr")
             self.table.cursor = 0
 
-    def record_of(self, tensor: str) -> Mapping[str, Any] | None:
-        """The row of a layer, by its tensor; None where it has none."""
-        return next((r for r in self.table.records if r["tensor"] == tensor), None)
+    def record_of(self, name: str) -> Mapping[str, Any] | None:
+        """The row of a layer, by any of its names; None where it has none."""
+        records = self.table.records
+        for named in ({r["tensor"]: r for r in records}, {r["name"]: r for r in records}):
+            if name in named:
+                return named[name]
+        return next((r for r in records if name in r["aliases"]), None)
 
     def sort_next(self) -> None:
         """Rank by the next error that the table shows, worst first; then in the graph's order."""

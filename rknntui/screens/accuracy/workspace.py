@@ -232,15 +232,17 @@ class Accuracy(TableWorkspace):
         if isinstance(link, GoToLayer):
             self._drill(link.layer)
 
-    def _drill(self, tensor: str) -> None:
+    def _drill(self, name: str) -> None:
         if self.session.container is not None:
             self.notify("A container has no calibration samples; open its model.")
             return
         if self.bar.current != "Layers":
             self.bar.choose("Layers")
+        record = self.ranking.record_of(name)
+        tensor = name if record is None else record["tensor"]
         self.table.select_record("tensor", tensor)
         self.add_class("-drilled")
-        self.layer_pane.drill(tensor, self.ranking.record_of(tensor))
+        self.layer_pane.drill(tensor, record)
 
     @on(LayerPane.Wanted)
     def _ask_layer(self, event: LayerPane.Wanted) -> None:

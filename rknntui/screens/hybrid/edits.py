@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine import printable
 from rknntui.keys.text import key_text
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from textual.app import App
 
+    from engine.wire.codec import Values
+    from engine.wire.hybrid import LayerRow
     from rknntui.session.state import Session
 
 __all__ = ["LayerEdits", "ask_dtype", "ask_range"]
-
-Row = dict[str, Any]
 
 
 class LayerEdits:
@@ -30,74 +30,74 @@ class LayerEdits:
     Attributes:
         rows: of the last ``hybrid.table``.
         table_of: the recipe of the build that they are of; None while there is none.
-        marked: tensors that the next action takes.
+        marked: layers that the next action takes.
     """
 
     def __init__(self, session: Session, changed: Callable[[], None]) -> None:
         self._session = session
         self._changed = changed
-        self.rows: list[Row] = []
-        self.table_of: dict[str, Any] | None = None
+        self.rows: Sequence[LayerRow] = ()
+        self.table_of: Values | None = None
         self.marked: set[str] = set()
 
-    def show(self, rows: Sequence[Row], table_of: dict[str, Any] | None) -> None:
+    def show(self, rows: Sequence[LayerRow], table_of: Values | None) -> None:
         """Take the layers of a build; None where there is none."""
-        self.rows, self.table_of = list(rows), table_of
+        self.rows, self.table_of = rows, table_of
 
     @property
-    def built(self) -> dict[str, str]:
-        """Tensor -> dtype as the build of the rows was asked."""
-        return plan.by_tensor(plan.layers_of(self.table_of), self.rows)
+    def built(self) -> plan.Layers:
+        """Layer -> dtype as the build of the rows was asked."""
+        return plan.by_layer(plan.layers_of(self.table_of), self.rows)
 
     @property
-    def layers(self) -> dict[str, str]:
-        """Tensor -> dtype as the recipe asks, which may name layers by other names."""
-        return plan.by_tensor(plan.layers_of(self._session.recipe), self.rows)
+    def layers(self) -> plan.Layers:
+        """Layer -> dtype as the recipe asks, which may name layers by other names."""
+        return plan.by_layer(plan.layers_of(self._session.recipe), self.rows)
 
     @property
-    def ranges(self) -> dict[str, list[float]]:
-        """Tensor -> [minimum, maximum] as the recipe asks."""
-        return plan.by_tensor(plan.ranges_of(self._session.recipe), self.rows)
+    def ranges(self) -> plan.Ranges:
+        """Layer -> [minimum, maximum] as the recipe asks."""
+        return plan.by_layer(plan.ranges_of(self._session.recipe), self.rows)
 
-    def chosen(self, tensor: str | None) -> list[Row]:
-        """The rows that an action takes: the marked ones, else that of ``tensor``."""
-        names: set[str | None] = {*self.marked} or {tensor}
-        return [row for row in self.rows if row["tensor"] in names]
+    def chosen(self, layer: str | None) -> list[LayerRow]:
+        """The rows that an action takes: the marked ones, else that of ``layer``."""
+        names: set[str | None] = {*self.marked} or {layer}
+        return [row for row in self.rows if row.layer in names]
 
-    def ask_for(self, layers: dict[str, str], ranges: dict[str, Any] | None = None) -> None:
+    def ask_for(self, layers: plan.Layers, ranges: plan.Ranges | None = None) -> None:
         """Change the recipe; undo takes it back. What becomes float loses its range."""
         self.marked.clear()
         kept = plan.with_integers(layers, self.ranges if ranges is None else ranges)
         self._session.set_values(plan.changes_of(layers, kept))
         self._changed()
 
-    def lift(self, tensor: str | None) -> None:
+    def lift(self, layer: str | None) -> None:
         """Lift the chosen layers, or take them back."""
         if self.rows:
-            self.ask_for(plan.toggled(self.layers, self.chosen(tensor)))
+            self.ask_for(plan.toggled(self.layers, self.chosen(layer)))
 
-    def set_range(self, tensor: str, pair: list[float] | None) -> None:
+    def set_range(self, layer: str, pair: list[float] | None) -> None:
         """Ask for a range of a layer; with None for the calibrated one."""
         ranges = self.ranges
-        ranges.pop(tensor, None)
+        ranges.pop(layer, None)
         if pair is not None:
-            ranges[tensor] = pair
+            ranges[layer] = pair
         self.ask_for(self.layers, ranges)
 
-    def toggle_marks(self, tensors: set[str]) -> None:
+    def toggle_marks(self, layers: set[str]) -> None:
         """Mark these layers; where all of them are marked, take their marks away."""
-        every = tensors <= self.marked
-        self.marked = self.marked - tensors if every else self.marked | tensors
+        every = layers <= self.marked
+        self.marked = self.marked - layers if every else self.marked | layers
         self._changed()
 
 
-def ask_dtype(app: App[None], edits: LayerEdits, rows: Sequence[Row]) -> None:
+def ask_dtype(app: App[None], edits: LayerEdits, rows: Sequence[LayerRow]) -> None:
     """Choose among the dtypes that all of the rows have."""
     from rknntui.screens.dialogs.dialogs import ChoiceDialog
 
     if not rows:
         return
-    choices = [d for d in rows[0]["choices"] if all(d in row["choices"] for row in rows)]
+    choices = [d for d in rows[0].choices if all(d in row.choices for row in rows)]
     layers, base = edits.layers, plan.base_dtype(rows[0])
     if base not in choices:
         choices.insert(0, base)
@@ -106,20 +106,20 @@ def ask_dtype(app: App[None], edits: LayerEdits, rows: Sequence[Row]) -> None:
         if dtype is not None:
             edits.ask_for(plan.with_dtype(layers, rows, dtype))
 
-    what = f"{len(rows)} layers" if len(rows) > 1 else printable(rows[0]["layer"], 40)
-    now = layers.get(rows[0]["tensor"], base)
+    what = f"{len(rows)} layers" if len(rows) > 1 else printable(rows[0].layer, 40)
+    now = layers.get(rows[0].layer, base)
     app.push_screen(ChoiceDialog(f"Dtype of {what}", choices, now), take)
 
 
-def ask_range(app: App[None], edits: LayerEdits, record: Mapping[str, Any] | None) -> None:
+def ask_range(app: App[None], edits: LayerEdits, record: Mapping[str, object] | None) -> None:
     """Ask for the range of the layer of a record."""
     from rknntui.screens.dialogs.dialogs import PromptDialog
 
     if record is None or record["minimum"] is None:
         app.notify("This layer is not quantized, so it has no range.", severity="warning")
         return
-    tensor = record["tensor"]
-    asked = edits.layers.get(tensor, "")
+    layer = str(record["layer"])
+    asked = edits.layers.get(layer, "")
     if asked.startswith("float"):
         back = f"{key_text('hybrid.lift')} undoes it first."
         app.notify(f"{asked} has no range; {back}", severity="warning")
@@ -127,8 +127,8 @@ def ask_range(app: App[None], edits: LayerEdits, record: Mapping[str, Any] | Non
 
     def take(text: str | None) -> None:
         if text is not None:
-            edits.set_range(tensor, plan.parse_range(text))
+            edits.set_range(layer, plan.parse_range(text))
 
-    question = f"{printable(record['layer'], 60)}: minimum and maximum; empty: as calibrated"
+    question = f"{printable(layer, 60)}: minimum and maximum; empty: as calibrated"
     now = f"{record['minimum']:.6g} {record['maximum']:.6g}"
     app.push_screen(PromptDialog("Range", question, now, plan.problem_of_range), take)

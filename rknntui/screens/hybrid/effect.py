@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from engine import printable
 from rknntui.screens.hybrid.plan import LAYERS, RANGES, layers_of, ranges_of
@@ -12,6 +12,8 @@ from rknntui.screens.hybrid.plan import LAYERS, RANGES, layers_of, ranges_of
 if TYPE_CHECKING:
     from textual.timer import Timer
 
+    from engine.wire.codec import Values
+    from engine.wire.hybrid import Effect, EffectOutput, EffectParams
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.messages import JobEnded
 
@@ -22,8 +24,6 @@ _REST_SECONDS = 0.35
 
 _KEPT = 100
 """Effects that are remembered, so that undo shows its figures at once."""
-
-Recipe = Mapping[str, Any]
 
 
 class LiveEffect:
@@ -41,39 +41,31 @@ class LiveEffect:
         self._workspace = workspace
         self._changed = changed
         self._timer: Timer | None = None
-        self._known: dict[str, dict[str, Any]] = {}
+        self._known: dict[str, Effect] = {}
         self._wanted = ""
         self._job = ""
         self._job_key = ""
         self.error = ""
 
     @property
-    def outputs(self) -> dict[str, Mapping[str, Any]]:
-        """By name of the output: sqnr_db, before_db, of the edits as they are now, if known."""
-        answer = self._known.get(self._wanted) or {}
-        return {str(output["name"]): output for output in answer.get("outputs") or ()}
+    def outputs(self) -> dict[str, EffectOutput]:
+        """Name -> output, with the edits as they are now, if known."""
+        known = self._known.get(self._wanted)
+        return {} if known is None else {output.name: output for output in known.outputs}
 
     @property
     def got(self) -> dict[str, str]:
-        """Tensor -> dtype that a build of the edits as they are now would have, if known."""
-        return {
-            str(item["tensor"]): str(item["got"])
-            for item in self._honoured
-            if item.get("kind", "dtype") == "dtype"
-        }
+        """Layer -> dtype that a build of the edits as they are now would have, if known."""
+        known = self._known.get(self._wanted)
+        asked = () if known is None else known.honoured
+        return {one.layer: one.got for one in asked if one.kind == "dtype"}
 
     @property
     def unmet(self) -> dict[str, str]:
-        """Tensor -> why a build would not have what is asked for it."""
-        return {
-            str(item["tensor"]): str(item.get("why") or f"it becomes {item['got']}")
-            for item in self._honoured
-            if not item.get("ok", item["asked"] == item["got"])
-        }
-
-    @property
-    def _honoured(self) -> list[dict[str, Any]]:
-        return list((self._known.get(self._wanted) or {}).get("honoured") or ())
+        """Layer -> why a build would not have what is asked for it."""
+        known = self._known.get(self._wanted)
+        asked = () if known is None else known.honoured
+        return {one.layer: one.why or f"it becomes {one.got}" for one in asked if not one.ok}
 
     @property
     def state(self) -> str:
@@ -85,11 +77,10 @@ class LiveEffect:
         known = self._known.get(self._wanted)
         if known is None:
             return "▶ computing the effect …"
-        samples = known.get("samples")
-        over = "" if samples is None else f" over {samples} sample{'s' if samples != 1 else ''}"
-        return f"simulated{over} in {_duration(known.get('seconds') or 0.0)}"
+        many = "s" if known.samples != 1 else ""
+        return f"simulated over {known.samples} sample{many} in {_duration(known.seconds)}"
 
-    def edited(self, recipe: Recipe, built: Recipe | None) -> None:
+    def edited(self, recipe: Values, built: Values | None) -> None:
         """The recipe asks for something else, or there is another build."""
         layers, ranges = layers_of(recipe), ranges_of(recipe)
         wanted = ""
@@ -102,12 +93,18 @@ class LiveEffect:
         if self._timer is not None:
             self._timer.stop()
         if wanted and wanted not in self._known:
-            params = {"recipe": dict(built or {}), "layers": layers, "ranges": ranges}
+            from engine.wire.hybrid import EffectParams
+
+            pairs = {name: (low, high) for name, (low, high) in ranges.items()}
+            params = EffectParams(recipe=built, layers=layers, ranges=pairs)
             ask = self._workspace.set_timer
             self._timer = ask(_REST_SECONDS, lambda: self._start(wanted, params))
         self._changed()
 
-    def _start(self, key: str, params: dict[str, Any]) -> None:
+    def _start(self, key: str, params: EffectParams) -> None:
+        from engine.wire.codec import encode
+        from engine.wire.hybrid import EFFECT
+
         if key != self._wanted:
             return
         bridge = self._workspace.bridge
@@ -115,7 +112,7 @@ class LiveEffect:
             bridge.drop(self._job)
 
         async def submit() -> None:
-            view = await bridge.submit("hybrid.effect", params, "hybrid effect", quiet=True)
+            view = await bridge.submit(EFFECT.name, encode(params), "hybrid effect", quiet=True)
             self._job, self._job_key = view.id, key
 
         self._workspace.workbench.do(submit())
@@ -126,7 +123,9 @@ class LiveEffect:
             return
         self._job = ""
         if message.result is not None:
-            self._known[self._job_key] = message.result
+            from engine.wire.hybrid import EFFECT
+
+            self._known[self._job_key] = EFFECT.read(message.result)
             for old in list(self._known)[:-_KEPT]:
                 del self._known[old]
         elif self._job_key == self._wanted:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rknntui.screens.accuracy.text import rank_record
 
 if TYPE_CHECKING:
+    from engine.wire.codec import Values
     from rknntui.session.jobview import JobView
     from rknntui.session.state import Session
 
@@ -17,27 +18,25 @@ class OwnErrors:
     """Knows the errors of one build's layers.
 
     Attributes:
-        by_tensor: SQNR in dB of each layer alone; infinite where it adds no error.
+        by_layer: SQNR in dB of each layer alone; infinite where it adds no error.
         over: which samples they are over; empty where it was not written down.
     """
 
     def __init__(self) -> None:
-        self.by_tensor: dict[str, float | None] = {}
+        self.by_layer: dict[str, float | None] = {}
         self.over = ""
 
-    def find(self, session: Session, built: dict[str, Any] | None) -> None:
+    def find(self, session: Session, built: Values | None) -> None:
         """Take those of the last ranking, where it is of this build; else there are none."""
         job, result = session.last.get("accuracy") or (None, None)
-        self.by_tensor, self.over = {}, ""
+        self.by_layer, self.over = {}, ""
         if result is not None:
             self.take(job, result, built)
 
-    def take(
-        self, job: JobView | None, result: dict[str, Any], built: dict[str, Any] | None
-    ) -> bool:
+    def take(self, job: JobView | None, result: Values, built: Values | None) -> bool:
         """Take what a job ``accuracy`` found; False where it is of another build."""
         if job is None or job.params.get("recipe") != built:
             return False
-        self.by_tensor = {row["tensor"]: rank_record(0, row)["own"] for row in result["layers"]}
+        self.by_layer = {row["name"]: rank_record(0, row)["own"] for row in result["layers"]}
         self.over = str(result.get("over", "")).removeprefix("the ")
         return True

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from engine.wire.codec import Values
+    from engine.wire.hybrid import LayerRow
 
 __all__ = [
     "LAYERS",
     "RANGES",
     "base_dtype",
-    "by_tensor",
+    "by_layer",
     "changes_of",
     "layers_of",
     "parse_range",
@@ -31,56 +35,53 @@ _LIFTED = ("float16", "int16", "float32")
 """What a toggle lifts a layer to, the first that it can have."""
 
 Layers = dict[str, str]
-Row = Mapping[str, Any]
+Ranges = dict[str, list[float]]
 T = TypeVar("T")
 
 
-def layers_of(recipe: Mapping[str, Any] | None) -> Layers:
-    """Tensor -> dtype that the recipe asks for."""
+def layers_of(recipe: Values | None) -> Layers:
+    """Layer -> dtype that the recipe asks for."""
     return dict((recipe or {}).get(LAYERS) or {})
 
 
-def ranges_of(recipe: Mapping[str, Any] | None) -> dict[str, list[float]]:
-    """Tensor -> [minimum, maximum] that the recipe asks for."""
+def ranges_of(recipe: Values | None) -> Ranges:
+    """Layer or tensor -> [minimum, maximum] that the recipe asks for."""
     return dict((recipe or {}).get(RANGES) or {})
 
 
-def by_tensor(entries: Mapping[str, T], rows: Sequence[Row]) -> dict[str, T]:
-    """Entries of a recipe, which may name a layer by any of its names, by the rows' tensors."""
-    tensors: dict[str, str] = {}
+def by_layer(entries: Mapping[str, T], rows: Sequence[LayerRow]) -> dict[str, T]:
+    """Entries of a recipe, which may name a layer by any of its names, by the rows' layers."""
+    found = {row.tensor: row.layer for row in rows}  # a tensor counts before other names
     for row in rows:
-        for alias in row.get("aliases") or ():
-            tensors.setdefault(alias, row["tensor"])
-    own = {row["tensor"] for row in rows}
-    return {n if n in own else tensors.get(n, n): entry for n, entry in entries.items()}
+        for alias in row.aliases:
+            found.setdefault(alias, row.layer)
+    return {found.get(name, name): entry for name, entry in entries.items()}
 
 
-def changes_of(layers: Layers, ranges: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def changes_of(layers: Layers, ranges: Ranges | None = None) -> dict[str, object]:
     """The change of the recipe that asks for these; what is empty is left out of it.
 
     Args:
-        layers: tensor -> dtype.
-        ranges: tensor -> [minimum, maximum]; None leaves them as they are.
+        layers: layer -> dtype.
+        ranges: layer -> [minimum, maximum]; None leaves them as they are.
     """
-    changes: dict[str, Any] = {LAYERS: layers or None}
+    changes: dict[str, object] = {LAYERS: layers or None}
     if ranges is not None:
-        changes[RANGES] = dict(ranges) or None
+        changes[RANGES] = ranges or None
     return changes
 
 
-def with_integers(
-    layers: Mapping[str, str], ranges: Mapping[str, list[float]]
-) -> dict[str, list[float]]:
-    """The ranges without those of tensors that become float: there is nothing to scale."""
-    return {t: pair for t, pair in ranges.items() if not layers.get(t, "").startswith("float")}
+def with_integers(layers: Layers, ranges: Ranges) -> Ranges:
+    """The ranges without those of layers that become float: there is nothing to scale."""
+    return {n: pair for n, pair in ranges.items() if not layers.get(n, "").startswith("float")}
 
 
-def base_dtype(row: Row) -> str:
+def base_dtype(row: LayerRow) -> str:
     """The dtype that a layer has where nothing is asked for it: the first of its choices."""
-    return str(row["choices"][0])
+    return row.choices[0]
 
 
-def with_dtype(layers: Mapping[str, str], rows: Iterable[Row], dtype: str) -> Layers:
+def with_dtype(layers: Layers, rows: Iterable[LayerRow], dtype: str) -> Layers:
     """The layers with another dtype for those of ``rows`` that can have it; others stay.
 
     Args:
@@ -91,31 +92,32 @@ def with_dtype(layers: Mapping[str, str], rows: Iterable[Row], dtype: str) -> La
     after = dict(layers)
     for row in rows:
         if dtype == base_dtype(row):
-            after.pop(row["tensor"], None)
-        elif dtype in row["choices"]:
-            after[row["tensor"]] = dtype
+            after.pop(row.layer, None)
+        elif dtype in row.choices:
+            after[row.layer] = dtype
     return after
 
 
-def toggled(layers: Mapping[str, str], rows: Iterable[Row]) -> Layers:
+def toggled(layers: Layers, rows: Iterable[LayerRow]) -> Layers:
     """The layers with those of ``rows`` lifted; where all of them are lifted, back to their base.
 
     What a layer can be lifted to is its own: float16, else int16, else float32.
     """
     liftable = [row for row in rows if _lift(row)]
-    if all(row["tensor"] in layers for row in liftable):
-        return {t: d for t, d in layers.items() if t not in {row["tensor"] for row in liftable}}
+    names = {row.layer for row in liftable}
+    if names <= layers.keys():
+        return {name: dtype for name, dtype in layers.items() if name not in names}
     after = dict(layers)
     for row in liftable:
-        after.setdefault(row["tensor"], _lift(row))
+        after.setdefault(row.layer, _lift(row))
     return after
 
 
-def _lift(row: Row) -> str:
+def _lift(row: LayerRow) -> str:
     base = base_dtype(row)
     if base.startswith("float"):
         return ""
-    return next((d for d in _LIFTED if d in row["choices"] and d != base), "")
+    return next((d for d in _LIFTED if d in row.choices and d != base), "")
 
 
 def parse_range(text: str) -> list[float] | None:

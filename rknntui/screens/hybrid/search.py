@@ -14,7 +14,6 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Label, Static
 
 from engine import gain_text, sqnr_rank, sqnr_text
-from engine.wire.names import CURVE_KIND
 from rknntui.keys.commandline import job_flags
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.dialogs.dialogs import Dialog
@@ -26,6 +25,7 @@ from rknntui.widgets.records import RecordTable
 from rknntui.widgets.rows import Rows
 
 if TYPE_CHECKING:
+    from engine.wire.hybrid import CurvePoint, SearchResult
     from rknntui.session.jobview import JobView
     from rknntui.session.state import Session
 
@@ -161,7 +161,6 @@ class SearchPane(Vertical):
     Attributes:
         texts: of the dialog, as the last search was asked for.
         found: result of the last search once it is done.
-        layer_names: tensor -> name of the layer that writes it, as the table of layers has it.
     """
 
     DEFAULT_CSS = """
@@ -175,11 +174,10 @@ class SearchPane(Vertical):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self._job: JobView | None = None
-        self._result: Mapping[str, Any] | None = None
-        self._points: list[Mapping[str, Any]] = []
+        self._result: SearchResult | None = None
+        self._points: list[CurvePoint] = []
         self.texts: dict[str, str] = {}
-        self.found: Mapping[str, Any] | None = None
-        self.layer_names: dict[str, str] = {}
+        self.found: SearchResult | None = None
 
     def compose(self) -> ComposeResult:
         yield FactsLine(id="search-facts")
@@ -194,25 +192,27 @@ class SearchPane(Vertical):
 
     def show_search(self, job: JobView | None) -> None:
         """Show the search that runs or ran last, in its latest state; None where there is none."""
+        from engine.wire.hybrid import CURVE
+
         result = self.found if job is not None and not job.running else None
-        points = list((result or {}).get("curve") or ())
+        points = [] if result is None else list(result.curve)
         if job is not None and not points:
-            points = [partial.data for partial in job.partials if partial.kind == CURVE_KIND]
+            points = [point for part in job.partials if (point := CURVE.of(part)) is not None]
         table = self.table
         at_end = table.cursor >= table.row_count - 1
         table.set_empty(_BEGUN if job is not None and job.running else with_keys(_EMPTY))
         grew, ended = points != self._points, result is not None and self._result is None
         self._job, self._result, self._points = job, result, points
         if grew:
-            table.set_records([point_record(point, self.layer_names) for point in points])
+            table.set_records([point_record(point) for point in points])
             if at_end:
                 table.cursor = table.row_count - 1
         if ended and result is not None:
-            table.select_record("step", (result.get("best") or {}).get("step"))
+            table.select_record("step", result.best.step)
         self.draw()
 
     @property
-    def point(self) -> Mapping[str, Any] | None:
+    def point(self) -> CurvePoint | None:
         """The point of the curve under the cursor."""
         row = self.table.row
         return None if row is None else self._points[row]
@@ -222,10 +222,10 @@ class SearchPane(Vertical):
         """The line on top and the chart, with the step under the cursor."""
         self.query_one("#search-facts", FactsLine).show(*self._facts())
         marked = self.table.row
-        names = list((self._points[0].get("outputs") or {}) if self._points else ())
+        names = list(self._points[0].outputs) if self._points else []
         series = []
         for index, name in enumerate(names[: len(_STYLES)]):
-            values = [sqnr_rank((p.get("outputs") or {}).get(name)) for p in self._points]
+            values = [sqnr_rank(point.outputs.get(name)) for point in self._points]
             here = values[marked] if marked is not None and marked < len(values) else values[-1]
             title = f"{name}  {sqnr_text(values[0], unit=False)} → {sqnr_text(here)}"
             told = f"{_gained(values[0], here)}simulated"
@@ -237,9 +237,9 @@ class SearchPane(Vertical):
         result = self._result
         if result is None:
             return f"search {job.state}"
-        ended = _ENDED.get(str(result["ended"]), str(result["ended"]))
-        missed = ", floor not reached" if result.get("reached") is False else ""
-        return f"best: step {(result.get('best') or {}).get('step')} · {ended}{missed}"
+        ended = _ENDED.get(result.ended, result.ended)
+        missed = ", floor not reached" if result.reached is False else ""
+        return f"best: step {result.best.step} · {ended}{missed}"
 
     def _facts(self) -> tuple[Fact, ...]:
         job = self._job

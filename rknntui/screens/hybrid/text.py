@@ -16,6 +16,8 @@ from rknntui.widgets.table import Column
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
+    from engine.wire.codec import Values
+    from engine.wire.hybrid import CurvePoint, EffectOutput, LayerRow, OutputFigure
     from rknntui.screens.hybrid.edits import LayerEdits
     from rknntui.screens.hybrid.effect import LiveEffect
     from rknntui.session.state import Session
@@ -72,7 +74,7 @@ def layer_fields() -> tuple[Field, ...]:
 
 
 def layer_record(
-    row: Mapping[str, Any],
+    row: LayerRow,
     *,
     marked: bool,
     layers: Mapping[str, str],
@@ -87,28 +89,28 @@ def layer_record(
     Args:
         row: of the answer, of the last build.
         marked: whether the next action takes it too.
-        layers: tensor -> dtype as the recipe asks now.
-        ranges: tensor -> range as the recipe asks now.
-        built: tensor -> dtype as the build was asked.
-        got: tensor -> dtype that the last effect gave.
-        unmet: tensor -> why it cannot have what is asked.
-        own: tensor -> SQNR of the layer alone, once it was analysed.
+        layers: layer -> dtype as the recipe asks now.
+        ranges: layer -> range as the recipe asks now.
+        built: layer -> dtype as the build was asked.
+        got: layer -> dtype that the last effect gave.
+        unmet: layer -> why it cannot have what is asked.
+        own: layer -> SQNR of it alone, once it was analysed.
     """
-    tensor = row["tensor"]
-    asked = layers.get(tensor)
-    low, high = ranges.get(tensor, (row["minimum"], row["maximum"]))
+    name = row.layer
+    asked = layers.get(name)
+    low, high = ranges.get(name, (row.minimum, row.maximum))
     return {
-        **row,
-        "sqnr_db": sqnr_rank(row["sqnr_db"]) if row["samples"] else None,
+        **vars(row),
+        "sqnr_db": sqnr_rank(row.sqnr_db) if row.samples else None,
         "mark": "*" if marked else " ",
         "wanted": f"● {asked}" if asked else f"  {base_dtype(row)}",
-        "built": _built(row, asked, built.get(tensor), got.get(tensor)),
+        "built": _built(row, asked, built.get(name), got.get(name)),
         "minimum": low,
         "maximum": high,
-        "built_range": (row["minimum"], row["maximum"]) if tensor in ranges else None,
-        "unmet": unmet.get(tensor, ""),
-        "own": own.get(tensor),
-        "source": _joined(row.get("source")),
+        "built_range": (row.minimum, row.maximum) if name in ranges else None,
+        "unmet": unmet.get(name, ""),
+        "own": own.get(name),
+        "source": ", ".join(row.source) or None,
     }
 
 
@@ -120,13 +122,13 @@ def layer_records(
     Args:
         edits: has the rows.
         effect: of the edits.
-        own: tensor -> SQNR of the layer alone, once it was analysed.
+        own: layer -> SQNR of it alone, once it was analysed.
     """
     layers, ranges, built, got = edits.layers, edits.ranges, edits.built, effect.got
     return [
         layer_record(
             row,
-            marked=row["tensor"] in edits.marked,
+            marked=row.layer in edits.marked,
             layers=layers,
             ranges=ranges,
             built=built,
@@ -138,16 +140,9 @@ def layer_records(
     ]
 
 
-def _joined(source: Any) -> str | None:
-    """Names of source layers as one text."""
-    if isinstance(source, list | tuple):
-        source = ", ".join(str(name) for name in source)
-    return str(source) if source else None
-
-
-def _built(row: Mapping[str, Any], asked: str | None, built: str | None, got: str | None) -> str:
+def _built(row: LayerRow, asked: str | None, built: str | None, got: str | None) -> str:
     """What became of what was asked: of the build where it is of now, else of the effect."""
-    dtype = str(row["dtype"])
+    dtype = row.dtype
     if asked == built:
         if asked is None:
             return f"  {dtype}"
@@ -158,29 +153,29 @@ def _built(row: Mapping[str, Any], asked: str | None, built: str | None, got: st
 
 
 def output_lines(
-    outputs: Sequence[Mapping[str, Any]],
-    effect: Mapping[str, Mapping[str, Any]],
+    outputs: Sequence[OutputFigure],
+    effect: Mapping[str, EffectOutput],
     width: int,
 ) -> list[Line]:
     """A line an output: its SQNR in the build, with the changes, and the gain.
 
     Args:
-        outputs: of ``hybrid.table``: name, sqnr_db.
-        effect: of the last effect, by name: sqnr_db, before_db; empty where there is none.
+        outputs: of ``hybrid.table``.
+        effect: of the last effect, by name; empty where there is none.
         width: cells.
     """
     lines: list[Line] = []
-    room = max(8, min(40, max((len(o["name"]) for o in outputs), default=8)))
+    room = max(8, min(40, max((len(o.name) for o in outputs), default=8)))
     for output in outputs[:_SHOWN_OUTPUTS]:
-        name = printable(str(output["name"]), 200)
+        name = printable(output.name, 200)
         if len(name) > room:
             name = f"…{name[-(room - 1) :]}"
         line: Line = [(f"{name:<{room}} ", "")]
-        seen = effect.get(str(output["name"]))
-        before = output["sqnr_db"] if seen is None else seen["before_db"]
+        seen = effect.get(output.name)
+        before = output.sqnr_db if seen is None else seen.before_db
         line.append((f"{decibel_text(before, unit=True):>10}", ""))
         if seen is not None:
-            after = seen["sqnr_db"]
+            after = seen.sqnr_db
             gain = _gain(before, after)
             gain = 0.0 if abs(gain) < _LEAST_GAIN else gain
             style = "good" if gain > 0 else "bad" if gain < 0 else "dim"
@@ -238,24 +233,18 @@ def point_fields() -> tuple[Field, ...]:
     )
 
 
-def point_record(point: Mapping[str, Any], layers: Mapping[str, str]) -> dict[str, Any]:
-    """A point of the curve of a search as a record.
-
-    Args:
-        point: of the result or of a partial one.
-        layers: tensor -> name of the layer that writes it, where it is known.
-    """
-    outputs = point.get("outputs") or {}
-    lifted = point.get("lifted")
+def point_record(point: CurvePoint) -> dict[str, Any]:
+    """A point of the curve of a search as a record."""
+    outputs = point.outputs
     return {
-        "step": point.get("step"),
-        "layer": layers.get(str(point.get("tensor"))) or point.get("tensor") or "baseline",
-        "tensor": point.get("tensor"),
-        "dtype": point.get("dtype") or None,
-        "lifted": len(lifted) if isinstance(lifted, list | dict) else lifted,
+        "step": point.step,
+        "layer": point.layer or "baseline",
+        "tensor": point.tensor,
+        "dtype": point.dtype or None,
+        "lifted": len(point.lifted),
         "lowest": min(map(sqnr_rank, outputs.values()), default=None),
         "outputs": "  ".join(f"{_name(n)} {decibel_text(v)}" for n, v in outputs.items()),
-        "seconds": point.get("seconds"),
+        "seconds": point.seconds,
     }
 
 
@@ -291,7 +280,7 @@ def facts(edits: LayerEdits, effect: LiveEffect, over: str, own_over: str) -> tu
     return tuple(parts)
 
 
-def shown_build(session: Session) -> tuple[dict[str, Any] | None, str]:
+def shown_build(session: Session) -> tuple[Values | None, str]:
     """The recipe of the build whose layers can be edited, or None and why there are none."""
     if session.container is not None:
         return None, "A container is built already; open its model to change its layers."

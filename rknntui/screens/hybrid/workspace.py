@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -41,6 +42,8 @@ from rknntui.widgets.view_bar import ViewBar
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
+    from engine.wire.codec import Values
+    from engine.wire.hybrid import OutputFigure
     from rknntui.session.jobview import JobView
     from rknntui.session.messages import (
         BuildFinished,
@@ -87,7 +90,7 @@ class Hybrid(TableWorkspace):
 
     def __init__(self) -> None:
         super().__init__()
-        self._outputs: list[dict[str, Any]] = []
+        self._outputs: Sequence[OutputFigure] = ()
         self._over = ""  # which samples the figures of the build are over
         self.own = OwnErrors()
         self.effect = LiveEffect(self, self.draw)
@@ -117,10 +120,10 @@ class Hybrid(TableWorkspace):
         return self.query_one("#layers", RecordTable)
 
     @property
-    def tensor(self) -> str | None:
-        """That of the layer under the cursor."""
+    def chosen(self) -> str | None:
+        """The layer under the cursor."""
         record = self.table.record
-        return None if record is None else str(record["tensor"])
+        return None if record is None else str(record["layer"])
 
     @property
     def pane(self) -> SearchPane:
@@ -170,13 +173,15 @@ class Hybrid(TableWorkspace):
 
     def on_job_ended(self, message: JobEnded) -> None:
         """Take an effect, a proposal or the end of a search."""
+        from engine.wire.hybrid import PROPOSE, SEARCH
+
         self.effect.ended(message)
-        if message.method == "hybrid.propose" and message.result is not None:
-            self._proposed(message.result)
+        if message.method == PROPOSE.name and message.result is not None:
+            self._proposed(PROPOSE.read(message.result).layers)
         elif message.method == "accuracy" and message.result is not None:
             self._analysed(message.job, message.result)
-        elif message.method == "hybrid.search":
-            self.pane.found = message.result
+        elif message.method == SEARCH.name:
+            self.pane.found = None if message.result is None else SEARCH.read(message.result)
             self._show_search()
         if self.shown:
             if not self.edits.rows:
@@ -184,10 +189,9 @@ class Hybrid(TableWorkspace):
             self.screen.refresh_bindings()
 
     def _show_search(self) -> None:
-        self.pane.layer_names = {row["tensor"]: row["layer"] for row in self.edits.rows}
         self.pane.show_search(self.search)
 
-    def _analysed(self, job: str, result: dict[str, Any]) -> None:
+    def _analysed(self, job: str, result: Values) -> None:
         """Show the error of each layer alone, which tells better which ones to lift."""
         if not self.own.take(self.session.jobs.get(job), result, self.edits.table_of):
             return
@@ -207,7 +211,7 @@ class Hybrid(TableWorkspace):
         built, why = shown_build(self.session)
         if built is None:
             self.edits.show((), None)
-            self._outputs = []
+            self._outputs = ()
             self.table.set_empty(why)
             self.draw()
             return
@@ -216,11 +220,14 @@ class Hybrid(TableWorkspace):
         self.table.set_empty("reading …")
         self.ask("hybrid.table", {"recipe": built}, partial(self._known, built))
 
-    def _known(self, built: dict[str, Any], answer: dict[str, Any]) -> None:
-        self.edits.show(answer["rows"], built)
+    def _known(self, built: Values, answer: Values) -> None:
+        from engine.wire.hybrid import TABLE
+
+        table = TABLE.read(answer)
+        self.edits.show(table.rows, built)
         self.own.find(self.session, self.edits.table_of)
-        self._outputs = answer["outputs"]
-        self._over = answer["over"].removeprefix("the ")
+        self._outputs = table.outputs
+        self._over = table.over.removeprefix("the ")
         self._edited()
         if self.table.sorted_by in (None, "own"):  # a new build has no errors of layers alone yet
             self.table.sort_field("sqnr_db")
@@ -235,8 +242,8 @@ class Hybrid(TableWorkspace):
     def draw(self) -> None:
         if not self.is_attached:
             return
-        records = layer_records(self.edits, self.effect, self.own.by_tensor)
-        self.table.set_records(records, keep="tensor")
+        records = layer_records(self.edits, self.effect, self.own.by_layer)
+        self.table.set_records(records, keep="layer")
         top = facts(self.edits, self.effect, self._over, self.own.over)
         self.query_one("#hybrid-facts", FactsLine).show(*top)
         width = max(20, self.size.width - 3)
@@ -306,12 +313,12 @@ class Hybrid(TableWorkspace):
 
     def action_lift(self) -> None:
         """Lift the chosen layers, or take them back."""
-        self.edits.lift(self.tensor)
+        self.edits.lift(self.chosen)
 
     @on(Rows.Chosen, "#layers")
     def action_choose(self) -> None:
         """Choose among the dtypes that all of the chosen layers have."""
-        ask_dtype(self.app, self.edits, self.edits.chosen(self.tensor))
+        ask_dtype(self.app, self.edits, self.edits.chosen(self.chosen))
 
     def action_range(self) -> None:
         """Ask for the range of the layer under the cursor."""
@@ -325,13 +332,13 @@ class Hybrid(TableWorkspace):
 
     def action_mark(self) -> None:
         """Mark the layer under the cursor, and go on to the next one."""
-        if self.tensor is not None:
-            self.edits.toggle_marks({self.tensor})
+        if self.chosen is not None:
+            self.edits.toggle_marks({self.chosen})
             self.table.action_move(1)
 
     def action_mark_shown(self) -> None:
         """Mark every row that is shown; where all are, none."""
-        self.edits.toggle_marks({record["tensor"] for record in self.table.records})
+        self.edits.toggle_marks({record["layer"] for record in self.table.records})
 
     def action_analyse(self) -> None:
         """Compare every layer with the float graph, alone and with the errors before it."""
@@ -343,8 +350,7 @@ class Hybrid(TableWorkspace):
         recipe = dict(self.edits.table_of or {})
         self.start_job("hybrid.propose", {"recipe": recipe}, "hybrid proposal")
 
-    def _proposed(self, result: dict[str, Any]) -> None:
-        proposed = dict(result["layers"])
+    def _proposed(self, proposed: Mapping[str, str]) -> None:
         if not proposed:
             self.notify("No layer is proposed: no gain is large enough.", markup=False)
             return
@@ -382,10 +388,10 @@ class Hybrid(TableWorkspace):
         """Ask for the layers of the step under the cursor."""
         point = self.pane.point
         if point is not None:
-            self.edits.ask_for(dict(point["layers"]))
+            self.edits.ask_for(dict(point.layers))
             back = f"{key_text('app.undo')} undoes it."
             self.notify(
-                f"{len(point['layers'])} layers are promoted in the recipe. {back}", markup=False
+                f"{len(point.layers)} layers are promoted in the recipe. {back}", markup=False
             )
             self.bar.choose("Layers")
 
@@ -395,13 +401,13 @@ class Hybrid(TableWorkspace):
 
     def action_drill(self) -> None:
         """Show the layer's histograms in Accuracy."""
-        if self.tensor is not None:
-            self.post_message(GoToLayer(self.tensor))
+        if self.chosen is not None:
+            self.post_message(GoToLayer(self.chosen))
 
     def action_node(self) -> None:
         """Show the layer in the optimised graph."""
         if self.table.record is not None:
-            self.post_message(GoToNode(str(self.table.record["layer"])))
+            self.post_message(GoToNode(str(self.table.record["node"])))
 
     def action_stop(self) -> None:
         """Back to the layers; a running job is asked about."""

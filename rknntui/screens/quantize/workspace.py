@@ -349,7 +349,7 @@ class Quantize(TableWorkspace):
 
     def action_worst(self) -> None:
         """Show the worst layer in Accuracy."""
-        self.post_message(GoToLayer((self.session.summary or {})["worst"][0]["tensor"]))
+        self.post_message(GoToLayer((self.session.summary or {})["worst"][0]["layer"]))
 
     def action_accuracy(self) -> None:
         """Show the ranking."""
