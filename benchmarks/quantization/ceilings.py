@@ -24,12 +24,14 @@ from engine.base.events import NullReporter
 from engine.frontends.onnx import load_onnx
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
+from engine.graph.metrics import ErrorSums, error_sums
 from engine.graph.passes import optimise
 from engine.quantize import QuantizeSettings, calibrate
 from engine.quantize.algorithms.accurate import prepare
 from engine.quantize.algorithms.accurate.trial import Trial
 from engine.quantize.planning.plan import plan
 from engine.quantize.prepared import Prepared
+from engine.report import sqnr_text
 
 Feed = Mapping[str, np.ndarray]
 
@@ -73,24 +75,20 @@ def _forms(graph: Graph, seen: list[Feed], held: list[Feed]) -> Iterable[tuple[s
         yield title, [trial.run(feed, inputs) for feed in held]
 
 
-def _measure(graph: Graph, feeds: list[Feed], folds: int) -> dict[str, list[float]]:
+def _measure(graph: Graph, feeds: list[Feed], folds: int) -> dict[str, list[float | None]]:
     session = Session(graph)
-    powers: dict[str, dict[str, list[float]]] = {}
+    sums: dict[str, dict[str, ErrorSums]] = {}
     for fold in range(folds):
         held = feeds[fold::folds]
         seen = [feed for row, feed in enumerate(feeds) if row % folds != fold]
         exact = [session.run(feed) for feed in held]
         for title, found in _forms(graph, seen, held):
-            own = powers.setdefault(title, {})
+            own = sums.setdefault(title, {})
             for reference, outputs in zip(exact, found, strict=True):
                 for name, array in reference.items():
-                    total = own.setdefault(name, [0.0, 0.0])
-                    total[0] += float(np.square(array.astype(np.float64)).sum())
-                    total[1] += float(np.square(array.astype(np.float64) - outputs[name]).sum())
-    return {
-        title: [10 * np.log10(signal / max(noise, 1e-30)) for signal, noise in own.values()]
-        for title, own in powers.items()
-    }
+                    one = error_sums(array, outputs[name])[0]
+                    own[name] = own.get(name, ErrorSums()) + one
+    return {title: [one.sqnr for one in own.values()] for title, own in sums.items()}
 
 
 def main() -> int:
@@ -109,7 +107,8 @@ def main() -> int:
             graph = optimise(load_onnx(work.path).graph).graph
             feeds = [{work.input: sample[None]} for sample in work.calibration]
             for title, levels in _measure(graph, feeds, args.folds).items():
-                print(f"{model:8} {title:12} {';'.join(f'{x:.1f}' for x in levels)}", flush=True)
+                told = ";".join(sqnr_text(level, unit=False, digits=1) for level in levels)
+                print(f"{model:8} {title:12} {told}", flush=True)
     return 0
 
 

@@ -8,16 +8,17 @@ integer kernels are those of the whole graph.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 from onnx import helper
 
 from engine.accuracy.rows import INPUT, Row
 from engine.graph.execute import runtime_form
 from engine.graph.execute.parts import OWN, Part, PartModel, renamed
-from engine.graph.ir import Graph
+from engine.graph.ir import QUANT_DTYPES, Graph, params_of
 from engine.graph.layers import LayerMap
 
 __all__ = ["AloneSide", "Carrier", "GoldenSide", "SimulatedSide"]
@@ -25,6 +26,7 @@ __all__ = ["AloneSide", "Carrier", "GoldenSide", "SimulatedSide"]
 Tensors = dict[str, np.ndarray]
 _GOLDEN = "golden/"
 _BOUNDS = ("Max", "Min", "Clip")
+_STORED = ("int8", "uint8", "int16", "uint16")
 
 
 @dataclass(frozen=True)
@@ -142,12 +144,14 @@ class SimulatedSide:
         # conversions for layers of another dtype are others' integers
         own = {one.stored for key, one in layers.stored.items() if key == one.tensor}
         quantizers = {
-            node.input[0]: node
-            for node in self.model.nodes
-            if node.op_type == "QuantizeLinear" and node.output[0] in own
+            node.inputs[0].name or "": node
+            for node in form.graph.nodes
+            if node.op_type == "QuantizeLinear"
+            and node.inputs[0] is not None
+            and node.outputs[0].name in own
         }
         self.carriers = {
-            row.simulated: _carrier(self.model, row, quantizers)
+            row.simulated: _carrier(self.model, form.graph, row, quantizers)
             for rows in parts
             for row in rows
             if row.simulated is not None
@@ -303,62 +307,50 @@ def _later(needs: Sequence[set[str]]) -> list[set[str]]:
     return kept[::-1]
 
 
-def _carrier(model: PartModel, row: Row, quantizers: Mapping[str, onnx.NodeProto]) -> Carrier:
+def _carrier(
+    model: PartModel, graph: Graph, row: Row, quantizers: Mapping[str, ir.Node]
+) -> Carrier:
     name = row.simulated or ""
+    plain = Carrier(name, name, name)
     if row.op == INPUT:
-        return Carrier(name, name, name)
-    writer = model.writer(name)
-    if writer is not None and writer.op_type == "DequantizeLinear":
-        found = _quantized(model, writer, writer.input[0], name)
-        return found or Carrier(name, name, name)
-    if writer is not None and writer.op_type == "Cast":
-        half = writer.input[0]
+        return plain
+    writer = graph.value(name).producer()
+    before = None if writer is None or not writer.inputs else writer.inputs[0]
+    if writer is not None and before is not None and writer.op_type == "DequantizeLinear":
+        return _quantized(model, writer, before, name) or plain
+    if writer is not None and before is not None and writer.op_type == "Cast":
+        half = before.name or ""
         if model.element_type(half) == onnx.TensorProto.FLOAT16:
             return Carrier(half, name, half)
     reader = quantizers.get(name)
-    found = None if reader is None else _quantized(model, reader, reader.output[0], name)
-    if found is None:
-        return Carrier(name, name, name)
-    return Carrier(
-        found.tensor,
-        name,
-        name,
-        found.scale,
-        found.zero_point,
-        found.limits,
-        found.parameters,
-        found.axis,
-    )
+    found = None if reader is None else _quantized(model, reader, reader.outputs[0], name)
+    return plain if found is None else replace(found, written=name)
 
 
-def _quantized(
-    model: PartModel, node: onnx.NodeProto, integers: str, floats: str
-) -> Carrier | None:
-    """The carrier of a Q or DQ node; None where its parameters are no plain constants."""
-    scale = model.constant(node.input[1])
-    zero = model.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
-    attributes = {a.name: a.i for a in node.attribute}
-    if scale is None or zero is None or zero.dtype.kind not in "iu" or zero.dtype.itemsize > 2:
+def _quantized(model: PartModel, node: ir.Node, stored: ir.Value, floats: str) -> Carrier | None:
+    """The carrier of a Q or DQ node; None where its parameters are no plain constants.
+
+    The parameters are those of the graph as it runs, which has int8 as uint8.
+    """
+    params, integers = params_of(node), stored.name or ""
+    parameters = tuple(value.name or "" for value in node.inputs[1:3] if value is not None)
+    if params is None or len(parameters) < 2 or model.constant(integers) is not None:
         return None
-    if (
-        scale.dtype != np.float32
-        or attributes.get("block_size")
-        or model.constant(integers) is not None
-    ):
+    if params.dtype not in _STORED or node.attributes.get_int("block_size", 0) > 0:
         return None
-    axis = int(attributes.get("axis", 1))
+    axis = 1 if params.axis is None else params.axis
     shape: tuple[int, ...] = ()
-    if scale.size > 1:
+    if len(params.scale) > 1:
         rank = len(model.type_of(integers).type.tensor_type.shape.dim)
         shape = tuple(-1 if index == axis % rank else 1 for index in range(rank))
-    limits = np.iinfo(zero.dtype)
+    low, high = QUANT_DTYPES[params.dtype]
     return Carrier(
         integers,
         floats,
         integers,
-        scale.reshape(shape),
-        zero.astype(np.float32).reshape(shape),
-        (float(limits.min), float(limits.max)),
-        tuple(node.input[1:3]),
+        np.array(params.scale, np.float32).reshape(shape),
+        np.array(params.zero_point, np.float32).reshape(shape),
+        (float(low), float(high)),
+        parameters,
         axis,
     )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import Graph, TensorSpec, spec_of
+from engine.graph.ir import Graph, QuantParams, TensorSpec, params_of, spec_of
 from engine.graph.layers import LayerMap
 
 __all__ = ["GENERATOR", "layer_list"]
@@ -26,17 +26,8 @@ GENERATOR = "RKNN TUI open container (for simulation and inspection; runs on no 
 # what Netron's reader takes as vx_type; it fails on any other name but ""
 _VX_TYPES = frozenset({"uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"})
 _FOLDED = frozenset({"QuantizeLinear", "DequantizeLinear"})
+_FACTS = ("dtype", "scale", "zero_point")
 _MOST_ITEMS = 16
-
-
-@dataclass(frozen=True)
-class _Quant:
-    """Parameters of one tensor as read from its Q or DQ node."""
-
-    dtype: str
-    scale: list[float]
-    zero_point: list[int]
-    axis: int | None
 
 
 @dataclass
@@ -50,7 +41,7 @@ class _Tensors:
     const: list[dict[str, Any]] = field(default_factory=list)
     ids: dict[str, tuple[str, int]] = field(default_factory=dict)
     roots: dict[str, ir.Value] = field(default_factory=dict)
-    quants: dict[str, _Quant] = field(default_factory=dict)
+    quants: dict[str, QuantParams] = field(default_factory=dict)
     absent: int | None = None
 
     def root(self, value: ir.Value) -> ir.Value:
@@ -64,9 +55,10 @@ class _Tensors:
             return
         root = self.root(source)
         self.roots[target.name or ""] = root
-        quant = _quant_of(node, target if node.op_type == "QuantizeLinear" else source)
+        quant = params_of(node)
         if quant is not None:
-            self.quants[root.name or ""] = quant
+            # what is converted for layers of another dtype comes behind the tensor itself
+            self.quants.setdefault(root.name or "", quant)
 
     def reference(self, value: ir.Value | None) -> dict[str, Any]:
         """``{type, tensor_id}`` of an input or output of a node."""
@@ -212,7 +204,7 @@ def _without_tail(values: Sequence[ir.Value | None]) -> list[ir.Value | None]:
     return kept
 
 
-def _entry(number: int, spec: TensorSpec, quant: _Quant | None) -> dict[str, Any]:
+def _entry(number: int, spec: TensorSpec, quant: QuantParams | None) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "tensor_id": number,
         "dim_num": len(spec.shape),
@@ -230,16 +222,17 @@ def _entry(number: int, spec: TensorSpec, quant: _Quant | None) -> dict[str, Any
     return entry
 
 
-def _mark(entry: dict[str, Any], quant: _Quant) -> None:
+def _mark(entry: dict[str, Any], quant: QuantParams) -> None:
     """Give a tensor its quantized type and parameters."""
+    axis = None if len(quant.scale) == 1 else quant.axis
     entry["type"] = quant.dtype
     entry["dtype"] = {
-        "qnt_method": "layer" if quant.axis is None else "channel",
+        "qnt_method": "layer" if axis is None else "channel",
         "qnt_type": quant.dtype,
         "vx_type": quant.dtype if quant.dtype in _VX_TYPES else "",
     }
     entry["quant"] = {
-        "axis": quant.axis,
+        "axis": axis,
         "scale": _shown(quant.scale),
         "zero_point": _shown(quant.zero_point),
     }
@@ -264,8 +257,8 @@ def _quant_attributes(node: ir.Node, tensors: _Tensors) -> dict[str, Any]:
     """Netron shows no quantization of JSON models, so it stands among the attributes."""
     found: dict[str, Any] = {}
     outputs = [tensors.quants.get(tensors.root(value).name or "") for value in node.outputs]
-    for key in ("dtype", "scale", "zero_point"):
-        values = [None if quant is None else _shown(getattr(quant, key)) for quant in outputs]
+    for key in _FACTS:
+        values = [None if quant is None else _fact(quant, key) for quant in outputs]
         if any(value is not None for value in values):
             found[f"output_{key}"] = values[0] if len(values) == 1 else values
     for index, value in enumerate(node.inputs):
@@ -274,16 +267,17 @@ def _quant_attributes(node: ir.Node, tensors: _Tensors) -> dict[str, Any]:
         if root is None or quant is None or root.const_value is None:
             continue
         if quant.dtype != "int32":  # a bias has the product of the others' scales
-            found[f"input{index}_dtype"] = quant.dtype
-            found[f"input{index}_scale"] = _shown(quant.scale)
-            found[f"input{index}_zero_point"] = _shown(quant.zero_point)
+            found |= {f"input{index}_{key}": _fact(quant, key) for key in _FACTS}
     return found
 
 
-def _shown(values: Any) -> Any:
+def _fact(quant: QuantParams, key: str) -> Any:
+    return quant.dtype if key == "dtype" else _shown(getattr(quant, key))
+
+
+def _shown(parameters: Sequence[float]) -> Any:
     """One value alone, a few as a list, many as their range."""
-    if not isinstance(values, list):
-        return values
+    values = [one if isinstance(one, int) else _number(one) for one in parameters]
     if len(values) == 1:
         return values[0]
     if len(set(values)) == 1:
@@ -291,27 +285,6 @@ def _shown(values: Any) -> Any:
     if len(values) <= _MOST_ITEMS:
         return values
     return f"{min(values)} .. {max(values)} ({len(values)} channels)"
-
-
-def _quant_of(node: ir.Node, integers: ir.Value) -> _Quant | None:
-    """Constant parameters of a Q or DQ node; the zero point has the type of the integers."""
-    if len(node.inputs) < 2 or node.inputs[1] is None:
-        return None
-    scale = ir.convenience.get_const_tensor(node.inputs[1])
-    zero_value = node.inputs[2] if len(node.inputs) > 2 else None
-    zero = None if zero_value is None else ir.convenience.get_const_tensor(zero_value)
-    if scale is None:
-        return None
-    scales = [_number(value) for value in scale.numpy().ravel()]
-    zeros = [0] * len(scales) if zero is None else [int(v) for v in zero.numpy().ravel()]
-    axis = node.attributes.get("axis")
-    dtype = spec_of(integers).dtype if zero is None else zero.dtype.numpy().name
-    return _Quant(
-        dtype,
-        scales,
-        zeros,
-        None if len(scales) == 1 else (axis.as_int() if axis is not None else 1),
-    )
 
 
 def _number(value: Any) -> Any:

@@ -109,6 +109,11 @@ class ErrorSums:
         return decibel(self.signal, self.noise)
 
     @property
+    def share(self) -> float:
+        """Power of the error over that of the float values."""
+        return self.noise / max(self.signal, float(np.finfo(np.float64).tiny))
+
+    @property
     def cosine(self) -> float:
         """Of the angle between all values as vectors; 1 where both are zero, 0 where one is, and
         where values are not finite.

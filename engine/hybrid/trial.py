@@ -166,8 +166,7 @@ class Trials:
                 sums[name] += error_sums(golden[name], found[name])[0]
             if self._score is not None:
                 results.append(found)
-        least = float(np.finfo(np.float64).tiny)
-        noise = {name: own.noise / max(own.signal, least) for name, own in sums.items()}
+        noise = {name: own.share for name, own in sums.items()}
         return noise, None if self._score is None else float(self._score(results))
 
 

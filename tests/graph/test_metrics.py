@@ -18,6 +18,7 @@ from engine.base.errors import SimulationError
 from engine.graph.metrics import (
     ErrorSums,
     cosine,
+    decibel,
     dot,
     error_sums,
     euclidean,
@@ -116,3 +117,12 @@ def test_dot_is_the_same_whatever_threads_blas_may_use() -> None:
     a, b = np.random.default_rng(5).normal(size=(2, 999_999))
     assert dot(a, b) == pytest.approx(math.fsum(a * b), rel=1e-9)
     assert dot(a[:0], b[:0]) == 0
+
+
+def test_the_share_of_an_error_is_its_power_over_the_values() -> None:
+    values, found = np.array([3.0, 4.0], np.float32), np.array([3.0, 4.5], np.float32)
+    (sums,) = error_sums(values, found)
+    assert sums.share == pytest.approx(0.25 / 25)
+    assert decibel(1.0, sums.share) == pytest.approx(sums.sqnr)
+    assert error_sums(values, values)[0].share == 0.0
+    assert error_sums(values * 0, found)[0].share > 1e300, "no values, and an error"

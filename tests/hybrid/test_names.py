@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,17 @@ def test_the_map_of_a_build_comes_back_from_cache_and_container(
     path = tmp_path / "net.rknn"
     path.write_bytes(pipeline.packed.data)
     assert read_container(path).layers == kept.layers
+
+
+def test_the_listing_of_a_container_has_a_layers_own_dtype(recipe: dict[str, Any]) -> None:
+    """Beside a lifted layer its tensor is converted for its readers, which is not its dtype."""
+    layers = plan(pipeline_of(recipe_of(recipe)).optimised.graph.graph).layers.layers
+    lifted = next(layer for layer in layers[1:] if layer.op == "Conv")
+    data = pipeline_of(recipe_of({**recipe, "quantized_layers": {lifted.id: "int16"}})).packed.data
+    (size,) = struct.unpack_from("<Q", data, 16)
+    nodes = json.loads(data[64 + size + 8 :])["nodes"]
+    own = [node for node in nodes if node["lid"] == lifted.id]
+    assert own[-1]["nn"]["attributes"]["output_dtype"] == "int16"
 
 
 def test_a_recipe_takes_any_name(recipe: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from engine.quantize.algorithms.kl import COST_LIMIT, divergence, least_divergen
 from engine.quantize.algorithms.mmse_range import RangeCost
 from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.calibration.observations import Observation
+from engine.report import gain_text
 from tests.quantize.models import Net
 
 
@@ -112,6 +113,6 @@ def test_a_loss_is_told_with_the_tensors_that_were_clipped() -> None:
     (finding,) = (f for f in done.findings if f.code == "kl-divergence-loses")
     assert finding.severity == "warning"
     assert finding.where == graph.outputs[0].name
-    assert f"{lost:.1f} dB below normal" in finding.what
+    assert f"{gain_text(-lost)} against normal (simulated, over 6 " in finding.what
     assert "became" in finding.cause
     assert "% of its energy" in finding.cause

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from engine.frontends.tensorflow.predef import read_predef
 from engine.frontends.tensorflow.selection import Selection, refused, select
 from engine.graph.execute.session import Session
 from engine.graph.ir.graph import Graph
+from engine.graph.metrics import error_sums
 
 __all__ = ["FAKE_QUANT_SHARE", "TOLERANCE", "load"]
 
@@ -163,7 +165,7 @@ def _turned(array: np.ndarray, *, nchw: bool) -> np.ndarray:
 def _difference(name: str, wanted: np.ndarray, found: np.ndarray, *, quantized: bool) -> float:
     """How far an output is from TensorFlow's, as :data:`TOLERANCE` or its sister measures it."""
     if quantized and wanted.dtype.kind == "f" and wanted.shape == found.shape:
-        share = _energy(wanted, found)
+        share = math.sqrt(error_sums(wanted, found)[0].share)
         if not share <= FAKE_QUANT_SHARE:
             raise _not_equal(f"output {printable(name)!r} differs by {share:.1%} of its energy")
         return share
@@ -177,12 +179,6 @@ def _difference(name: str, wanted: np.ndarray, found: np.ndarray, *, quantized: 
         if apart.error > TOLERANCE
         else f"{apart.flipped:.1%} of output {printable(name)!r} differ"
     )
-
-
-def _energy(wanted: np.ndarray, found: np.ndarray) -> float:
-    """Root mean square of the difference over that of the output."""
-    apart = np.sqrt(np.mean(np.square(wanted.astype(np.float64) - found)))
-    return float(apart / max(np.sqrt(np.mean(np.square(wanted.astype(np.float64)))), 1e-12))
 
 
 def _not_equal(how: str) -> SourceModelError:

@@ -28,6 +28,7 @@ from engine.quantize.planning.plan import Plan
 from engine.quantize.prepared import Feeds, Prepared
 from engine.quantize.qdq.insert import insert_qdq
 from engine.quantize.settings import QuantizeSettings
+from engine.report import gain_text
 
 __all__ = ["LOSS_LIMIT", "losses", "prepare"]
 
@@ -58,11 +59,12 @@ def prepare(
         return ready
     reporter.check_cancelled()
     other = with_ranges(usual, graph, plan, observations, plain)
-    lost = losses(graph, ready, other, islice(feeds(), _SAMPLES))
-    text = ", ".join(f"{printable(name, 60)} {-loss:+.1f}" for name, loss in lost.items())
-    reporter.emit(LogLine(f"kl_divergence against normal, dB on calibration samples: {text}"))
+    lost, samples = losses(graph, ready, other, islice(feeds(), _SAMPLES))
+    over = f"{samples} calibration sample{'' if samples == 1 else 's'}"
+    text = ", ".join(f"{printable(name, 60)} {gain_text(-loss)}" for name, loss in lost.items())
+    reporter.emit(LogLine(f"kl_divergence against normal, over {over}: {text}"))
     found = tuple(
-        _finding(name, loss, ranges, usual, observations)
+        _finding(name, gain_text(-loss), over, _clipped(ranges, usual, observations))
         for name, loss in lost.items()
         if loss > LOSS_LIMIT
     )
@@ -71,8 +73,9 @@ def prepare(
 
 def losses(
     graph: Graph, first: Prepared, second: Prepared, feeds: Iterable[Mapping[str, np.ndarray]]
-) -> dict[str, float]:
-    """Output -> by how many dB the first quantization is below the second, simulated.
+) -> tuple[dict[str, float], int]:
+    """Output -> by how many dB the first quantization is below the second, simulated, and over how
+    many samples.
 
     Args:
         graph: the float graph.
@@ -92,7 +95,8 @@ def losses(
         for name in names:
             new = error_sums(expected[name], *(one[name] for one in found))
             sums[name] = sums[name][0] + new[0], sums[name][1] + new[1]
-    return {name: _loss(first.noise, second.noise) for name, (first, second) in sums.items()}
+    lost = {name: _loss(first.noise, second.noise) for name, (first, second) in sums.items()}
+    return lost, max((first.samples for first, _ in sums.values()), default=0)
 
 
 def _loss(first: float, second: float) -> float:
@@ -101,10 +105,8 @@ def _loss(first: float, second: float) -> float:
     return math.inf if level is None else level
 
 
-def _finding(
-    output: str, loss: float, ranges: Ranges, usual: Ranges, observations: Observations
-) -> Finding:
-    """What is lost on one output, and which tensors are clipped most."""
+def _clipped(ranges: Ranges, usual: Ranges, observations: Observations) -> str:
+    """Which tensors are clipped most."""
     clipped = sorted(
         (
             (_clipped_share(observations, name, ranges[name]), name)
@@ -113,18 +115,22 @@ def _finding(
         ),
         reverse=True,
     )[:_NAMED]
-    causes = "; ".join(
+    return "; ".join(
         f"{printable(name, 60)} {usual[name][0]:.4g}..{usual[name][1]:.4g} became "
         f"{ranges[name][0]:.4g}..{ranges[name][1]:.4g}, which clips {100 * share:.2g} % of its "
         "energy"
         for share, name in clipped
     )
+
+
+def _finding(output: str, gain: str, over: str, causes: str) -> Finding:
+    """What is lost on one output."""
     return Finding(
         code="kl-divergence-loses",
         severity="warning",
         where=output,
-        what=f"kl_divergence is {loss:.1f} dB below normal on output {printable(output, 60)!r} "
-        "(simulated, on calibration samples).",
+        what=f"kl_divergence gives output {printable(output, 60)!r} {gain} against normal "
+        f"(simulated, over {over}).",
         cause=f"It clipped {causes}." if causes else "It chose other ranges than normal.",
         remedy="Choose normal, mmse or accurate, or set these ranges by hand.",
         changes={"quantized_algorithm": "normal"},
