@@ -41,7 +41,7 @@ def test_the_tables_of_all_verbs_name_the_same_layers(recipe: dict[str, Any]) ->
     analysed = accuracy({"recipe": recipe}, QUIET)
     summary = build({"recipe": recipe}, QUIET)
     ranked = propose({"recipe": recipe, "samples": 2}, QUIET)["ranking"]
-    names = {row["tensor"]: (row["layer"], row["op"], row["aliases"]) for row in rows}
+    names = {row["tensor"]: (row["layer"], row["op"], list(row["aliases"])) for row in rows}
     shown = [row for row in analysed["layers"] if not row["inner"]]
     found = {
         row["tensor"]: (row["name"], row["op"], list(row["aliases"]))
