@@ -68,7 +68,7 @@ class EngineError(Exception):
         if self.cause:
             parts.append(f"Likely cause: {self.cause}")
         if self.remedy:
-            parts.append(f"Remedy: {self.remedy}")
+            parts.append(f"Fix: {self.remedy}")
         return "\n".join(parts)
 
     def to_dict(self) -> dict[str, str | int]:

@@ -38,7 +38,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "app.command-palette",
         "Palette",
-        "Find an action, option, layer or file by name or description.",
+        "Find an action, an option or a layer by name or description.",
         ("ctrl+p",),
         footer=True,
         palette=False,

@@ -1,4 +1,4 @@
-"""The palette: every action of the registry, by noun, with its help."""
+"""The palette: actions of the registry, options and layers, found by title or by description."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rich.markup import escape
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from rknntui.keys.actions import REGISTRY, Action
+from rknntui.links import GoToNode, GoToOption, Link
 from rknntui.workspaces import load_all
 
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from rknntui.app import Workbench
 
 __all__ = ["ActionProvider"]
+
+_WHOLE = 10.0
+"""Added to the score where a title has the words as they were typed: before scattered letters."""
+_DESCRIBED = 1e-3
+"""The score of what has the words in its description alone: after every title."""
 
 
 class ActionProvider(Provider):
@@ -49,11 +55,44 @@ class ActionProvider(Provider):
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
+        words = query.lower().split()
         for action, text in self._actions():
-            score = matcher.match(action.title)
+            title = action.title
+            score = matcher.match(title)
+            if words and all(word in title.lower() for word in words):
+                score += _WHOLE
+            elif score <= 0 and _has(words, f"{title} {action.help}"):
+                score = _DESCRIBED
             if score > 0:
-                title = matcher.highlight(action.title)
-                yield Hit(score, title, partial(self._run, action), action.title, text)
+                yield Hit(score, matcher.highlight(title), partial(self._run, action), title, text)
+        for title, about, link in self._places():
+            named = _has(words, title)
+            if named or _has(words, f"{title} {about}"):
+                score = _WHOLE / 2 if named else _DESCRIBED / 2
+                yield Hit(score, escape(title), partial(self._go, link), title, escape(about))
+
+    def _places(self) -> Iterator[tuple[str, str, Link]]:
+        """(title, description, link) of what the open model has: options, layers of its build."""
+        from engine import OPTIONS, printable
+
+        session = self.workbench.session
+        if not session.recipe:
+            return
+        for option in OPTIONS:
+            values = f" Values: {', '.join(option.choices)}." if option.choices else ""
+            yield f"option: {option.name}", f"{option.help}{values}", GoToOption(option.name)
+        for layer in (session.summary or {}).get("layers") or ():
+            name = str(layer["layer"])
+            yield f"layer: {printable(name, 200)}", str(layer["op"]), GoToNode(name)
+
+    async def _go(self, link: Link) -> None:
+        self.app.post_message(link)
 
     async def _run(self, action: Action) -> None:
         await self.workbench.run_registered(action)
+
+
+def _has(words: list[str], text: str) -> bool:
+    """Whether a text has all of the words, in any order."""
+    text = text.lower()
+    return bool(words) and all(word in text for word in words)

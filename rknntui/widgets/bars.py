@@ -10,9 +10,12 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from engine import printable
+from rknntui.keys.actions import REGISTRY
 from rknntui.widgets.paint import Line, Painted, cells, fit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual import events
     from textual.screen import Screen
 
@@ -22,6 +25,10 @@ __all__ = ["KeyBar", "TopBar"]
 
 _BRAND: Line = [(" RKNN TUI ", "head")]
 KEYS_AT_80 = 8
+_ROOMY = 100
+"""Cells from which on the line of keys has room for more than the most needed."""
+_ALSO = ("app.open", "app.undo", "app.quit")
+"""Keys of the workbench that are shown there."""
 TAB_SHORT = 4
 
 
@@ -170,6 +177,11 @@ class KeyBar(Painted):
         self._line: Line = []
         self._places: list[tuple[int, int, str]] = []
 
+    @property
+    def workbench(self) -> Workbench:
+        """The application, typed."""
+        return cast("Workbench", self.app)
+
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
 
@@ -199,6 +211,14 @@ class KeyBar(Painted):
             (last if active.node is self.app else keys).append(entry)
         room = KEYS_AT_80 - len(last) if width <= 80 else len(keys)
         tail_width = sum(cells(key.line()) for key in last)
+        if width >= _ROOMY:
+            free = width - tail_width - sum(cells(key.line()) for key in keys)
+            for key in reversed(self._more(seen, _ALSO)):
+                if (free := free - cells(key.line())) >= 0:
+                    last.insert(0, key)
+            tail_width = sum(cells(key.line()) for key in last)
+            keys += self._more(seen)
+            room = len(keys)
         line: Line = []
         self._places = []
         for key in keys[:room]:
@@ -209,6 +229,23 @@ class KeyBar(Painted):
         for key in last:
             self._place(line, key)
         return line
+
+    def _more(self, seen: set[str], ids: Sequence[str] = ()) -> list[_Key]:
+        """Keys that are not in a narrow line: of these actions, or of the workspace's others."""
+        workspace = self.workbench.current
+        found: dict[str, _Key] = {}
+        for active in self.screen.active_bindings.values():
+            binding = active.binding
+            if binding.id not in REGISTRY or binding.action in seen:
+                continue
+            action = REGISTRY[binding.id]
+            if not action.palette:
+                continue
+            if action.id in ids or (not ids and action.noun == workspace):
+                seen.add(binding.action)
+                display = self.app.get_key_display(binding)
+                found[action.id] = _Key(binding.key, display, action.label, active.enabled)
+        return [found[id_] for id_ in ids or found if id_ in found]
 
     def _place(self, line: Line, key: _Key) -> None:
         start = cells(line)

@@ -410,7 +410,7 @@ def test_arguments_that_are_no_path_are_told(
     rknn.release()
     told = capfd.readouterr().err
     assert "mistake" not in told
-    assert told.count("Remedy:") >= 4
+    assert told.count("Fix:") >= 4
 
 
 def test_arguments_of_later_toolkits_of_generation_1(

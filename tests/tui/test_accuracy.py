@@ -47,7 +47,7 @@ async def test_layers_are_ranked_filtered_drilled_into_and_found_in_the_graph(
         shares = [r["own_share"] for r in workspace.table.records if r["own_share"] is not None]
         assert min(shares) < 0.5, "some layers mostly inherit their error"
         await pilot.press("t")
-        await until(pilot, lambda: "by entire cos" in screen_text(app), "another order")
+        await until(pilot, lambda: "by cumul. cos" in screen_text(app), "another order")
         cosines = [r["entire"] for r in workspace.table.records if r["entire"] is not None]
         assert cosines == sorted(cosines)
 
@@ -62,7 +62,7 @@ async def test_layers_are_ranked_filtered_drilled_into_and_found_in_the_graph(
         await pilot.press("enter")
         assert [r["op"] for r in workspace.table.records] == ["Gemm"]
         await pilot.press("enter")
-        await until(pilot, lambda: "range of the integers" in screen_text(app), "histograms")
+        await until(pilot, lambda: "integer range" in screen_text(app), "histograms")
         assert "over 12 samples: SQNR" in screen_text(app)
         await pilot.press("y")
         assert "reference (float)" in app.clipboard

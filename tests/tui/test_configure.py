@@ -38,7 +38,7 @@ async def test_every_option_has_a_line_with_its_default_and_its_help(demo: Path)
             await pilot.pause()
             help_text = workspace.query_one("#option-help").text().replace("\n", " ")
             assert rows.option.help.split(".")[0] in help_text
-            assert "our own addition" in help_text or not rows.option.ours
+            assert "rknntui extension" in help_text or not rows.option.ours
         assert seen == {o.name for o in known}
         assert "dataset_seed +" in screen_text(app)
 

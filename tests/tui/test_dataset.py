@@ -22,7 +22,7 @@ async def test_an_empty_workspace_says_which_keys_fill_it(demo: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         await visited(pilot, DatasetWorkspace)
-        assert "p chooses a folder of pictures" in screen_text(app)
+        assert "p chooses a folder of images" in screen_text(app)
         assert "m writes a dataset.txt" in screen_text(app)
 
 

@@ -402,7 +402,7 @@ async def test_models_of_the_zoo_open_with_their_layers(zoo: Path, name: str) ->
     async with app.run_test(size=(120, 40)) as pilot:
         await is_open(pilot)
         assert app.session.model["loaded"]
-        assert "Recognised" in detail(app)
+        assert "File type" in detail(app)
         assert len(app.workspace.graph.view["nodes"]) > 3
 
 

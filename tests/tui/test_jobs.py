@@ -99,7 +99,7 @@ async def test_a_failed_job_is_explained(demo: Path, tmp_path: Path) -> None:
         await settle(pilot)
         text = screen_text(app)
         assert "missing.png" in text
-        assert "Remedy" in text
+        assert "Fix" in text
         await pilot.press("escape")
         await until(pilot, lambda: "failed" in screen_text(app), "the history says so")
 

@@ -153,7 +153,7 @@ async def test_what_is_no_model_is_explained(tmp_path: Path) -> None:
         await until(pilot, lambda: len(app.screen_stack) > 1, "a dialog")
         await settle(pilot)
         text = screen_text(app)
-        assert "Remedy" in text
+        assert "Fix" in text
         assert "notes.onnx" in text
         await pilot.press("escape")
         assert len(app.screen_stack) == 1

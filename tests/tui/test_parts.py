@@ -184,7 +184,7 @@ async def test_the_pane_of_a_layer_asks_once_and_draws_what_it_gets() -> None:
         await pilot.pause()
         assert pane.has_class("-charted")
         assert pane.node == "Conv_1"
-        assert "golden" in pane.text()
+        assert "reference" in pane.text()
         pane.back()
         pane.drill("t", None)
         await pilot.pause()

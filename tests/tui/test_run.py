@@ -98,7 +98,7 @@ async def test_a_file_that_does_not_fit_is_told_with_its_remedy(
         await until(pilot, lambda: type(app.screen).__name__ == "ErrorDialog", "an error")
         text = screen_text(app)
         assert "wrong.npy" in text
-        assert "Remedy" in text
+        assert "Fix" in text
         await pilot.press("escape")
         await until(pilot, lambda: app.session.running is None, "the workbench lives on")
         assert app.current == "run"

@@ -73,6 +73,17 @@ async def test_the_palette_lists_every_action_and_runs_one() -> None:
         await provider.startup()
         titles = [hit.text async for hit in provider.discover()]
         assert sorted(titles) == sorted(a.title for a in REGISTRY if a.palette)
+        found = [str(hit.match_display) async for hit in provider.search("layer float16")]
+        assert found == ["hybrid: Promote"], "its description has the words"
+        best = [str(hit.match_display) async for hit in provider.search("undo")]
+        assert "app: Undo" in best
+        app.session.recipe = {"model": "x.onnx"}
+        app.session.summary = {"layers": [{"layer": "Conv_42", "op": "Conv"}]}
+        found = [str(hit.match_display) async for hit in provider.search("mean")]
+        assert "option: mean_values" in found
+        found = [str(hit.match_display) async for hit in provider.search("conv_42")]
+        assert found == ["layer: Conv_42"]
+        app.session.recipe, app.session.summary = {}, None
         await pilot.press(*"go: jobs")
         await settle(pilot)
         await pilot.press("enter", "enter")
@@ -90,10 +101,56 @@ async def test_help_names_the_keys_of_the_focus() -> None:
         assert "Help: Model" in text
         assert "In this list" in text
         assert "Find nodes by name" in app.screen.query_one("TextRows").text()
-        assert "Show the workspace Jobs." in app.screen.query_one("TextRows").text()
+        assert "Open the workspace Jobs." in app.screen.query_one("TextRows").text()
         await pilot.press("escape", "8", "f1")
         await settle(pilot)
         assert "Help: Jobs" in screen_text(app)
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_help_is_searched_by_keys_and_words() -> None:
+    app = Workbench()
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        await pilot.press("question_mark")
+        await settle(pilot)
+        rows = app.screen.query_one("TextRows")
+        whole = rows.text()
+        assert whole.count("Everywhere") == 1
+        assert "Page Left" not in whole
+        await pilot.press("slash", *"quit")  # q is a letter here, and closes nothing
+        await settle(pilot)
+        assert "Quit; if a job is running" in rows.text()
+        assert "Find nodes" not in rows.text()
+        await pilot.press("enter")
+        await settle(pilot)
+        assert "Find nodes" not in rows.text(), "Enter keeps the filter"
+        await pilot.press("slash", *"zzz")
+        await settle(pilot)
+        assert rows.text() == "no matches"
+        await pilot.press("escape")
+        await settle(pilot)
+        assert rows.text() == whole
+        await pilot.press("q")
+        await settle(pilot)
+        assert app.is_running
+        assert len(app.screen_stack) == 1
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_wide_screens_have_more_keys_in_the_footer() -> None:
+    app = Workbench()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        for name in WORKSPACES:
+            await pilot.press(str(list(WORKSPACES).index(name) + 1))
+            await until(pilot, lambda name=name: app.current == name, name)
+            await settle(pilot)
+            footer = screen_text(app).splitlines()[-1]
+            for shown in (a for a in REGISTRY.of(name) if a.footer and not app.why_not(a)):
+                assert shown.label in footer, "the most needed keys come before the others"
+            assert footer.rstrip().endswith("^p Palette")
+            assert "^q Quit" in footer
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -431,9 +488,9 @@ async def test_two_tellings_of_one_error_are_one_dialog(no_engine) -> None:
             app.show_error(UsageError("Odd.", remedy="Even."))
             await settle(pilot)
         await pilot.press("y")
-        assert app.clipboard == "Odd.\nRemedy: Even."
+        assert app.clipboard == "Odd.\nFix: Even."
         await pilot.press("escape")
         assert len(app.screen_stack) == 1
         app.show_error(ValueError("a mistake"))
         await settle(pilot)
-        assert "The workbench made a mistake: ValueError: a mistake" in screen_text(app)
+        assert "Internal error in the workbench: ValueError: a mistake" in screen_text(app)

@@ -170,7 +170,7 @@ async def test_the_detail_of_a_node_is_wrapped_to_a_terminal_that_grows(
         await opened(pilot)
         workspace = app.workspace
         assert isinstance(workspace, ModelWorkspace)
-        await until(pilot, lambda: "Recognised" in workspace.detail.text(), "the model's details")
+        await until(pilot, lambda: "File type" in workspace.detail.text(), "the model's details")
         narrow = workspace.detail.text()
         await pilot.resize_terminal(200, 60)
         await until(pilot, lambda: workspace.detail.text() != narrow, "other lines")

@@ -146,7 +146,7 @@ def _lines(result: Analysis, title: str) -> list[str]:
         "SQNR dB",
         "isol. dB",
         "added %",
-        "clipped %",
+        "clip %",
         "cumul. cos",
         "cumul. euc",
         "isol. cos",

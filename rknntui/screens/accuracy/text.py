@@ -72,7 +72,7 @@ def rank_fields() -> tuple[Field, ...]:
         Field("sqnr", decibel("SQNR dB", 8)),
         Field("own", decibel("isol. dB", 8)),
         Field("own_share", Column("added %", 7, right=True, text=_percent)),
-        Field("saturation", Column("clipped %", 9, right=True, text=_percent, style=saturated)),
+        Field("saturation", Column("clip %", 6, right=True, text=_percent, style=saturated)),
         Field("entire", cosine("cumul. cos")),
         Field("single", cosine("isol. cos"), 88),
         Field("damage", Column("impact %", 8, right=True, text=_percent), 100),
