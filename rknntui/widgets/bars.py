@@ -236,7 +236,7 @@ class KeyBar(Painted):
         found: dict[str, _Key] = {}
         for active in self.screen.active_bindings.values():
             binding = active.binding
-            if binding.id not in REGISTRY or binding.action in seen:
+            if binding.id is None or binding.id not in REGISTRY or binding.action in seen:
                 continue
             action = REGISTRY[binding.id]
             if not action.palette:
