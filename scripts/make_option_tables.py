@@ -50,7 +50,7 @@ ELSEWHERE = {
 
 def _cell(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
-    return "unset" if value is None else f"`{text}`"
+    return "none" if value is None else f"`{text}`"
 
 
 def recipe_table() -> str:

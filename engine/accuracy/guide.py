@@ -108,7 +108,7 @@ STEPS: tuple[Step, ...] = (
     ),
     Step(
         "B2.2",
-        "Channel order of the calibration pictures",
+        "Channel order of the calibration images",
         "images in the wrong channel order give ranges that do not match the deployed inputs",
         "quantized short",
         "RKNN-T2 1.1.0, 3.6.1.2.1",

@@ -32,7 +32,7 @@ def analyse_inputs(pipeline: Pipeline, generation: int, given: Parameters) -> st
     elif not isinstance(inputs, list | tuple) or not all(isinstance(p, str | Path) for p in inputs):
         raise UsageError(
             "accuracy_analysis needs a list of paths as inputs.",
-            remedy="Give one picture or npy per input, as inputs=['./dog.jpg'].",
+            remedy="Give one image or npy per input, as inputs=['./dog.jpg'].",
         )
     else:
         files = [Path(p) for p in inputs]

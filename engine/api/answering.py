@@ -58,7 +58,7 @@ def answering(
                 told = error
             except Exception as error:  # noqa: BLE001 - the vendor's methods return -1, never raise
                 told = resource_error(error) or InternalError(
-                    f"This program made a mistake: {type(error).__name__}: "
+                    f"Internal error; please report it: {type(error).__name__}: "
                     f"{printable(str(error), 200)}",
                     cause="An internal error.",
                     remedy=f"Report it with the log file {log_crash(error)}.",

@@ -112,7 +112,7 @@ class _Checker:
                     "orientation-ignored",
                     "info",
                     "dataset",
-                    f"{self.turned} pictures say that they are turned (EXIF); they are read as "
+                    f"{self.turned} images say that they are turned (EXIF); they are read as "
                     "stored.",
                     cause="Cameras store the turn beside the pixels; it is not applied.",
                     remedy="Save them upright if the network should see them so.",
@@ -219,7 +219,7 @@ def _batches(plans: Sequence[InputPlan], pictures: int) -> list[Finding]:
             "batch-repeated",
             "info",
             plan.name,
-            f"Input {plan.name} takes {plan.shape[0]} pictures at once; each sample is repeated.",
+            f"Input {plan.name} takes {plan.shape[0]} images at once; each sample is repeated.",
             cause="The model has a fixed batch above 1.",
             remedy="Set input_size_list with a batch of 1, where the model allows it.",
         )

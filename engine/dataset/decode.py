@@ -146,7 +146,7 @@ def _check_picture(path: Path, image: Image.Image) -> None:
     width, height = image.size
     if width * height > PIXEL_LIMIT:
         raise DatasetError(
-            f"{named(path)} is {width}x{height}; pictures are decoded up to {PIXEL_LIMIT} pixels.",
+            f"{named(path)} is {width}x{height}; images are decoded up to {PIXEL_LIMIT} pixels.",
             cause="It is far larger than any input, or a decompression bomb.",
             remedy="Scale it down or remove it.",
         )
@@ -174,7 +174,7 @@ def unreadable(path: Path, error: BaseException) -> DatasetError:
     detail = printable(str(error), 160) or type(error).__name__
     return DatasetError(
         f"{named(path)} cannot be decoded: {detail}.",
-        cause="The picture is truncated or damaged.",
+        cause="The image is truncated or damaged.",
         remedy="Replace or remove it.",
     )
 

@@ -63,13 +63,13 @@ def choose_pictures(
     """
     if count < 1:
         raise UsageError(
-            f"{count} pictures were asked for; at least 1 is needed.",
+            f"{count} images were asked for; at least 1 is needed.",
             remedy="Give a count above 0.",
         )
     if not folder.is_dir():
         raise DatasetError(
             f"{named(folder)} is not a folder.",
-            remedy="Give a folder that holds jpg, png or bmp pictures.",
+            remedy="Give a folder that holds jpg, png or bmp images.",
         )
     unreadable: list[tuple[Path, str]] = []
     names = sorted(_pictures(folder, unreadable))
@@ -91,9 +91,9 @@ def choose_pictures(
     if not taken:
         reasons = "; ".join(f"{printable(str(p), 120)}: {why}" for p, why in unreadable[:_SHOWN])
         raise DatasetError(
-            f"{named(folder)} has no readable picture.",
+            f"{named(folder)} has no readable image.",
             cause=reasons or "It holds no file that ends in jpg, jpeg, png or bmp.",
-            remedy="Give a folder of jpg, png or bmp pictures; npy files need a dataset.txt.",
+            remedy="Give a folder of jpg, png or bmp images; npy files need a dataset.txt.",
         )
     return Chosen(
         tuple(folder / name for name in sorted(taken)), len(names), tuple(sorted(unreadable))
@@ -131,7 +131,7 @@ def _nameable(
         shown = ", ".join(repr(printable(name, 120)) for name in names[:_SHOWN])
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         raise DatasetError(
-            f"A list cannot name the pictures of {named(folder)}: their paths have spaces "
+            f"A list cannot name the images of {named(folder)}: their paths have spaces "
             f"({shown}{more}).",
             cause="A dataset list splits its lines at spaces.",
             remedy="Give the folder itself as the dataset: it needs no list. Or rename the files; "

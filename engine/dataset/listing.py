@@ -85,7 +85,7 @@ def read_dataset(
             raise DatasetError(
                 f"{named(path)} has {human_bytes(size)}; a dataset list is read up to 64 MiB.",
                 cause="It is probably not a list of files.",
-                remedy="Give a text file with one sample a line, or a folder of pictures.",
+                remedy="Give a text file with one sample a line, or a folder of images.",
             )
         with path.open("rb") as stream:
             for number, raw in enumerate(stream, 1):
@@ -109,7 +109,7 @@ def read_dataset(
         raise DatasetError(
             f"The dataset {named(path)} has no samples.",
             cause="It is empty or has only blank lines.",
-            remedy="Write one sample a line: the path of a picture or npy file per input.",
+            remedy="Write one sample a line: the path of an image or npy file per input.",
         )
     return Dataset(path, tuple(entries), tuple(lines))
 
@@ -117,8 +117,8 @@ def read_dataset(
 def _not_text(path: Path, line: int) -> DatasetError:
     return DatasetError(
         f"{named(path)} is not a text file (a zero byte in line {line}).",
-        cause="A picture, an array or a text in UTF-16 was given where a list of files belongs.",
-        remedy="Give a text file in UTF-8 with one sample a line, or a folder of pictures.",
+        cause="An image, an array or a text in UTF-16 was given where a list of files belongs.",
+        remedy="Give a text file in UTF-8 with one sample a line, or a folder of images.",
     )
 
 

@@ -46,7 +46,7 @@ class Tally:
                     "pictures-resized",
                     "warning",
                     "dataset",
-                    f"{self.resized} of {self.pictures} pictures were scaled to the input "
+                    f"{self.resized} of {self.pictures} images were scaled to the input "
                     f"({self.example}).",
                     cause="They have another size than the input.",
                     remedy="Nothing, if the deployed program scales the same way: resize_filter "
@@ -107,9 +107,9 @@ def require_picture_input(path: Path, plan: InputPlan) -> None:
     if plan.takes_pictures:
         return
     raise DatasetError(
-        f"{named(path)} is a picture or unknown; input {printable(plan.name, 80)} of shape "
+        f"{named(path)} is an image or unknown; input {printable(plan.name, 80)} of shape "
         f"{shape_text(plan.shape)} takes npy files only.",
-        cause="Pictures fit inputs of four dimensions with 1 or 3 channels.",
+        cause="Images fit inputs of four dimensions with 1 or 3 channels.",
         remedy="Save the values with numpy.save and name the npy file.",
     )
 

@@ -64,7 +64,7 @@ def _count(dataset: Dataset) -> Iterator[Finding]:
             "warning",
             "dataset",
             "There is only one sample: its largest values become the limits of every tensor.",
-            cause="Whatever is brighter, larger or elsewhere in another picture is cut off there.",
+            cause="Whatever is brighter, larger or elsewhere in another image is cut off there.",
             remedy=f"Give {_FEW} to 100 samples of what the deployed program will see.",
         )
     elif count < _FEW:

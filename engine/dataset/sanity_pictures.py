@@ -92,17 +92,17 @@ def _grey(
             "pictures-grey",
             "warning" if most else "info",
             "dataset",
-            f"{part_of(len(grey), pictures, 'pictures')} are grey, such as "
+            f"{part_of(len(grey), pictures, 'images')} are grey, such as "
             f"{name_of(grey[0].path)}; input {printable(plan.name, 60)} takes colour.",
-            cause="Grey pictures never show what the net makes of colours: ranges may be narrow.",
-            remedy="Give colour pictures, unless the deployed program sees grey ones too.",
+            cause="Grey images never show what the net makes of colours: ranges may be narrow.",
+            remedy="Give colour images, unless the deployed program sees grey ones too.",
         )
     elif plan.channels == 1 and len(grey) < len(pictures):
         yield Finding(
             "colour-made-grey",
             "info",
             "dataset",
-            f"{part_of(len(pictures) - len(grey), pictures, 'pictures')} have colours; input "
+            f"{part_of(len(pictures) - len(grey), pictures, 'images')} have colours; input "
             f"{printable(plan.name, 60)} takes one channel and gets their brightness (ITU-R 601).",
             remedy="Make the deployed program convert them the same way.",
         )
@@ -124,7 +124,7 @@ def _order(
                 "warning",
                 "quant_img_RGB2BGR",
                 f"mean_values of input {printable(plan.name, 60)} are ImageNet's in the order "
-                f"{mean_order}, and pictures reach it as {read}.",
+                f"{mean_order}, and images reach it as {read}.",
                 cause="The order is turned first, then the mean is subtracted.",
                 remedy=f"Set quant_img_RGB2BGR to {'no' if swapped else 'yes'}, or turn the means.",
                 changes={"quant_img_RGB2BGR": not swapped},
@@ -135,10 +135,10 @@ def _order(
             "pictures-look-turned",
             "info",
             "dataset",
-            f"The pictures look as if red and blue were exchanged in the files: {hints}.",
+            f"The images look as if red and blue were exchanged in the files: {hints}.",
             cause="They may have been saved by OpenCV from RGB arrays. This is only a hint, from "
             "what most photographs show.",
-            remedy="Look at the preview: if skies are orange, save the pictures anew.",
+            remedy="Look at the preview: if skies are orange, save the images anew.",
         )
 
 
@@ -171,7 +171,7 @@ def _flat(
             "pictures-constant",
             "warning",
             "dataset",
-            f"{part_of(len(flat), pictures, 'pictures')} show one colour only, such as "
+            f"{part_of(len(flat), pictures, 'images')} show one colour only, such as "
             f"{name_of(flat[0].path)}.",
             cause="They are black frames, covers, or were damaged on the way.",
             remedy="Remove them: they contribute nothing to calibration ranges.",
@@ -193,10 +193,10 @@ def _proportions(
                 "pictures-stretched",
                 "warning" if len(stretched) * 2 > len(pictures) else "info",
                 "resize_fit",
-                f"{part_of(len(stretched), pictures, 'pictures')} are stretched, by up to "
+                f"{part_of(len(stretched), pictures, 'images')} are stretched, by up to "
                 f"{max(stretched):.1f}: their proportions are not those of {plan.width}x"
                 f"{plan.height}.",
-                cause="Pictures are scaled to the input's width and height.",
+                cause="Images are scaled to the input's width and height.",
                 remedy="Set resize_fit to pad or crop if the deployed program keeps proportions.",
                 changes={"resize_fit": "pad"},
             )
@@ -207,10 +207,10 @@ def _proportions(
             "pictures-small",
             "info",
             "dataset",
-            f"{part_of(len(small), pictures, 'pictures')} are less than half as large as the "
+            f"{part_of(len(small), pictures, 'images')} are less than half as large as the "
             f"input, such as {name_of(small[0].path)} ({width}x{height}).",
             cause="They are thumbnails, or of another dataset; enlarged they have no fine detail.",
-            remedy="Give pictures of about the size that the deployed program sees.",
+            remedy="Give images of about the size that the deployed program sees.",
         )
 
 

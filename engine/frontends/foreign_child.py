@@ -105,7 +105,7 @@ def _as_error(error: Exception) -> EngineError:
             remedy="Install the extra of this framework anew, in an environment of its own.",
         )
     return InternalError(
-        f"This program made a mistake while a model was converted: {said}",
+        f"Internal error while converting a model; please report it: {said}",
         cause="An internal error.",
         remedy="Report it with the log of the converter's process.",
     )

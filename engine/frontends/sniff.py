@@ -144,10 +144,10 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"CYPTRKNN", "rknn_vendor", "encrypted vendor RKNN model"),
     (b"RKNX", "rknn_vendor", "vendor RKNN model (RKNX)"),
     (b"VPMN", "rknn_vendor", "precompiled model of generation 1 (NBG)"),
-    (b"\xff\xd8\xff", "picture", "JPEG picture"),
-    (b"\x89PNG\r\n\x1a\n", "picture", "PNG picture"),
+    (b"\xff\xd8\xff", "picture", "JPEG image"),
+    (b"\x89PNG\r\n\x1a\n", "picture", "PNG image"),
     (b"\x93NUMPY", "picture", "numpy array"),
-    (b"GIF8", "unknown", "GIF picture"),
+    (b"GIF8", "unknown", "GIF image"),
     (b"\x89HDF\r\n\x1a\n", "unknown", "HDF5 file (Keras .h5)"),
     (b"\x1f\x8b", "unknown", "gzip archive"),
     (b"BZh", "unknown", "bzip2 archive"),
@@ -170,9 +170,9 @@ def _magic(head: bytes) -> Recognised | None:
         b"\x6c\0\0\0",
         b"\x7c\0\0\0",
     ):
-        return Recognised("picture", "BMP picture", "begins with b'BM' and a bitmap header")
+        return Recognised("picture", "BMP image", "begins with b'BM' and a bitmap header")
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return Recognised("unknown", "WebP picture", "begins with RIFF....WEBP")
+        return Recognised("unknown", "WebP image", "begins with RIFF....WEBP")
     if head[:4] == b"RKNN":
         if head[24:32] == b"OPENMODL":
             return Recognised("rknn", "RKNN TUI container", "RKNN and OPENMODL in its header")
@@ -323,7 +323,7 @@ def _dataset_text(text: str) -> Recognised | None:
     if complete and all(
         all(word.lower().endswith(_SAMPLE_SUFFIXES) for word in line.split()) for line in complete
     ):
-        return Recognised("dataset", "calibration dataset", "every line names pictures or arrays")
+        return Recognised("dataset", "calibration dataset", "every line names images or arrays")
     return None
 
 

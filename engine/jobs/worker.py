@@ -70,7 +70,7 @@ def _as_error(error: BaseException, log: Path | None = None) -> EngineError:
     path = log_traceback(error, log)
     where = f"Report it with the log file {path}." if path else "Its log could not be written."
     return InternalError(
-        f"This program made a mistake: {type(error).__name__}: {printable(str(error), 200)}",
+        f"Internal error; please report it: {type(error).__name__}: {printable(str(error), 200)}",
         cause="An internal error.",
         remedy=where,
     )

@@ -17,7 +17,7 @@ def chips_with(dtype: str) -> tuple[str, ...]:
 
 def _on(dtype: str) -> str:
     names = chips_with(dtype)
-    return f"On {' '.join(names)}." if names else "No chip of the manuals has it."
+    return f"On {' '.join(names)}." if names else "According to the manuals no chip supports it."
 
 
 def _platform(chip: Chip) -> str:
@@ -34,7 +34,7 @@ _NUMBERS = {
     "w16a16i_dfp": "16-bit integers, each scale a power of two.",
     "asymmetric_quantized-8": "The older name of w8a8.",
     "asymmetric_quantized-16": "The older name of w16a16i.",
-    "asymmetric_quantized-u8": "8-bit integers without sign, the default of generation 1.",
+    "asymmetric_quantized-u8": "Unsigned 8-bit integers, the default of generation 1.",
     "dynamic_fixed_point-8": "8-bit integers, each scale a power of two.",
     "dynamic_fixed_point-16": "16-bit integers, each scale a power of two.",
 }
@@ -49,7 +49,7 @@ PLATFORM_ABOUT: Mapping[str, str] = MappingProxyType({c.name: _platform(c) for c
 
 METHOD_ABOUT: Mapping[str, str] = MappingProxyType(
     {
-        "channel": "A scale for each output channel of a weight: more exact.",
+        "channel": "One scale for each output channel of a weight: more accurate.",
         "layer": "One scale for the whole weight.",
     }
 )

@@ -43,11 +43,11 @@ def check_refused(option: Option, value: Value) -> Value:
     """
     if value == option.default and isinstance(value, bool) == isinstance(option.default, bool):
         return option.default
-    default = option.render(option.default) or "unset"
+    default = option.render(option.default) or "none"
     raise RecipeError(
         f"{option.name} is {shown(value)}, which is not supported.",
         cause=option.reason,
-        remedy=f"Leave it at {default}.",
+        remedy=f"Keep the default ({default}).",
     )
 
 
@@ -140,8 +140,8 @@ def _tensor(option: Option, name: Value) -> str:
     if isinstance(name, str) and name and "\0" not in name:
         return name
     raise RecipeError(
-        f"{option.name} names {shown(name)}, which is no tensor's name.",
-        cause="YAML reads a name of digits alone as a number: put it in quotes.",
+        f"{option.name} names {shown(name)}, which is not a tensor name.",
+        cause="YAML reads a name of only digits as a number: put it in quotes.",
         remedy=option.help,
     )
 

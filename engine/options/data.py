@@ -16,16 +16,17 @@ class Preprocessing(Section):
     TITLE = "Preprocessing"
 
     mean_values = channels(
-        "Subtracted from every pixel, one list of channels per input: [[127, 127, 127]]. Unset: 0.",
+        "Subtracted from every pixel, one list of channels per input: [[127, 127, 127]]. Default: "
+        "0.",
         stage="calibrate",
     )
     std_values = channels(
-        "Every pixel is divided by it after the mean, one list per input. Unset: 1.",
+        "Every pixel is divided by it after the mean, one list per input. Default: 1.",
         stage="calibrate",
         rule=divisors,
     )
     quant_img_RGB2BGR = flags(  # noqa: N815
-        "Whether pictures are turned from RGB to BGR while reading; not for npy.",
+        "Whether images are converted from RGB to BGR when they are read; not for npy.",
         default=False,
         stage="calibrate",
     )
@@ -36,33 +37,33 @@ class Preprocessing(Section):
         rule=mean_and_scale,
     )
     reorder_channel = channels(
-        "The order of channels, of pictures, npy and what is inferred: 2 1 0 turns RGB to BGR.",
+        "The channel order of images, npy and inference inputs: 2 1 0 converts RGB to BGR.",
         generations=(1,),
         stage="calibrate",
         rule=permutation,
     )
     resize_filter = choice(
-        "How pictures of another size are scaled to the input.",
+        "Interpolation for images whose size differs from the input.",
         default="bilinear",
         choices=("bilinear", "nearest", "bicubic", "lanczos", "box"),
         about={
-            "bilinear": "Linear between pixels; what most programs do.",
+            "bilinear": "Linear interpolation; the most common choice.",
             "nearest": "The nearest pixel; fast, jagged.",
-            "bicubic": "Cubic between pixels; sharper.",
-            "lanczos": "A window of sinc; sharpest.",
-            "box": "The mean of the pixels that one covers; for making small.",
+            "bicubic": "Cubic interpolation; sharper.",
+            "lanczos": "Windowed sinc; sharpest.",
+            "box": "The mean of the covered pixels; for downscaling.",
         },
         generations=(),
         stage="calibrate",
     )
     resize_fit = choice(
-        "Whether a picture is stretched, cropped in the middle, or padded with the mean.",
+        "Whether an image is stretched, cropped in the middle, or padded with the mean.",
         default="stretch",
         choices=("stretch", "crop", "pad"),
         about={
             "stretch": "Resize to the input size; proportions are not kept.",
             "crop": "Keep proportions; crop what is outside the input.",
-            "pad": "Proportions stay; borders are filled with the mean.",
+            "pad": "Keep proportions; fill the borders with the mean.",
         },
         generations=(),
         stage="calibrate",
@@ -76,12 +77,12 @@ class Calibration(Section):
     TITLE = "Calibration dataset"
 
     dataset = path(
-        "A dataset.txt with one sample a line, or a folder of pictures.",
+        "A dataset.txt with one sample per line, or a folder of images.",
         generations=(1, 2),
         stage="calibrate",
     )
     dataset_count = integer(
-        "How many pictures are taken from a folder.",
+        "Number of images that are selected from a folder.",
         default=100,
         minimum=1,
         maximum=100_000,
@@ -89,14 +90,14 @@ class Calibration(Section):
         stage="calibrate",
     )
     dataset_seed = integer(
-        "Seed of the choice among a folder's pictures.",
+        "Seed of the selection of images from a folder.",
         default=0,
         minimum=0,
         generations=(),
         stage="calibrate",
     )
     batch_size = integer(
-        "Samples a round of calibration, where epochs says how many rounds.",
+        "Samples per round of calibration; epochs is the number of rounds.",
         default=100,
         minimum=1,
         maximum=100_000,
@@ -104,7 +105,7 @@ class Calibration(Section):
         stage="calibrate",
     )
     epochs = integer(
-        "Rounds of batch_size samples that calibrate; -1: as many as there are samples.",
+        "Rounds of calibration with batch_size samples each; -1: use all samples.",
         default=-1,
         minimum=-1,
         maximum=100_000,

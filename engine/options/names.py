@@ -78,11 +78,13 @@ FLOAT_DTYPES = ("float16", "float32")
 
 ALGORITHM_ABOUT = MappingProxyType(
     {
-        "normal": "The range of the values that calibration saw; fast.",
-        "kl_divergence": "The range whose histogram stays most like the float one.",
+        "normal": "The minimum and maximum seen in calibration; fast.",
+        "kl_divergence": "The range with the smallest KL divergence between float and quantized "
+        "histogram.",
         "mmse": "Ranges and weights with the smallest squared error; slower.",
-        "accurate": "Ours: ranges, scales of channels and rounding together; reads samples again.",
-        "vendor": "Ours: as rknn-toolkit2's normal does it, to compare with it.",
+        "accurate": "rknntui extension: optimises ranges, channel scales and rounding together; "
+        "reads the samples again.",
+        "vendor": "rknntui extension: like normal of rknn-toolkit2, for comparisons.",
     }
 )
 """Quantization algorithm -> a line on it; the last two are ours."""
@@ -109,4 +111,4 @@ REFUSED_GRANULARITIES = MappingProxyType(
 )
 
 EXECUTION_TARGETS = ("auto", "npu", "cpu", "gpu")
-"""Where ``op_target`` lets an operator run (002: config)."""
+"""Where ``op_target`` lets an operator run [RKNN-T2 2.3.0, 2.2]."""

@@ -35,7 +35,7 @@ class Quantization(Section):
         stage="calibrate",
     )
     quantized_dtype = choice(
-        "Types of weights and activations; docs/dtypes.md says which chips have them.",
+        "Types of weights and activations; docs/dtypes.md lists which chips support them.",
         default="w8a8",
         choices=DTYPES,
         generations=(1, 2),
@@ -44,7 +44,7 @@ class Quantization(Section):
         about=DTYPE_ABOUT,
     )
     quantized_algorithm = choice(
-        "How ranges are chosen from what calibration saw; accurate and vendor are ours.",
+        "How ranges are computed from the calibration; accurate and vendor are rknntui extensions.",
         default="normal",
         choices=ALGORITHMS,
         stage="quantize",
@@ -60,13 +60,14 @@ class Quantization(Section):
         about=METHOD_ABOUT,
     )
     bias_correction = boolean(
-        "Whether biases absorb the mean error that rounding the weights makes.",
+        "Whether biases compensate the mean error of the rounded weights.",
         default=True,
         generations=(),
         stage="quantize",
     )
     quantized_layers = mapping(
-        "Hybrid quantization: layer (any of its names) = its dtype, where it is not the model's.",
+        "Hybrid quantization: layer (any of its names) = its dtype, if it differs from the "
+        "model's dtype.",
         choices=LAYER_DTYPES,
         generations=(),
         stage="quantize",
@@ -97,29 +98,31 @@ class Quantization(Section):
         stage="quantize",
     )
     quantized_hybrid_level = integer(
-        "A level of hybrid quantization that toolkit 2.3.2 names.",
+        "A hybrid quantization level of toolkit 2.3.2.",
         default=0,
         stage="quantize",
         role="refused",
         reason="No manual says which layers a level promotes; use quantized_layers or auto_hybrid.",
     )
     op_target = mapping(
-        "Output tensor of an operator = where it runs; on the cpu it computes in float.",
+        "Output tensor of an operator = where it runs; on cpu it computes in float.",
         choices=EXECUTION_TARGETS,
         stage="quantize",
     )
     float_dtype = choice(
-        "How a build without quantization computes: float16 as a chip does; unset is float32 here.",
+        "How a build without quantization computes: float16 as on the chip; default: float32 in "
+        "this simulator.",
         default=None,
         choices=FLOAT_DTYPES,
         about={
             "float16": f"16 bits. On {' '.join(chips_with('float16'))}.",
-            "float32": "32 bits, ours: for comparison on this machine; no NPU computes in it.",
+            "float32": "32 bits, rknntui extension for comparisons on this machine; no NPU "
+            "computes in it.",
         },
         stage="container",
     )
     quantize_weight = boolean(
-        "Store weights in 8 bits in a build without quantization; it computes in float.",
+        "In a build without quantization: store weights in 8 bits, compute in float.",
         default=False,
         stage="container",
     )
@@ -132,12 +135,12 @@ class Quantization(Section):
         stage="optimise",
     )
     model_pruning = boolean(
-        "Remove channels whose weights are all zero; results stay equal.",
+        "Remove channels whose weights are all zero; the results do not change.",
         default=False,
         stage="optimise",
     )
     remove_reshape = boolean(
-        "Remove reshapes at inputs and outputs, whose shapes change by it.",
+        "Remove Reshape nodes at inputs and outputs; this changes their shapes.",
         default=False,
         stage="optimise",
     )

@@ -25,7 +25,7 @@ class Source(Section):
     TITLE = "Source model"
 
     model = path(
-        "The model file; of Caffe, Darknet and MXNet the one that describes the layers.",
+        "The model file; for Caffe, Darknet and MXNet the file that describes the layers.",
         generations=(1, 2),
     )
     weights = path(
@@ -64,7 +64,7 @@ class Source(Section):
         frameworks=("caffe",),
     )
     random_weights = boolean(
-        "Fill the weights from a fixed seed, to try a structure without its weights.",
+        "Random weights from a fixed seed, to try a network without its weights file.",
         default=False,
         generations=(),
         frameworks=("caffe",),
@@ -75,7 +75,7 @@ class Source(Section):
         frameworks=("tensorflow", "tflite"),
     )
     predef_file = path(
-        "An npz file with constants for placeholders, by name, # for every / in it.",
+        "An npz file with constants for placeholders, by name, with # instead of /.",
         generations=(1,),
         frameworks=("tensorflow",),
     )
@@ -88,13 +88,14 @@ class Source(Section):
         frameworks=("darknet",),
     )
     darknet_decode = boolean(
-        "Decode the heads to boxes and scores; otherwise they come out raw.",
+        "Decode the detection layers to boxes and scores; otherwise the outputs are raw.",
         default=False,
         generations=(),
         frameworks=("darknet",),
     )
     pytorch_route = choice(
-        "How TorchScript becomes a graph: by the script exporter, by torch.export, or what works.",
+        "How TorchScript is converted: by the script exporter, by torch.export, or by the first "
+        "that works.",
         default="auto",
         choices=("auto", "script", "export"),
         about={
@@ -106,7 +107,7 @@ class Source(Section):
         frameworks=("pytorch",),
     )
     custom_ops = code(
-        "Classes of custom operators, as ops.py:cstSoftmax; run only where you allow the file.",
+        "Classes of custom operators, as ops.py:cstSoftmax; run only if you allow the file.",
     )
     op_packages = paths(
         "Packages of custom operators of generation 1 (.rknnop); their operators stay opaque.",

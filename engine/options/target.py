@@ -31,11 +31,11 @@ class Target(Section):
         role="compiler",
     )
     inputs_yuv_fmt = text(
-        "The YUV format of inputs, that toolkit 2.3.2 names.",
+        "The YUV format of inputs, an option of toolkit 2.3.2.",
         stage="container",
         role="refused",
-        reason="No manual says how it converts, so that neither calibration nor simulation could "
-        "show it. Convert to RGB or BGR before.",
+        reason="No manual describes the conversion, so it cannot be calibrated or simulated. "
+        "Convert to RGB or BGR first.",
     )
     pre_compile = boolean(
         "A model that starts faster and runs on hardware only.",
@@ -43,7 +43,7 @@ class Target(Section):
         generations=(1,),
         stage="container",
         role="refused",
-        reason="Such a model cannot be simulated; the vendor's toolkit makes it.",
+        reason="Such a model cannot be simulated; only the vendor's toolkit can make it.",
     )
 
 
@@ -54,7 +54,7 @@ class Compiler(Section):
     TITLE = "Compiler"
 
     remove_weight = boolean(
-        "Leave the weights out: a model that shares those of another.",
+        "Omit the weights, for a model that shares those of another model.",
         default=False,
         stage="container",
         role="compiler",
@@ -66,25 +66,25 @@ class Compiler(Section):
         role="compiler",
     )
     single_core_mode = boolean(
-        "Only the form for one core, of RK3588 and RK3576.",
+        "Compile for one core only, on RK3588 and RK3576.",
         default=False,
         stage="container",
         role="compiler",
     )
     sparse_infer = boolean(
-        "Skip weights of zero while running, on RK3576.",
+        "Skip zero weights at run time, on RK3576.",
         default=False,
         stage="container",
         role="compiler",
     )
     enable_flash_attention = boolean(
-        "Attention in the form of Flash Attention.",
+        "Compute attention with Flash Attention.",
         default=False,
         stage="container",
         role="compiler",
     )
     need_horizontal_merge = boolean(
-        "Merge parallel convolutions, as Inception v1, v3 and v4 have them.",
+        "Merge parallel convolutions, as in Inception v1, v3 and v4.",
         default=False,
         generations=(1,),
         stage="container",

@@ -64,7 +64,7 @@ class RecipeSamples:
         if not part.dataset:
             raise RecipeError(
                 "Quantization needs a calibration dataset, and none is set.",
-                remedy="Set dataset to a dataset.txt or a folder of pictures, "
+                remedy="Set dataset to a dataset.txt or a folder of images, "
                 "or do_quantization to no.",
             )
         return read_dataset(

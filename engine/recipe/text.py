@@ -71,7 +71,7 @@ class Change:
 
     def __str__(self) -> str:
         """``option: before -> after``."""
-        return f"{self.option}: {self.before or '(unset)'} -> {self.after or '(unset)'}"
+        return f"{self.option}: {self.before or '(not set)'} -> {self.after or '(not set)'}"
 
 
 def load_recipe(path: Path) -> Recipe:

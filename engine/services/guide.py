@@ -42,7 +42,7 @@ def guide(params: GuideParams, reporter: Reporter) -> Answer:
     if not recipe.dataset.dataset:
         raise UsageError(
             "The accuracy guide needs samples, and no dataset is set.",
-            remedy="Set dataset to a dataset.txt or a folder of pictures.",
+            remedy="Set dataset to a dataset.txt or a folder of images.",
         )
     probe = Probe(pipeline_of(recipe, reporter, last=""), _reference(params.reference))
     holds = _facts(recipe, probe)

@@ -86,10 +86,10 @@ def _b2_colours(probe: Probe) -> Outcome:
     files = [path for entry in probe.pipeline.dataset.entries for path in entry]
     if not pictures or all(path.suffix.lower() == ".npy" for path in files):
         return Outcome(
-            "Looked for pictures in the calibration set.",
+            "Looked for images in the calibration set.",
             (told,),
             "pass",
-            "No pictures of three channels: the order does not matter here.",
+            "No images of three channels: the order does not matter here.",
         )
     turned = probe.with_options(quant_img_RGB2BGR=not isinstance(swap, bool) or not swap)
     first = probe.pipeline.dataset.first(len(probe.feeds))

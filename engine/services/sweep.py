@@ -214,7 +214,8 @@ def run_combination(text: str) -> str:
         row = _row(task.values, error)
     except Exception as error:  # noqa: BLE001 - nobody else would tell the user
         mistake = resource_error(error) or InternalError(
-            f"This program made a mistake: {type(error).__name__}: {printable(str(error), 200)}",
+            f"Internal error; please report it: {type(error).__name__}: "
+            f"{printable(str(error), 200)}",
             cause="An internal error.",
             remedy="Build this combination alone; its log has the details.",
         )

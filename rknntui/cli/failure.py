@@ -57,7 +57,7 @@ def _as_data(error: BaseException) -> dict[str, str | int]:
     path = log_crash(error)
     return _data(
         "internal",
-        f"Internal error: {type(error).__name__}.",
+        f"Internal error; please report it: {type(error).__name__}.",
         "A bug in this program.",
         f"Report it with the log file {path}.",
         70,

@@ -392,7 +392,7 @@ def test_a_mistake_of_ours_is_no_traceback(
     monkeypatch.setattr("engine.api.model.RunningModel.of_build", broken)
     assert rknn.init_runtime() == -1
     told = capsys.readouterr().err
-    assert "This program made a mistake: ZeroDivisionError" in told
+    assert "Internal error; please report it: ZeroDivisionError" in told
     assert "Traceback" not in told
     log = Path(told.split("log file ")[1].split(".log")[0] + ".log")
     assert "ZeroDivisionError" in log.read_text()

@@ -86,7 +86,7 @@ def test_rknn_batch_size_runs_several_pictures_at_once(place: Path) -> None:
     np.testing.assert_array_equal(together, np.concatenate([run(one, p) for p in given]))
     assert one._build.quantized.table == four._build.quantized.table
     assert one._build.calibration.key == four._build.calibration.key
-    assert "4 samples at once" in codes(four)["batch-widened"]
+    assert "batch size 4" in codes(four)["batch-widened"]
     assert four.inference([given[0]]) is None  # it takes four
     assert four.export_rknn("four.rknn") == 0
     assert read_container(place / "four.rknn").graph.inputs[0].shape[0] == 4

@@ -135,7 +135,7 @@ def test_a_build_over_a_folder_with_spaces_in_its_names(tmp_path: Path) -> None:
 def test_folders_that_give_nothing(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(DatasetError, match="no readable picture"):
+    with pytest.raises(DatasetError, match="no readable image"):
         read_dataset(empty)
     (empty / "a.jpg").write_bytes(b"x")
     with pytest.raises(DatasetError) as caught:

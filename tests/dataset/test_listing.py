@@ -69,7 +69,7 @@ def test_wrong_number_of_files_is_told_before_anything_is_read(tmp_path: Path) -
         samples(read_dataset(path), two, Preprocess())
     assert "d.txt line 3 has 3 files" in caught.value.what
     assert "image, other" in caught.value.what
-    assert "blank" in caught.value.cause
+    assert "spaces" in caught.value.cause
     with pytest.raises(DatasetError, match=r"d\.txt line 1 has 2 files"):
         samples(read_dataset(path), [RGB], Preprocess())
 

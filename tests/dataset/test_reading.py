@@ -105,7 +105,7 @@ def test_scaling_is_pillows_and_counted(tmp_path: Path, name: str) -> None:
     next(stream)
     (finding,) = stream.findings
     assert finding.code == "pictures-resized"
-    assert "1 of 2 pictures" in finding.what
+    assert "1 of 2 images" in finding.what
     assert "20x11 to 8x6" in finding.what
 
 

@@ -66,7 +66,7 @@ def test_grey_where_colour_was_promised_and_the_other_way(tmp_path: Path) -> Non
     colour = [photograph(i) for i in range(20, 40)]
     (tmp_path / "few").mkdir()
     found = findings(folder(tmp_path / "few", grey + stored_as_rgb + colour))
-    assert "4 of 24 pictures" in found["pictures-grey"].what
+    assert "4 of 24 images" in found["pictures-grey"].what
     assert found["pictures-grey"].severity == "info"
     found = findings(folder(tmp_path, grey * 7 + colour[:3]))
     assert found["pictures-grey"].severity == "warning"
@@ -142,7 +142,7 @@ def test_constant_and_equal_pictures(tmp_path: Path) -> None:
     arrays = [photograph(i) for i in range(18)]
     arrays += [np.full((48, 64, 3), 7, np.uint8), photograph(3)]
     found = findings(folder(tmp_path, arrays))
-    assert "1 of 20 pictures" in found["pictures-constant"].what
+    assert "1 of 20 images" in found["pictures-constant"].what
     assert "18.png" in found["pictures-constant"].what
     assert "1 files" in found["files-equal"].what
     assert "19.png and 3.png" in found["files-equal"].what
@@ -201,7 +201,7 @@ def test_the_look_is_bounded_and_spread(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(look, "MOST", 5)
     arrays = [photograph(i) for i in range(10)] + [photograph(i)[..., 1] for i in range(10)]
     found = findings(folder(tmp_path, arrays))
-    assert "2 of 5 pictures" in found["pictures-grey"].what
+    assert "2 of 5 images" in found["pictures-grey"].what
 
 
 def test_4_gb_of_arrays_take_little_memory(tmp_path: Path) -> None:

@@ -286,7 +286,7 @@ def test_diff_reads_like_typed_text() -> None:
     after = Recipe.from_values({"model": "b", "quantized_method": "layer"})
     assert [str(change) for change in diff_recipes(before, after)] == [
         "model: a -> b",
-        "mean_values: 127 -> (unset)",
+        "mean_values: 127 -> (not set)",
         "quantized_method: channel -> layer",
     ]
     assert diff_recipes(before, before) == ()

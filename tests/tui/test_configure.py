@@ -98,7 +98,7 @@ async def test_enter_lists_every_value_with_a_line_on_each(demo: Path) -> None:
         await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the list")
         rows = app.screen.query_one(TextRows)
         assert [line[0][0].split()[0] for line in rows.lines] == [
-            "unset",
+            "not set",
             *(c.name for c in chips()),
         ]
         await pilot.press("G", "up")

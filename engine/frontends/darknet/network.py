@@ -43,7 +43,7 @@ REFUSED_LAYERS = {
     "lstm": "recurrent layers are not converted",
     "crnn": "recurrent layers are not converted",
     "conv_lstm": "recurrent layers are not converted",
-    "history": "layers with a memory between pictures are not converted",
+    "history": "layers with a memory between images are not converted",
 }
 _REFUSED_FLAGS = {
     "binary": "its weights are binary",
@@ -206,7 +206,7 @@ def _input(net: Section, options: LoadOptions, name: str) -> tuple[int, Shape, b
             f"[net] of {name} gives no {' and no '.join(missing)}.",
             cause="Darknet does not run such a file either; it was shortened, or is of another "
             "program.",
-            remedy="Add it (pictures have channels=3), or give 'input_size_list', for example "
+            remedy="Add it (images have channels=3), or give 'input_size_list', for example "
             "[[1, 3, 416, 416]].",
         )
     check_shape((c, h, w))
@@ -238,9 +238,9 @@ def _notes(net: Section, name: str) -> list[Finding]:
             code="letter-box",
             severity="info",
             where=f"{name}, [net]",
-            what="The network was trained on letterboxed pictures (letter_box=1).",
-            cause="Darknet then fits pictures into the input with their proportions, and fills "
+            what="The network was trained on letterboxed images (letter_box=1).",
+            cause="Darknet then fits images into the input with their proportions, and fills "
             "the rest with grey (0.5).",
-            remedy="Prepare pictures the same way ('fit' in the preprocessing).",
+            remedy="Prepare images the same way ('fit' in the preprocessing).",
         )
     ]

@@ -1,4 +1,4 @@
-"""Reshapes at the ends of the graph are removed (the vendor's ``remove_reshape``, 002: config)."""
+"""Remove reshapes at the ends of the graph (``remove_reshape`` [RKNN-T2 2.3.0, 2.2])."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class PadIntoWindow(NodePass):
 def _spatial_pads(node: ir.Node) -> tuple[list[int] | None, str]:
     """Begins and ends of a constant padding of the spatial axes alone, or why there are none."""
     if node.attributes.get_string("mode", "constant") != "constant":
-        return None, "it repeats or mirrors the picture"
+        return None, "it repeats or mirrors the image"
     dims, given = shape(node.inputs[0]), integers(node, 1)
     if dims is None or given is None:
         return None, "its sizes are computed"
@@ -145,7 +145,7 @@ def _window_pads(node: ir.Node, value: float | None) -> tuple[list[int] | None, 
     """The padding that a window has already, or why it cannot take more."""
     dims = shape(node.inputs[0])
     if dims is None:
-        return None, "the rank of the picture is not known"
+        return None, "the rank of the image is not known"
     spatial = len(dims) - 2
     mode = node.attributes.get_string("auto_pad", "NOTSET")
     if mode not in ("NOTSET", "VALID"):
@@ -154,7 +154,7 @@ def _window_pads(node: ir.Node, value: float | None) -> tuple[list[int] | None, 
     pads = list(found) if mode == "NOTSET" and found else [0] * (2 * spatial)
     if node.op_type == "MaxPool":
         if value is None or value > np.finfo(np.float32).min:
-            return None, "its value may exceed that of the picture"
+            return None, "its value may exceed that of the image"
     elif value != 0:
         return None, "it does not pad with zeros"
     if node.op_type == "Conv":

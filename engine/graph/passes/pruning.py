@@ -1,4 +1,4 @@
-"""Channels that add nothing are removed (the vendor's ``model_pruning``, 002: config).
+"""Channels that add nothing are removed (the vendor's ``model_pruning`` [RKNN-T2 2.3.0, 2.2]).
 
 A channel goes where in every tensor of its lane it is zero whatever comes in, or unread: all
 weights that would read it are zero. Sums lose terms that are zero, so results stay equal (up to the

@@ -67,7 +67,7 @@ def _skipped(dataset: Dataset) -> list[Finding]:
             "pictures-skipped",
             "warning",
             "dataset",
-            f"{len(dataset.skipped)} pictures could not be used, such as {names}.",
+            f"{len(dataset.skipped)} images could not be used, such as {names}.",
             cause=dataset.skipped[0][1],
             remedy="Repair or remove them.",
         )

@@ -1,4 +1,4 @@
-"""Layers that ``op_target`` takes off the NPU (002: config): on a CPU they compute in float."""
+"""Layers that ``op_target`` moves to a CPU, where they compute in float [RKNN-T2 2.3.0, 2.2]."""
 
 from __future__ import annotations
 

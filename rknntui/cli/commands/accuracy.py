@@ -28,7 +28,7 @@ SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
     "files",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A picture or npy file; once per input. Default: the first calibration sample.",
+    help="An image or npy file; once per input. Default: the first calibration sample.",
 )
 @click.option(
     "--output-dir",

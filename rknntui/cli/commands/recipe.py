@@ -140,7 +140,7 @@ def diff(first: Path, second: Path, as_json: bool) -> None:
         if one.get(o.name, o.default) != two.get(o.name, o.default)
     ]
     rows = [
-        (o.name, *(printable(o.render(c[side])) or "unset" for side in ("first", "second")))
+        (o.name, *(printable(o.render(c[side])) or "not set" for side in ("first", "second")))
         for c in changed
         for o in OPTIONS
         if o.name == c["option"]

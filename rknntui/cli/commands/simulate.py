@@ -28,7 +28,7 @@ from rknntui.cli.session import WorkerSession, resolve, sniffed, with_worker
     multiple=True,
     required=True,
     type=click.Path(path_type=Path),
-    help="A picture or npy file; once per input, in the model's order.",
+    help="An image or npy file; once per input, in the model's order.",
 )
 @click.option("--save", type=click.Path(path_type=Path), help="Folder for every output as npy.")
 @click.option(

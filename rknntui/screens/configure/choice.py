@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["choose", "turned", "values_about"]
 
-UNSET = "unset"
+UNSET = "not set"
 """Stands for no value, where an option need not have one."""
 
 
@@ -46,7 +46,7 @@ def values_about(option: Option, recipe: Mapping[str, Any]) -> dict[str, str]:
             if target not in chips_with(dtype):
                 about[dtype] = f"✗ not on {target}. {text}"
     if option.default is None:
-        return {UNSET: "Not set. " + option.help, **about}
+        return {UNSET: "No value. " + option.help, **about}
     return about
 
 

@@ -36,13 +36,13 @@ LAYERS: Mapping[str, Converter] = {
 
 _DETECTS = (
     "it decodes boxes and suppresses those that overlap, so that the size of its output depends "
-    "on the picture"
+    "on the image"
 )
 _FORKS = "forks give this name to layers that compute different things"
 _PYTHON = "it runs Python code that the model does not hold"
 
 REFUSED: Mapping[str, str] = {
-    "CTCGreedyDecoder": "the length of the text that it decodes depends on the picture",
+    "CTCGreedyDecoder": "the length of the text that it decodes depends on the image",
     "DetectionOutput": _DETECTS,
     "Filter": "the size of its output depends on the data",
     "HardSigmoid": f"{_FORKS} (other slopes)",
