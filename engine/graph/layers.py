@@ -53,7 +53,7 @@ class Layer:
     Attributes:
         id: the name of the node that computes, or of its tensor (see :func:`with_own_ids`).
         op: its operator.
-        kind: ``weighted``, ``arithmetic``, ``move`` (it hands values on: Transpose, MaxPool,
+        kind: ``weighted``, ``arithmetic``, ``move`` (data movement: Transpose, MaxPool,
             Concat) or ``float`` (never quantized).
         nodes: all nodes of it: the one that computes, then its activations.
         inner: tensors between its nodes; no kernel of a quantized graph writes them.
@@ -95,7 +95,7 @@ class Layer:
 
     @property
     def may_lift(self) -> bool:
-        """Whether it is quantized by default, and may have another dtype."""
+        """Whether the layer can be promoted to a higher precision."""
         return self.kind != "float"
 
 

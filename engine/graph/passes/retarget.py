@@ -1,4 +1,4 @@
-"""A quantized graph for other input shapes (the vendor's ``dynamic_input`` [RKNN-T2 2.3.0, 2.2])."""
+"""A quantized graph for other input shapes (``dynamic_input`` [RKNN-T2 2.3.0, 2.2])."""
 
 from __future__ import annotations
 

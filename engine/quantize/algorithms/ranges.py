@@ -37,7 +37,7 @@ def choose_ranges(
         graph: the float graph.
         plan: of this graph.
         observations: of the same graph.
-        settings: the algorithm; ranges set by hand win over it.
+        settings: the algorithm; user-defined ranges override it.
 
     Returns:
         root tensor (see :attr:`~engine.quantize.planning.plan.Plan.sources`) -> (minimum, maximum)

@@ -1,4 +1,4 @@
-"""The range in front of a Softmax, judged by the error behind it.
+"""The input range of a Softmax, optimised against the error at its output.
 
 A Softmax does not care how negative a small logit is, nor how large one is that has won already:
 clipping both leaves finer steps for what decides. So the range is searched on a grid for the least

@@ -20,7 +20,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
 
 
-@click.command("accuracy", epilog="TARGET is a model file or a recipe; flags win over the recipe.")
+@click.command("accuracy", epilog="TARGET is a model file or a recipe; flags override the recipe.")
 @target
 @click.option(
     "-i",

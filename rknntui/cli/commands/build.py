@@ -25,7 +25,7 @@ from rknntui.cli.output import emit
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 
-@click.command("build", epilog="TARGET is a model file or a recipe; flags win over the recipe.")
+@click.command("build", epilog="TARGET is a model file or a recipe; flags override the recipe.")
 @target
 @recipe_flags
 @click.option(

@@ -15,7 +15,7 @@ from rknntui.cli.output import emit
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 
-@click.command("export", epilog="TARGET is a model file or a recipe; flags win over the recipe.")
+@click.command("export", epilog="TARGET is a model file or a recipe; flags override the recipe.")
 @target
 @click.option(
     "-o",

@@ -43,7 +43,7 @@ from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit, table
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
-EPILOG = "TARGET is a model file or a recipe; flags win over the recipe."
+EPILOG = "TARGET is a model file or a recipe; flags override the recipe."
 
 save_flag = click.option(
     "--save",

@@ -25,7 +25,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 @click.command(
     "sweep",
-    epilog="TARGET is a model file or a recipe; flags win over the recipe. "
+    epilog="TARGET is a model file or a recipe; flags override the recipe. "
     "Example: rknntui sweep recipe.yaml --axis quantized_algorithm=normal,mmse,accurate "
     "--axis quantized_method=channel,layer",
 )

@@ -1,4 +1,4 @@
-"""Our own algorithm ``accurate``: ranges judged by the error of what follows.
+"""Our algorithm ``accurate``: ranges optimised against the error of downstream layers.
 
 The recipe, each step in a module of its own: statistics of every channel (:mod:`statistics`,
 :mod:`moments`, :mod:`copies`), ranges with headroom by cross-validation (:mod:`headroom`), channels
