@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from engine.base.findings import Finding
 
@@ -138,7 +138,3 @@ class BuildSummary:
     findings: tuple[Finding, ...]
     stages: tuple[StageTime, ...]
     next_command: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data for the worker protocol, ``--json`` and the container."""
-        return asdict(self)

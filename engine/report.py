@@ -1,17 +1,20 @@
 """The build summary as sections of text, the same in every front end. Standard library only.
 
-``BuildSummary.to_json()`` is the data; this is its one rendering: the command line prints it, the
-workbench shows it and the Python API logs it.
+:class:`engine.build.BuildSummary` is the data; this is its one rendering: the command line prints
+it, the workbench shows it and the Python API logs it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine.base.text import human_bytes, printable
+
+if TYPE_CHECKING:
+    from engine.build import BuildSummary, ErrorFigure
+    from engine.wire.build import Analysis
 
 __all__ = [
     "CONTAINER_NOTE",
@@ -55,16 +58,13 @@ def samples_text(some: int, total: int) -> str:
     return f"{some} of {total} calibration samples"
 
 
-def layers_counted(analysis: Mapping[str, Any]) -> str:
+def layers_counted(analysis: Analysis) -> str:
     """How many layers an error analysis has: ``88 layers, 2 rows of inputs``.
 
     Layers as hybrid quantization counts them; tensors inside a layer are none.
-
-    Args:
-        analysis: the result of the job ``accuracy``.
     """
-    rows = [row for row in analysis["layers"] if not row.get("inner")]
-    inputs = sum(row["op"] in _OF_INPUTS for row in rows)
+    rows = [row for row in analysis.layers if not row.inner]
+    inputs = sum(row.op in _OF_INPUTS for row in rows)
     layers = len(rows) - inputs
     told = "1 layer" if layers == 1 else f"{layers} layers"
     if inputs:
@@ -95,75 +95,73 @@ def sqnr_rank(value: float | None) -> float:
     return math.inf if value is None else value
 
 
-def _files(summary: Mapping[str, Any]) -> Section:
-    rows = [("float graph", human_bytes(summary["float_bytes"]))]
-    if summary["quantized_bytes"] is not None:
-        rows.append(("quantized graph (QDQ)", human_bytes(summary["quantized_bytes"])))
-    rows.append(("container (.rknn)", human_bytes(summary["container_bytes"])))
+def _files(summary: BuildSummary) -> Section:
+    rows = [("float graph", human_bytes(summary.float_bytes))]
+    if summary.quantized_bytes is not None:
+        rows.append(("quantized graph (QDQ)", human_bytes(summary.quantized_bytes)))
+    rows.append(("container (.rknn)", human_bytes(summary.container_bytes)))
     return Section("Sizes", ("what", "size"), tuple(rows))
 
 
-def _layers(summary: Mapping[str, Any]) -> Section:
-    layers: Sequence[Mapping[str, Any]] = summary["layers"]
-    if not summary["quantized"]:
+def _layers(summary: BuildSummary) -> Section:
+    layers = summary.layers
+    if not summary.quantized:
         text = "Not quantized: every layer is simulated in float."
         return Section("Layers on integer kernels", (), ((text,),))
-    floats = [layer for layer in layers if not layer["integer"]]
+    floats = [layer for layer in layers if not layer.integer]
     rows = [
         (f"{len(layers) - len(floats)} of {len(layers)} quantized layers run on integer kernels",)
     ]
     by_reason: dict[tuple[str, str], list[str]] = {}
     for layer in floats:
-        by_reason.setdefault((layer["op"], layer["reason"]), []).append(
-            printable(layer["layer"], 60)
-        )
+        by_reason.setdefault((layer.op, layer.reason), []).append(printable(layer.layer, 60))
     for (op, reason), names in by_reason.items():
         some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         rows.append((f"in float: {len(names)} {op} ({some}): {reason}",))
     return Section("Layers on integer kernels (simulated)", (), tuple(rows))
 
 
-def _fidelity(title: str, items: Sequence[Mapping[str, Any]], name: str) -> Section:
-    rows = tuple(
-        (
-            printable(item[name], 60),
-            *((item["op"],) if "op" in item else ()),
-            sqnr_text(item["sqnr_db"]),
-            f"{item['cosine']:.5f}",
-        )
-        for item in items
-    )
-    columns = (
-        (name, "op", "SQNR", "cosine") if items and "op" in items[0] else (name, "SQNR", "cosine")
-    )
-    return Section(title, columns, rows)
+def _figure(figure: ErrorFigure) -> tuple[str, str]:
+    return sqnr_text(figure.sqnr_db), f"{figure.cosine:.5f}"
 
 
-def _findings(summary: Mapping[str, Any]) -> Section:
+def _fidelity(summary: BuildSummary) -> tuple[Section, Section]:
+    shown = (*summary.outputs, *summary.worst)
+    some = shown[0].samples if shown else 0
+    over = f"over {samples_text(some, summary.samples)} (simulated against float)"
+    outputs = tuple((printable(found.name, 60), *_figure(found)) for found in summary.outputs)
+    worst = tuple((printable(bad.layer, 60), bad.op, *_figure(bad)) for bad in summary.worst)
+    return (
+        Section(f"Outputs, {over}", ("name", "SQNR", "cosine"), outputs),
+        Section(f"Worst layers, {over}", ("layer", "op", "SQNR", "cosine"), worst),
+    )
+
+
+def _findings(summary: BuildSummary) -> Section:
     rows = []
-    for finding in summary["findings"]:
-        where = printable(finding["where"], 60)
-        text = f"{finding['severity']}: {where}: {printable(finding['what'])}"
-        if finding["remedy"]:
-            text += f" Fix: {printable(finding['remedy'])}"
+    for finding in summary.findings:
+        where = printable(finding.where, 60)
+        text = f"{finding.severity}: {where}: {printable(finding.what)}"
+        if finding.remedy:
+            text += f" Fix: {printable(finding.remedy)}"
         rows.append((text,))
     return Section("Findings", (), tuple(rows) or (("none",),))
 
 
-def _stages(summary: Mapping[str, Any]) -> Section:
+def _stages(summary: BuildSummary) -> Section:
     rows = tuple(
-        (stage["stage"], f"{stage['seconds']:.3f} s", "from the cache" if stage["cached"] else "")
-        for stage in summary["stages"]
+        (stage.stage, f"{stage.seconds:.3f} s", "from the cache" if stage.cached else "")
+        for stage in summary.stages
     )
     return Section("Stages (measured on this machine)", ("stage", "time", ""), rows)
 
 
-def summary_sections(summary: Mapping[str, Any]) -> tuple[Section, ...]:
-    """The sections of a build summary (``BuildSummary.to_json()``) in their order."""
+def summary_sections(summary: BuildSummary) -> tuple[Section, ...]:
+    """The sections of a build summary in their order."""
     kind = (
-        f"{summary['quantized_dtype']}, {summary['quantized_algorithm']}, "
-        f"{summary['quantized_method']}, {summary['samples']} calibration samples"
-        if summary["quantized"]
+        f"{summary.quantized_dtype}, {summary.quantized_algorithm}, "
+        f"{summary.quantized_method}, {summary.samples} calibration samples"
+        if summary.quantized
         else "float, not quantized"
     )
     sections = [
@@ -171,30 +169,26 @@ def summary_sections(summary: Mapping[str, Any]) -> tuple[Section, ...]:
             "Build",
             ("what", "value"),
             (
-                ("model", printable(summary["name"], 80)),
+                ("model", printable(summary.name, 80)),
                 ("quantization", kind),
-                ("nodes", str(summary["nodes"])),
-                ("key", summary["key"][:16]),
+                ("nodes", str(summary.nodes)),
+                ("key", summary.key[:16]),
             ),
         ),
         _files(summary),
         _layers(summary),
     ]
-    if summary["quantized"]:
-        shown = [*summary["outputs"], *summary["worst"]]
-        some = shown[0].get("samples", 0) if shown else 0
-        over = f"over {samples_text(some, summary['samples'])} (simulated against float)"
-        sections.append(_fidelity(f"Outputs, {over}", summary["outputs"], "name"))
-        sections.append(_fidelity(f"Worst layers, {over}", summary["worst"], "layer"))
+    if summary.quantized:
+        sections += _fidelity(summary)
     sections += [
         _findings(summary),
         _stages(summary),
-        Section("Next step", (), ((summary["next_command"],),)),
+        Section("Next step", (), ((summary.next_command,),)),
     ]
     return tuple(sections)
 
 
-def summary_text(summary: Mapping[str, Any]) -> str:
+def summary_text(summary: BuildSummary) -> str:
     """The summary as plain text, columns aligned, one blank line between sections."""
     lines: list[str] = []
     for section in summary_sections(summary):

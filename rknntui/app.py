@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from textual import events, on
 from textual.containers import Container
@@ -35,10 +35,14 @@ if TYPE_CHECKING:
     from textual.message import Message
     from textual.notifications import SeverityLevel
 
+    from engine.wire.method import Task
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.messages import JobEnded, SourceChanged
 
 __all__ = ["Workbench"]
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 def _palette() -> Any:
@@ -272,9 +276,15 @@ class Workbench(QuietCrashApp):
         """Open a model, recipe or container."""
         self.do(self.opener.open(path))
 
+    @overload
+    def start_job(
+        self, method: Task[P, R], params: P, title: str, *, quiet: bool = False
+    ) -> None: ...
+    @overload
     def start_job(
         self, method: str, params: dict[str, Any], title: str, *, quiet: bool = False
-    ) -> None:
+    ) -> None: ...
+    def start_job(self, method: Any, params: Any, title: str, *, quiet: bool = False) -> None:
         """Start a long action; it waits in the worker while another one runs.
 
         With ``quiet`` the workspace that starts it tells its end, and an error.

@@ -10,18 +10,23 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rknntui.session.jobview import JobView
 from rknntui.session.messages import WorkerChanged
+from rknntui.session.results import read_record
 
 if TYPE_CHECKING:
     from textual.message import Message
 
     from engine import Job, Worker
+    from engine.wire.method import Query, Task
     from rknntui.session.state import Session
 
 __all__ = ["Bridge"]
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 TELL_SECONDS = 0.12
 """At most so often a running job is drawn, so that a burst of events leaves time for keys."""
@@ -90,7 +95,11 @@ class Bridge:
             self.state = state
             self._publish(WorkerChanged(state))
 
-    async def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    @overload
+    async def call(self, method: Query[P, R], params: P) -> R: ...
+    @overload
+    async def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]: ...
+    async def call(self, method: Any, params: Any) -> Any:
         """Ask a query.
 
         Raises:
@@ -114,9 +123,15 @@ class Bridge:
 
     # -- jobs --------------------------------------------------------------------------------------
 
+    @overload
+    async def submit(
+        self, method: Task[P, R], params: P, title: str, *, quiet: bool = False
+    ) -> JobView: ...
+    @overload
     async def submit(
         self, method: str, params: dict[str, Any], title: str, *, quiet: bool = False
-    ) -> JobView:
+    ) -> JobView: ...
+    async def submit(self, method: Any, params: Any, title: str, *, quiet: bool = False) -> JobView:
         """Start a job; events and end come as messages, an error of the job is reported.
 
         The end of a ``quiet`` one is for the screen that started it to tell, an error too.
@@ -126,6 +141,10 @@ class Bridge:
         """
         from engine import WorkerError
 
+        if not isinstance(method, str):
+            from engine.wire.codec import encode
+
+            method, params = method.name, encode(params)
         try:
             worker = await self._get_worker()
             job = await worker.submit(method, params)
@@ -152,14 +171,14 @@ class Bridge:
             waiting = None
             self._session.job_changed(view)
 
-        result: dict[str, Any] | None = None
+        result: object = None
         failure: EngineError | None = None
         try:
             async for event in job.events():
                 view.apply(event)
                 if waiting is None:
                     waiting = loop.call_later(TELL_SECONDS, tell)
-            result = await job.result()
+            result = read_record(view.method, await job.result())
         except JobCancelledError as error:
             view.state, view.error = "cancelled", error.to_dict()
         except EngineError as error:

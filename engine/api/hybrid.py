@@ -100,5 +100,5 @@ def run_step2(
             row.got,
             "" if row.ok else f" ({row.why})",
         )
-    log.info("%s", summary_text(done.result.summary.to_json()), extra={"plain": True})
+    log.info("%s", summary_text(done.result.summary), extra={"plain": True})
     return done

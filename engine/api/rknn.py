@@ -249,7 +249,7 @@ class RKNN:
         pipeline = self._pipeline(changes)
         result = build(pipeline)
         self._build, self._container = pipeline, result.container
-        self._log.info("%s", summary_text(result.summary.to_json()), extra={"plain": True})
+        self._log.info("%s", summary_text(result.summary), extra={"plain": True})
         return 0
 
     @answering(-1)

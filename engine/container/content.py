@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.build import BuildSummary, Provenance
@@ -88,7 +88,4 @@ class Container(ContainerContent):
 
 def portable_summary(summary: BuildSummary) -> dict[str, Any]:
     """A build's summary without what differs between two runs of it: times, paths, own size."""
-    data = summary.to_json()
-    for name in _RUN_ONLY:
-        data.pop(name, None)
-    return data
+    return {name: value for name, value in asdict(summary).items() if name not in _RUN_ONLY}

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 from engine.base.content import reading
 from engine.base.errors import GraphError, RecipeError, SourceModelError, UsageError
+from engine.base.findings import Finding
 from engine.base.version import __version__
+from engine.build import BuildSummary
 from engine.services.handler import answers
+from engine.wire.codec import typed
 from engine.wire.graph import (
     GRAPH,
     LAYER,
@@ -44,6 +47,7 @@ from engine.wire.names import VENDOR_KINDS
 from engine.wire.requests import AtPath, ModelTarget
 
 if TYPE_CHECKING:
+    from engine.container import Container
     from engine.frontends.onnx import SourceLook
     from engine.graph.ir import Graph
     from engine.pipeline.pipeline import Pipeline
@@ -155,11 +159,7 @@ def _container_view(path: Path) -> ModelView:
     unknown = unknown_finding(found, path)
     with reading(lambda why: does_not_run(path, why)):
         told, recipe = describe(found.graph), portable_values(found.recipe)
-    summary = None
-    if found.summary is not None:
-        # what a file of its own cannot know of itself
-        missing = {"container_bytes": found.size, "stages": [], "next_command": _simulate(path)}
-        summary = {**found.summary, **missing}
+    summary, unread = _summary_of(found, path)
     return ModelView(
         kind="rknn",
         path=str(path),
@@ -172,10 +172,26 @@ def _container_view(path: Path) -> ModelView:
         operators=told.operators,
         parameters=told.parameters,
         weights_bytes=told.weights_bytes,
-        findings=() if unknown is None else (unknown,),
+        findings=tuple(each for each in (unknown, unread) if each is not None),
         recipe=recipe,
         summary=summary,
     )
+
+
+def _summary_of(found: Container, path: Path) -> tuple[BuildSummary | None, Finding | None]:
+    """The summary of a container's build, or what to tell of one that is not as it should be."""
+    if found.summary is None:
+        return None, None
+    # what a file of its own cannot know of itself
+    missing = {"container_bytes": found.size, "stages": [], "next_command": _simulate(path)}
+    try:
+        return typed(BuildSummary, {**found.summary, **missing}), None
+    except TypeError:
+        what = "The summary of the build in this file cannot be read."
+        cause = "Another version or another program wrote it."
+        remedy = "Build its model again where you need the summary; the file runs without it."
+        finding = Finding("container-summary-unread", "warning", path.name, what, cause, remedy)
+        return None, finding
 
 
 def _simulate(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.base.findings import Finding
+from engine.build import BuildSummary
 from engine.wire.codec import Omit, Values
 from engine.wire.graph import Tensor, VendorQuant
 from engine.wire.method import Nothing, Query, Task
@@ -136,7 +137,7 @@ class ModelView:
         operators: operator -> count, most frequent first.
         parameters: elements of all weights; ``weights_bytes`` their bytes.
         recipe: of a container, or of the recipe that was opened.
-        summary: of a container's build, as the file holds it.
+        summary: of a container's build, with what the file itself cannot know.
         preflight: of a source model.
         vendor: what only a vendor's file has, name -> fact, nested.
         loaded: whether a source model's graph is there.
@@ -155,7 +156,7 @@ class ModelView:
     weights_bytes: int
     findings: tuple[Finding, ...]
     recipe: Values | None
-    summary: Values | None
+    summary: BuildSummary | None
     preflight: Omit[Preflight] = None
     vendor: Omit[Values] = None
     loaded: Omit[bool] = None

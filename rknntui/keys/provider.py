@@ -81,9 +81,8 @@ class ActionProvider(Provider):
         for option in OPTIONS:
             values = f" Values: {', '.join(option.choices)}." if option.choices else ""
             yield f"option: {option.name}", f"{option.help}{values}", GoToOption(option.name)
-        for layer in (session.summary or {}).get("layers") or ():
-            name = str(layer["layer"])
-            yield f"layer: {printable(name, 200)}", str(layer["op"]), GoToNode(name)
+        for layer in session.summary.layers if session.summary is not None else ():
+            yield f"layer: {printable(layer.layer, 200)}", layer.op, GoToNode(layer.layer)
 
     async def _go(self, link: Link) -> None:
         self.app.post_message(link)

@@ -81,12 +81,14 @@ class JobChanged(Message, bubble=False):
 
 @dataclass(eq=False)
 class JobEnded(Message, bubble=False):
-    """A job ended: ``state`` is done, failed or cancelled; ``result`` only when done."""
+    """A job ended: ``state`` is done, failed or cancelled; ``result`` only when done, the record of
+    its task.
+    """
 
     job: str
     method: str
     state: str
-    result: dict[str, Any] | None = None
+    result: object = None
     error: dict[str, Any] | None = None
 
 

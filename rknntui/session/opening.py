@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine import EngineError, SeveralFilesError
 from rknntui.session.drafts import draft_of
 from rknntui.session.jobview import JobView
+from rknntui.session.results import read_record
 from rknntui.session.state import BUILT, RESULTS
 
 if TYPE_CHECKING:
@@ -144,29 +145,12 @@ async def find_results(session: Session, built: dict[str, Any] | None = None) ->
         record = next((r for r in fitting if _is_of(r.params, wanted)), None)
         if record is None:
             continue
-        with contextlib.suppress(EngineError):  # removed from the history meanwhile
+        with contextlib.suppress(EngineError):  # removed from the history meanwhile, or damaged
             events = await asyncio.to_thread(read_events, record.id)
             result = await asyncio.to_thread(read_result, record.id)
-            if result is not None and _is_whole(method, result):
-                session.result_found(JobView.of_record(record, events), result)
-
-
-_KEYS = {
-    "build": ("outputs", ("name", "sqnr_db")),
-    "accuracy": ("layers", ("name", "op", "tensor", "sqnr", "entire", "single")),
-    "evaluate": ("scores", ("name", "float", "simulated", "difference")),
-    "sweep": ("rows", ("values", "state")),
-}
-"""Of each result the list that is shown, and what each of its entries has."""
-
-
-def _is_whole(method: str, result: dict[str, Any]) -> bool:
-    """Whether a result of the history is one that this version shows; files may be damaged."""
-    name, keys = _KEYS[method]
-    rows = result.get(name)
-    return isinstance(rows, list) and all(
-        isinstance(row, dict) and all(key in row for key in keys) for row in rows
-    )
+            if result is not None:
+                found = read_record(method, result)
+                session.result_found(JobView.of_record(record, events), found)
 
 
 def _is_of(params: dict[str, Any], recipe: dict[str, Any]) -> bool:

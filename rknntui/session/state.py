@@ -7,8 +7,8 @@ message. Holds plain data as the worker sends it, so that nothing heavy is impor
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from textual.message import Message
 
@@ -25,7 +25,15 @@ from rknntui.session.messages import (
     ResultFound,
 )
 
+if TYPE_CHECKING:
+    from engine import Finding
+    from engine.wire.build import BuildSummary
+    from engine.wire.method import Task
+
 __all__ = ["BUILT", "RESULTS", "Session"]
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 Values = dict[str, Any]
 
@@ -53,10 +61,10 @@ class Session:
         recipe: option name -> value as the worker protocol has it; unset options are left out.
         recipe_path: the file that the recipe was read from or saved to.
         problems: option name -> message; the recipe cannot be built while there is one.
-        findings: of the last validation, as plain data.
+        findings: of the last validation.
         yaml: the recipe as its file would be, of the last validation.
         dataset: answer of the last ``dataset.check`` of this recipe's dataset; None when outdated.
-        summary: summary of the last build; None before one.
+        summary: of the last build; None before one.
         built: the recipe that ``summary`` belongs to.
         last: of the methods in ``RESULTS`` the newest job of the open model that is done, with its
             result.
@@ -75,13 +83,13 @@ class Session:
         self.recipe: Values = {}
         self.recipe_path: str | None = None
         self.problems: dict[str, str] = {}
-        self.findings: list[dict[str, Any]] = []
+        self.findings: Sequence[Finding] = ()
         self.yaml = ""
         self.dataset: dict[str, Any] | None = None
-        self.summary: dict[str, Any] | None = None
+        self.summary: BuildSummary | None = None
         self.built: Values | None = None
         self.jobs: dict[str, JobView] = {}
-        self.last: dict[str, tuple[JobView, dict[str, Any]]] = {}
+        self.last: dict[str, tuple[JobView, object]] = {}
         self._saved: Values = {}
         self._typed: dict[str, str] = {}
         self._undo: list[Values] = []
@@ -142,7 +150,10 @@ class Session:
         elif self.recipe.get("model") != model:
             draft = self._other_recipe({"model": model, **(given or {})}, None, model)
         self.path, self.model = path, view
-        self.summary = view.get("summary")
+        from engine.wire.build import BUILD
+
+        summary = view.get("summary")
+        self.summary = None if summary is None else BUILD.read(summary)
         self.built = None
         self.last = {}
         self._publish(ModelOpened())
@@ -225,7 +236,7 @@ class Session:
     def _replace_recipe(self, values: Values, path: str | None) -> None:
         names = frozenset(set(self.recipe) | set(values))
         self.recipe, self.recipe_path, self._saved = values, path, dict(values)
-        self.problems, self._typed, self.findings, self.yaml = {}, {}, [], ""
+        self.problems, self._typed, self.findings, self.yaml = {}, {}, (), ""
         self.dataset = None
         self._undo, self._redo = [], []
         self._publish(RecipeChanged(names, whole=True))
@@ -305,7 +316,7 @@ class Session:
         return {**self.problems, **self._typed}
 
     def set_problems(
-        self, problems: dict[str, str], findings: list[dict[str, Any]], yaml: str = ""
+        self, problems: dict[str, str], findings: Sequence[Finding], yaml: str = ""
     ) -> None:
         """Take the answer of ``validate``."""
         self.problems, self.findings, self.yaml = problems, findings, yaml
@@ -343,27 +354,34 @@ class Session:
         """Events of the job were applied."""
         self._publish(JobChanged(job.id))
 
-    def job_ended(self, job: JobView, result: dict[str, Any] | None) -> None:
+    def job_ended(self, job: JobView, result: object) -> None:
         """The job is over; ``result`` only when it is done, and kept where screens show it."""
         self._publish(JobChanged(job.id))
         self._publish(JobEnded(job.id, job.method, job.state, result, job.error))
         if job.state == "done" and result is not None:
             self._take_result(job, result)
 
-    def result_found(self, job: JobView, result: dict[str, Any]) -> None:
+    def result_found(self, job: JobView, result: object) -> None:
         """Take the result of a job of the history, which fits the open recipe."""
         if self._take_result(job, result):
             self._publish(ResultFound(job.method))
 
-    def _take_result(self, job: JobView, result: dict[str, Any]) -> bool:
+    def _take_result(self, job: JobView, result: object) -> bool:
         """Keep a result that is of the open model; a build's is the last build."""
+        from engine.wire.build import BuildSummary
+
         if not self.is_ours(job) or job.method not in RESULTS:
             return False
         self.last[job.method] = (job, result)
-        if job.method == "build":
+        if isinstance(result, BuildSummary):
             self.summary, self.built = result, dict(job.params["recipe"])
             self._publish(BuildFinished())
         return True
+
+    def last_of(self, task: Task[P, R]) -> tuple[JobView, R] | None:
+        """The newest job of that task that is done, with its result."""
+        job, result = self.last.get(task.name, (None, None))
+        return (job, result) if job is not None and isinstance(result, task.result) else None
 
     def is_ours(self, job: JobView) -> bool:
         """Whether a job is about the open model."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from engine import printable
+from engine import Finding, printable
 from rknntui.keys.text import key_text
 from rknntui.widgets.paint import Line
 from rknntui.widgets.rows import TextRows
@@ -19,29 +18,29 @@ def wrapped(text: str, width: int, style: str, indent: str = "") -> list[Line]:
     return [[(indent + row, style)] for row in wrap(text, max(10, width - len(indent)))]
 
 
-def finding_lines(findings: Iterable[Mapping[str, Any]], width: int, applies: str) -> list[Line]:
+def finding_lines(findings: Iterable[Finding], width: int, applies: str) -> list[Line]:
     """Findings with cause and remedy, wrapped; the sign says how serious they are.
 
     Args:
-        findings: as plain data.
+        findings: in their order.
         width: cells.
         applies: id of the action that applies a remedy.
     """
     signs = {"error": ("✗", "bad"), "warning": ("!", "warn"), "info": ("i", "dim")}
     lines: list[Line] = []
     for finding in findings:
-        sign, style = signs.get(str(finding["severity"]), ("i", "dim"))
-        where = printable(str(finding["where"]), 60)
-        what = f"{where}: {printable(str(finding['what']))}" if where else str(finding["what"])
+        sign, style = signs[finding.severity]
+        where = printable(finding.where, 60)
+        what = f"{where}: {printable(finding.what)}" if where else finding.what
         rows = wrap(what, max(10, width - 2))
         lines += [
             [(f"{sign} " if i == 0 else "  ", style), (row, "")] for i, row in enumerate(rows)
         ]
-        if finding.get("cause"):
-            lines += wrapped(f"Cause: {printable(str(finding['cause']))}", width, "dim", "  ")
-        if finding.get("remedy"):
-            key = f" ({key_text(applies)} applies it)" if finding.get("changes") else ""
-            remedy = f"Fix: {printable(str(finding['remedy']))}{key}"
+        if finding.cause:
+            lines += wrapped(f"Cause: {printable(finding.cause)}", width, "dim", "  ")
+        if finding.remedy:
+            key = f" ({key_text(applies)} applies it)" if finding.changes else ""
+            remedy = f"Fix: {printable(finding.remedy)}{key}"
             lines += wrapped(remedy, width, "dim", "  ")
     return lines
 
@@ -57,12 +56,12 @@ class FindingRows(TextRows):
     def __init__(self, applies: str, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self._applies = applies
-        self._findings: tuple[Mapping[str, Any], ...] = ()
+        self._findings: tuple[Finding, ...] = ()
         self._more: tuple[Line, ...] = ()
         self._of: list[int] = []
         self._width = 0
 
-    def show(self, findings: Sequence[Mapping[str, Any]], more: Sequence[Line] = ()) -> None:
+    def show(self, findings: Sequence[Finding], more: Sequence[Line] = ()) -> None:
         """Show findings, then lines that are none."""
         self._findings, self._more = tuple(findings), tuple(more)
         self._lay_out()
@@ -74,16 +73,16 @@ class FindingRows(TextRows):
         self.screen.refresh_bindings()
 
     @property
-    def finding(self) -> Mapping[str, Any] | None:
+    def finding(self) -> Finding | None:
         """The finding under the cursor."""
         return self._findings[self._of[self.cursor]] if self.cursor < len(self._of) else None
 
-    def chosen(self) -> list[Mapping[str, Any]]:
+    def chosen(self) -> Sequence[Finding]:
         """What a remedy may be applied of: with the focus that under the cursor, else any."""
         here = self.finding
-        if self.has_focus and here is not None and here.get("changes"):
+        if self.has_focus and here is not None and here.changes:
             return [here]
-        return list(self._findings)
+        return self._findings
 
     def on_resize(self) -> None:
         """Wrap anew."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
@@ -11,6 +11,10 @@ from engine import OPTIONS, summary_sections
 from rknntui.widgets.paint import Line, fit
 from rknntui.widgets.rows import TextRows
 from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from engine.report import Section
+    from engine.wire.build import BuildSummary
 
 __all__ = ["SummaryRows", "Target"]
 
@@ -23,11 +27,11 @@ class SummaryRows(TextRows):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
-        self._summary: Mapping[str, Any] | None = None
+        self._summary: BuildSummary | None = None
         self._targets: list[Target | None] = []
         self._width = 0
 
-    def show(self, summary: Mapping[str, Any] | None) -> None:
+    def show(self, summary: BuildSummary | None) -> None:
         """Show a build summary."""
         self._summary = summary
         self._lay_out()
@@ -61,22 +65,24 @@ class SummaryRows(TextRows):
         self.set_lines(lines, keep_cursor=True)
 
     def _target_of(self, title: str, index: int, row: int) -> Target | None:
-        summary = self._summary or {}
+        summary = self._summary
+        if summary is None:
+            return None
         if title.startswith("Worst"):
-            return ("layer", summary["worst"][row]["layer"])
+            return ("layer", summary.worst[row].layer)
         if title.startswith("Outputs"):
-            return ("layer", summary["outputs"][row]["name"])
+            return ("layer", summary.outputs[row].name)
         if title.startswith("Layers"):
             return ("view", "Layers")
-        if title.startswith("Findings") and summary["findings"]:
-            where = summary["findings"][row]["where"]
+        if title.startswith("Findings") and summary.findings:
+            where = summary.findings[row].where
             return ("option", where) if any(o.name == where for o in OPTIONS) else None
         if title.startswith("Next"):
-            return ("command", summary["next_command"])
+            return ("command", summary.next_command)
         return None
 
 
-def _section_lines(section: Any, width: int) -> list[tuple[Line, int]]:
+def _section_lines(section: Section, width: int) -> list[tuple[Line, int]]:
     """(line, row that it belongs to) of a section; columns aligned, single texts wrapped."""
     rows = [row for row in section.rows if len(row) > 1]
     headed = [section.columns] if "SQNR" in section.columns and rows else []

@@ -38,3 +38,13 @@ def test_a_section_that_is_not_known_is_told_by_looking_and_by_running(tmp_path:
     result = simulate({"path": str(path), "inputs": [str(picture)]}, reporter)
     assert result["outputs"]
     assert any(isinstance(e, LogLine) and "of_later" in e.text for e in told)
+
+
+def test_a_summary_that_cannot_be_read_is_told_and_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "strange.rknn"
+    path.write_bytes(write_container(content(summary={"outputs": 3})))
+    view = open_model({"path": str(path)})
+    assert view["summary"] is None
+    assert [finding["code"] for finding in view["findings"]] == ["container-summary-unread"]
+    path.write_bytes(write_container(content(summary=None)))
+    assert open_model({"path": str(path)})["findings"] == []

@@ -25,6 +25,8 @@ from engine.services.model import layer as layer_values
 from engine.services.recipes import save as write_recipe
 from engine.services.state import pipeline_of, recipe_of
 from engine.services.steps import step1
+from engine.wire.build import Analysis
+from engine.wire.codec import typed
 from rknntui.cli.root import cli
 from rknntui.demo import demo_recipe
 
@@ -50,7 +52,7 @@ def test_the_tables_of_all_verbs_name_the_same_layers(recipe: dict[str, Any]) ->
     }
     assert found == names
     assert len(names) == len(rows) == 14
-    assert layers_counted(analysed) == "14 layers, 2 rows of inputs"
+    assert layers_counted(typed(Analysis, analysed)) == "14 layers, 2 rows of inputs"
     for row in summary["worst"]:
         assert (row["layer"], row["op"]) == names[row["tensor"]][:2]
     for row in ranked:

@@ -12,7 +12,7 @@ import pytest
 from engine.accuracy.evaluate import evaluate
 from engine.base.errors import SimulationError
 from engine.base.events import NullReporter
-from engine.build import LayerError
+from engine.build import BuildSummary, LayerError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, QuantTable
 from engine.quantize import Observations, Quantized, QuantizeSettings, calibrate, quantize
@@ -159,15 +159,15 @@ def test_rows_of_nan_are_printed_and_not_called_equal() -> None:
 
 
 def _summary(some: int) -> str:
-    figure = {"name": "y", "sqnr_db": 30.0, "cosine": 0.999, "samples": some}
+    figure = {"sqnr_db": 30.0, "cosine": 0.999, "samples": some}
     facts = dict.fromkeys(("name", "quantized_dtype", "quantized_algorithm", "key"), "x")
     facts |= dict.fromkeys(("quantized_method", "next_command"), "x")
     numbers = dict.fromkeys(("nodes", "float_bytes", "quantized_bytes", "container_bytes"), 1)
     lists: dict[str, object] = {"layers": [], "findings": [], "stages": []}
     worst = [{**figure, "layer": "y", "op": "Conv", "tensor": "y"}]
+    told = {**facts, **numbers, **lists, "quantized": True, "samples": 20}
     return summary_text(
-        {**facts, **numbers, **lists, "quantized": True, "samples": 20}
-        | {"outputs": [figure], "worst": worst}
+        typed(BuildSummary, told | {"outputs": [{**figure, "name": "y"}], "worst": worst})
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from engine.pipeline.pipeline import Pipeline
 from engine.pipeline.runner import Runnable
 from engine.pipeline.stages import STAGES
 from engine.recipe import Recipe
+from engine.report import sqnr_rank
 
 TOKENS, WIDTH = 6, 8
 MASK = np.triu(np.full((TOKENS, TOKENS), -np.inf, np.float32), 1)
@@ -97,8 +99,8 @@ def test_it_is_quantized_as_exactly_as_a_finite_one(
 ) -> None:
     files = dataset(tmp_path, *([MASK] if name == "input" else []))
     made = pipeline(tmp_path, name, dataset=str(files), quantized_algorithm=algorithm)
-    (output,) = build(made).summary.to_json()["outputs"]
-    assert output["sqnr_db"] > 25
+    (output,) = build(made).summary.outputs
+    assert sqnr_rank(output.sqnr_db) > 25
 
 
 @pytest.mark.parametrize("quantized", [True, False])
@@ -118,7 +120,7 @@ def test_what_is_masked_has_no_influence(quantized: bool, tmp_path: Path) -> Non
 def test_masked_scores_are_equal_in_both_graphs(tmp_path: Path) -> None:
     files = dataset(tmp_path)
     made = pipeline(tmp_path, "constant", dataset=str(files))
-    assert "-300" not in json.dumps(build(made).summary.to_json()["worst"])
+    assert "-300" not in json.dumps([asdict(bad) for bad in build(made).summary.worst])
     rows = analyse_build(made, None, None).report.layers
     found = next(row for row in rows if row.id == "masked")
     assert found.error is not None

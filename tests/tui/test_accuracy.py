@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.wire.graph import LayerSpread, TensorRange
 from rknntui.app import Workbench
 from rknntui.screens.accuracy.text import clipped
 from rknntui.screens.accuracy.workspace import Accuracy
@@ -116,9 +117,12 @@ def test_bars_show_a_trace_of_everything_above_zero() -> None:
 
 
 def test_clipped_values_are_those_outside_the_range_of_the_integers() -> None:
-    layer = {"low": 0.0, "high": 10.0, "golden": [10, 10, 10, 10, 10, 10, 10, 10, 10, 10]}
-    inside = {**layer, "quant": {"minimum": [0.0], "maximum": [10.0]}}
-    cut = {**layer, "quant": {"minimum": [0.0], "maximum": [5.0]}}
-    assert clipped(inside) == 0
-    assert clipped(cut) == pytest.approx(0.3)
-    assert clipped({**layer, "quant": None}) is None
+    def layer(high: float | None) -> LayerSpread:
+        reach = None if high is None else (high,)
+        quant = TensorRange("int8", (0.1,), (0,), (0.0,), reach)
+        ends = (0.0, 10.0, (10,) * 10, (10,) * 10, (0.0, 10.0))
+        return LayerSpread("t", "n", "Conv", 1, *ends, quant, None, 30.0, 0.99)
+
+    assert clipped(layer(10.0)) == 0
+    assert clipped(layer(5.0)) == pytest.approx(0.3)
+    assert clipped(layer(None)) is None

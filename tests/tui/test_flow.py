@@ -62,7 +62,7 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
         # worst layer
         await pilot.press("t")
         await until(pilot, lambda: app.current == "accuracy", "Accuracy")
-        worst = app.session.summary["worst"][0]["layer"]
+        worst = app.session.summary.worst[0].layer
         await until(pilot, lambda: "reference (float)" in screen_text(app), "histograms")
         assert worst in screen_text(app)
         assert isinstance(app.workspace, Accuracy)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from engine import RecipeError
+from engine import Finding, RecipeError
+from engine.wire.graph import RangeRow
+from engine.wire.guide import Answer, Found, NextStep, Step
 from rknntui.app import Workbench
 from rknntui.screens.accuracy.guide import step_lines
 from rknntui.screens.accuracy.score import ScorePane
@@ -19,16 +22,17 @@ from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import choose_path, press_text, shown, write_recipe
 
 SIZE = (80, 24)
-STEP = {
-    "id": "B3.1",
-    "stage": "B Quantized",
-    "title": "Weights per channel",
-    "did": "Built with one scale per channel.",
-    "found": [{"label": "logits", "value": "31.2 dB to 33.9 dB", "verdict": "warning"}],
-    "verdict": "fail",
-    "advice": "Take one scale per channel.",
-    "changes": {"quantized_method": "layer", "bias_correction": False},
-}
+STEP = Step(
+    id="B3.1",
+    stage="B Quantized",
+    title="Weights per channel",
+    source="RKNN-T2",
+    did="Built with one scale per channel.",
+    found=(Found("logits", "31.2 dB to 33.9 dB", "warning"),),
+    verdict="fail",
+    advice="Take one scale per channel.",
+    changes={"quantized_method": "layer", "bias_correction": False},
+)
 
 
 def test_a_step_tells_what_it_found_in_words_beside_the_signs() -> None:
@@ -36,7 +40,7 @@ def test_a_step_tells_what_it_found_in_words_beside_the_signs() -> None:
     assert "! logits  31.2 dB to 33.9 dB" in text
     assert "✗ fail" in text
     assert "a sets quantized_method = layer; bias_correction = no" in text
-    neutral = step_lines({**STEP, "verdict": "told", "changes": {}}, 60)
+    neutral = step_lines(replace(STEP, verdict="told", changes={}), 60)
     assert "· note" in ["".join(t for t, _ in line) for line in neutral]
 
 
@@ -49,24 +53,23 @@ async def test_one_key_applies_what_a_step_advises_and_one_takes_it_back() -> No
         await until(pilot, lambda: "r runs the first step" in screen_text(app), "the guide")
         workspace = app.workspace
         assert isinstance(workspace, Accuracy)
-        workspace.guide.take({"step": STEP, "next": {"id": "B3.2", "title": "Ranges", "why": "x"}})
+        workspace.guide.take(Answer(STEP, NextStep("B3.2", "Ranges", "x"), 2))
         await until(pilot, lambda: "✗ fail" in screen_text(app), "the step")
         assert "r next: Ranges: x" in screen_text(app)
         await pilot.press("a")
-        assert app.session.recipe == STEP["changes"]
+        assert app.session.recipe == STEP.changes
         await pilot.press("u")
         assert app.session.recipe == {}
-        workspace.guide.take({"step": None, "next": None})
+        workspace.guide.take(Answer(None, None, 2))
         assert workspace.guide.over
         assert len(workspace.guide.steps) == 1
 
 
 @pytest.mark.usefixtures("no_engine")
 async def test_of_several_remedies_one_is_chosen() -> None:
-    finding = {"code": "x", "severity": "warning", "cause": "", "remedy": "Do it."}
     changes = ({"quantized_method": "layer"}, {}, {"quantized_dtype": "w8a16"})
     found = [
-        {**finding, "where": "x", "what": what, "changes": change}
+        Finding("x", "warning", "x", what, remedy="Do it.", changes=change)
         for what, change in zip(("First.", "Second.", "Third."), changes, strict=True)
     ]
     app = Workbench(state_kept=False)
@@ -87,17 +90,18 @@ async def test_of_several_remedies_one_is_chosen() -> None:
 
 def test_axes_are_options_with_values_of_theirs() -> None:
     axes = axes_of("quantized_algorithm=normal,mmse bias_correction=yes,no")
-    assert axes == {"quantized_algorithm": ["normal", "mmse"], "bias_correction": [True, False]}
+    assert axes == {"quantized_algorithm": ("normal", "mmse"), "bias_correction": (True, False)}
     for wrong in ("quantised=1", "quantized_algorithm=best", "quantized_algorithm=", ""):
         with pytest.raises(RecipeError):
             axes_of(wrong)
 
 
 def test_a_range_tells_how_much_of_what_was_seen_it_cuts_off() -> None:
-    seen = {"observed_minimum": -1.0, "observed_maximum": 3.0}
-    assert range_record({**seen, "minimum": -1.0, "maximum": 3.5})["cut"] == 0
-    assert range_record({**seen, "minimum": -0.5, "maximum": 2.5})["cut"] == pytest.approx(0.25)
-    assert range_record({**seen, "minimum": None, "maximum": None})["cut"] is None
+    scale = (1, 0.1, 0.1, 0)
+    assert range_record(RangeRow("t", "int8", *scale, -1.0, 3.5, -1.0, 3.0))["cut"] == 0
+    cut = range_record(RangeRow("t", "int8", *scale, -0.5, 2.5, -1.0, 3.0))["cut"]
+    assert cut == pytest.approx(0.25)
+    assert range_record(RangeRow("t", "int8", *scale, None, None, -1.0, 3.0))["cut"] is None
 
 
 async def built(pilot) -> Workbench:

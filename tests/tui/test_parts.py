@@ -10,7 +10,18 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.message import Message
 
-from engine.wire.hybrid import LayerRow
+from engine import Finding
+from engine.wire.build import (
+    BUILD,
+    Analysis,
+    BuildParams,
+    BuildSummary,
+    Distance,
+    LayerAccuracy,
+)
+from engine.wire.graph import LayerSpread
+from engine.wire.hybrid import Joins, LayerRow
+from engine.wire.recipes import Checked, Problem
 from rknntui.links import GoToOption
 from rknntui.screens.accuracy.layers import LayerPane
 from rknntui.screens.hybrid.edits import LayerEdits
@@ -69,8 +80,8 @@ class Stub:
 
     def __init__(self) -> None:
         self.session = Session(lambda _: None)
-        self.asked: list[tuple[str, dict[str, Any], Any, Any]] = []
-        self.started: list[tuple[str, dict[str, Any], str]] = []
+        self.asked: list[tuple[Any, Any, Any, Any]] = []
+        self.started: list[tuple[Any, Any, str]] = []
         self.posted: list[Message] = []
         self.said: list[str] = []
         self.errors: list[Exception] = []
@@ -81,11 +92,11 @@ class Stub:
         return self.reason
 
     def ask(
-        self, method: str, params: Any, then: Any, *, failed: Any = None, group: str = ""
+        self, method: Any, params: Any, then: Any, *, failed: Any = None, group: str = ""
     ) -> None:
         self.asked.append((method, params, then, failed))
 
-    def start_job(self, method: str, params: dict[str, Any], title: str) -> None:
+    def start_job(self, method: Any, params: Any, title: str) -> None:
         self.started.append((method, params, title))
 
     def post_message(self, message: Message) -> None:
@@ -144,31 +155,37 @@ def test_edits_change_the_recipe_and_forget_their_marks() -> None:
 
 def test_the_errors_of_layers_alone_are_of_one_build() -> None:
     own, recipe = OwnErrors(), {"model": "m"}
-    row = {"name": "n", "op": "Conv", "tensor": "t", "entire": {}, "single": {}}
-    result = {"layers": [{**row, "sqnr": 20.0, "own_sqnr": 30.0}]}
+    names = {"name": "n", "op": "Conv", "tensor": "t", "node": "n", "dtype": "int8", "sources": ()}
+    none = dict.fromkeys(("own_share", "saturation", "damage", "entire"))
+    figures = {"sqnr": 20.0, "own_sqnr": 30.0, "single": Distance(0.99, 1.0)}
+    row = LayerAccuracy(**names, **none, **figures, inner=False, aliases=())
+    result = Analysis(1, "the first calibration sample", (row,), ())
     job = JobView("1", "accuracy", "accuracy", 0.0, params={"recipe": recipe})
     assert not own.take(job, result, {"model": "other"})
     assert own.by_layer == {}
     assert own.take(job, result, recipe)
-    assert set(own.by_layer) == {"n"}
+    assert own.by_layer == {"n": 30.0}
+    assert own.over == "first calibration sample"
     own.find(Session(lambda _: None), recipe)
     assert own.by_layer == {}
 
 
-def layer(tensor: str) -> dict[str, Any]:
-    return {
-        "tensor": tensor,
-        "layer": "Conv_1",
-        "op": "Conv",
-        "low": 0.0,
-        "high": 1.0,
-        "golden": [1, 2, 3],
-        "simulated": [1, 2, 3],
-        "samples": 1,
-        "sqnr_db": 20.0,
-        "cosine": 0.99,
-        "range": [0.0, 1.0],
-    }
+def layer(tensor: str) -> LayerSpread:
+    return LayerSpread(
+        tensor=tensor,
+        layer="Conv_1",
+        op="Conv",
+        low=0.0,
+        high=1.0,
+        golden=(1, 2, 3),
+        simulated=(1, 2, 3),
+        samples=1,
+        sqnr_db=20.0,
+        cosine=0.99,
+        range=(0.0, 1.0),
+        quant=None,
+        saturation=None,
+    )
 
 
 async def test_the_pane_of_a_layer_asks_once_and_draws_what_it_gets() -> None:
@@ -205,15 +222,15 @@ async def test_the_pane_of_a_layer_asks_once_and_draws_what_it_gets() -> None:
 async def test_findings_ask_for_joins_once_a_recipe_and_count_what_is_serious() -> None:
     pane = BuildFindings(id="findings")
     app, session = Alone(pane), Session(lambda _: None)
-    finding = {"code": "x", "where": "conv", "what": "Bad.", "severity": "warning"}
-    note = {**finding, "where": "add", "severity": "info"}
+    finding = Finding("x", "warning", "conv", "Bad.")
+    note = replace(finding, where="add", severity="info")
     async with app.run_test(size=(80, 24)) as pilot:
         session.model, session.recipe = {"kind": "onnx"}, {"model": "m"}
         pane.look(session)
         pane.look(session)
         await pilot.pause()
         assert [m.recipe for m in app.heard(BuildFindings.JoinsWanted)] == [{"model": "m"}]
-        pane.take_joins({"findings": [finding, note]})
+        pane.take_joins(Joins((finding, note)))
         await pilot.pause()
         assert app.heard(BuildFindings.Counted)[-1].count == 1
         assert "conv: Bad." in pane.text()
@@ -221,7 +238,7 @@ async def test_findings_ask_for_joins_once_a_recipe_and_count_what_is_serious() 
         pane.no_joins(ValueError("not loaded"))
         await pilot.pause()
         assert "could not be checked: not loaded" in pane.text()
-        session.summary = {"findings": [{**finding, "code": "simulated-not-bit-exact"}]}
+        session.summary = summary(replace(finding, code="simulated-not-bit-exact"))
         pane.look(session)
         assert pane.not_exact
 
@@ -238,9 +255,18 @@ async def test_the_detail_pane_asks_for_the_largest_constant() -> None:
         assert app.heard(DetailPane.TensorWanted) == []
 
 
-def checked(*problems: tuple[str, str]) -> dict[str, Any]:
-    told = [{"option": name, "message": message} for name, message in problems]
-    return {"problems": told, "findings": [], "yaml": ""}
+def summary(*findings: Finding) -> BuildSummary:
+    texts = dict.fromkeys(("key", "name", "next_command", "quantized_dtype"), "x")
+    texts |= dict.fromkeys(("quantized_algorithm", "quantized_method"), "x")
+    counts = ("samples", "float_bytes", "quantized_bytes", "container_bytes", "nodes")
+    lists = dict.fromkeys(("layers", "outputs", "worst", "stages"), ())
+    return BuildSummary(
+        **texts, **dict.fromkeys(counts, 1), **lists, quantized=True, findings=findings
+    )
+
+
+def checked(*problems: tuple[str, str]) -> Checked:
+    return Checked(tuple(Problem(*problem) for problem in problems), (), "")
 
 
 def test_a_build_starts_when_its_recipe_is_sound() -> None:
@@ -252,7 +278,7 @@ def test_a_build_starts_when_its_recipe_is_sound() -> None:
     assert len(stub.asked) == 1, "one check at a time"
     stub.asked[0][2](checked())
     assert stub.started == [
-        ("build", {"recipe": {"model": "/x/net.onnx"}, "refresh": True}, "build net.onnx")
+        (BUILD, BuildParams(recipe={"model": "/x/net.onnx"}, refresh=True), "build net.onnx")
     ]
     assert views == ["Log"]
     starter.build()

@@ -56,13 +56,13 @@ async def test_worst_layers_lead_to_their_histograms(demo: Path, tmp_path: Path)
         await until(pilot, lambda: app.session.summary is not None, "a build")
         await until(pilot, lambda: workspace.bar.current == "Summary", "its summary")
         rows = workspace.query_one(SummaryRows)
-        worst = app.session.summary["worst"][1]
-        while rows.target != ("layer", worst["layer"]):
+        worst = app.session.summary.worst[1]
+        while rows.target != ("layer", worst.layer):
             await pilot.press("down")
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.workspace, Accuracy), "Accuracy")
         await until(pilot, lambda: "reference (float)" in screen_text(app), "its histograms")
-        assert worst["layer"] in screen_text(app)
+        assert worst.layer in screen_text(app)
 
 
 async def test_layers_and_ranges_are_tables_that_are_written_to_files(
@@ -77,7 +77,7 @@ async def test_layers_and_ranges_are_tables_that_are_written_to_files(
         await until(pilot, lambda: workspace.bar.current == "Summary", "its summary")
         await pilot.press("v")
         layers = workspace.query_one("#layers", RecordTable)
-        assert len(layers.records) == len(app.session.summary["layers"])
+        assert len(layers.records) == len(app.session.summary.layers)
         assert "✓ integer" in screen_text(app)
         await pilot.press("v")
         ranges = workspace.query_one("#ranges", RecordTable)

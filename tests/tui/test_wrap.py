@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from engine import UsageError
+from engine import Finding, UsageError
 from rknntui.app import Workbench
 from rknntui.screens.accuracy.text import rank_fields
 from rknntui.screens.configure.text import issue_lines
@@ -61,19 +61,15 @@ def test_a_path_breaks_behind_a_slash() -> None:
 @pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize("size", [(60, 18), (80, 24), (120, 40)], ids=str)
 async def test_dialogs_show_every_character(size: tuple[int, int]) -> None:
-    finding = {
-        "where": "mean_values",
-        "what": f"{CHINESE} {PATH}",
-        "remedy": f"Set {PATH}",
-        "changes": {"resize_fit": "pad"},
-    }
+    what, remedy = f"{CHINESE} {PATH}", f"Set {PATH}"
+    finding = Finding("x", "info", "mean_values", what, "", remedy, {"resize_fit": "pad"})
     app = Workbench(state_kept=False)
     async with app.run_test(size=size) as pilot:
         error = UsageError(f"Log: {PATH} {PATH}", cause=CHINESE, remedy=f"See {PATH}.")
         for dialog, texts in (
             (None, [str(error.what), error.cause, error.remedy]),
             (ConfirmDialog("Q", f"{CHINESE} {PATH}", [("y", "yes", 1)]), [CHINESE, PATH]),
-            (RemedyDialog([finding]), [finding["what"], finding["remedy"]]),
+            (RemedyDialog([finding]), [finding.what, finding.remedy]),
         ):
             if dialog is None:
                 app.show_error(error)

@@ -10,7 +10,6 @@ import click
 
 from engine import layers_counted, printable, sqnr_rank, sqnr_text
 from engine.wire.build import ACCURACY, AccuracyParams, Analysis, Distance, LayerAccuracy
-from engine.wire.codec import encode
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.guidance import Guided, guide_lines, run_guide
 from rknntui.cli.narration import Narrator
@@ -101,7 +100,7 @@ def command(
     if isinstance(result, Guided):
         emit(result.to_json(), guide_lines(result), as_json=as_json)
         return
-    title = f"{layers_counted(encode(result))}, simulated against float over {result.over}"
+    title = f"{layers_counted(result)}, simulated against float over {result.over}"
     result = replace(result, layers=_ranked(result.layers, sort)[:count])
     emit(result, _lines(result, title), as_json=as_json)
 

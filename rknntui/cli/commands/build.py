@@ -76,8 +76,7 @@ def command(
         return summary, await session.run_after(EXPORT, file)
 
     summary, exported = with_worker(action, narrate)
-    data = summary.to_json()
-    text = summary_text(data)
+    data, text = encode(summary), summary_text(summary)
     if exported is not None:
         data["exported"] = encode(exported)
         text += f"\n\nExported {exported.path}\n  {exported.note}"

@@ -49,8 +49,8 @@ def command(headless: bool, output: Path | None, force: bool, as_json: bool, qui
 
     summary, scored, exported = with_worker(action, narrate)
     if headless or as_json:
-        data = summary.to_json()
-        text = [summary_text(data), "", *_score_lines(scored)]
+        data = encode(summary)
+        text = [summary_text(summary), "", *_score_lines(scored)]
         data["score"] = _score(scored)
         if exported is not None:
             data["exported"] = encode(exported)

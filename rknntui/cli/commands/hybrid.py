@@ -195,7 +195,7 @@ def step2(
         else shlex.join(["rknntui", "inspect", str(output)])
     )
     result = replace(result, summary=replace(result.summary, next_command=then))
-    told = summary_text(result.summary.to_json()).split("\n")
+    told = summary_text(result.summary).split("\n")
     emit(result, [*honoured_lines(result.honoured), "", *told], as_json=as_json)
 
 

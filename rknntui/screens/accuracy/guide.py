@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -19,24 +18,19 @@ from rknntui.widgets.table import Column
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
+    from engine.wire.guide import Answer, NextStep, Step, Verdict
     from rknntui.session.jobview import JobView
     from rknntui.widgets.paint import Line
 
-__all__ = ["GuidePane", "step_lines", "verdict_sign"]
+__all__ = ["GuidePane", "step_lines"]
 
-_SIGNS = {
+_SIGNS: dict[Verdict, tuple[str, str]] = {
     "pass": ("✓", "good"),
-    "ok": ("✓", "good"),
-    "good": ("✓", "good"),
-    "done": ("✓", "good"),
-    "warn": ("!", "warn"),
     "warning": ("!", "warn"),
     "fail": ("✗", "bad"),
-    "bad": ("✗", "bad"),
-    "error": ("✗", "bad"),
+    "told": ("·", "dim"),
 }
-_NOTE = "note"
-"""What a verdict is called that is none: the step tells, and judges nothing."""
+_STYLES: dict[str, str] = dict(_SIGNS.values())
 
 _EMPTY = (
     "The guide has not started.\n\n"
@@ -46,44 +40,36 @@ _EMPTY = (
 )
 
 
-def verdict_sign(verdict: Any) -> tuple[str, str]:
-    """(sign, style) of a verdict; words it does not know have a dot."""
-    return _SIGNS.get(str(verdict).split(" ")[0].lower(), ("·", "dim"))
+def _word(verdict: Verdict) -> str:
+    """The word that stands beside the sign; one that only tells judges nothing."""
+    return "note" if verdict == "told" else verdict
 
 
-def verdict_word(verdict: Any) -> str:
-    """The word that stands beside the sign."""
-    return _NOTE if verdict == "told" else printable(str(verdict), 80)
-
-
-def step_lines(step: Mapping[str, Any], width: int) -> list[Line]:
+def step_lines(step: Step, width: int) -> list[Line]:
     """Everything about one step: what was done, found, what it means, what to do."""
 
-    def text(value: Any, style: str = "", indent: str = "") -> list[Line]:
-        rows = wrap(printable(str(value)), max(16, width - len(indent)))
-        return [[(indent + row, style)] for row in rows]
+    def text(value: str, style: str = "") -> list[Line]:
+        return [[(row, style)] for row in wrap(printable(value), max(16, width))]
 
-    sign, style = verdict_sign(step["verdict"])
-    lines: list[Line] = [*text(step["title"], "head"), *text(step.get("did") or "", "dim")]
-    if step["found"]:
+    sign, style = _SIGNS[step.verdict]
+    lines: list[Line] = [*text(step.title, "head"), *text(step.did, "dim")]
+    if step.found:
         lines.append([])
-    room = max((len(str(found["label"])) for found in step["found"]), default=0)
+    room = max((len(found.label) for found in step.found), default=0)
     room = min(room, max(12, width // 2))
-    for found in step["found"]:
-        mark, how = verdict_sign(found.get("verdict") or "")
-        label = printable(str(found["label"]), 200)
-        rows = wrap(printable(str(found["value"])), max(12, width - room - 4)) or [""]
+    for found in step.found:
+        mark, how = _SIGNS[found.verdict]
+        label = printable(found.label, 200)
+        rows = wrap(printable(found.value), max(12, width - room - 4)) or [""]
         first = label if len(label) <= room else f"{label[: room - 1]}…"
-        lines.append([(f"{mark} ", how), (f"{first:<{room}}  ", ""), (rows[0], how or "")])
+        lines.append([(f"{mark} ", how), (f"{first:<{room}}  ", ""), (rows[0], how)])
         lines += [[(" " * (room + 4) + row, "")] for row in rows[1:]]
-    lines += [[], [(f"{sign} {verdict_word(step['verdict'])}", style)]]
-    if step.get("advice"):
-        lines += text(step["advice"])
-    if step.get("changes"):
+    lines += [[], [(f"{sign} {_word(step.verdict)}", style)], *text(step.advice)]
+    if step.changes:
         from rknntui.screens.dialogs.remedies import changed_names
 
         key = key_text("accuracy.apply-remedy")
-        lines += text(f"{key} sets {changed_names(step['changes'])}", "accent")
+        lines += text(f"{key} sets {changed_names(step.changes)}", "accent")
     return lines
 
 
@@ -107,13 +93,13 @@ class GuidePane(Vertical):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
-        self.steps: list[dict[str, Any]] = []
-        self.following: dict[str, Any] | None = None
+        self.steps: list[Step] = []
+        self.following: NextStep | None = None
         self._job: JobView | None = None
 
     def compose(self) -> ComposeResult:
         fields = (
-            Field("sign", Column("", 1, style=_style_of, name="sign")),
+            Field("sign", Column("", 1, style=lambda sign: _STYLES[sign], name="sign")),
             Field("stage", Column("stage", 14), 70),
             Field("title", Column("step", 16, grow=3)),
             Field("verdict", Column("verdict", 10, grow=1)),
@@ -139,7 +125,7 @@ class GuidePane(Vertical):
         return self.query_one("#steps", RecordTable)
 
     @property
-    def step(self) -> dict[str, Any] | None:
+    def step(self) -> Step | None:
         """The step under the cursor."""
         row = self.table.row
         return None if row is None else self.steps[row]
@@ -150,20 +136,20 @@ class GuidePane(Vertical):
         return bool(self.steps) and self.following is None
 
     @property
-    def done(self) -> list[str]:
+    def done(self) -> tuple[str, ...]:
         """The steps that ran, as the job is told."""
-        return [str(step["id"]) for step in self.steps]
+        return tuple(step.id for step in self.steps)
 
     def restart(self) -> None:
         """Forget the steps: they are of another model."""
         self.steps, self.following = [], None
         self.draw()
 
-    def take(self, answer: Mapping[str, Any]) -> None:
+    def take(self, answer: Answer) -> None:
         """Add what the job ``guide`` did, and what it would do next."""
-        if answer["step"] is not None:
-            self.steps.append(dict(answer["step"]))
-        self.following = answer.get("next")
+        if answer.step is not None:
+            self.steps.append(answer.step)
+        self.following = answer.next
         self.draw()
         self.table.cursor = self.table.row_count - 1
         self.draw_step()
@@ -180,10 +166,10 @@ class GuidePane(Vertical):
         self.table.set_records(
             [
                 {
-                    "sign": verdict_sign(step["verdict"])[0],
-                    "stage": printable(str(step.get("stage") or ""), 40) or None,
-                    "title": printable(str(step["title"]), 120),
-                    "verdict": verdict_word(step["verdict"]),
+                    "sign": _SIGNS[step.verdict][0],
+                    "stage": printable(step.stage, 40) or None,
+                    "title": printable(step.title, 120),
+                    "verdict": _word(step.verdict),
                 }
                 for step in self.steps
             ]
@@ -198,8 +184,8 @@ class GuidePane(Vertical):
             where = f": {stage.title}, {job.fraction:.0%}" if stage is not None else ""
             text = f"▶ running the step{where}, {key_text('job.cancel')} stops"
         elif following is not None:
-            why = f": {following['why']}" if following.get("why") else ""
-            text = f"{runs} next: {following['title']}{why}"
+            why = f": {following.why}" if following.why else ""
+            text = f"{runs} next: {following.title}{why}"
         elif self.steps:
             text = f"✓ the guide is finished · {key_text('accuracy.restart')} restarts it"
         else:
@@ -217,7 +203,3 @@ class GuidePane(Vertical):
     def text(self) -> str:
         """The step under the cursor as text."""
         return self.query_one("#guide-step", TextRows).text()
-
-
-def _style_of(sign: Any) -> str:
-    return {"✓": "good", "!": "warn", "✗": "bad"}.get(str(sign), "dim")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.containers import Vertical
 from textual.message import Message
 
+from engine.wire.graph import LayerSpread
 from rknntui.keys.text import key_text
-from rknntui.screens.accuracy.text import layer_lines
+from rknntui.screens.accuracy.text import held, layer_lines
 from rknntui.widgets.histogram_chart import Histogram, HistogramChart
 from rknntui.widgets.rows import TextRows
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
+
+    from rknntui.widgets.records import Record
 
 __all__ = ["LayerPane"]
 
@@ -40,8 +42,8 @@ class LayerPane(Vertical):
         super().__init__(id=id)
         self.tensor = ""
         self.drilled = False
-        self._record: Mapping[str, Any] | None = None
-        self._known: dict[str, Mapping[str, Any]] = {}
+        self._record: Record | None = None
+        self._known: dict[str, LayerSpread | str] = {}
 
     def compose(self) -> ComposeResult:
         yield TextRows(id="layer-facts")
@@ -55,15 +57,17 @@ class LayerPane(Vertical):
     @property
     def node(self) -> str:
         """The layer's node in the optimised graph; empty while it is not known."""
-        known = self._known.get(self.tensor) or {}
-        return str((self._record or {}).get("name") or known.get("layer") or "")
+        if self._record is not None:
+            return str(self._record["name"])
+        known = self._known.get(self.tensor)
+        return known.layer if isinstance(known, LayerSpread) else ""
 
-    def show_layer(self, tensor: str, record: Mapping[str, Any] | None) -> None:
+    def show_layer(self, tensor: str, record: Record | None) -> None:
         """Show a layer; ``record`` is its row of the ranking, None where it has none."""
         self.tensor, self._record = tensor, record
         self.draw()
 
-    def drill(self, tensor: str, record: Mapping[str, Any] | None) -> None:
+    def drill(self, tensor: str, record: Record | None) -> None:
         """Take the focus, and show the histograms of a layer."""
         self.tensor, self._record, self.drilled = tensor, record, True
         facts = self.query_one(TextRows)
@@ -82,15 +86,15 @@ class LayerPane(Vertical):
         """What was read is of another build."""
         self._known.clear()
 
-    def take(self, layer: Mapping[str, Any]) -> None:
+    def take(self, layer: LayerSpread) -> None:
         """Show the histograms of a tensor."""
-        self._known[layer["tensor"]] = self._known[layer["layer"]] = layer
+        self._known[layer.tensor] = self._known[layer.layer] = layer
         self.draw()
 
     def failed(self, error: Exception) -> None:
         """Say why there are no histograms of the layer that is shown."""
         what, remedy = getattr(error, "what", str(error)), getattr(error, "remedy", "")
-        self._known[self.tensor] = {"failed": f"{what} {remedy}".strip()}
+        self._known[self.tensor] = f"{what} {remedy}".strip()
         self.draw()
 
     def draw(self) -> None:
@@ -101,21 +105,16 @@ class LayerPane(Vertical):
         width = max(20, self.size.width - 4)
         known = self._known.get(self.tensor)
         facts.set_lines(layer_lines(self.tensor, self._record, known, width, self.drilled))
-        charted = known is not None and "failed" not in known
-        self.set_class(charted, "-charted")
-        if known is None or not charted:
+        self.set_class(isinstance(known, LayerSpread), "-charted")
+        if not isinstance(known, LayerSpread):
             said = "reading the calibration samples …" if known is None else ""
             shows = f"{key_text('accuracy.drill')} or Enter shows the histograms"
             chart.show((), said=said if self.drilled else shows)
             return
-        low, high = known["low"], known["high"]
-        quant = known.get("quant")
-        used = None
-        if quant and quant.get("minimum") and quant.get("maximum"):
-            used = (min(quant["minimum"]), max(quant["maximum"]))
-        golden = Histogram("reference (float)", low, high, tuple(known["golden"]), "good")
-        simulated = Histogram("simulated", low, high, tuple(known["simulated"]), "accent")
-        chart.show((golden, simulated), used)
+        low, high = known.low, known.high
+        golden = Histogram("reference (float)", low, high, known.golden, "good")
+        simulated = Histogram("simulated", low, high, known.simulated, "accent")
+        chart.show((golden, simulated), held(known))
 
     def text(self) -> str:
         """Facts and histograms as text."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine import layers_counted, printable
+from engine.wire.build import ACCURACY
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.accuracy.text import rank_fields, rank_record
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import RecordTable
+from rknntui.widgets.records import Record, RecordTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from engine.wire.build import Analysis
+    from engine.wire.codec import Values
     from rknntui.session.jobview import JobView
     from rknntui.session.state import Session
 
@@ -45,8 +46,8 @@ class Ranking(RecordView):
             rank_fields(), id="ranking", what="accuracy", empty=with_keys(_NO_BUILD)
         )
         super().__init__("Layers (simulated)", table)
-        self.result: Mapping[str, Any] | None = None
-        self.recipe: Mapping[str, Any] | None = None
+        self.result: Analysis | None = None
+        self.recipe: Values | None = None
         self.inputs: list[str] | None = None
         self._sort = 0
 
@@ -55,17 +56,17 @@ class Ranking(RecordView):
         self.result = self.recipe = self.inputs = None
         self.table.set_records([])
 
-    def take(self, job: JobView, result: Mapping[str, Any]) -> None:
+    def take(self, job: JobView, result: Analysis) -> None:
         """Show what a job found; the first time the worst layer first."""
         self.result, self.recipe = result, job.params.get("recipe")
-        shown = [layer for layer in result["layers"] if not layer.get("inner")]
+        shown = [layer for layer in result.layers if not layer.inner]
         records = [rank_record(i, layer) for i, layer in enumerate(shown)]
         self.table.set_records(records, keep="tensor")
         if self.table.sort_column is None:
             self.table.sort_field("sqnr")
             self.table.cursor = 0
 
-    def record_of(self, name: str) -> Mapping[str, Any] | None:
+    def record_of(self, name: str) -> Record | None:
         """The row of a layer, by any of its names; None where it has none."""
         records = self.table.records
         for named in ({r["tensor"]: r for r in records}, {r["name"]: r for r in records}):
@@ -86,14 +87,14 @@ class Ranking(RecordView):
         """What is ranked, or why nothing is; the empty table says what to do."""
         self.table.set_empty(with_keys(_empty(session)))
         job = session.running
-        if job is not None and job.method == "accuracy":
+        if job is not None and job.method == ACCURACY.name:
             where = f"{job.stage.title}, " if job.stage is not None else ""
             stops = f"{key_text('job.cancel')} stops"
             return (f"▶ analysing: {where}{job.fraction:.0%}, {stops}",)
         if self.result is None:
             without = "the build is running" if session.building else "not built yet"
             return ("✓ built, not analysed" if session.summary else without,)
-        samples = self.result.get("samples", 1)
+        samples = self.result.samples
         of = "first calibration sample"
         if self.inputs:
             of = ", ".join(Path(p).name for p in self.inputs)
@@ -108,7 +109,7 @@ class Ranking(RecordView):
 def _empty(session: Session) -> str:
     if session.summary is None:
         return _BUILDING if session.building else _NO_BUILD
-    if not session.summary["quantized"]:
+    if not session.summary.quantized:
         return "The build is not quantized: there is no error to analyse."
     if session.container is not None:
         return "A container has no calibration samples; open its model instead."

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from engine import printable
+from engine.wire.codec import encode
 from rknntui.keys.text import key_text, with_keys
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.record_view import RecordView
@@ -18,6 +18,7 @@ from rknntui.widgets.table import Column
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
+    from engine.wire.score import Evaluated
     from rknntui.session.jobview import JobView
 
 __all__ = ["ScorePane"]
@@ -42,10 +43,6 @@ def _interval(pair: Any) -> str:
     return f"{pair[0]:.2%} to {pair[1]:.2%}"
 
 
-def _record(score: Mapping[str, Any]) -> dict[str, Any]:
-    return {**score, "name": printable(str(score["name"]), 60)}
-
-
 class ScorePane(Vertical):
     """The figures of the last evaluation."""
 
@@ -60,7 +57,7 @@ class ScorePane(Vertical):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
         self.labels = ""
-        self._result: Mapping[str, Any] | None = None
+        self._result: Evaluated | None = None
 
     def compose(self) -> ComposeResult:
         worse = Column(
@@ -114,21 +111,22 @@ class ScorePane(Vertical):
             rest = f"{count}, {key_text('job.cancel')} stops"
             facts.show(Fact(f"▶ scoring {name}{rest}", (f"▶ scoring{rest}",)))
         elif self._result is not None:
-            seconds = self._result.get("seconds")
-            took = f"{seconds:.1f} s (measured)" if seconds else ""
-            same = self._result.get("agreement")
+            took = f"{self._result.seconds:.1f} s (measured)"
+            same = self._result.agreement
             agree = f"{same:.2%} with the same prediction as float" if same is not None else ""
-            samples = f"{self._result['samples']:,} samples"
+            samples = f"{self._result.samples:,} samples"
             facts.show(Fact(f"{samples} of {name}", (samples,)), agree, Fact(took, rank=1))
         else:
             facts.show("not scored yet")
 
-    def take(self, result: Mapping[str, Any]) -> None:
+    def take(self, result: Evaluated) -> None:
         """Show what an evaluation found."""
         self._result = result
-        self.table.set_records([_record(score) for score in result["scores"]])
+        self.table.set_records(
+            [{**encode(score), "name": printable(score.name, 60)} for score in result.scores]
+        )
         note = self.query_one("#score-note", TextRows)
-        rows = wrap(printable(str(result.get("note") or "")), max(20, self.size.width - 4))
+        rows = wrap(printable(result.note), max(20, self.size.width - 4))
         note.display = bool(rows)
         note.set_lines([[(row, "dim")] for row in rows])
         self.running(None)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from engine import printable, sqnr_rank, sqnr_text
 from rknntui.keys.text import with_keys
-from rknntui.widgets.records import Field
+from rknntui.widgets.records import Field, Record
 from rknntui.widgets.table import Column
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
+    from engine.wire.build import LayerAccuracy
+    from engine.wire.graph import LayerSpread
     from rknntui.widgets.paint import Line
 
 __all__ = [
     "clipped",
     "decibel_style",
     "decibel_text",
+    "held",
     "layer_lines",
     "rank_fields",
     "rank_record",
@@ -88,61 +90,73 @@ def _percent(share: float) -> str:
     return f"{share * 100:.0f}" if share >= 0.1 or share == 0 else f"{share * 100:.2g}"
 
 
-def rank_record(index: int, layer: Mapping[str, Any]) -> dict[str, Any]:
+def rank_record(index: int, layer: LayerAccuracy) -> Record:
     """A layer of the job's answer as a record; a layer without noise has an infinite SQNR."""
-    entire, single = layer["entire"] or {}, layer["single"] or {}
-    saturation = layer.get("saturation") or {}
-    sources = [str(name) for name in layer.get("sources") or ()]
+    entire, single, lost = layer.entire, layer.single, layer.saturation
     return {
         "number": index + 1,
-        "name": layer["name"],
-        "op": layer["op"],
-        "tensor": layer["tensor"],
-        "sqnr": sqnr_rank(layer["sqnr"]) if entire else None,
-        "own": sqnr_rank(layer.get("own_sqnr")) if single else None,
-        "own_share": layer.get("own_share"),
-        "saturation": sum(saturation.values()) if saturation else None,
-        "low": saturation.get("low"),
-        "high": saturation.get("high"),
-        "damage": layer.get("damage"),
-        "source": ", ".join(sources) or None,
-        "aliases": list(layer.get("aliases") or ()),
-        "dtype": layer.get("dtype") or None,
-        "entire": entire.get("cosine"),
-        "entire_distance": entire.get("euclidean"),
-        "single": single.get("cosine"),
-        "single_distance": single.get("euclidean"),
+        "name": layer.name,
+        "op": layer.op,
+        "tensor": layer.tensor,
+        "sqnr": sqnr_rank(layer.sqnr) if entire else None,
+        "own": sqnr_rank(layer.own_sqnr) if single else None,
+        "own_share": layer.own_share,
+        "saturation": lost.low + lost.high if lost else None,
+        "low": lost.low if lost else None,
+        "high": lost.high if lost else None,
+        "damage": layer.damage,
+        "source": ", ".join(layer.sources) or None,
+        "aliases": layer.aliases,
+        "dtype": layer.dtype or None,
+        "entire": entire.cosine if entire else None,
+        "entire_distance": entire.euclidean if entire else None,
+        "single": single.cosine if single else None,
+        "single_distance": single.euclidean if single else None,
     }
 
 
-def clipped(layer: Mapping[str, Any]) -> float | None:
+def held(layer: LayerSpread) -> tuple[float, float] | None:
+    """From where to where the integers reach, over all channels; None where they have no range."""
+    quant = layer.quant
+    lows = [low for low in (quant and quant.minimum) or () if low is not None]
+    highs = [high for high in (quant and quant.maximum) or () if high is not None]
+    return (min(lows), max(highs)) if lows and highs else None
+
+
+def clipped(layer: LayerSpread) -> float | None:
     """Share of the reference values outside the integer range, from the histogram (0..1)."""
-    quant, counts = layer.get("quant"), layer["golden"]
-    if not quant or not quant.get("minimum") or not sum(counts):
+    reach, counts = held(layer), layer.golden
+    if reach is None or not sum(counts):
         return None
-    low, high = min(quant["minimum"]), max(quant["maximum"])
-    step = (layer["high"] - layer["low"]) / len(counts)
+    low, high = reach
+    step = (layer.high - layer.low) / len(counts)
     slack = step  # a bin that holds the limit counts as inside
     outside = 0
     for index, count in enumerate(counts):
-        left = layer["low"] + index * step
+        left = layer.low + index * step
         if left + step < low - slack or left > high + slack:
             outside += count
-    return float(outside) / float(sum(counts))
+    return outside / sum(counts)
 
 
 def layer_lines(
     tensor: str,
-    record: Mapping[str, Any] | None,
-    layer: Mapping[str, Any] | None,
+    record: Record | None,
+    layer: LayerSpread | str | None,
     width: int,
     drilled: bool,
 ) -> list[Line]:
-    """What is known of a layer: from the ranking, and from its histograms once they are read."""
+    """What is known of a layer: from the ranking, and from its histograms once they are read.
+
+    Where these could not be read ``layer`` says why.
+    """
     if not tensor:
         return []
-    name = record["name"] if record else (layer or {}).get("layer", tensor)
-    op = record["op"] if record else (layer or {}).get("op", "")
+    name, op = tensor, ""
+    if record:
+        name, op = record["name"], record["op"]
+    elif layer is not None and not isinstance(layer, str):
+        name, op = layer.layer, layer.op
     lines: list[Line] = [[(printable(str(name), width - 12), "accent"), (f"  {op}", "dim")]]
     if record:
         lines += [[(row, "")] for row in wrap(_ranked(record), width)]
@@ -153,9 +167,8 @@ def layer_lines(
         lines.append([(f"tensor {printable(tensor, width - 8)}", "dim")])
     if layer is None:
         return lines
-    if "failed" in layer:
-        text = f"✗ {printable(str(layer['failed']))}"
-        return [*lines, *[[(row, "bad")] for row in wrap(text, width)]]
+    if isinstance(layer, str):
+        return [*lines, *[[(row, "bad")] for row in wrap(f"✗ {printable(layer)}", width)]]
     lines += [[(row, "")] for row in wrap(_measured(layer), width)]
     if drilled:
         lines.append(
@@ -164,7 +177,7 @@ def layer_lines(
     return lines
 
 
-def _ranked(record: Mapping[str, Any]) -> str:
+def _ranked(record: Record) -> str:
     parts = []
     if record["sqnr"] is not None:
         parts.append(f"SQNR {decibel_text(record['sqnr'], unit=True)}")
@@ -184,23 +197,19 @@ def _ranked(record: Mapping[str, Any]) -> str:
     return " · ".join(parts) or "fused into the next layer"
 
 
-def _measured(layer: Mapping[str, Any]) -> str:
-    sqnr = sqnr_text(layer["sqnr_db"])
-    low, high = layer["range"]
-    parts = [
-        f"over {layer['samples']} samples: SQNR {sqnr}, cosine {layer['cosine']:.5f} (simulated)",
-        f"float values {low:.4g} to {high:.4g}",
-    ]
-    quant = layer.get("quant")
-    if quant:
-        scale = quant["scale"]
-        text = f"{quant['dtype']}, scale {scale[0]:.4g}" if len(scale) == 1 else quant["dtype"]
-        zero = f", zero point {quant['zero_point'][0]}" if len(scale) == 1 else ""
-        parts.append(text + zero)
-        if quant.get("minimum"):
-            parts.append(
-                f"integer range {min(quant['minimum']):.4g} to {max(quant['maximum']):.4g}"
-            )
+def _measured(layer: LayerSpread) -> str:
+    cosine = "" if layer.cosine is None else f", cosine {layer.cosine:.5f}"
+    parts = [f"over {layer.samples} samples: SQNR {sqnr_text(layer.sqnr_db)}{cosine} (simulated)"]
+    low, high = layer.range
+    if low is not None and high is not None:
+        parts.append(f"float values {low:.4g} to {high:.4g}")
+    if layer.quant is not None:
+        text, scale = layer.quant.dtype, layer.quant.scale
+        if len(scale) == 1 and scale[0] is not None:
+            text += f", scale {scale[0]:.4g}, zero point {layer.quant.zero_point[0]}"
+        parts.append(text)
+    if (reach := held(layer)) is not None:
+        parts.append(f"integer range {reach[0]:.4g} to {reach[1]:.4g}")
     share = clipped(layer)
     if share is not None:
         parts.append(f"about {share:.2%} of them clipped" if share else "no clipping")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from engine import printable
+from engine import Finding, printable
+from engine.wire.build import ACCURACY, BUILD, AccuracyParams, Analysis
+from engine.wire.graph import LAYER, LayerParams
+from engine.wire.guide import GUIDE, Answer, GuideParams
+from engine.wire.method import Task
+from engine.wire.score import EVALUATE, Evaluated, EvaluateParams
 from rknntui.keys.commandline import command_for, job_flags
 from rknntui.links import GoToLayer, GoToNode, Link
 from rknntui.screens.accuracy.actions import ACTIONS
@@ -40,8 +45,8 @@ _OF_VIEW = {
 }
 """Keys that act in one view alone."""
 _VERBS = {"Layers": "accuracy", "Guide": "accuracy --guide", "Score": "evaluate"}
-_METHODS = {"Layers": "accuracy", "Guide": "guide", "Score": "evaluate"}
-"""Of the copied command line: its verbs, and the job whose flags it has."""
+_TASKS: dict[str, Task] = {"Layers": ACCURACY, "Guide": GUIDE, "Score": EVALUATE}
+"""Of the copied command line: its verbs, and the task whose flags it has."""
 
 
 class Accuracy(TableWorkspace):
@@ -141,10 +146,10 @@ class Accuracy(TableWorkspace):
 
     def _take_found(self) -> None:
         """Show what is known already and not shown: of an earlier run, or of the command line."""
-        last, pane = self.session.last, self.score
-        if (ranking := last.get("accuracy")) is not None and self.ranking.result is None:
+        session, pane = self.session, self.score
+        if (ranking := session.last_of(ACCURACY)) is not None and self.ranking.result is None:
             self.ranking.take(*ranking)
-        if (scores := last.get("evaluate")) is not None and not pane.known:
+        if (scores := session.last_of(EVALUATE)) is not None and not pane.known:
             pane.labels = str(scores[0].params.get("labels") or "")
             pane.take(scores[1])
 
@@ -175,37 +180,32 @@ class Accuracy(TableWorkspace):
     def on_job_changed(self, message: JobChanged) -> None:
         """Tell how far the analysis is."""
         job = self.session.jobs.get(message.job)
-        if self.shown and job is not None and job.method in ("accuracy", "build"):
+        if self.shown and job is not None and job.method in (ACCURACY.name, BUILD.name):
             self._tell()
-        elif job is not None and job.method == "guide":
+        elif job is not None and job.method == GUIDE.name:
             self.guide.running(job)
-        elif job is not None and job.method == "evaluate":
+        elif job is not None and job.method == EVALUATE.name:
             self.score.running(job)
 
     def on_job_ended(self, message: JobEnded) -> None:
         """Show the ranking, worst layer first; or what a step of the guide found."""
-        if message.method == "guide":
-            self.guide.running(None)
-            if message.result is not None:
-                self.guide.take(message.result)
-            self.screen.refresh_bindings()
-        elif message.method == "evaluate":
-            pane = self.score
-            if message.result is not None:
-                pane.take(message.result)
-            pane.running(None)
-        if message.method == "build" and self.shown:
-            self._tell()
-        if message.method != "accuracy":
-            return
         job = self.session.jobs.get(message.job)
-        if message.result is not None and job is not None:
-            self.ranking.take(job, message.result)
-            files = message.result.get("files") or []
-            if files:
-                folder = job.params.get("output_dir", "")
-                self.notify(f"Wrote {len(files)} files to {folder}.", markup=False)
-        self._tell()
+        if message.method == GUIDE.name:
+            self.guide.running(None)
+        elif message.method == EVALUATE.name:
+            self.score.running(None)
+        match message.result:
+            case Answer() as answer:
+                self.guide.take(answer)
+            case Evaluated() as scores:
+                self.score.take(scores)
+            case Analysis() as found if job is not None:
+                self.ranking.take(job, found)
+                if found.files:
+                    folder = job.params.get("output_dir", "")
+                    self.notify(f"Wrote {len(found.files)} files to {folder}.", markup=False)
+        if self.shown:
+            self._tell()
         self.screen.refresh_bindings()
 
     def _tell(self) -> None:
@@ -247,8 +247,8 @@ class Accuracy(TableWorkspace):
     @on(LayerPane.Wanted)
     def _ask_layer(self, event: LayerPane.Wanted) -> None:
         recipe = self.session.built or self.session.recipe
-        params = {"recipe": recipe, "tensor": event.tensor, "bins": BINS}
-        self.ask("layer", params, self.layer_pane.take, failed=self.layer_pane.failed)
+        params = LayerParams(recipe=recipe, tensor=event.tensor, bins=BINS)
+        self.ask(LAYER, params, self.layer_pane.take, failed=self.layer_pane.failed)
 
     def action_back(self) -> None:
         """Back to the ranking; from there stop a running analysis."""
@@ -284,7 +284,7 @@ class Accuracy(TableWorkspace):
                 return "a container has no calibration samples; open its model."
             if self.session.summary is None:
                 return "there is no build yet ({go.quantize}, then {quantize.build})."
-            if not self.session.summary["quantized"]:
+            if not self.session.summary.quantized:
                 return "the build is not quantized."
             return ""
         if method in ("drill", "worst") and not self.table.total and not self.layer_pane.drilled:
@@ -298,7 +298,7 @@ class Accuracy(TableWorkspace):
             return "a container has no calibration samples; open its model."
         if not self.session.recipe.get("model"):
             return "no model is open ({app.open} opens one)."
-        if self.session.running is not None and self.session.running.method == "guide":
+        if self.session.running is not None and self.session.running.method == GUIDE.name:
             return "a step is running."
         return "the guide is finished ({accuracy.restart} restarts it)." if self.guide.over else ""
 
@@ -307,12 +307,12 @@ class Accuracy(TableWorkspace):
         guide's next step.
         """
         if self.bar.current == "Guide":
-            params = {"recipe": dict(self.session.recipe), "done": self.guide.done}
-            self.start_job("guide", params, "accuracy guide")
+            params = GuideParams(dict(self.session.recipe), self.guide.done)
+            self.start_job(GUIDE, params, "accuracy guide")
         elif self.bar.current == "Score":
             self._score()
         else:
-            self._start({})
+            self._start()
 
     def action_labels(self) -> None:
         """Choose labelled samples, then score them."""
@@ -333,7 +333,7 @@ class Accuracy(TableWorkspace):
             self.action_labels()
             return
         recipe = dict(self.session.built or self.session.recipe)
-        self.start_job("evaluate", {"recipe": recipe, "labels": labels}, "score samples")
+        self.start_job(EVALUATE, EvaluateParams(recipe, labels), "score samples")
 
     def action_restart(self) -> None:
         """Forget the steps of the guide."""
@@ -352,28 +352,31 @@ class Accuracy(TableWorkspace):
         tables.get(event.name, self.table).focus()
         self.screen.refresh_bindings()
 
-    def listed_findings(self) -> list[dict[str, Any]]:
+    def listed_findings(self) -> list[Finding]:
         """What the step of the guide under the cursor advises."""
         step = self.guide.step
         if step is None:
             return []
-        told = {"where": step["title"], "what": step["verdict"]}
-        return [{**told, "remedy": step.get("advice") or "", "changes": step.get("changes")}]
+        changes = dict(step.changes)
+        return [Finding("guide", "info", step.title, step.verdict, "", step.advice, changes)]
 
     def action_damage(self) -> None:
         """Compare the layers, and run each of the worst ones quantized alone."""
-        self._start({"damage": True})
+        self._start(damage=True)
 
-    def _start(self, more: dict[str, Any]) -> None:
+    def _start(
+        self, output_dir: str | None = None, force: bool = False, *, damage: bool = False
+    ) -> None:
         if reason := self.unavailable("analyse"):
             self.notify(f"Not now: {reason}", severity="warning")
             return
         recipe = dict(self.session.built or self.session.recipe)
-        params: dict[str, Any] = {"recipe": recipe, **more}
-        if self.ranking.inputs:
-            params["inputs"] = self.ranking.inputs
+        inputs = tuple(self.ranking.inputs or ()) or None
+        params = AccuracyParams(
+            recipe=recipe, inputs=inputs, output_dir=output_dir, force=force, damage=damage
+        )
         name = printable(Path(str(recipe["model"])).name, 80)
-        self.start_job("accuracy", params, f"accuracy {name}")
+        self.start_job(ACCURACY, params, f"accuracy {name}")
 
     def action_inputs(self) -> None:
         """Choose a picture or array in the place of the first calibration sample."""
@@ -395,10 +398,7 @@ class Accuracy(TableWorkspace):
     def action_export(self) -> None:
         """Choose a folder and write the snapshot there."""
         start = Path.cwd() / "snapshot"
-        ask_new_file(self.app, "Folder for snapshots (Ctrl+S)", start, self._export, folder=True)
-
-    def _export(self, path: str, force: bool) -> None:
-        self._start({"output_dir": path, "force": force})
+        ask_new_file(self.app, "Folder for snapshots (Ctrl+S)", start, self._start, folder=True)
 
     def copy_text(self) -> str:
         if self.bar.current == "Guide":
@@ -411,4 +411,4 @@ class Accuracy(TableWorkspace):
         view = self.bar.current
         words = command_for(_VERBS[view], self.session)
         params = {"inputs": self.ranking.inputs, "labels": self.score.labels}
-        return [*words, *job_flags(_METHODS[view], params)] if words else []
+        return [*words, *job_flags(_TASKS[view].name, params)] if words else []

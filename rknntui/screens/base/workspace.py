@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, overload
 
 from textual.containers import Container
 from textual.css.query import NoMatches
@@ -16,12 +16,17 @@ from rknntui.workspaces import CLASSES
 if TYPE_CHECKING:
     from textual.worker import WorkType
 
+    from engine import Finding
+    from engine.wire.method import Query, Task
     from rknntui.app import Workbench
     from rknntui.bridge import Bridge
     from rknntui.links import Link
     from rknntui.session.state import Session
 
 __all__ = ["Workspace"]
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 class Workspace(Container):
@@ -89,7 +94,7 @@ class Workspace(Container):
         """
         return ""
 
-    def listed_findings(self) -> Sequence[Mapping[str, Any]]:
+    def listed_findings(self) -> Sequence[Finding]:
         """The findings that it shows; one that defines this has the key that applies a remedy."""
         return ()
 
@@ -122,7 +127,7 @@ class Workspace(Container):
         if method == "apply_remedy":
             if self.session.container is not None:
                 return "a container is already built; open its model to change the recipe."
-            found = any(finding.get("changes") for finding in self.listed_findings())
+            found = any(finding.changes for finding in self.listed_findings())
             return "" if found else "no finding here has a fix to apply."
         return with_keys(self.unavailable(method))
 
@@ -156,6 +161,17 @@ class Workspace(Container):
             target = self
         self.screen.set_focus(target, scroll_visible=False)
 
+    @overload
+    def ask(
+        self,
+        method: Query[P, R],
+        params: P,
+        then: Callable[[R], None],
+        *,
+        failed: Callable[[Exception], None] | None = None,
+        group: str = "",
+    ) -> None: ...
+    @overload
     def ask(
         self,
         method: str,
@@ -164,17 +180,26 @@ class Workspace(Container):
         *,
         failed: Callable[[Exception], None] | None = None,
         group: str = "",
+    ) -> None: ...
+    def ask(
+        self,
+        method: Any,
+        params: Any,
+        then: Callable[[Any], None],
+        *,
+        failed: Callable[[Exception], None] | None = None,
+        group: str = "",
     ) -> None:
         """Query the worker without waiting; a newer question of the same group replaces this one.
 
         Args:
             method: a query of the worker protocol.
-            params: its parameters, plain data.
+            params: its parameters.
             then: called with the answer, if the workspace still exists.
             failed: called with the ``EngineError``; without it the error is shown in a dialog.
             group: questions of one group replace each other; the method's name when empty.
         """
-        name = f"{self.NAME}:{group or method}"
+        name = f"{self.NAME}:{group or getattr(method, 'name', method)}"
 
         async def question() -> None:
             await self._ask(method, params, then, failed)
@@ -185,9 +210,9 @@ class Workspace(Container):
 
     async def _ask(
         self,
-        method: str,
-        params: dict[str, Any],
-        then: Callable[[dict[str, Any]], None],
+        method: Any,
+        params: Any,
+        then: Callable[[Any], None],
         failed: Callable[[Exception], None] | None,
     ) -> None:
         from engine import EngineError, JobCancelledError
@@ -212,9 +237,15 @@ class Workspace(Container):
         """Whether there are still widgets to show an answer in; the workbench may be ending."""
         return self.is_attached and self.is_running and self.app.is_running
 
+    @overload
+    def start_job(
+        self, method: Task[P, R], params: P, title: str, *, quiet: bool = False
+    ) -> None: ...
+    @overload
     def start_job(
         self, method: str, params: dict[str, Any], title: str, *, quiet: bool = False
-    ) -> None:
+    ) -> None: ...
+    def start_job(self, method: Any, params: Any, title: str, *, quiet: bool = False) -> None:
         """Start a long action.
 
         Its events come as ``JobChanged`` and ``JobEnded``, its errors as a dialog; those of a
@@ -232,13 +263,13 @@ class Workspace(Container):
         elif found:
             self.app.push_screen(RemedyDialog(found), self._remedy)
 
-    def _remedy(self, finding: Mapping[str, Any] | None) -> None:
+    def _remedy(self, finding: Finding | None) -> None:
         if finding is None:
             return
         from rknntui.screens.dialogs.remedies import changed_names
 
-        self.change_recipe(dict(finding["changes"]))
-        text = f"{changed_names(finding['changes'])}. {key_text('app.undo')} undoes it."
+        self.change_recipe(dict(finding.changes))
+        text = f"{changed_names(finding.changes)}. {key_text('app.undo')} undoes it."
         self.notify(text, title="Fix applied", markup=False)
 
     def change_recipe(self, changes: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine import printable
+from engine import Finding, printable
 from rknntui.keys.text import key_text, with_keys
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.wrap import wrap_line
@@ -89,7 +89,7 @@ def _whose(option: Option) -> str:
 
 
 def issue_lines(
-    problems: Mapping[str, str], findings: Sequence[Mapping[str, Any]], width: int
+    problems: Mapping[str, str], findings: Sequence[Finding], width: int
 ) -> tuple[list[Line], list[str]]:
     """The problems in the order of the mapping, then the findings; all wrapped.
 

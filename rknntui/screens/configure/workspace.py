@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,9 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from engine import OPTIONS, SECTIONS, Option, did_you_mean, printable
+from engine import OPTIONS, SECTIONS, Finding, Option, did_you_mean, printable
+from engine.wire.recipes import VALIDATE, Checked
+from engine.wire.requests import OfRecipe
 from rknntui.keys.actions import Action
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text
@@ -147,7 +150,7 @@ class Configure(Workspace):
         if self._typed is not None and self._typed[0] == option.name:
             problem = self._typed[1]
         if problem and any(
-            option.name in finding["changes"] for finding in remedies(self.listed_findings())
+            option.name in finding.changes for finding in remedies(self.listed_findings())
         ):
             problem += f" {key_text('configure.apply-remedy')} applies it."
         elsewhere = len(set(self.session.all_problems) - {option.name})
@@ -190,20 +193,21 @@ class Configure(Workspace):
         typed = self._typed_recipe()
         if candidate not in (self.session.recipe, typed):
             return  # a newer one is on its way
-        self.ask("validate", {"recipe": candidate}, partial(then, candidate), failed=self._failed)
+        check = OfRecipe(candidate)
+        self.ask(VALIDATE, check, partial(then, candidate), failed=self._failed)
 
     def _failed(self, error: Exception) -> None:
         self.session.set_problems({"model": str(getattr(error, "what", error))}, [])
 
-    def _checked(self, recipe: dict[str, Any], answer: dict[str, Any]) -> None:
+    def _checked(self, recipe: dict[str, Any], answer: Checked) -> None:
         if recipe == self.session.recipe:
-            problems = {p["option"]: p["message"] for p in answer["problems"]}
-            self.session.set_problems(problems, answer["findings"], answer["yaml"])
+            problems = {p.option: p.message for p in answer.problems}
+            self.session.set_problems(problems, answer.findings, answer.yaml)
 
-    def _checked_typed(self, recipe: dict[str, Any], answer: dict[str, Any]) -> None:
+    def _checked_typed(self, recipe: dict[str, Any], answer: Checked) -> None:
         if self._typed is None or recipe != self._typed_recipe():
             return
-        problems = {p["option"]: p["message"] for p in answer["problems"]}
+        problems = {p.option: p.message for p in answer.problems}
         self._typed = (self._typed[0], problems.get(self._typed[0], ""))
         self._draw_side()
 
@@ -364,7 +368,7 @@ class Configure(Workspace):
         self.toggle_class("-show-diff")
         self.query_one("#diff" if self.has_class("-show-diff") else "#options").focus()
 
-    def listed_findings(self) -> list[dict[str, Any]]:
+    def listed_findings(self) -> Sequence[Finding]:
         return self.session.findings
 
     def change_recipe(self, changes: dict[str, Any]) -> None:

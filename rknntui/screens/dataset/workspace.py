@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
-from engine import printable, shape_text
+from engine import Finding, printable, shape_text
 from rknntui.keys.actions import Action
 from rknntui.keys.text import key_text, with_keys
 from rknntui.links import GoToOption, RunAction
@@ -221,7 +221,8 @@ class DatasetWorkspace(TableWorkspace):
         path = self.session.recipe.get("dataset")
         self.query_one("#dataset-facts", FactsLine).show(*facts_text(path, facts))
         pane = self.query_one(FindingRows)
-        findings = [] if facts is None else facts["findings"]
+        told = [] if facts is None else facts["findings"]
+        findings = [Finding.from_dict(finding) for finding in told]
         skipped = [] if facts is None else facts.get("skipped") or []
         more = [[("! ", "warn"), (printable(f"{s['file']} {s['what']}"), "")] for s in skipped[:20]]
         pane.display = bool(findings or more)
@@ -305,7 +306,7 @@ class DatasetWorkspace(TableWorkspace):
             return "" if inputs > 1 else "the model has only one input."
         return super().unavailable(method)
 
-    def listed_findings(self) -> Sequence[Mapping[str, Any]]:
+    def listed_findings(self) -> Sequence[Finding]:
         return self.query_one(FindingRows).chosen()
 
     def action_pick(self) -> None:

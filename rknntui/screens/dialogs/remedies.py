@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.widgets import Static
 
-from engine import option, printable
+from engine import Finding, option, printable
 from rknntui.screens.dialogs.dialogs import Dialog
 from rknntui.widgets.rows import Rows, TextRows
 from rknntui.widgets.wrap import wrap
@@ -18,20 +18,18 @@ if TYPE_CHECKING:
 
 __all__ = ["RemedyDialog", "changed_names", "remedies"]
 
-Finding = Mapping[str, Any]
-
 
 def remedies(findings: Sequence[Finding]) -> list[Finding]:
     """The findings that a change of the recipe remedies."""
-    return [finding for finding in findings if finding.get("changes")]
+    return [finding for finding in findings if finding.changes]
 
 
-def changed_names(changes: Mapping[str, Any]) -> str:
+def changed_names(changes: Mapping[str, object]) -> str:
     """Changes of a recipe as a short text: ``mean_values = 127.5; quant_img_RGB2BGR = yes``."""
     return "; ".join(f"{name} = {_value(name, value)}" for name, value in changes.items())
 
 
-def _value(name: str, value: Any) -> str:
+def _value(name: str, value: object) -> str:
     if isinstance(value, Mapping) and len(value) > 2:
         return f"{len(value)} entries"
     return printable(option(name).render(value) if value is not None else "default", 60)
@@ -61,8 +59,7 @@ class RemedyDialog(Dialog):
     def on_resize(self) -> None:
         """A row for a finding, its beginning; the whole text stands below."""
         rows = [
-            wrap(printable(f"{f['where']}: {f['what']}"), self.text_width - 2)
-            for f in self._findings
+            wrap(printable(f"{f.where}: {f.what}"), self.text_width - 2) for f in self._findings
         ]
         self.query_one(TextRows).set_lines(
             [[(row[0], ""), (" …" if len(row) > 1 else "", "dim")] for row in rows],
@@ -76,8 +73,8 @@ class RemedyDialog(Dialog):
 
     def _tell(self, index: int) -> None:
         finding = self._findings[index]
-        texts = [str(finding["what"]), f"Fix: {finding['remedy']}"]
-        texts.append(f"Sets {changed_names(finding['changes'])}")
+        sets = f"Sets {changed_names(finding.changes)}"
+        texts = (finding.what, f"Fix: {finding.remedy}", sets)
         lines = [row for text in texts for row in wrap(printable(text), self.text_width)]
         self.query_one("#remedy", Static).update("\n".join(lines))
 

@@ -119,13 +119,13 @@ class LiveEffect:
 
     def ended(self, message: JobEnded) -> None:
         """A job of the session ended; take it where it is ours."""
+        from engine.wire.hybrid import Effect
+
         if message.job != self._job:
             return
         self._job = ""
-        if message.result is not None:
-            from engine.wire.hybrid import EFFECT
-
-            self._known[self._job_key] = EFFECT.read(message.result)
+        if isinstance(message.result, Effect):
+            self._known[self._job_key] = message.result
             for old in list(self._known)[:-_KEPT]:
                 del self._known[old]
         elif self._job_key == self._wanted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.wire.build import ACCURACY, Analysis
 from rknntui.screens.accuracy.text import rank_record
 
 if TYPE_CHECKING:
@@ -28,15 +29,15 @@ class OwnErrors:
 
     def find(self, session: Session, built: Values | None) -> None:
         """Take those of the last ranking, where it is of this build; else there are none."""
-        job, result = session.last.get("accuracy") or (None, None)
+        job, result = session.last_of(ACCURACY) or (None, None)
         self.by_layer, self.over = {}, ""
         if result is not None:
             self.take(job, result, built)
 
-    def take(self, job: JobView | None, result: Values, built: Values | None) -> bool:
+    def take(self, job: JobView | None, result: Analysis, built: Values | None) -> bool:
         """Take what a job ``accuracy`` found; False where it is of another build."""
         if job is None or job.params.get("recipe") != built:
             return False
-        self.by_layer = {row["name"]: rank_record(0, row)["own"] for row in result["layers"]}
-        self.over = str(result.get("over", "")).removeprefix("the ")
+        self.by_layer = {row.name: rank_record(0, row)["own"] for row in result.layers}
+        self.over = result.over.removeprefix("the ")
         return True

@@ -284,7 +284,7 @@ def shown_build(session: Session) -> tuple[Values | None, str]:
     """The recipe of the build whose layers can be edited, or None and why there are none."""
     if session.container is not None:
         return None, "A container is built already; open its model to change its layers."
-    if session.summary is not None and not session.summary["quantized"]:
+    if session.summary is not None and not session.summary.quantized:
         return None, "The build is not quantized: every layer is float already."
     if session.built is not None and session.summary is not None:
         return session.built, ""

@@ -10,6 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from engine.wire.build import Analysis
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text
 from rknntui.links import GoToLayer, GoToNode, RunAction
@@ -173,15 +174,16 @@ class Hybrid(TableWorkspace):
 
     def on_job_ended(self, message: JobEnded) -> None:
         """Take an effect, a proposal or the end of a search."""
-        from engine.wire.hybrid import PROPOSE, SEARCH
+        from engine.wire.hybrid import SEARCH, Proposal, SearchResult
 
         self.effect.ended(message)
-        if message.method == PROPOSE.name and message.result is not None:
-            self._proposed(PROPOSE.read(message.result).layers)
-        elif message.method == "accuracy" and message.result is not None:
+        if isinstance(message.result, Proposal):
+            self._proposed(message.result.layers)
+        elif isinstance(message.result, Analysis):
             self._analysed(message.job, message.result)
         elif message.method == SEARCH.name:
-            self.pane.found = None if message.result is None else SEARCH.read(message.result)
+            found = message.result
+            self.pane.found = found if isinstance(found, SearchResult) else None
             self._show_search()
         if self.shown:
             if not self.edits.rows:
@@ -191,7 +193,7 @@ class Hybrid(TableWorkspace):
     def _show_search(self) -> None:
         self.pane.show_search(self.search)
 
-    def _analysed(self, job: str, result: Values) -> None:
+    def _analysed(self, job: str, result: Analysis) -> None:
         """Show the error of each layer alone, which tells better which ones to lift."""
         if not self.own.take(self.session.jobs.get(job), result, self.edits.table_of):
             return

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from textual import on
 from textual.containers import Horizontal, Vertical
 
+from engine import Finding
 from rknntui.links import GoToNode, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.model.actions import ACTIONS
@@ -347,8 +348,9 @@ class ModelWorkspace(Workspace):
         if table is not None and table.row is not None:
             self.graph.go_to(table.row)
 
-    def listed_findings(self) -> list[dict[str, Any]]:
-        return list((self.session.model or {}).get("findings") or ())
+    def listed_findings(self) -> list[Finding]:
+        found = (self.session.model or {}).get("findings") or ()
+        return [Finding.from_dict(finding) for finding in found]
 
     def action_findings(self) -> None:
         """Show the lines about the model as a whole."""

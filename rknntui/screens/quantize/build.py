@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine import printable
+from engine.wire.build import BUILD, BuildParams
+from engine.wire.recipes import VALIDATE, Checked
+from engine.wire.requests import OfRecipe
+from engine.wire.sweep import SWEEP, SweepParams
 from rknntui.links import GoToOption
 
 if TYPE_CHECKING:
@@ -43,18 +47,18 @@ class BuildStarter:
             return
         self._waiting = True
         recipe = dict(session.recipe)
-        checked = partial(self._checked, recipe, refresh)
-        workspace.ask("validate", {"recipe": recipe}, checked, failed=self._not_checked)
+        checked = partial(self._checked, BuildParams(recipe=recipe, refresh=refresh))
+        workspace.ask(VALIDATE, OfRecipe(recipe), checked, failed=self._not_checked)
 
     def _not_checked(self, error: Exception) -> None:
         self._waiting = False
         self._workspace.workbench.show_error(error)
 
-    def _checked(self, recipe: dict[str, Any], refresh: bool, answer: dict[str, Any]) -> None:
+    def _checked(self, build: BuildParams, answer: Checked) -> None:
         self._waiting = False
         workspace = self._workspace
-        problems = {p["option"]: p["message"] for p in answer["problems"]}
-        workspace.session.set_problems(problems, answer["findings"], answer["yaml"])
+        problems = {p.option: p.message for p in answer.problems}
+        workspace.session.set_problems(problems, answer.findings, answer.yaml)
         if problems:
             name, message = next(iter(problems.items()))
             workspace.notify(
@@ -65,11 +69,8 @@ class BuildStarter:
             )
             workspace.post_message(GoToOption(name))
             return
-        params: dict[str, Any] = {"recipe": recipe}
-        if refresh:
-            params["refresh"] = True
-        name = str(recipe["model"]).rsplit("/", 1)[-1]
-        workspace.start_job("build", params, f"build {printable(name, 80)}")
+        name = str((build.recipe or {})["model"]).rsplit("/", 1)[-1]
+        workspace.start_job(BUILD, build, f"build {printable(name, 80)}")
         self._started("Log")
 
     def compare(self) -> None:
@@ -83,10 +84,9 @@ class BuildStarter:
         def start(text: str | None) -> None:
             if text is None:
                 return
-            params = {"recipe": recipe, "axes": axes_of(text)}
-            workspace.start_job("sweep", params, "compare builds")
+            workspace.start_job(SWEEP, SweepParams(recipe, axes_of(text)), "compare builds")
             self._started("Compare")
 
         question = "Options and values: option=value,value option=value,value"
-        asks = PromptDialog("Compare builds", question, default_axes(recipe), problem_of)
+        asks = PromptDialog("Compare builds", question, default_axes(), problem_of)
         workspace.app.push_screen(asks, start)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
@@ -12,6 +11,9 @@ from engine.wire.names import NOT_EXACT_CODE
 from rknntui.widgets.findings import FindingRows
 
 if TYPE_CHECKING:
+    from engine import Finding
+    from engine.wire.codec import Values
+    from engine.wire.hybrid import Joins
     from rknntui.session.state import Session
 
 __all__ = ["BuildFindings"]
@@ -26,7 +28,7 @@ class BuildFindings(FindingRows):
     class JoinsWanted(Message):
         """The joins of a recipe's model are to be told: :meth:`take_joins` or :meth:`no_joins`."""
 
-        def __init__(self, recipe: dict[str, Any]) -> None:
+        def __init__(self, recipe: Values) -> None:
             super().__init__()
             self.recipe = recipe
 
@@ -39,18 +41,18 @@ class BuildFindings(FindingRows):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__("quantize.apply-remedy", id=id)
-        self._of_build: Sequence[Mapping[str, Any]] = ()
-        self._joins: Sequence[Mapping[str, Any]] = ()
-        self._joins_of: dict[str, Any] | None = None
+        self._of_build: tuple[Finding, ...] = ()
+        self._joins: tuple[Finding, ...] = ()
+        self._joins_of: Values | None = None
 
     @property
     def not_exact(self) -> bool:
         """Whether the last build's simulation is not bit-exact."""
-        return any(finding["code"] == NOT_EXACT_CODE for finding in self._of_build)
+        return any(finding.code == NOT_EXACT_CODE for finding in self._of_build)
 
     def look(self, session: Session) -> None:
         """Show those of the build, and ask for the joins of what is built or would be."""
-        self._of_build = (session.summary or {}).get("findings") or ()
+        self._of_build = () if session.summary is None else session.summary.findings
         recipe = session.built or session.recipe
         loaded = session.model is not None and session.model.get("loaded") is not False
         if session.container is not None or not loaded or not recipe.get("model"):
@@ -60,9 +62,9 @@ class BuildFindings(FindingRows):
             self.post_message(self.JoinsWanted(recipe))
         self._list()
 
-    def take_joins(self, answer: Mapping[str, Any]) -> None:
+    def take_joins(self, answer: Joins) -> None:
         """Show the joins that were asked for."""
-        self._joins = list(answer["findings"])
+        self._joins = answer.findings
         self._list()
 
     def no_joins(self, error: Exception) -> None:
@@ -72,9 +74,9 @@ class BuildFindings(FindingRows):
         self._list(f"✗ The Concat ranges could not be checked: {what}")
 
     def _list(self, problem: str = "") -> None:
-        both = [*self._of_build, *self._joins]
-        found = list({(finding["code"], finding["where"]): finding for finding in both}.values())
+        both = (*self._of_build, *self._joins)
+        found = list({(finding.code, finding.where): finding for finding in both}.values())
         self.empty = [[], [("  ✓ no findings", "dim")]]
         self.show(found, [[(problem, "bad")]] if problem else ())
-        worse = [finding for finding in found if finding["severity"] != "info"]
+        worse = [finding for finding in found if finding.severity != "info"]
         self.post_message(self.Counted(len(worse)))

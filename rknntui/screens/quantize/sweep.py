@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual.app import ComposeResult
@@ -18,12 +18,12 @@ from engine import (
     printable,
     sqnr_rank,
 )
-from engine.wire.names import ROW_KIND
+from engine.wire.sweep import ROW, Axes, Row, Sweep
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.accuracy.text import decibel_style, decibel_text
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.record_view import RecordView
-from rknntui.widgets.records import Field, RecordTable
+from rknntui.widgets.records import Field, Record, RecordTable
 from rknntui.widgets.table import Column
 
 if TYPE_CHECKING:
@@ -38,27 +38,27 @@ _EMPTY = (
 )
 
 
-def default_axes(recipe: Mapping[str, Any]) -> str:
-    """What the dialog proposes: every algorithm that the recipe can have."""
+def default_axes() -> str:
+    """What the dialog proposes: every algorithm that a recipe can have."""
     algorithms = [name for name in option("quantized_algorithm").choices if name != "vendor"]
     return f"quantized_algorithm={','.join(algorithms)}"
 
 
-def axes_of(text: str) -> dict[str, list[Any]]:
+def axes_of(text: str) -> Axes:
     """Options and their values from ``name=value,value name=value``.
 
     Raises:
         RecipeError: an unknown option, or a text that is no value of it.
     """
     known = {declared.name: declared for declared in OPTIONS}
-    axes: dict[str, list[Any]] = {}
+    axes: dict[str, tuple[Any, ...]] = {}
     for part in text.split():
         name, _, values = part.partition("=")
         if name not in known:
             raise RecipeError(
                 f"There is no option {printable(name, 60)}.", remedy=did_you_mean(name, known)
             )
-        axes[name] = [known[name].parse(value) for value in values.split(",") if value]
+        axes[name] = tuple(known[name].parse(value) for value in values.split(",") if value)
         if not axes[name]:
             raise RecipeError(f"{name} has no values: {name}=value,value.")
     if not axes:
@@ -66,20 +66,18 @@ def axes_of(text: str) -> dict[str, list[Any]]:
     return axes
 
 
-def _record(row: Mapping[str, Any]) -> dict[str, Any]:
-    outputs = row.get("outputs") or []
-    error = row.get("error") or {}
-    told = "  ".join(f"{printable(o['name'], 40)} {decibel_text(o['sqnr_db'])}" for o in outputs)
-    findings = [printable(str(finding["what"])) for finding in row.get("findings") or ()]
+def _record(row: Row) -> Record:
+    outputs = row.outputs or ()
+    told = "  ".join(f"{printable(o.name, 40)} {decibel_text(o.sqnr_db)}" for o in outputs)
     return {
-        "values": row["values"],
-        "title": ", ".join(option(n).render(v) for n, v in row["values"].items()),
-        "state": "✓" if row["state"] == "done" else "✗",
-        "lowest": min((sqnr_rank(output["sqnr_db"]) for output in outputs), default=None),
-        "outputs": told or printable(str(error.get("what", "")), 300),
-        "bytes": row.get("bytes"),
-        "seconds": row.get("seconds"),
-        "findings": f"! {findings[0]}" if findings else None,
+        "values": row.values,
+        "title": ", ".join(option(n).render(v) for n, v in row.values.items()),
+        "state": "✓" if row.state == "done" else "✗",
+        "lowest": min((sqnr_rank(output.sqnr_db) for output in outputs), default=None),
+        "outputs": told or printable(str((row.error or {}).get("what", "")), 300),
+        "bytes": row.bytes,
+        "seconds": row.seconds,
+        "findings": f"! {printable(row.findings[0].what)}" if row.findings else None,
     }
 
 
@@ -126,13 +124,14 @@ class ComparePane(Vertical):
         self.table.set_records([])
         self.query_one(FactsLine).show()
 
-    def set_job(self, job: JobView | None, result: Mapping[str, Any] | None) -> None:
+    def set_job(self, job: JobView | None, result: Sweep | None) -> None:
         """Show a sweep, or its latest state."""
         self.job = job or self.job
-        rows: list[Mapping[str, Any]] = list((result or {}).get("rows") or ())
+        rows: Sequence[Row] = () if result is None else result.rows
         if job is not None and not rows:
-            found = [partial.data for partial in job.partials if partial.kind == ROW_KIND]
-            rows = sorted(found, key=lambda row: row["index"])
+            told = [row for row in map(ROW.of, job.partials) if row is not None]
+            told.sort(key=lambda row: row.index)
+            rows = told
         self.table.set_records([_record(row) for row in rows], keep="title")
         said: list[Fact | str] = []
         if job is not None and job.running:
@@ -141,7 +140,7 @@ class ComparePane(Vertical):
             said = [f"▶ building{count}, {key_text('quantize.stop')} stops"]
         elif job is not None:
             if result is not None:
-                self.over = job.id, printable(str(result.get("compared_on") or ""), 80)
+                self.over = job.id, printable(result.compared_on, 80)
             over = self.over[1] if self.over[0] == job.id else ""
             said = [f"{'✓' if job.state == 'done' else '✗'} {job.state}"]
             said += [f"over {over}"] if over else []

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 from engine import printable
-from rknntui.widgets.records import Field, number
+from engine.wire.codec import encode
+from rknntui.widgets.records import Field, Record, number
 from rknntui.widgets.table import Column
+
+if TYPE_CHECKING:
+    from engine.wire.build import BuildSummary
+    from engine.wire.graph import RangeRow
 
 __all__ = ["layer_fields", "layer_records", "range_fields", "range_record"]
 
@@ -33,15 +38,15 @@ def layer_fields() -> tuple[Field, ...]:
     )
 
 
-def layer_records(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+def layer_records(summary: BuildSummary) -> list[Record]:
     """A record per quantized layer, in the graph's order."""
     return [
         {
-            **layer,
-            "how": "✓ integer" if layer["integer"] else "! float",
-            "reason": layer["reason"] or None,
+            **encode(layer),
+            "how": "✓ integer" if layer.integer else "! float",
+            "reason": layer.reason or None,
         }
-        for layer in summary["layers"]
+        for layer in summary.layers
     ]
 
 
@@ -70,12 +75,11 @@ def range_fields() -> tuple[Field, ...]:
     )
 
 
-def range_record(tensor: Mapping[str, Any]) -> dict[str, Any]:
+def range_record(tensor: RangeRow) -> Record:
     """A row of the query ``ranges`` with the share of the observed span that its range cuts off."""
-    seen = (tensor["observed_minimum"], tensor["observed_maximum"])
-    used = (tensor["minimum"], tensor["maximum"])
+    ends = (tensor.observed_minimum, tensor.observed_maximum, tensor.minimum, tensor.maximum)
+    low, high, lowest, highest = (math.nan if end is None else end for end in ends)
     cut = None
-    if None not in (*seen, *used) and seen[1] > seen[0]:
-        lost = max(0.0, used[0] - seen[0]) + max(0.0, seen[1] - used[1])
-        cut = min(1.0, lost / (seen[1] - seen[0]))
-    return {**tensor, "cut": cut}
+    if None not in ends and high > low:
+        cut = min(1.0, (max(0.0, lowest - low) + max(0.0, high - highest)) / (high - low))
+    return {**encode(tensor), "cut": cut}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from engine import summary_text
+from engine import Finding, summary_text
+from engine.wire.build import BUILD, BuildSummary
+from engine.wire.codec import Values
+from engine.wire.graph import RANGES
+from engine.wire.hybrid import JOINS
+from engine.wire.requests import ModelTarget
+from engine.wire.sweep import SWEEP, Sweep
 from rknntui.keys.actions import Action
 from rknntui.keys.commandline import command_for, job_command
 from rknntui.keys.text import with_keys
@@ -97,8 +103,8 @@ class Quantize(TableWorkspace):
 
     def __init__(self) -> None:
         super().__init__()
-        self._ranges_of: dict[str, Any] | None = None
-        self._shown_summary: dict[str, Any] | None = None
+        self._ranges_of: Values | None = None
+        self._shown_summary: BuildSummary | None = None
         self._builds = BuildStarter(self, self.show_view)
 
     def compose(self) -> ComposeResult:
@@ -132,12 +138,12 @@ class Quantize(TableWorkspace):
     @property
     def job(self) -> JobView | None:
         """The build that runs, else the last one of the open model, also of an earlier run."""
-        builds = [job for job in self.session.jobs.values() if job.method == "build"]
+        builds = [job for job in self.session.jobs.values() if job.method == BUILD.name]
         running = next((job for job in builds if job.running), None)
         if running is not None:
             return running
         ours = [job for job in builds if self.session.is_ours(job)]
-        found = self.session.last.get("build")
+        found = self.session.last_of(BUILD)
         return ours[-1] if ours else found[0] if found is not None else None
 
     # -- the session -----------------------------------------------------------------------------
@@ -169,20 +175,20 @@ class Quantize(TableWorkspace):
             self._tell()
             if self.job is not None and self.job.id == message.job:
                 self.query_one(JobPane).set_job(self.job)
-            elif (sweep := self.session.jobs.get(message.job)) and sweep.method == "sweep":
+            elif (sweep := self.session.jobs.get(message.job)) and sweep.method == SWEEP.name:
                 self.query_one(ComparePane).set_job(sweep, None)
 
     def on_job_ended(self, message: JobEnded) -> None:
         """Back to the summary when a build is done; the log stays on screen when it is not."""
-        if message.method == "build" and self.shown:
+        if message.method == BUILD.name and self.shown:
             self._draw()
-        elif message.method == "sweep":
-            job = self.session.jobs.get(message.job)
-            self.query_one(ComparePane).set_job(job, message.result)
+        elif message.method == SWEEP.name:
+            result = message.result if isinstance(message.result, Sweep) else None
+            self.query_one(ComparePane).set_job(self.session.jobs.get(message.job), result)
 
     def on_result_found(self, message: ResultFound) -> None:
         """A comparison of an earlier run fits the recipe."""
-        if message.method == "sweep":
+        if message.method == SWEEP.name:
             self._show_comparison()
 
     def _show_comparison(self) -> None:
@@ -190,7 +196,7 @@ class Quantize(TableWorkspace):
         pane = self.query_one(ComparePane)
         if pane.job is not None and not self.session.is_ours(pane.job):
             pane.clear()
-        found = self.session.last.get("sweep")
+        found = self.session.last_of(SWEEP)
         if found is not None and pane.job is None:
             pane.set_job(*found)
 
@@ -222,7 +228,7 @@ class Quantize(TableWorkspace):
     def _say_empty(self) -> None:
         """What stands where there is nothing to show."""
         summary = self.session.summary
-        floating = summary is not None and not summary["quantized"]
+        floating = summary is not None and not summary.quantized
         table = self.query_one("#layers", RecordTable)
         table.set_empty(_FLOAT if floating else text.no_build(self.session))
         log = text.no_log_lines(self.session, self.job)
@@ -266,9 +272,9 @@ class Quantize(TableWorkspace):
         table = self.query_one("#ranges", RecordTable)
         built = self.session.built
         summary = self.session.summary
-        if summary is None or not summary["quantized"] or built is None:
+        if summary is None or not summary.quantized or built is None:
             table.set_records([])
-            said = _CONTAINER if summary and summary["quantized"] else _FLOAT
+            said = _CONTAINER if summary and summary.quantized else _FLOAT
             table.set_empty(said if summary is not None else text.no_build(self.session))
             return
         if built is self._ranges_of:
@@ -276,9 +282,9 @@ class Quantize(TableWorkspace):
         self._ranges_of = built
         table.set_empty("reading …")
         self.ask(
-            "ranges",
-            {"recipe": built},
-            lambda answer: table.set_records([range_record(row) for row in answer["tensors"]]),
+            RANGES,
+            ModelTarget(recipe=built),
+            lambda answer: table.set_records([range_record(row) for row in answer.tensors]),
         )
 
     # -- actions ---------------------------------------------------------------------------------
@@ -302,16 +308,18 @@ class Quantize(TableWorkspace):
             return "" if self.session.running is not None else "no job is running."
         if method == "compare":
             return self.unavailable("build")
-        if method in ("worst", "accuracy", "export") and self.session.summary is None:
-            return "there is no build yet ({quantize.build} builds)."
-        if method == "worst" and not (self.session.summary or {}).get("worst"):
-            return "the build is not quantized."
+        if method in ("worst", "accuracy", "export"):
+            if self.session.summary is None:
+                return "there is no build yet ({quantize.build} builds)."
+            if method == "worst" and not self.session.summary.worst:
+                return "the build is not quantized."
         return super().unavailable(method)
 
     @on(BuildFindings.JoinsWanted)
     def _ask_joins(self, event: BuildFindings.JoinsWanted) -> None:
         pane = self.findings
-        self.ask("joins", {"recipe": event.recipe}, pane.take_joins, failed=pane.no_joins)
+        target = ModelTarget(recipe=event.recipe)
+        self.ask(JOINS, target, pane.take_joins, failed=pane.no_joins)
 
     @on(BuildFindings.Counted)
     def _tell_findings(self, event: BuildFindings.Counted) -> None:
@@ -320,7 +328,7 @@ class Quantize(TableWorkspace):
         if self.shown:
             self.refresh_bindings()
 
-    def listed_findings(self) -> Sequence[Mapping[str, Any]]:
+    def listed_findings(self) -> Sequence[Finding]:
         return self.findings.chosen()
 
     def action_build(self) -> None:
@@ -349,7 +357,8 @@ class Quantize(TableWorkspace):
 
     def action_worst(self) -> None:
         """Show the worst layer in Accuracy."""
-        self.post_message(GoToLayer((self.session.summary or {})["worst"][0]["layer"]))
+        if self.session.summary is not None:
+            self.post_message(GoToLayer(self.session.summary.worst[0].layer))
 
     def action_accuracy(self) -> None:
         """Show the ranking."""
@@ -404,5 +413,5 @@ class Quantize(TableWorkspace):
     def command_line(self) -> list[str]:
         sweep = self.query_one(ComparePane).job
         if self.bar.current == "Compare" and sweep is not None:
-            return job_command("sweep", sweep.params)
+            return job_command(SWEEP.name, sweep.params)
         return command_for("build", self.session)

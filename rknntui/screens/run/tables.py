@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from engine import printable, shape_text
-from rknntui.widgets.records import Field, number
+from rknntui.widgets.records import Field, Record, number
 from rknntui.widgets.table import Column
+
+if TYPE_CHECKING:
+    from engine.wire.build import TopValue
 
 __all__ = ["input_fields", "output_fields", "top_fields", "top_records"]
 
@@ -51,17 +54,17 @@ def top_fields() -> tuple[Field, ...]:
     )
 
 
-def top_records(top: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def top_records(top: Sequence[TopValue]) -> list[Record]:
     """The largest values with a bar between the smallest and the largest of them."""
-    values = [item["value"] for item in top]
+    values = [item.value for item in top]
     low = min([*values, 0.0])
     span = max([*values, 0.0]) - low
     return [
         {
             "rank": rank,
-            "index": item["index"],
-            "value": item["value"],
-            "bar": "█" * round((item["value"] - low) / span * _BAR) if span > 0 else "",
+            "index": item.index,
+            "value": item.value,
+            "bar": "█" * round((item.value - low) / span * _BAR) if span > 0 else "",
         }
         for rank, item in enumerate(top, 1)
     ]

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from engine import CONTAINER_NOTE, human_bytes, not_finite, printable
+from engine.wire.build import (
+    EXPORT,
+    SIMULATE,
+    Exported,
+    ExportForm,
+    ExportParams,
+    Simulated,
+    SimulateParams,
+)
+from engine.wire.codec import encode
+from engine.wire.dataset import DATASET_LIST, ListParams, Samples
 from rknntui.keys.actions import Action
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text, with_keys
@@ -68,7 +79,7 @@ class Run(TableWorkspace):
     def __init__(self) -> None:
         super().__init__()
         self._files: dict[str, str] = {}
-        self._result: dict[str, Any] | None = None
+        self._result: Simulated | None = None
         self._of: str | None = None
         self._top = 0
         self._sample = -1
@@ -124,11 +135,9 @@ class Run(TableWorkspace):
         """Show what came out, or what was written."""
         self._tell()
         job = self.session.jobs.get(message.job)
-        if message.result is None or job is None:
-            return
-        if message.method == "simulate":
-            self._take(message.result, job.params)
-        elif message.method == "export" and self.shown:
+        if job is not None and isinstance(message.result, Simulated):
+            self._take(message.result, job.params.get("save"))
+        elif isinstance(message.result, Exported) and self.shown:
             self._exported(message.result)
 
     def _draw(self) -> None:
@@ -144,16 +153,16 @@ class Run(TableWorkspace):
     def _tell(self) -> None:
         session, facts = self.session, self.query_one(FactsLine)
         job = session.running
-        if job is not None and job.method in ("simulate", "export"):
+        if job is not None and job.method in (SIMULATE.name, EXPORT.name):
             stage = job.stage
             where = f"{stage.title}, " if stage is not None else ""
             facts.show(f"▶ {job.title}: {where}{job.fraction:.0%}, {key_text('job.cancel')} stops")
         elif session.model is None:
             facts.show("no model is open")
         elif self._result is not None:
-            how = "quantized" if self._result["quantized"] else "float32"
+            how = "quantized" if self._result.quantized else "float32"
             again = f"! the recipe changed since: {key_text('run.run')} runs"
-            ran = f"✓ ran {how}, simulated, in {self._result['seconds']:.4f} s here (measured"
+            ran = f"✓ ran {how}, simulated, in {self._result.seconds:.4f} s here (measured"
             took = Fact(f"{ran}, no NPU time)", (f"{ran})",))
             facts.show(took, "" if self._of == self._state() else again)
         elif session.vendor:
@@ -168,16 +177,11 @@ class Run(TableWorkspace):
 
     # -- running ---------------------------------------------------------------------------------
 
-    def _target(self) -> dict[str, Any]:
-        if self.session.container is not None:
-            return {"path": self.session.container}
-        return {"recipe": dict(self.session.recipe)}
-
     def action_run(self) -> None:
         """Run the chosen files."""
-        self._simulate({})
+        self._simulate()
 
-    def _simulate(self, more: dict[str, Any]) -> None:
+    def _simulate(self, save: str | None = None, force: bool = False) -> None:
         names = [value["name"] for value in (self.session.model or {}).get("inputs", ())]
         missing = [name for name in names if name not in self._files]
         if missing:
@@ -185,35 +189,40 @@ class Run(TableWorkspace):
             self.notify(f"{printable(missing[0], 60)} needs a file.", markup=False)
             self.action_pick()
             return
-        files = [self._files[name] for name in names]
-        params = {**self._target(), "inputs": files, "top": max(_TOPS), **more}
-        title = f"run {printable(Path(files[0]).name, 60)}" if files else "run"
-        self.start_job("simulate", params, title)
+        container = self.session.container
+        params = SimulateParams(
+            path=container,
+            recipe=dict(self.session.recipe) if container is None else None,
+            inputs=tuple(self._files[name] for name in names),
+            top=max(_TOPS),
+            save=save,
+            force=force,
+        )
+        files = [printable(Path(path).name, 60) for path in params.inputs]
+        self.start_job(SIMULATE, params, " ".join(["run", *files[:1]]))
 
-    def _take(self, result: dict[str, Any], params: dict[str, Any]) -> None:
+    def _take(self, result: Simulated, folder: str | None) -> None:
         self._result, self._of = result, self._state()
-        self.outputs.set_records(result["outputs"], keep="name")
+        self.outputs.set_records([encode(output) for output in result.outputs], keep="name")
         self._show_top()
         self._tell()
-        if result["saved"]:
-            folder = params.get("save", "")
-            self.notify(f"Wrote {len(result['saved'])} files to {folder}.", markup=False)
+        if result.saved:
+            self.notify(f"Wrote {len(result.saved)} files to {folder}.", markup=False)
         if self.shown and self.screen is self.app.screen:
             self.outputs.focus()
         self.screen.refresh_bindings()
 
     @on(Rows.Highlighted, "#outputs")
     def _show_top(self) -> None:
-        record = self.outputs.record
-        table = self.query_one("#top", RecordTable)
-        view = self.query_one("#top-view", RecordView)
-        if record is None:
+        row, table = self.outputs.row, self.query_one("#top", RecordTable)
+        if row is None or self._result is None:
             table.set_records([])
             return
-        rest = record.get("not_finite", 0)
-        odd = f" ({not_finite(rest)})" if rest else ""
-        view.set_title(f"Top {_TOPS[self._top]} of {printable(record['name'], 40)}{odd}")
-        table.set_records(top_records(record["top"][: _TOPS[self._top]]))
+        output = self._result.outputs[row]
+        odd = f" ({not_finite(output.not_finite)})" if output.not_finite else ""
+        title = f"Top {_TOPS[self._top]} of {printable(output.name, 40)}{odd}"
+        self.query_one("#top-view", RecordView).set_title(title)
+        table.set_records(top_records(output.top[: _TOPS[self._top]]))
 
     def action_more(self) -> None:
         """Show more values."""
@@ -249,15 +258,14 @@ class Run(TableWorkspace):
 
     def action_sample(self) -> None:
         """Take the files of the next calibration sample."""
-        self.ask("dataset.list", {"recipe": self.session.recipe}, self._listed)
+        self.ask(DATASET_LIST, ListParams(self.session.recipe), self._listed)
 
-    def _listed(self, answer: dict[str, Any]) -> None:
-        entries = answer["entries"]
-        if not entries:
+    def _listed(self, answer: Samples) -> None:
+        if not answer.entries:
             return
-        self._sample = (self._sample + 1) % len(entries)
+        self._sample = (self._sample + 1) % len(answer.entries)
         names = [value["name"] for value in (self.session.model or {}).get("inputs", ())]
-        files = entries[self._sample][1]
+        files = answer.entries[self._sample][1]
         self._files.update(zip(names, files, strict=False))
         self._draw()
 
@@ -266,10 +274,9 @@ class Run(TableWorkspace):
     def action_save(self) -> None:
         """Choose a folder, run, and write each output there as npy."""
         start = Path.cwd() / "outputs"
-        ask_new_file(self.app, "Folder for the outputs (Ctrl+S)", start, self._save_to, folder=True)
-
-    def _save_to(self, path: str, force: bool) -> None:
-        self._simulate({"save": path, "force": force})
+        ask_new_file(
+            self.app, "Folder for the outputs (Ctrl+S)", start, self._simulate, folder=True
+        )
 
     def action_export(self) -> None:
         """Choose the form, then the file."""
@@ -279,29 +286,29 @@ class Run(TableWorkspace):
         question = f"Choose the file type. {CONTAINER_NOTE}"
         self.app.push_screen(ConfirmDialog("Export", question, answers), self._form_chosen)
 
-    def _form_chosen(self, form: str | None) -> None:
+    def _form_chosen(self, form: ExportForm | None) -> None:
         if form is None:
             return
         stem = Path(str(self.session.recipe.get("model") or "model")).stem
         name = f"{stem}.rknn" if form == "rknn" else f"{stem}-qdq.onnx"
         ask_new_file(self.app, "Export to", Path.cwd() / name, partial(self._export, form))
 
-    def _export(self, form: str, path: str, force: bool) -> None:
+    def _export(self, form: ExportForm, path: str, force: bool) -> None:
         recipe = dict(self.session.recipe)
-        params = {"recipe": recipe, "path": path, "format": form, "force": force}
-        self.start_job("export", params, f"export {printable(Path(path).name, 80)}")
+        params = ExportParams(recipe=recipe, path=path, format=form, force=force)
+        self.start_job(EXPORT, params, f"export {printable(Path(path).name, 80)}")
 
-    def _exported(self, result: dict[str, Any]) -> None:
+    def _exported(self, result: Exported) -> None:
         from rknntui.screens.dialogs.dialogs import TextDialog
 
         lines: list[Line] = [
-            [(printable(result["path"], 300), "accent")],
-            [(f"{human_bytes(result['bytes'])}, SHA-256", "")],
-            [(result["sha256"], "dim")],
+            [(printable(result.path, 300), "accent")],
+            [(f"{human_bytes(result.bytes)}, SHA-256", "")],
+            [(result.sha256, "dim")],
             [],
-            *[[(row, "")] for row in wrap(result["note"], 70)],
+            *[[(row, "")] for row in wrap(result.note, 70)],
             [],
-            [(with_keys("{app.open} opens it here again."), "dim")] * (result["format"] == "rknn"),
+            [(with_keys("{app.open} opens it here again."), "dim")] * (result.format == "rknn"),
         ]
         self.app.push_screen(TextDialog("Exported", lines))
 

@@ -1,0 +1,25 @@
+"""The results of jobs as the records of their tasks, also of jobs that were found again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["read_record"]
+
+
+def read_record(method: str, data: Mapping[str, Any]) -> object:
+    """The record of a job's result; plain data where no screen shows a record of it.
+
+    Raises:
+        WorkerError: it is not of that type, as in a damaged or older history.
+    """
+    from engine.wire.build import ACCURACY, BUILD, EXPORT, SIMULATE
+    from engine.wire.guide import GUIDE
+    from engine.wire.hybrid import EFFECT, PROPOSE, SEARCH
+    from engine.wire.score import EVALUATE
+    from engine.wire.sweep import SWEEP
+
+    tasks = (BUILD, SIMULATE, ACCURACY, EXPORT, GUIDE, EVALUATE, SWEEP, EFFECT, PROPOSE, SEARCH)
+    task = next((task for task in tasks if task.name == method), None)
+    return data if task is None else task.read(data)
