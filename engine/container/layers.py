@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -37,8 +36,8 @@ class _Tensors:
     places: Mapping[str, tuple[int, int]]
     base: int
     names: Mapping[str, str]
-    norm: list[dict[str, Any]] = field(default_factory=list)
-    const: list[dict[str, Any]] = field(default_factory=list)
+    norm: list[dict[str, object]] = field(default_factory=list)
+    const: list[dict[str, object]] = field(default_factory=list)
     ids: dict[str, tuple[str, int]] = field(default_factory=dict)
     roots: dict[str, ir.Value] = field(default_factory=dict)
     quants: dict[str, QuantParams] = field(default_factory=dict)
@@ -60,16 +59,15 @@ class _Tensors:
             # what is converted for layers of another dtype comes behind the tensor itself
             self.quants.setdefault(root.name or "", quant)
 
-    def reference(self, value: ir.Value | None) -> dict[str, Any]:
-        """``{type, tensor_id}`` of an input or output of a node."""
+    def reference(self, value: ir.Value | None) -> tuple[str, int]:
+        """Kind and number of the tensor of an input or output of a node."""
         if value is None:
-            return {"type": "const_tensor", "tensor_id": self._absent()}
+            return "const_tensor", self._absent()
         root = self.root(value)
         name = root.name or ""
         if name not in self.ids:
             self.ids[name] = self._number(root)
-        kind, number = self.ids[name]
-        return {"type": kind, "tensor_id": number}
+        return self.ids[name]
 
     def _number(self, value: ir.Value) -> tuple[str, int]:
         spec = spec_of(value)
@@ -104,7 +102,7 @@ def layer_list(
     quantized: bool,
     target_platform: str | None = None,
     custom_string: str | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The layer list of a graph as plain data, keys and values as Netron's reader wants them.
 
     Args:
@@ -121,9 +119,9 @@ def layer_list(
     for node in graph.nodes:
         if node.op_type in _FOLDED:
             tensors.fold(node)
-    inputs = _numbered(tensors, graph.model.graph.inputs)
+    inputs = [tensors.reference(value) for value in graph.model.graph.inputs]
     nodes, connections = _connected(graph, tensors, layers)
-    outputs = _numbered(tensors, graph.model.graph.outputs)
+    outputs = [tensors.reference(value) for value in graph.model.graph.outputs]
     return {
         "connection": connections,
         "const_tensor": tensors.const,
@@ -153,10 +151,10 @@ def layer_list(
 
 def _connected(
     graph: Graph, tensors: _Tensors, layers: LayerMap
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     """The layers, and the connections of their inputs and outputs to tensors."""
-    nodes: list[dict[str, Any]] = []
-    connections: list[dict[str, Any]] = []
+    nodes: list[dict[str, object]] = []
+    connections: list[dict[str, object]] = []
     for node in graph.nodes:
         if node.op_type in _FOLDED:
             continue
@@ -167,9 +165,9 @@ def _connected(
                     "left": side,
                     "left_tensor_id": index,
                     "node_id": number,
-                    "right_tensor": tensors.reference(value),
+                    "right_tensor": {"type": kind, "tensor_id": place},
                 }
-                for index, value in enumerate(values)
+                for index, (kind, place) in enumerate(map(tensors.reference, values))
             ]
         layer = layers.by_node.get(node.name or "")
         lid = node.name or "" if layer is None else layer.id
@@ -177,7 +175,7 @@ def _connected(
     return nodes, connections
 
 
-def _ends(side: str, tensors: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+def _ends(side: str, tensors: Sequence[tuple[str, int]]) -> list[dict[str, object]]:
     """The graph's inputs or outputs."""
     return [
         {"left": side, "left_tensor_id": index, "right": kind, "right_tensor_id": number}
@@ -191,11 +189,6 @@ def _numeric(tool: str) -> str:
     return found.group() if found else "0"
 
 
-def _numbered(tensors: _Tensors, values: Sequence[ir.Value]) -> list[tuple[str, int]]:
-    references = [tensors.reference(value) for value in values]
-    return [(reference["type"], reference["tensor_id"]) for reference in references]
-
-
 def _without_tail(values: Sequence[ir.Value | None]) -> list[ir.Value | None]:
     """Inputs without those left out at the end."""
     kept = list(values)
@@ -204,8 +197,8 @@ def _without_tail(values: Sequence[ir.Value | None]) -> list[ir.Value | None]:
     return kept
 
 
-def _entry(number: int, spec: TensorSpec, quant: QuantParams | None) -> dict[str, Any]:
-    entry: dict[str, Any] = {
+def _entry(number: int, spec: TensorSpec, quant: QuantParams | None) -> dict[str, object]:
+    entry: dict[str, object] = {
         "tensor_id": number,
         "dim_num": len(spec.shape),
         "size": [dim if dim >= 0 else "?" for dim in spec.shape] if spec.rank_known else [],
@@ -222,7 +215,7 @@ def _entry(number: int, spec: TensorSpec, quant: QuantParams | None) -> dict[str
     return entry
 
 
-def _mark(entry: dict[str, Any], quant: QuantParams) -> None:
+def _mark(entry: dict[str, object], quant: QuantParams) -> None:
     """Give a tensor its quantized type and parameters."""
     axis = None if len(quant.scale) == 1 else quant.axis
     entry["type"] = quant.dtype
@@ -238,8 +231,8 @@ def _mark(entry: dict[str, Any], quant: QuantParams) -> None:
     }
 
 
-def _node(node: ir.Node, number: int, inputs: int, tensors: _Tensors) -> dict[str, Any]:
-    attributes = {key: _attribute(value) for key, value in node.attributes.items()}
+def _node(node: ir.Node, number: int, inputs: int, tensors: _Tensors) -> dict[str, object]:
+    attributes: dict[str, object] = {k: _attribute(v) for k, v in node.attributes.items()}
     attributes |= _quant_attributes(node, tensors)
     if node.domain:
         attributes["domain"] = node.domain
@@ -253,9 +246,9 @@ def _node(node: ir.Node, number: int, inputs: int, tensors: _Tensors) -> dict[st
     }
 
 
-def _quant_attributes(node: ir.Node, tensors: _Tensors) -> dict[str, Any]:
+def _quant_attributes(node: ir.Node, tensors: _Tensors) -> dict[str, object]:
     """Netron shows no quantization of JSON models, so it stands among the attributes."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     outputs = [tensors.quants.get(tensors.root(value).name or "") for value in node.outputs]
     for key in _FACTS:
         values = [None if quant is None else _fact(quant, key) for quant in outputs]
@@ -271,11 +264,11 @@ def _quant_attributes(node: ir.Node, tensors: _Tensors) -> dict[str, Any]:
     return found
 
 
-def _fact(quant: QuantParams, key: str) -> Any:
+def _fact(quant: QuantParams, key: str) -> object:
     return quant.dtype if key == "dtype" else _shown(getattr(quant, key))
 
 
-def _shown(parameters: Sequence[float]) -> Any:
+def _shown(parameters: Sequence[float]) -> object:
     """One value alone, a few as a list, many as their range."""
     values = [one if isinstance(one, int) else _number(one) for one in parameters]
     if len(values) == 1:
@@ -287,7 +280,7 @@ def _shown(parameters: Sequence[float]) -> Any:
     return f"{min(values)} .. {max(values)} ({len(values)} channels)"
 
 
-def _number(value: Any) -> Any:
+def _number(value: float) -> float | str:
     """A float32 by its shortest decimal form; text for what JSON has no number for."""
     number = float(value)
     if not math.isfinite(number):
@@ -295,7 +288,7 @@ def _number(value: Any) -> Any:
     return float(str(np.float32(number))) if np.float32(number) == number else number
 
 
-def _attribute(attribute: ir.Attr) -> Any:
+def _attribute(attribute: ir.Attr) -> object:
     """An attribute as JSON; tensors and graphs by their size."""
     value = attribute.value
     if attribute.type == ir.AttributeType.TENSOR:
@@ -308,7 +301,7 @@ def _attribute(attribute: ir.Attr) -> Any:
     return _plain(value)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, bool | int | str) or value is None:
