@@ -268,7 +268,7 @@ def facts(edits: LayerEdits, effect: LiveEffect, over: str, own_over: str) -> tu
     if effect.unmet:
         parts.append(Fact(f"✗ {len(effect.unmet)} not applied"))
     if effect.state:
-        parts.append(Fact(effect.state))
+        parts.append(Fact(effect.state, (effect.state.partition(" in ")[0],)))
     else:
         built = f"outputs as built, simulated over {over}"
         parts.append(Fact(built, (built.replace("calibration ", ""), "outputs as built"), 2))

@@ -163,14 +163,15 @@ class Run(TableWorkspace):
             how = "quantized" if self._result.quantized else "float32"
             again = f"! the recipe changed since: {key_text('run.run')} runs"
             ran = f"✓ ran {how}, simulated, in {self._result.seconds:.4f} s here (measured"
-            took = Fact(f"{ran}, no NPU time)", (f"{ran})",))
+            took = Fact(f"{ran}, no NPU time)", (f"{ran})", f"✓ ran {how}, simulated"))
             facts.show(took, "" if self._of == self._state() else again)
         elif session.vendor:
             facts.show("a compiled vendor model: it runs only on its NPU")
         elif session.container is not None:
             facts.show("the container is simulated directly")
         else:
-            facts.show("runs the build of this recipe (simulated); builds first if needed")
+            runs = "runs the build of this recipe (simulated)"
+            facts.show(Fact(f"{runs}; builds first if needed", (runs,)))
 
     def _state(self) -> str:
         return self.session.container or repr(sorted(self.session.recipe.items(), key=str))
