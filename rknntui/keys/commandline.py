@@ -69,7 +69,7 @@ def job_flags(method: str, params: Mapping[str, Any]) -> list[str]:
         elif isinstance(value, Mapping):
             for key, item in value.items():
                 words += [flag, f"{key}={_item(key, item)}"]
-        elif isinstance(value, list):
+        elif isinstance(value, list | tuple):
             words += [word for item in value for word in (flag, str(item))]
         elif value not in (None, False, ""):
             words += [flag, str(value)]
