@@ -23,7 +23,9 @@ import tempfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+
+from benchmarks.clock import Figures
+from benchmarks.zoo import REPOSITORY, zoo_folder
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
@@ -63,12 +65,7 @@ verify(load_source(find_source(sys.argv[1])).graph)
 """
 
 
-def zoo_folder() -> Path:
-    given = os.environ.get("RKNNTUI_ZOO")
-    return Path(given) if given else Path(__file__).parents[3] / "shared" / "zoo"
-
-
-def warm(zoo: Path, name: str, rounds: int) -> dict[str, Any]:
+def warm(zoo: Path, name: str, rounds: int) -> Figures:
     from engine.frontends.find import find_source
     from engine.frontends.load import load_source, look_source
     from engine.frontends.source import LoadOptions
@@ -98,14 +95,13 @@ def warm(zoo: Path, name: str, rounds: int) -> dict[str, Any]:
     }
 
 
-def cold(zoo: Path, name: str, starts: int) -> dict[str, Any]:
+def cold(zoo: Path, name: str, starts: int) -> Figures:
     path = str(zoo / name)
-    root = Path(__file__).parents[2]
     with tempfile.TemporaryDirectory() as folder:
         output = str(Path(folder) / "peer.onnx")
         ours = [sys.executable, "-P", "-c", PROGRAM, path]
         peer = [sys.executable, "-m", "tf2onnx.convert", "--tflite", path, "--output", output]
-        environment = {**os.environ, "PYTHONPATH": str(root)}
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
 
         def run(command: list[str]) -> float:
             begun = time.perf_counter()
@@ -133,7 +129,7 @@ def main() -> int:
     if not zoo.is_dir():
         print(f"there is no model zoo at {zoo}: set RKNNTUI_ZOO")
         return 0
-    found: dict[str, Any] = {"warm": [], "cold": []}
+    found: dict[str, list[Figures]] = {"warm": [], "cold": []}
     print(f"{'model':56} {'MB':>7} {'look ms':>8} {'load ms':>8} {'cpu ms':>7} {'goal':>6}")
     for name in WARM:
         r = warm(zoo, name, arguments.rounds)

@@ -15,10 +15,10 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
+from benchmarks.clock import Figures
 from benchmarks.quantization import measure
 from benchmarks.quantization.builders import (
     MODELS,
@@ -34,7 +34,7 @@ def _decibels(values: list[float]) -> str:
     return ";".join(f"{value:.2f}" for value in values)
 
 
-def _row(model: str, r: dict[str, Any]) -> str:
+def _row(model: str, r: Figures) -> str:
     return (
         f"{model:8} {_decibels(r['sqnr_ours']):>12} {_decibels(r['sqnr_peer']):>12} "
         f"{_decibels(r['sqnr_vendor_normal']):>12} "
@@ -52,7 +52,7 @@ _HEAD = (
 )
 
 
-def _measure(bench: Bench, model: str, folder: Path, pairs: int, builds: int) -> dict[str, Any]:
+def _measure(bench: Bench, model: str, folder: Path, pairs: int, builds: int) -> Figures:
     work = load_work(bench, model, folder)
     qdq, peer = build_ours(work), build_peer(bench, work)
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.zoo import zoo_folder
 from engine.frontends.onnx import load_onnx
 from engine.graph.execute import lower_for_runtime, ort
 from engine.graph.ir import Graph
@@ -19,7 +19,6 @@ from engine.graph.passes import optimise
 from engine.quantize import calibrate, quantize
 
 MODELS = ("rfb320", "digits", "resnet8", "vww96")
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -35,10 +34,9 @@ class Bench:
 
 def find_bench() -> Bench | str:
     """The shared benchmark folder, or why there is none."""
-    zoo = os.environ.get("RKNNTUI_ZOO")
-    shared = Path(zoo).parent if zoo else REPOSITORY.parent / "shared"
-    folder = shared / "bench"
-    if not (folder / "peer_ort.py").is_file() or not (shared / "zoo").is_dir():
+    zoo = zoo_folder()
+    folder = zoo.parent / "bench"
+    if not (folder / "peer_ort.py").is_file() or not zoo.is_dir():
         return f"there is no {folder} beside a model zoo: set RKNNTUI_ZOO"
     sys.path.insert(0, str(folder))
     sys.dont_write_bytecode = True

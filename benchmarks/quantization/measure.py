@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -14,24 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.clock import Figures, cpu_seconds, status_mb
 from benchmarks.quantization.builders import (
-    REPOSITORY,
     Bench,
     Work,
     build_ours,
     build_peer,
     session,
 )
+from benchmarks.zoo import REPOSITORY
 from engine.graph.ir import Graph
 from engine.simulate import Simulator, integer_coverage
 
 Run = Callable[[np.ndarray], list[np.ndarray]]
-
-
-def cpu_seconds() -> float:
-    """User and system time of this process, all threads."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 def _cpu_of(action: Callable[[], object]) -> float:
@@ -40,7 +34,7 @@ def _cpu_of(action: Callable[[], object]) -> float:
     return cpu_seconds() - start
 
 
-def build_cpu(bench: Bench, work: Work, turns: int) -> dict[str, Any]:
+def build_cpu(bench: Bench, work: Work, turns: int) -> Figures:
     """CPU seconds of both builds, alternated, and of the integer coverage that a build adds."""
     ours, peer, coverage = [], [], []
     for turn in range(turns):
@@ -88,7 +82,7 @@ def _ratio(times: tuple[np.ndarray, np.ndarray]) -> dict[str, float]:
     }
 
 
-def simulation(bench: Bench, work: Work, qdq: Graph, peer: Path, pairs: int) -> dict[str, Any]:
+def simulation(bench: Bench, work: Work, qdq: Graph, peer: Path, pairs: int) -> Figures:
     """Fidelity of both against the float model, and paired times of one sample."""
 
     def runner(opened: Any) -> Run:
@@ -103,7 +97,7 @@ def simulation(bench: Bench, work: Work, qdq: Graph, peer: Path, pairs: int) -> 
     simulator = Simulator(qdq, qdq)
     whole: Run = lambda sample: list(simulator.run({work.input: sample}).values())  # noqa: E731
     expected = _outputs(golden, work.evaluation)
-    result: dict[str, Any] = {}
+    result: Figures = {}
     for name, run in (("ours", ours), ("peer", theirs), ("peer_saturating", saturating)):
         found = _outputs(run, work.evaluation)
         found = [a.reshape(b.shape) for a, b in zip(found, expected, strict=True)]
@@ -130,12 +124,6 @@ def vendor_row(bench: Bench, model: str) -> list[float]:
             if (row["model"], row["peer"], row["setting"]) == (model, "vendor", "normal"):
                 return [float(value) for value in row["sqnr"].split(";")]
     return []
-
-
-def status_mb(key: str) -> float:
-    """A kB line of /proc/self/status in MB."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(key + ":")) / 1024
 
 
 def memory_here(work: Work) -> dict[str, float]:

@@ -27,12 +27,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from benchmarks.clock import Figures
 from benchmarks.realsize.report import report
+from benchmarks.zoo import REPOSITORY, zoo_folder
 
 HERE = Path(__file__).resolve().parent
-REPOSITORY = HERE.parents[1]
 MODELS = ("yolov8n", "resnet50", "mobilesam", "yolov8m", "yolox_s")
 SLOW = {"mmse": ("yolov8n", "resnet50")}
 _BOTH = ("normal", "proposal")
@@ -61,13 +61,7 @@ def _wanted(models: list[str], *, vendor: bool) -> Iterator[tuple[str, str, str]
                 yield model, "vendor", "mmse"
 
 
-def _zoo() -> Path | None:
-    given = os.environ.get("RKNNTUI_ZOO")
-    zoo = Path(given) if given else REPOSITORY.parent / "shared" / "zoo"
-    return zoo if (zoo / "shapes" / "published").is_dir() else None
-
-
-def _prepare(zoo: Path, model: str, data: Path, counts: list[int]) -> dict[str, Any]:
+def _prepare(zoo: Path, model: str, data: Path, counts: list[int]) -> Figures:
     """In a process of its own: this one stays small, as its peak is seen in its children's."""
     code = (
         "import json, sys\nfrom pathlib import Path\n"
@@ -84,7 +78,7 @@ def _prepare(zoo: Path, model: str, data: Path, counts: list[int]) -> dict[str, 
         text=True,
         check=True,
     )
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: Figures = json.loads(done.stdout)
     return found
 
 
@@ -97,9 +91,7 @@ def _environment(who: str) -> dict[str, str]:
     return environment
 
 
-def _measure(
-    python: str, script: str, job: dict[str, Any], work: Path, name: str
-) -> dict[str, Any]:
+def _measure(python: str, script: str, job: Figures, work: Path, name: str) -> Figures:
     path = work / f"{name}.json"
     path.write_text(json.dumps(job), encoding="utf-8")
     with (work / f"{name}.out").open("wb") as out, (work / f"{name}.err").open("wb") as err:
@@ -115,7 +107,7 @@ def _measure(
     if child.returncode:
         lines = (work / f"{name}.err").read_text(encoding="utf-8", errors="replace").splitlines()
         return {"failed": lines[-1] if lines else f"exit code {child.returncode}"}
-    figures: dict[str, Any] = json.loads((work / f"{name}.out").read_text(encoding="utf-8"))
+    figures: Figures = json.loads((work / f"{name}.out").read_text(encoding="utf-8"))
     figures["process_cpu_s"] = used.ru_utime + used.ru_stime
     figures["largest_process_mb"] = max(used.ru_maxrss / 1024, figures["peak_mb"])
     return figures
@@ -141,8 +133,8 @@ def main() -> int:
     args = _arguments()
     work = args.work.absolute()
     results = work / "results.jsonl"
-    zoo = _zoo()
-    if zoo is None and not args.report:
+    zoo = zoo_folder()
+    if not (zoo / "shapes" / "published").is_dir() and not args.report:
         print(
             "skipped: there is no model zoo beside the checkout: set RKNNTUI_ZOO", file=sys.stderr
         )
@@ -153,7 +145,7 @@ def main() -> int:
         rows = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
     pythons = {"ours": sys.executable, "ort": sys.executable, "vendor": args.python_vendor}
     scripts = {"ours": "ours.py", "ort": "peer.py", "vendor": "vendor.py"}
-    turns = [] if args.report or zoo is None else range(args.repeat)
+    turns = [] if args.report else range(args.repeat)
     for turn in turns:
         for model, who, what in _wanted(args.models, vendor=bool(args.python_vendor)):
             if args.only and f"{who}:{what}" not in args.only:

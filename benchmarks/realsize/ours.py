@@ -15,22 +15,19 @@ The driver sets the environment that a worker process has: one thread for linear
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from benchmarks.realsize import clock
+from benchmarks import clock
+from benchmarks.clock import Figures, Job
 from engine.base.events import CallbackReporter, Event, Partial, StageFinished, StageStarted
+from engine.base.plain import Values
 
 PLATFORM = "rk3588"
-Job = dict[str, Any]
-Figures = dict[str, Any]
 
 
 class _Stages:
@@ -38,7 +35,7 @@ class _Stages:
 
     def __init__(self) -> None:
         self.rows: dict[str, dict[str, float]] = {}
-        self.points: list[dict[str, Any]] = []
+        self.points: list[Figures] = []
         self._begun = (0.0, 0.0)
         self.reporter = CallbackReporter(self._take)
 
@@ -59,7 +56,7 @@ class _Stages:
         return max((row["peak_mb"] for row in self.rows.values()), default=0.0)
 
 
-def _recipe(job: Job, algorithm: str) -> dict[str, Any]:
+def _recipe(job: Job, algorithm: str) -> Values:
     return {
         "model": job["model"],
         "dataset": job["dataset"],
@@ -90,7 +87,9 @@ def _build(job: Job, algorithm: str) -> Figures:
 
 
 def _feeds(job: Job, name: str) -> list[dict[str, np.ndarray]]:
-    mean, std = (np.array(job[key], np.float32).reshape(1, 3, 1, 1) for key in ("mean", "std"))
+    mean, std = (
+        np.array(each, np.float32).reshape(1, 3, 1, 1) for each in (job["mean"], job["std"])
+    )
     paths = Path(job["dataset"]).read_text(encoding="utf-8").split()
     return [{name: (np.load(path).astype(np.float32) - mean) / std} for path in paths]
 
@@ -173,7 +172,7 @@ def _hybrid(job: Job, what: str) -> Figures:
     return figures
 
 
-def _measures() -> Iterator[tuple[str, Any]]:
+def _measures() -> Iterator[tuple[str, Callable[[Job], Figures]]]:
     for algorithm in ("normal", "kl_divergence", "mmse", "accurate"):
         yield algorithm, lambda job, own=algorithm: _build(job, own)
     yield "floats", _floats
@@ -182,28 +181,17 @@ def _measures() -> Iterator[tuple[str, Any]]:
         yield what, lambda job, own=what: _hybrid(job, own)
 
 
-def main() -> None:
+def _measure(job: Job) -> Figures:
     """Import everything, then measure."""
-    path = Path(sys.argv[1]).absolute()
-    job = json.loads(path.read_text(encoding="utf-8"))
-    folder = path.with_suffix(".work")
-    folder.mkdir(exist_ok=True)
-    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")  # nothing is taken from an earlier run
-    os.chdir(folder)
+    os.environ["XDG_CACHE_HOME"] = str(Path("cache").absolute())  # not that of an earlier run
     import engine.accuracy.evaluate
     import engine.api
     import engine.hybrid
     import engine.pipeline.stages
     import engine.quantize  # noqa: F401
 
-    saved = os.dup(1)
-    with (folder / "ours.log").open("wb") as log:
-        os.dup2(log.fileno(), 1)
-        figures = dict(_measures())[job["what"]](job)
-        sys.stdout.flush()
-        os.dup2(saved, 1)
-    print(json.dumps(figures))
+    return dict(_measures())[job["what"]](job)
 
 
 if __name__ == "__main__":
-    main()
+    clock.measure(_measure, "ours.log", (1,))

@@ -7,9 +7,6 @@ evaluation: load, opset conversion and folding, calibrate, quantize, write.
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,21 +16,21 @@ from onnx import version_converter
 from onnxruntime import quantization  # noqa: TID251 (the driver switches telemetry off)
 from onnxruntime.quantization.preprocess import quant_pre_process  # noqa: TID251
 
-from benchmarks.realsize import clock
+from benchmarks import clock
 
 
 class _Reader(quantization.CalibrationDataReader):
     """Feeds the samples one by one, normalised as they are read."""
 
-    def __init__(self, name: str, job: dict[str, object]) -> None:
-        paths = Path(str(job["dataset"])).read_text(encoding="utf-8").split()
+    def __init__(self, name: str, job: clock.Job) -> None:
+        paths = Path(job["dataset"]).read_text(encoding="utf-8").split()
         self._feeds = self._over(name, paths, job)
 
     @staticmethod
-    def _over(
-        name: str, paths: list[str], job: dict[str, object]
-    ) -> Iterator[dict[str, np.ndarray]]:
-        mean, std = (np.array(job[k], np.float32).reshape(1, 3, 1, 1) for k in ("mean", "std"))
+    def _over(name: str, paths: list[str], job: clock.Job) -> Iterator[dict[str, np.ndarray]]:
+        mean, std = (
+            np.array(each, np.float32).reshape(1, 3, 1, 1) for each in (job["mean"], job["std"])
+        )
         for path in paths:
             yield {name: (np.load(path).astype(np.float32) - mean) / std}
 
@@ -42,8 +39,15 @@ class _Reader(quantization.CalibrationDataReader):
         return next(self._feeds, None)
 
 
-def _build(job: dict[str, object]) -> None:
-    model = onnx.load(str(job["model"]))
+def _measure(job: clock.Job) -> clock.Figures:
+    figures: clock.Figures = {"import_mb": clock.status_mb("VmRSS")}
+    with clock.taken(figures, "all"):
+        _build(job)
+    return figures
+
+
+def _build(job: clock.Job) -> None:
+    model = onnx.load(job["model"])
     if model.opset_import[0].version < 13:
         model = version_converter.convert_version(model, 13)
     onnx.save(model, "source.onnx")
@@ -60,25 +64,5 @@ def _build(job: dict[str, object]) -> None:
     )
 
 
-def main() -> None:
-    """Measure in a folder beside the job."""
-    path = Path(sys.argv[1]).absolute()
-    job = json.loads(path.read_text(encoding="utf-8"))
-    folder = path.with_suffix(".work")
-    folder.mkdir(exist_ok=True)
-    os.chdir(folder)
-    figures = {"import_mb": clock.status_mb("VmRSS")}
-    saved = os.dup(1)
-    with (folder / "peer.log").open("wb") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
-        with clock.taken(figures, "all"):
-            _build(job)
-        sys.stdout.flush()
-        os.dup2(saved, 1)
-    figures["peak_mb"] = clock.own_peak_mb()
-    print(json.dumps(figures))
-
-
 if __name__ == "__main__":
-    main()
+    clock.measure(_measure, "peer.log")

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-Row = Mapping[str, Any]
+from benchmarks.clock import Figures
 
 
 class _Figures:
     """Medians over the turns."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[Figures]) -> None:
         self._rows = [row for row in rows if "failed" not in row]
         self.models = list(dict.fromkeys(row["model"] for row in self._rows))
         whole = [row["stages"] for row in self._rows if row["what"] == "normal" and "stages" in row]
         self.stages = list(dict.fromkeys(stage for stages in whole for stage in stages))
 
-    def rows(self, model: str, who: str, what: str) -> list[Row]:
+    def rows(self, model: str, who: str, what: str) -> list[Figures]:
         key = {"model": model, "who": who, "what": what}
         return [row for row in self._rows if key.items() <= row.items()]
 
@@ -155,7 +154,7 @@ def _hybrid(found: _Figures) -> str:
     return _table(head, rows)
 
 
-def report(rows: Sequence[Row]) -> str:
+def report(rows: Sequence[Figures]) -> str:
     """The tables, and what failed."""
     found = _Figures(rows)
     parts = [

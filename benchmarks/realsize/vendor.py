@@ -7,13 +7,11 @@ line. What the toolkit prints goes to vendor.log beside the job.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import clock  # type: ignore[import-not-found]
 
 PLATFORM = "rk3588"
@@ -24,7 +22,7 @@ def _check(step: str, code: int | None) -> None:
         raise RuntimeError(f"{step} failed with {code}")
 
 
-def _measure(job: dict[str, Any]) -> dict[str, float]:
+def _measure(job: clock.Job) -> clock.Figures:
     from rknn.api import RKNN
 
     figures = {"import_mb": clock.status_mb("VmRSS")}
@@ -51,24 +49,6 @@ def _measure(job: dict[str, Any]) -> dict[str, float]:
     return figures
 
 
-def main() -> None:
-    """Measure with everything printed sent to a file."""
-    path = Path(sys.argv[1]).absolute()
-    job = json.loads(path.read_text(encoding="utf-8"))
-    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-    folder = path.with_suffix(".work")
-    folder.mkdir(exist_ok=True)
-    os.chdir(folder)
-    saved = os.dup(1)
-    with (folder / "vendor.log").open("wb") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
-        figures = _measure(job)
-        sys.stdout.flush()
-        os.dup2(saved, 1)
-    figures["peak_mb"] = clock.own_peak_mb()
-    print(json.dumps(figures))
-
-
 if __name__ == "__main__":
-    main()
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    clock.measure(_measure, "vendor.log")

@@ -53,7 +53,7 @@ class Bench:
         self.repeats = repeats
         self.tty = _load(tools / "ttybench.py")
         self.home = Path(tempfile.mkdtemp(prefix="rknntui-feel-"))
-        self.results: dict[str, Any] = {}
+        self.results: dict[str, object] = {}
         self.rows: list[tuple[str, str, str, str]] = []
 
     def row(self, what: str, ours: str, goal: str, met: bool | None = None) -> None:
