@@ -49,6 +49,7 @@ from engine.base.folders import folders as folders
 from engine.base.folders import log_crash as log_crash
 from engine.base.folders import private_folder as private_folder
 from engine.base.folders import state_folder as state_folder
+from engine.base.plain import JsonObject as JsonObject
 from engine.base.resources import resource_error as resource_error
 from engine.base.text import did_you_mean as did_you_mean
 from engine.base.text import escaped as escaped

@@ -79,14 +79,14 @@ class Workbench(QuietCrashApp):
         self,
         path: str | None = None,
         *,
-        recipe: dict[str, Any] | None = None,
-        given: dict[str, Any] | None = None,
+        recipe: dict[str, object] | None = None,
+        given: dict[str, object] | None = None,
         state_kept: bool = True,
     ) -> None:
         super().__init__()
         self._first = path, recipe, given
         self._state_kept = state_kept
-        self._state: dict[str, Any] = uistate.load() if state_kept else {}
+        self._state: dict[str, object] = uistate.load() if state_kept else {}
         self._guard = Guard(self.leave, self.save_state)
         self._switching = asyncio.Lock()
         self.leaving = False
@@ -94,7 +94,7 @@ class Workbench(QuietCrashApp):
         self.bridge = Bridge(self.session, self.publish, self.show_error)
         self.current = "model"
         self.visited: dict[str, Workspace] = {}
-        self.memory: dict[str, Any] = dict(self._state.get("views") or {})
+        self.memory = uistate.opened_groups(self._state)
         self.opener = Opener(self)
         self.output = Output(self)
         self.stopping = Stopping(self)
@@ -282,7 +282,7 @@ class Workbench(QuietCrashApp):
     ) -> None: ...
     @overload
     def start_job(
-        self, method: str, params: dict[str, Any], title: str, *, quiet: bool = False
+        self, method: str, params: dict[str, object], title: str, *, quiet: bool = False
     ) -> None: ...
     def start_job(self, method: Any, params: Any, title: str, *, quiet: bool = False) -> None:
         """Start a long action; it waits in the worker while another one runs.

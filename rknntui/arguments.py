@@ -1,15 +1,30 @@
-"""Flags beside the file that the workbench opens: the options of its source model."""
+"""The options of a source model: in a recipe, and as flags beside the file that is opened."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["given_options"]
+if TYPE_CHECKING:
+    from engine import Option
+
+__all__ = ["absolute", "given_options", "source_names", "source_options"]
 
 
-def given_options(words: Sequence[str]) -> dict[str, Any]:
+def source_names() -> frozenset[str]:
+    """The names of the options that say what is loaded and how."""
+    from engine import OPTIONS
+
+    return frozenset(o.name for o in OPTIONS if o.section == "source")
+
+
+def source_options(recipe: Mapping[str, object]) -> dict[str, object]:
+    """The options of a recipe that change which graph is seen, without the model itself."""
+    return {n: recipe[n] for n in source_names() if n in recipe and n != "model"}
+
+
+def given_options(words: Sequence[str]) -> dict[str, object]:
     """The options that are said behind the file's name, as ``--weights FILE``.
 
     Args:
@@ -25,7 +40,7 @@ def given_options(words: Sequence[str]) -> dict[str, Any]:
     from engine import OPTIONS, UsageError, did_you_mean
 
     flags = {o.flag: o for o in OPTIONS if o.section == "source" and o.name != "model"}
-    given: dict[str, Any] = {}
+    given: dict[str, object] = {}
     waiting = list(words)
     while waiting:
         flag, equals, value = waiting.pop(0).partition("=")
@@ -40,10 +55,17 @@ def given_options(words: Sequence[str]) -> dict[str, Any]:
                 raise UsageError(f"{flag} needs a value.", remedy=f"Write {flag} VALUE.")
             value = waiting.pop(0)
         option = flags[flag]
-        found = option.parse(value)
-        if option.kind == "path":
-            found = str(Path(found).absolute())
-        elif option.kind in ("paths", "code"):
-            found = [None if p is None else str(Path(p).absolute()) for p in found]
-        given[option.name] = {**given.get(option.name, {}), **found} if option.repeated else found
+        found, before = option.parse(value), given.get(option.name)
+        if isinstance(before, dict) and option.repeated:
+            found = {**before, **found}
+        given[option.name] = absolute(option, found)
     return given
+
+
+def absolute(option: Option, value: Any) -> object:
+    """An option's value, its paths from the current folder on."""
+    if option.kind == "path":
+        return str(Path(value).absolute())
+    if option.kind in ("paths", "code"):
+        return [None if path is None else str(Path(path).absolute()) for path in value]
+    return value

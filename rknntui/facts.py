@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine import human_bytes, printable, shape_text
+
+if TYPE_CHECKING:
+    from engine.wire.graph import Tensor, TensorQuant
 
 __all__ = ["fact_rows", "port_text", "quant_text"]
 
@@ -16,42 +20,47 @@ _BYTE_GROUPS = ("sections", "section_bytes")
 """Groups of facts that all are."""
 
 
-def port_text(port: Mapping[str, Any]) -> str:
+def port_text(port: Tensor) -> str:
     """What a vendor's file says of an input or output beyond its sizes; empty where nothing."""
-    run = " ".join(
-        str(port[name]) for name in ("runtime_dtype", "runtime_layout") if port.get(name)
-    )
+    from engine.wire.model import Port
+
+    if not isinstance(port, Port):
+        return ""
+    run = " ".join(told for told in (port.runtime_dtype, port.runtime_layout) if told)
     parts = [
-        str(port.get("layout") or ""),
+        port.layout,
         f"at run time {run}" if run else "",
-        *(f"{name} {_text(port[name])}" for name in ("mean", "std") if port.get(name)),
-        quant_text(port["quant"]) if port.get("quant") else "",
+        f"mean {_text(port.mean)}" if port.mean else "",
+        f"std {_text(port.std)}" if port.std else "",
+        quant_text(port.quant) if port.quant else "",
     ]
     return printable(" · ".join(part for part in parts if part), 400)
 
 
-def quant_text(quant: Mapping[str, Any]) -> str:
-    """The parameters of a quantized tensor in a line."""
-    scale, zero = quant["scale"], quant["zero_point"]
-    if len(scale) == 1:
-        return f"{quant['dtype']} scale {scale[0]:.6g} zero {zero[0] if zero else 0}"
-    if not scale:
-        return str(quant["dtype"])
-    return f"{quant['dtype']} {len(scale)} scales {min(scale):.4g}..{max(scale):.4g}"
+def quant_text(quant: TensorQuant) -> str:
+    """The parameters of a quantized tensor in a line; a scale may be no number."""
+    scales = [math.nan if scale is None else scale for scale in quant.scale]
+    if len(scales) == 1:
+        zero = quant.zero_point[0] if quant.zero_point else 0
+        return f"{quant.dtype} scale {scales[0]:.6g} zero {zero}"
+    if not scales:
+        return quant.dtype
+    return f"{quant.dtype} {len(scales)} scales {min(scales):.4g}..{max(scales):.4g}"
 
 
-def fact_rows(facts: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[int, str, str]]:
+def fact_rows(facts: Mapping[str, object], depth: int = 0) -> Iterator[tuple[int, str, str]]:
     """(depth, name, text) of each fact; a group has no text and its facts follow, one deeper.
 
     What is empty is left out, and a single set of shapes, which the inputs and outputs are.
     """
     for name, value in facts.items():
         title = printable(str(name).replace("_", " "), 100)
-        if value in (None, "", [], {}) or (name == "shape_sets" and len(value) == 1):
+        single = name == "shape_sets" and isinstance(value, list) and len(value) == 1
+        if value in (None, "", [], {}) or single:
             continue
         if name in _BYTES and isinstance(value, int):
             yield depth, title, human_bytes(value)
-        elif name in _BYTE_GROUPS:
+        elif name in _BYTE_GROUPS and isinstance(value, Mapping | list):
             yield depth, title, ""
             pairs = value.items() if isinstance(value, Mapping) else value
             yield from ((depth + 1, printable(str(n), 100), human_bytes(b)) for n, b in pairs)
@@ -72,7 +81,7 @@ def fact_rows(facts: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[int, s
             yield depth, title, _text(value)
 
 
-def _line(item: Mapping[str, Any]) -> str:
+def _line(item: Mapping[str, object]) -> str:
     parts = []
     for name, value in item.items():
         if value in (None, "", [], {}):
@@ -83,10 +92,10 @@ def _line(item: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         whole = all(isinstance(item, int) and not isinstance(item, bool) for item in value)
         if whole and len(value) > 1:
             return shape_text(value)

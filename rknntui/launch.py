@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 __all__ = ["open_workbench"]
 
 
 def open_workbench(
     path: str | None = None,
-    recipe: dict[str, Any] | None = None,
-    given: dict[str, Any] | None = None,
+    recipe: dict[str, object] | None = None,
+    given: dict[str, object] | None = None,
 ) -> int:
     """Open the workbench; returns the exit code.
 

@@ -6,8 +6,12 @@ It shows the workspace, and gives it the link (:meth:`Workspace.arrive`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.message import Message
+
+if TYPE_CHECKING:
+    from engine.wire.graph import Which
 
 __all__ = ["GoTo", "GoToLayer", "GoToNode", "GoToOption", "Link", "RunAction"]
 
@@ -38,7 +42,7 @@ class GoToNode(Link):
     """Show a node in Model; ``graph`` is source, optimised or quantized."""
 
     node: str
-    graph: str = "optimised"
+    graph: Which = "optimised"
     workspace = "model"
 
 

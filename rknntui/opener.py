@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rknntui.keys.text import key_text
-from rknntui.session.drafts import told
+from rknntui.session.drafts import draft_of, told
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rknntui.app import Workbench
     from rknntui.session.messages import SourceChanged
     from rknntui.session.watch import Watch
@@ -29,7 +31,7 @@ class Opener:
         self._changed: set[str] = set()
         self._watch: Watch | None = None
 
-    async def open(self, path: str, given: dict[str, Any] | None = None) -> None:
+    async def open(self, path: str, given: Mapping[str, object] | None = None) -> None:
         """Open a file.
 
         Args:
@@ -57,8 +59,8 @@ class Opener:
             model = str(recipe.get("model") or absolute)
             pair = await ask_for_partner(app, model)
             if pair is not None:
-                named = pair["model"] if model == absolute else path  # else a recipe's file
-                await self.open(named, {**(given or {}), "weights": pair["weights"]})
+                named = pair.model if model == absolute else path  # else a recipe's file
+                await self.open(named, {**(given or {}), "weights": pair.weights})
             return
         if session.recipe is not before:
             for text in told(session.left, draft):
@@ -67,9 +69,9 @@ class Opener:
     async def open_first(
         self,
         path: str | None,
-        recipe: dict[str, Any] | None,
-        given: dict[str, Any] | None,
-        state: dict[str, Any],
+        recipe: Mapping[str, object] | None,
+        given: Mapping[str, object] | None,
+        state: Mapping[str, object],
     ) -> None:
         """Open what the start names: a recipe, else a path, else what the last run had open.
 
@@ -87,7 +89,8 @@ class Opener:
         elif path:
             await self.open(path, given)
         else:
-            await ask_about_code(self._app, state.get("recipe") or {})
+            kept = draft_of(state)
+            await ask_about_code(self._app, kept.recipe if kept is not None else {})
             await opening.restore(session, bridge, state)
 
     def changed_on_disk(self, message: SourceChanged) -> None:
@@ -133,7 +136,9 @@ class Opener:
         changed, self._changed = self._changed or {"model"}, set()
         built = session.summary is not None
         again = session.recipe_path if "recipe" in changed else None
-        await ask_about_code(app, await recipe_at(app, again) if again else dict(session.recipe))
+        await ask_about_code(app, await recipe_at(app, again) if again else session.recipe)
         await reload_changed(session, app.bridge, changed)
         if built and session.container is None and not session.all_problems:
-            app.start_job("build", {"recipe": dict(session.recipe)}, "Build again")
+            from engine.wire.build import BUILD, BuildParams
+
+            app.start_job(BUILD, BuildParams(recipe=dict(session.recipe)), "Build again")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from engine import OPTIONS, EngineError, Option
+from rknntui.arguments import absolute
 
 __all__ = [
     "allowed_code",
@@ -146,24 +147,13 @@ def _entries(option: Option, help_text: str) -> Callable[[Command], Command]:
 
 
 def _joined(
-    _ctx: click.Context, _param: click.Parameter, given: tuple[dict[str, Any], ...]
-) -> dict[str, Any] | None:
+    _ctx: click.Context, _param: click.Parameter, given: tuple[dict[str, object], ...]
+) -> dict[str, object] | None:
     """The entries of a repeated flag as one mapping; None where it was not given."""
     return {name: value for one in given for name, value in one.items()} or None
 
 
-def values_of(arguments: dict[str, Any]) -> dict[str, Any]:
+def values_of(arguments: dict[str, object]) -> dict[str, object]:
     """The options that were given on the command line; their paths start at the current folder."""
-    values = {}
-    for option in OPTIONS:
-        value = arguments.get(option.name)
-        if value is None:
-            continue
-        if option.kind == "path":
-            value = str(Path(value).absolute())
-        elif option.kind == "code":
-            value = [str(Path(p).absolute()) for p in value]
-        elif option.kind == "paths":
-            value = [None if p is None else str(Path(p).absolute()) for p in value]
-        values[option.name] = value
-    return values
+    given = ((option, arguments.get(option.name)) for option in OPTIONS)
+    return {o.name: absolute(o, value) for o, value in given if value is not None}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from engine import printable
 from engine.wire.codec import Values, encode
@@ -23,7 +22,7 @@ class Guided:
     steps: tuple[tuple[Step, bool], ...]
     changes: Values
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """For ``--json``."""
         steps = [{**encode(step), "applied": applied} for step, applied in self.steps]
         return {"steps": steps, "changes": dict(self.changes)}
@@ -36,7 +35,7 @@ async def run_guide(session: WorkerSession, recipe: Values, references: tuple[Pa
     the steps after it see the better recipe. Nothing is written.
     """
     steps: list[tuple[Step, bool]] = []
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     files = tuple(str(path.absolute()) for path in references) or None
     while True:
         done = tuple(step.id for step, _ in steps)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from engine import Finding, human_bytes, printable, shape_text, summary_text
-from engine.wire.codec import encode
 from engine.wire.graph import GraphView, Tensor
 from engine.wire.model import Loaded, ModelView, Preflight
 from rknntui.cli.output import table
@@ -50,7 +49,7 @@ def _content(view: ModelView) -> list[str]:
     for title, tensors in (("inputs", view.inputs), ("outputs", view.outputs)):
         text.append(f"{title}:")
         for tensor in tensors:
-            told = port_text(encode(tensor))
+            told = port_text(tensor)
             text += [f"  {_tensor(tensor)}", *([f"    {told}"] if told else [])]
     if view.preflight:
         text += _candidates(view, view.preflight)

@@ -131,7 +131,7 @@ async def _unless_broken(action: Awaitable[Result]) -> Result:
     loop = asyncio.get_running_loop()
     broken: asyncio.Future[None] = loop.create_future()
 
-    def note(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def note(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         error = context.get("exception")
         if not isinstance(error, MemoryError):
             loop.default_exception_handler(context)

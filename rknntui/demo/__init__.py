@@ -7,7 +7,6 @@ calibration samples as pictures and 500 labelled test samples, all 8x8 grey byte
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 __all__ = ["demo_folder", "demo_recipe", "demo_test_samples"]
 
@@ -17,7 +16,7 @@ def demo_folder() -> Path:
     return Path(__file__).resolve().parent
 
 
-def demo_recipe() -> dict[str, Any]:
+def demo_recipe() -> dict[str, object]:
     """A new recipe for the demo model: option name to value, with absolute paths."""
     folder = demo_folder()
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine import OPTIONS, option
 
@@ -32,11 +32,11 @@ _FLAGS: dict[str, dict[str, str]] = {
 """Method of a job -> parameter -> its flag."""
 
 
-def recipe_flags(recipe: dict[str, object], leave_out: tuple[str, ...] = ()) -> list[str]:
+def recipe_flags(recipe: Mapping[str, object]) -> list[str]:
     """The flags of a recipe's options that are set."""
     words: list[str] = []
     for declared in OPTIONS:
-        if declared.name not in recipe or declared.name == "model" or declared.name in leave_out:
+        if declared.name not in recipe or declared.name == "model":
             continue
         value = recipe[declared.name]
         if declared.name == "do_quantization":
@@ -59,7 +59,7 @@ def command_for(verb: str, session: Session) -> list[str]:
     return [*words, model, *recipe_flags(session.recipe)]
 
 
-def job_flags(method: str, params: Mapping[str, Any]) -> list[str]:
+def job_flags(method: str, params: Mapping[str, object]) -> list[str]:
     """The flags of a job's own parameters, beside those of its recipe."""
     words: list[str] = []
     for name, flag in _FLAGS.get(method, {}).items():
@@ -76,7 +76,7 @@ def job_flags(method: str, params: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _item(name: str, value: Any) -> str:
+def _item(name: str, value: object) -> str:
     """The values of an axis, the ends of a range, or one value."""
     if not isinstance(value, list | tuple):
         return str(value)
@@ -84,11 +84,12 @@ def _item(name: str, value: Any) -> str:
     return ",".join(option(name).render(v) if name in known else str(v) for v in value)
 
 
-def job_command(method: str, params: Mapping[str, Any]) -> list[str]:
+def job_command(method: str, params: Mapping[str, object]) -> list[str]:
     """The command line of a job as it was asked for; empty where it is of no model."""
-    recipe = params.get("recipe") or {}
-    if not isinstance(recipe.get("model"), str):
+    recipe = params.get("recipe")
+    model = recipe.get("model") if isinstance(recipe, Mapping) else None
+    if not isinstance(recipe, Mapping) or not isinstance(model, str):
         return []
     verb = _VERBS.get(method, method.replace(".", " "))
-    flags = recipe_flags(recipe)
-    return ["rknntui", *verb.split(), recipe["model"], *flags, *job_flags(method, params)]
+    flags = [*recipe_flags(recipe), *job_flags(method, params)]
+    return ["rknntui", *verb.split(), model, *flags]

@@ -9,15 +9,16 @@ import contextlib
 import hashlib
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rknntui.keys.text import key_text
 
-__all__ = ["STEPS", "Draft", "Drafts", "draft_of", "drafts_folder", "told"]
+__all__ = ["STEPS", "Draft", "Drafts", "Values", "draft_of", "drafts_folder", "told"]
 
-Values = dict[str, Any]
+Values = dict[str, object]
+"""Option name -> value; who reads one looks what it is."""
 
 VERSION = 1
 LIMIT = 4 << 20
@@ -73,7 +74,7 @@ class Drafts:
         self._known[draft.path] = draft
         self._write(draft)
 
-    def keep_last(self, state: Values) -> None:
+    def keep_last(self, state: Mapping[str, object]) -> None:
         """Keep what an earlier run left unsaved, where this run opens something else.
 
         Args:
@@ -110,7 +111,7 @@ class Drafts:
             return
         from engine import EngineError, atomic_write
 
-        data: dict[str, Any] = {
+        data = {
             "version": VERSION,
             "when": round(time.time()),
             "path": draft.path,
@@ -154,7 +155,7 @@ class Drafts:
         return draft if ours and data.get("path") == path else None
 
 
-def draft_of(data: Values) -> Draft | None:
+def draft_of(data: Mapping[str, object]) -> Draft | None:
     """The draft in plain data of an earlier run; None where it is none.
 
     Args:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from engine import (
     ArtifactWritten,
@@ -60,6 +59,7 @@ class JobView:
     Attributes:
         state: ``running``, ``done``, ``failed`` or ``cancelled``.
         started: seconds since the epoch.
+        params: as its record has them.
         steps: what counts before the next stage begins.
         count: number of stages it announced.
         error: as ``EngineError.to_dict`` gives it.
@@ -73,7 +73,7 @@ class JobView:
     method: str
     title: str
     started: float
-    params: dict[str, Any] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
     state: str = "running"
     stages: dict[str, StageView] = field(default_factory=dict)
     steps: dict[str, StageView] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class JobView:
     logged: int = 0
     artifacts: list[ArtifactWritten] = field(default_factory=list)
     seconds: float | None = None
-    error: dict[str, Any] | None = None
+    error: Mapping[str, str | int] | None = None
     cancelling: bool = False
     partials: deque[Partial] = field(default_factory=lambda: deque(maxlen=PARTIALS))
     paused: bool = False
@@ -97,6 +97,12 @@ class JobView:
             view.apply(event)
         view.state, view.error = record.state, record.error
         return view
+
+    @property
+    def recipe(self) -> dict[str, object] | None:
+        """The recipe that it is about; None where its record names none."""
+        recipe = self.params.get("recipe")
+        return dict(recipe) if isinstance(recipe, Mapping) else None
 
     @property
     def running(self) -> bool:

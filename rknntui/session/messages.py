@@ -7,8 +7,8 @@ newer one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from textual.message import Message
 
@@ -89,7 +89,7 @@ class JobEnded(Message, bubble=False):
     method: str
     state: str
     result: object = None
-    error: dict[str, Any] | None = None
+    error: Mapping[str, str | int] | None = None
 
 
 @dataclass(eq=False)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine import EngineError, SeveralFilesError
-from rknntui.session.drafts import draft_of
+from engine.wire.model import OPEN, SNIFF, ModelView
+from engine.wire.recipes import RECIPE_LOAD
+from engine.wire.requests import AtPath, ModelTarget
+from rknntui.arguments import source_options
+from rknntui.session.drafts import Values, draft_of
 from rknntui.session.jobview import JobView
 from rknntui.session.results import read_record
 from rknntui.session.state import BUILT, RESULTS
@@ -20,12 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "find_results",
+    "look",
     "open_path",
     "open_recipe",
     "reload_changed",
     "restore",
-    "source_names",
-    "source_options",
 ]
 
 HISTORY = 50
@@ -33,7 +38,7 @@ HISTORY = 50
 
 
 async def open_path(
-    session: Session, bridge: Bridge, path: str, given: dict[str, Any] | None = None
+    session: Session, bridge: Bridge, path: str, given: Mapping[str, object] | None = None
 ) -> Draft | None:
     """Open what ``path`` is; the session tells about it.
 
@@ -56,77 +61,77 @@ async def open_path(
         session.set_values(given)
     if session.container is None:
         now, model = source_options(session.recipe), session.recipe.get("model")
-        if (now, model) != (asked, view.get("path")):
-            session.model_seen(await bridge.call("open", {"path": model, **now}))
+        if (now, model) != (asked, view.path):
+            session.model_seen(await look(bridge, session.recipe))
     await find_results(session, draft.built if draft is not None else None)
     return draft
 
 
+async def look(bridge: Bridge, recipe: Mapping[str, object]) -> ModelView:
+    """The model of a recipe, as its options say that it is loaded.
+
+    Raises:
+        EngineError: it cannot be read.
+    """
+    model = recipe.get("model")
+    target = ModelTarget(str(model) if model else None, source=source_options(recipe))
+    return await bridge.call(OPEN, target)
+
+
 async def _view(
-    session: Session, bridge: Bridge, path: str, given: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+    session: Session, bridge: Bridge, path: str, given: Values
+) -> tuple[ModelView, Values]:
     """The model view of a path, and the options of the source model that it was made with."""
-    if given and (await bridge.call("sniff", {"path": path}))["kind"] == "recipe":
-        recipe = (await bridge.call("recipe.load", {"path": path}))["recipe"]
+    if given and (await bridge.call(SNIFF, AtPath(path))).kind == "recipe":
+        recipe = (await bridge.call(RECIPE_LOAD, AtPath(path))).recipe
         asked = {**source_options(recipe), **given}
-        view = await bridge.call("open", {"path": recipe.get("model"), **asked})
-        return {**view, "recipe": recipe}, asked
+        view = await look(bridge, {**asked, "model": recipe.get("model")})
+        return replace(view, recipe=recipe), asked
     kept, draft = session.recipe, session.drafts.of(path)
     if kept.get("model") != path and draft is not None:
         kept = draft.recipe
     asked = {**(source_options(kept) if kept.get("model") == path else {}), **given}
     try:
-        view = await bridge.call("open", {"path": path, **asked})
+        view = await bridge.call(OPEN, ModelTarget(path, source=asked))
     except SeveralFilesError:
         raise
     except EngineError:
         if asked == given:
             raise
         asked = given  # an option of the recipe does not fit: the file itself may be well
-        view = await bridge.call("open", {"path": path, **given})
-    return view, source_options(view["recipe"]) if view.get("recipe") else asked
+        view = await bridge.call(OPEN, ModelTarget(path, source=given))
+    return view, source_options(view.recipe) if view.recipe else asked
 
 
-def source_options(recipe: dict[str, Any]) -> dict[str, Any]:
-    """The options of a recipe that change which graph is seen, without the model itself."""
-    return {n: recipe[n] for n in source_names() if n in recipe and n != "model"}
-
-
-def source_names() -> frozenset[str]:
-    """The names of the options that say what is loaded and how."""
-    from engine import OPTIONS
-
-    return frozenset(o.name for o in OPTIONS if o.section == "source")
-
-
-async def restore(session: Session, bridge: Bridge, state: dict[str, Any]) -> None:
+async def restore(session: Session, bridge: Bridge, state: Mapping[str, object]) -> None:
     """Open what the last run had open, with its recipe; a file that is gone is left out."""
     path = state.get("path")
     if not isinstance(path, str) or not Path(path).is_file():
         return
     kept = draft_of(state)
-    view = await bridge.call("open", {"path": path, **source_options(kept.recipe if kept else {})})
-    if kept is not None and view.get("kind") not in BUILT:
+    said = source_options(kept.recipe) if kept is not None else {}
+    view = await bridge.call(OPEN, ModelTarget(path, source=said))
+    if kept is not None and view.kind not in BUILT:
         session.path, session.model = path, view
         session.restore_recipe(kept)
-        view = {**view, "recipe": None}
+        view = replace(view, recipe=None)
     session.model_opened(view, path)
     await find_results(session, kept.built if kept is not None else None)
 
 
-async def open_recipe(session: Session, bridge: Bridge, recipe: dict[str, Any]) -> None:
+async def open_recipe(session: Session, bridge: Bridge, recipe: Mapping[str, object]) -> None:
     """Open the model of a recipe that was made elsewhere, and the newest build of that recipe.
 
     Raises:
         EngineError: the model cannot be read.
     """
     session.set_recipe(recipe, None)
-    view = await bridge.call("open", {"path": recipe["model"], **source_options(recipe)})
-    session.model_opened({**view, "recipe": None}, str(recipe["model"]))
+    view = await look(bridge, recipe)
+    session.model_opened(replace(view, recipe=None), str(recipe["model"]))
     await find_results(session)
 
 
-async def find_results(session: Session, built: dict[str, Any] | None = None) -> None:
+async def find_results(session: Session, built: Values | None = None) -> None:
     """Show what the newest jobs of the history say of the open recipe: its build, and its scores,
     ranking and comparison.
 
@@ -153,11 +158,12 @@ async def find_results(session: Session, built: dict[str, Any] | None = None) ->
                 session.result_found(JobView.of_record(record, events), found)
 
 
-def _is_of(params: dict[str, Any], recipe: dict[str, Any]) -> bool:
+def _is_of(params: Mapping[str, object], recipe: Values) -> bool:
     """Whether a job was about a recipe; what a comparison varied does not count."""
-    given, varied = params.get("recipe"), params.get("axes") or {}
+    given, axes = params.get("recipe"), params.get("axes")
     if not isinstance(given, dict):
         return False
+    varied = axes if isinstance(axes, dict) else {}
     return all(given.get(n) == recipe.get(n) for n in {*given, *recipe} if n not in varied)
 
 
@@ -168,10 +174,9 @@ async def reload_changed(session: Session, bridge: Bridge, roles: set[str]) -> N
         EngineError: a file is gone or broken now.
     """
     if "recipe" in roles and session.recipe_path:
-        answer = await bridge.call("recipe.load", {"path": session.recipe_path})
-        session.set_recipe(answer["recipe"], session.recipe_path)
-    path = session.recipe.get("model") or session.path
+        answer = await bridge.call(RECIPE_LOAD, AtPath(session.recipe_path))
+        session.set_recipe(answer.recipe, session.recipe_path)
+    path = str(session.recipe.get("model") or session.path or "")
     if path:
-        kept, origin = dict(session.recipe), session.path
-        view = await bridge.call("open", {"path": path, **source_options(kept)})
-        session.model_opened({**view, "recipe": None}, origin or path)
+        view = await look(bridge, {**session.recipe, "model": path})
+        session.model_opened(replace(view, recipe=None), session.path or path)

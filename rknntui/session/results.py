@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine import JsonObject
 
 __all__ = ["read_record"]
 
 
-def read_record(method: str, data: Mapping[str, Any]) -> object:
+def read_record(method: str, data: JsonObject) -> object:
     """The record of a job's result; plain data where no screen shows a record of it.
 
     Raises:

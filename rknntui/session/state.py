@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from textual.message import Message
 
 from engine.wire.names import VENDOR_KINDS
-from rknntui.session.drafts import STEPS, Draft, Drafts
+from rknntui.session.drafts import STEPS, Draft, Drafts, Values
 from rknntui.session.jobview import JobView
 from rknntui.session.messages import (
     BuildFinished,
@@ -28,14 +28,15 @@ from rknntui.session.messages import (
 if TYPE_CHECKING:
     from engine import Finding
     from engine.wire.build import BuildSummary
+    from engine.wire.dataset import DatasetFacts
+    from engine.wire.graph import Tensor
     from engine.wire.method import Task
+    from engine.wire.model import ModelView
 
 __all__ = ["BUILT", "RESULTS", "Session"]
 
 P = TypeVar("P")
 R = TypeVar("R")
-
-Values = dict[str, Any]
 
 JOBS_KEPT = 50
 UNDO_STEPS = 100
@@ -57,8 +58,8 @@ class Session:
 
     Attributes:
         path: what was opened: a model, a recipe or a container; None before that.
-        model: the model view of the worker protocol, None while nothing is open.
-        recipe: option name -> value as the worker protocol has it; unset options are left out.
+        model: as the worker sees it, None while nothing is open.
+        recipe: option name -> value; unset options are left out.
         recipe_path: the file that the recipe was read from or saved to.
         problems: option name -> message; the recipe cannot be built while there is one.
         findings: of the last validation.
@@ -79,13 +80,13 @@ class Session:
         self.drafts = drafts or Drafts()
         self.left: str | None = None
         self.path: str | None = None
-        self.model: dict[str, Any] | None = None
+        self.model: ModelView | None = None
         self.recipe: Values = {}
         self.recipe_path: str | None = None
         self.problems: dict[str, str] = {}
         self.findings: Sequence[Finding] = ()
         self.yaml = ""
-        self.dataset: dict[str, Any] | None = None
+        self.dataset: DatasetFacts | None = None
         self.summary: BuildSummary | None = None
         self.built: Values | None = None
         self.jobs: dict[str, JobView] = {}
@@ -100,12 +101,17 @@ class Session:
     @property
     def container(self) -> str | None:
         """The path of an open file that is built already; None for a model, which can be built."""
-        return self.path if self.model is not None and self.model.get("kind") in BUILT else None
+        return self.path if self.model is not None and self.model.kind in BUILT else None
 
     @property
     def vendor(self) -> bool:
         """Whether the open file is the vendor's, which can be looked at only."""
-        return self.model is not None and self.model.get("kind") in VENDOR_KINDS
+        return self.model is not None and self.model.kind in VENDOR_KINDS
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Those of the open model; none while nothing is open."""
+        return () if self.model is None else self.model.inputs
 
     @property
     def dirty(self) -> bool:
@@ -125,9 +131,7 @@ class Session:
         """Whether the recipe changed since the last build."""
         return self.built is not None and self.built != self.recipe
 
-    def model_opened(
-        self, view: dict[str, Any], path: str, given: Values | None = None
-    ) -> Draft | None:
+    def model_opened(self, view: ModelView, path: str, given: Values | None = None) -> Draft | None:
         """Take the view of a model, container or recipe that the worker opened.
 
         An unsaved recipe of another file is kept as a draft, and the draft of this one comes back.
@@ -140,20 +144,15 @@ class Session:
         Returns:
             The draft that came back; None where there is none.
         """
-        recipe: Values | None = view.get("recipe")
-        model = str(view.get("path", path))
         draft = None
-        if view.get("kind") in BUILT:
-            self._other_recipe(dict(recipe or {}), None, None)
-        elif recipe is not None:
-            draft = self._other_recipe(dict(recipe), path, path)
-        elif self.recipe.get("model") != model:
-            draft = self._other_recipe({"model": model, **(given or {})}, None, model)
+        if view.kind in BUILT:
+            self._other_recipe(dict(view.recipe or {}), None, None)
+        elif view.recipe is not None:
+            draft = self._other_recipe(dict(view.recipe), path, path)
+        elif self.recipe.get("model") != view.path:
+            draft = self._other_recipe({"model": view.path, **(given or {})}, None, view.path)
         self.path, self.model = path, view
-        from engine.wire.build import BUILD
-
-        summary = view.get("summary")
-        self.summary = None if summary is None else BUILD.read(summary)
+        self.summary = view.summary
         self.built = None
         self.last = {}
         self._publish(ModelOpened())
@@ -181,7 +180,9 @@ class Session:
     @property
     def _file(self) -> str | None:
         """The file that the recipe belongs to: its own, else the model; None for a container."""
-        return None if self.container else self.recipe_path or self.recipe.get("model")
+        if self.container is not None:
+            return None
+        return self.recipe_path or str(self.recipe.get("model") or "") or None
 
     @property
     def draft(self) -> Draft | None:
@@ -210,13 +211,13 @@ class Session:
         self._undo, self._redo = steps, list(draft.redo)
         self._publish(RecipeChanged(frozenset((*file, *draft.recipe)), whole=True))
 
-    def model_seen(self, view: dict[str, Any]) -> None:
+    def model_seen(self, view: ModelView) -> None:
         """Take the view of the recipe's model as it is with other options, or once converted.
 
         The last build stays: whether it is of this recipe is for ``stale`` to say.
         """
         if self.recipe_path is None:
-            self.path = str(view["path"])
+            self.path = view.path
         self.model = view
         self._publish(ModelOpened())
 
@@ -225,7 +226,7 @@ class Session:
         self._replace_recipe(dict(kept.recipe), kept.recipe_path)
         self._saved, self._undo = dict(kept.saved), list(kept.undo)
 
-    def set_recipe(self, values: Values, path: str | None) -> None:
+    def set_recipe(self, values: Mapping[str, object], path: str | None) -> None:
         """Take another recipe, read from ``path`` (None: made here)."""
         if path is not None and path == self.recipe_path:
             self._read_again(dict(values), path)
@@ -241,11 +242,11 @@ class Session:
         self._undo, self._redo = [], []
         self._publish(RecipeChanged(names, whole=True))
 
-    def set_value(self, name: str, value: Any) -> None:
+    def set_value(self, name: str, value: object) -> None:
         """Change one option; None or its default leaves it out of the recipe."""
         self.set_values({name: value})
 
-    def set_values(self, changes: Mapping[str, Any]) -> None:
+    def set_values(self, changes: Mapping[str, object]) -> None:
         """Change options; those that are None or the default are left out of the recipe.
 
         :meth:`undo` takes it back.
@@ -374,7 +375,7 @@ class Session:
             return False
         self.last[job.method] = (job, result)
         if isinstance(result, BuildSummary):
-            self.summary, self.built = result, dict(job.params["recipe"])
+            self.summary, self.built = result, job.recipe
             self._publish(BuildFinished())
         return True
 
@@ -385,8 +386,7 @@ class Session:
 
     def is_ours(self, job: JobView) -> bool:
         """Whether a job is about the open model."""
-        recipe = job.params.get("recipe")
-        return isinstance(recipe, dict) and recipe.get("model") == self.recipe.get("model")
+        return job.recipe is not None and job.recipe.get("model") == self.recipe.get("model")
 
     @property
     def building(self) -> bool:
@@ -395,7 +395,7 @@ class Session:
 
     # -- what the next start shows -----------------------------------------------------------------
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The part that is kept for the next start."""
         return {
             "path": self.path,

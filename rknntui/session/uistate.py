@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["load", "save"]
+__all__ = ["load", "opened_groups", "save"]
 
 VERSION = 1
 LIMIT = 4 << 20
@@ -24,7 +25,7 @@ def _path() -> Path:
     return state_folder() / "interface.json"
 
 
-def load() -> dict[str, Any]:
+def load() -> dict[str, object]:
     """What the last run saved; empty when there is nothing, or nothing that this version reads."""
     from engine import open_regular
 
@@ -38,7 +39,17 @@ def load() -> dict[str, Any]:
     return state
 
 
-def _clean(data: Any) -> Any:
+def opened_groups(state: Mapping[str, object]) -> dict[str, list[str]]:
+    """Path of a model -> the groups of its graph that were open."""
+    views = state.get("views")
+    return {
+        str(path): [name for name in groups if isinstance(name, str)]
+        for path, groups in (views if isinstance(views, dict) else {}).items()
+        if isinstance(groups, list)
+    }
+
+
+def _clean(data: object) -> object:
     """``data`` with every text as names of a model are shown, since widgets show what is restored.
 
     Recursion is bounded by that of the parser before it.
@@ -52,7 +63,7 @@ def _clean(data: Any) -> Any:
     return [_clean(value) for value in data] if isinstance(data, list) else data
 
 
-def save(state: dict[str, Any]) -> None:
+def save(state: Mapping[str, object]) -> None:
     """Remember ``state``; silently does nothing where the folder cannot be written."""
     from engine import EngineError, atomic_write, private_folder
 

@@ -325,10 +325,10 @@ def _parsed(option: Option, text: str) -> tuple[Any, str]:
         return None, printable(error.what, 300)
 
 
-def value_text(option: Option, recipe: Mapping[str, Any]) -> str:
+def value_text(option: Option, recipe: Mapping[str, object]) -> str:
     """The value of an option in a recipe as a form shows it."""
     value = recipe.get(option.name)
-    if option.kind in PER_LAYER and value:
+    if option.kind in PER_LAYER and isinstance(value, Mapping) and value:
         return f"{len(value)} tensors (Enter: Hybrid, e: edit as text)"
     shown = option.render(option.default if value is None else value)
     return printable(shown, 300) if cell_len(shown) else ""

@@ -5,7 +5,7 @@ Ten thousand nodes cost no more than what is on the screen.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.binding import Binding
 
@@ -14,7 +14,9 @@ from rknntui.widgets.paint import Line, cells, fit
 from rknntui.widgets.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from engine.wire.graph import GraphView, NodeRow, Tensor
 
 __all__ = ["Entry", "GraphTree"]
 
@@ -60,7 +62,9 @@ class GraphTree(Rows):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self.title = ""
-        self.view: dict[str, Any] = {}
+        self.nodes: Sequence[NodeRow] = ()
+        self.inputs: Sequence[Tensor] = ()
+        self.outputs: Sequence[Tensor] = ()
         self._groups: list[_Group] = []
         self._of_node: list[int] = []
         self._open: set[int] = set()
@@ -69,37 +73,31 @@ class GraphTree(Rows):
 
     # -- contents ----------------------------------------------------------------------------------
 
-    def set_graph(self, title: str, view: dict[str, Any], opened: Iterable[str] = ()) -> None:
-        """Show a graph view of the worker protocol.
+    def set_graph(self, title: str, view: GraphView, opened: Iterable[str] = ()) -> None:
+        """Show a graph.
 
         Args:
             title: of the first row.
-            view: ``nodes``, ``groups``, ``inputs`` and ``outputs``.
+            view: of the worker.
             opened: paths of the groups that are open.
         """
-        self.title, self.view, self._lower = title, view, []
-        self._build()
+        self.title, self._lower = title, []
+        self.nodes, self.inputs, self.outputs = view.nodes, view.inputs, view.outputs
+        self._build(view.groups)
         wanted = set(opened)
-        small = len(view["nodes"]) <= OPEN_BELOW
+        small = len(view.nodes) <= OPEN_BELOW
         self._open = {i for i, g in enumerate(self._groups) if small or g.path in wanted}
         self._lay_out()
         self.rows_changed(keep_cursor=False)
 
-    def clear(self) -> None:
-        """Show nothing."""
-        self.view, self._groups, self._rows, self._lower = {}, [], [], []
-        self.rows_changed(keep_cursor=False)
-
-    def _build(self) -> None:
+    def _build(self, names: Iterable[str]) -> None:
         """Nested groups from their paths; group 0 is the graph itself."""
         self._groups = [_Group("", "", 0)]
         by_path = {"": 0}
-        names = self.view["groups"]
         of_name = [self._group_of(path, by_path) for path in names]
         self._of_node = []
-        for index, node in enumerate(self.view["nodes"]):
-            own = node[5]
-            group = of_name[own] if isinstance(own, int) and 0 <= own < len(of_name) else 0
+        for index, (*_, own) in enumerate(self.nodes):
+            group = of_name[own] if 0 <= own < len(of_name) else 0
             self._of_node.append(group)
             self._hang_in(group)
             self._groups[group].children.append(("node", index))
@@ -129,7 +127,7 @@ class GraphTree(Rows):
     def _lay_out(self) -> None:
         """The rows that are visible; a group of one node is not worth a row of its own."""
         rows = [Entry("root", 0, 0)]
-        rows += [Entry("input", i, 1) for i in range(len(self.view["inputs"]))]
+        rows += [Entry("input", i, 1) for i in range(len(self.inputs))]
         stack: list[tuple[int, int]] = [(0, 0)]
         while stack:
             index, at = stack.pop()
@@ -145,7 +143,7 @@ class GraphTree(Rows):
                 if kind == "group" and child in self._open:
                     stack += [(index, at), (child, 0)]
                     break
-        rows += [Entry("output", i, 1) for i in range(len(self.view["outputs"]))]
+        rows += [Entry("output", i, 1) for i in range(len(self.outputs))]
         self._rows = rows
 
     # -- drawing -----------------------------------------------------------------------------------
@@ -165,11 +163,11 @@ class GraphTree(Rows):
             name = printable(group.name, 200)
             return [(f"{indent}{sign} ", "key"), (name, ""), (f"  {group.count}", "dim")]
         if entry.kind == "node":
-            name, op, _, shape, *_ = self.view["nodes"][entry.at]
+            name, op, _, shape, *_ = self.nodes[entry.at]
             return self._leaf(indent, op, self._short(entry.at, name), shape, width)
-        value = self.view[f"{entry.kind}s"][entry.at]
-        shape = "x".join("?" if d < 0 else str(d) for d in value["shape"])
-        return self._leaf(indent, entry.kind, value["name"], shape, width)
+        value = (self.inputs if entry.kind == "input" else self.outputs)[entry.at]
+        shape = "x".join("?" if d < 0 else str(d) for d in value.shape)
+        return self._leaf(indent, entry.kind, value.name, shape, width)
 
     def _leaf(self, indent: str, op: str, name: str, shape: str, width: int) -> Line:
         """Operator, name, shape; a name that begins or ends with its operator says it once."""
@@ -269,8 +267,8 @@ class GraphTree(Rows):
 
     def matches(self, text: str) -> list[int]:
         """Nodes with every word of ``text`` in name, operator, output or shape."""
-        if not self._lower and self.view:
-            self._lower = [" ".join(map(str, node[:4])).lower() for node in self.view["nodes"]]
+        if not self._lower:
+            self._lower = [" ".join(map(str, node[:4])).lower() for node in self.nodes]
         words = text.lower().split()
         if not words:
             return []
@@ -296,6 +294,6 @@ class GraphTree(Rows):
         if entry is None:
             return ""
         if entry.kind == "node":
-            return "\t".join(str(value) for value in self.view["nodes"][entry.at][:5])
+            return "\t".join(str(value) for value in self.nodes[entry.at][:5])
         line = self.row_line(self.cursor, 0 if entry.kind == "group" else 400)
         return "".join(text for text, _ in line).strip() if cells(line) else ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from PIL import Image
 from textual.pilot import Pilot
 
+from engine.wire.model import ModelView
 from rknntui.app import Workbench
 from rknntui.screens.base.workspace import Workspace
 from rknntui.widgets.bars import KeyBar
@@ -18,6 +19,7 @@ from tests.tui.conftest import until
 __all__ = [
     "choose_path",
     "grey_keys",
+    "model_view",
     "pictures",
     "press_text",
     "shown",
@@ -55,6 +57,21 @@ async def choose_path(pilot: Pilot[None], path: Path, key: str = "enter") -> Non
     await pilot.press("end", "ctrl+u")
     await press_text(pilot, str(path))
     await pilot.press(key)
+
+
+def model_view(path: str, **more: Any) -> ModelView:
+    """A model without nodes, as the worker tells of one."""
+    told: dict[str, Any] = {
+        **dict.fromkeys(("nodes", "parameters", "weights_bytes"), 0),
+        **dict.fromkeys(("inputs", "outputs", "findings"), ()),
+        **dict.fromkeys(("recipe", "summary")),
+        "kind": "onnx",
+        "name": path,
+        "format": "f",
+        "sha256": "",
+        "operators": {},
+    }
+    return ModelView(path=path, **(told | more))
 
 
 def pictures(folder: Path, count: int, size: tuple[int, int] = (8, 8)) -> Path:

@@ -17,7 +17,7 @@ import pytest
 from onnx import TensorProto, helper
 from textual.pilot import Pilot
 
-from engine import SourceModelError
+from engine import Finding, SourceModelError
 from rknntui.app import Workbench
 from rknntui.arguments import given_options
 from rknntui.links import GoToNode
@@ -28,7 +28,7 @@ from tests.frontends.darknet import networks as darknet
 from tests.frontends.mxnet.networks import Network
 from tests.frontends.mxnet.networks import source as mxnet_source
 from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import press_text, shown
+from tests.tui.flow import model_view, press_text, shown
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
@@ -86,7 +86,7 @@ async def test_a_model_without_sizes_leads_to_the_option_and_loads(tmp_path: Pat
         await press_text(pilot, "1x3x4x4")
         await pilot.press("enter")
         await pilot.press("1")
-        await until(pilot, lambda: app.session.model.get("loaded"), "it is looked at again")
+        await until(pilot, lambda: app.session.model.loaded, "it is looked at again")
         await until(pilot, lambda: "source · 2 nodes" in screen_text(app), "its graph")
         assert "1x3x4x4 float32" in detail(app)
         assert app.workspace.unavailable("option") != ""
@@ -231,20 +231,8 @@ async def test_code_lines_of_a_remedy_stay_lines(no_engine, monkeypatch) -> None
         assert "and_more=1).graph" in screen_text(app)
         await pilot.press("y")
         assert CODE in copied[0].splitlines()
-        findings = [{"severity": "error", "what": "w", "remedy": f"Freeze it:\n{CODE}"}]
-        view = {
-            "name": "m",
-            "path": "/m",
-            "format": "f",
-            "nodes": 1,
-            "weights_bytes": 0,
-            "parameters": 0,
-            "inputs": [],
-            "outputs": [],
-            "operators": {},
-            "findings": findings,
-        }
-        lines = model_lines(view, "source", 38)
+        finding = Finding("x", "error", "", "w", remedy=f"Freeze it:\n{CODE}")
+        lines = model_lines(model_view("/m", findings=(finding,)), "source", 38)
         assert CODE in ["".join(text for text, _ in line) for line in lines]
 
 
@@ -274,12 +262,12 @@ async def test_python_of_a_recipe_is_asked_about_until_allowed_and_when_changed(
         await until(pilot, asked, "the question")
         await pilot.press("n")
         await is_open(pilot)
-        assert app.session.model["loaded"] is False
+        assert app.session.model.loaded is False
         assert "F5 asks again" in " ".join(detail(app).split())
         await pilot.press("f5")
         await until(pilot, asked, "the question again")
         await pilot.press("a")
-        await until(pilot, lambda: app.session.model["loaded"], "it runs")
+        await until(pilot, lambda: app.session.model.loaded, "it runs")
         (custom.parent / "ops.py").write_text(OPS + "# changed\n")
         await pilot.press("f5")
         await until(pilot, asked, "a question about the changed file")
@@ -315,15 +303,15 @@ async def test_a_tensorflow_model_converts_in_a_job_that_may_die_or_be_stopped(
         await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "the question")
         await pilot.press("y")
         await until(pilot, lambda: app.session.running is None, "stopped")
-        assert app.session.model["loaded"] is False
+        assert app.session.model.loaded is False
         await converted(pilot, app)
         for _ in range(1500):  # on a busy machine TensorFlow takes longer than ``until`` waits
             if app.session.running is None:
                 break
             await asyncio.sleep(0.1)
-        await until(pilot, lambda: app.session.model.get("loaded"), "converted")
+        await until(pilot, lambda: app.session.model.loaded, "converted")
         await until(pilot, lambda: "source ·" in screen_text(app), "the graph")
-        node = next(n for n in app.workspace.graph.view["nodes"] if n[1] == "Conv")
+        node = next(n for n in app.workspace.graph.nodes if n[1] == "Conv")
         app.post_message(GoToNode(node[0], "source"))
         await until(pilot, lambda: "Weights" in detail(app), "statistics of its weights")
 
@@ -380,7 +368,7 @@ async def test_a_traced_model_takes_the_sizes_that_it_was_traced_with(traced: Pa
         await pilot.press("1")
         await until(pilot, lambda: app.workspace.unavailable("load") == "", "it can be converted")
         await converted(pilot, app)
-        await until(pilot, lambda: app.session.model.get("loaded"), "converted")
+        await until(pilot, lambda: app.session.model.loaded, "converted")
         assert "1x5 float32" in detail(app)
 
 
@@ -401,9 +389,9 @@ async def test_models_of_the_zoo_open_with_their_layers(zoo: Path, name: str) ->
     app = Workbench(str(zoo / name))
     async with app.run_test(size=(120, 40)) as pilot:
         await is_open(pilot)
-        assert app.session.model["loaded"]
+        assert app.session.model.loaded
         assert "File type" in detail(app)
-        assert len(app.workspace.graph.view["nodes"]) > 3
+        assert len(app.workspace.graph.nodes) > 3
 
 
 @pytest.mark.long

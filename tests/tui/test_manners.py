@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.wire.guide import Answer, Step
 from rknntui.app import Workbench
 from rknntui.arguments import given_options
 from rknntui.screens.accuracy.workspace import Accuracy
@@ -51,6 +52,10 @@ async def test_esc_in_stop_the_job_keeps_it_running(monkeypatch: pytest.MonkeyPa
         await until(pilot, lambda: stopped == ["one"], "it is stopped")
 
 
+def guide_step(name: str, title: str) -> Step:
+    return Step(name, "", title, "", "", (), "pass", "", {})
+
+
 @pytest.mark.usefixtures("no_engine")
 async def test_a_click_on_the_head_sorts_and_again_turns_the_order() -> None:
     app = Workbench()
@@ -60,8 +65,7 @@ async def test_a_click_on_the_head_sorts_and_again_turns_the_order() -> None:
         accuracy = app.workspace
         assert isinstance(accuracy, Accuracy)
         for name in ("b", "c", "a"):
-            step = {"id": name, "title": f"step {name}", "verdict": "pass", "found": []}
-            accuracy.guide.take({"step": step})
+            accuracy.guide.take(Answer(guide_step(name, f"step {name}"), None, 3))
         await settle(pilot)
         table = accuracy.guide.table
         head = screen_text(app).splitlines()[table.region.y]
@@ -81,7 +85,7 @@ async def test_every_column_that_sorts_has_a_name() -> None:
         await settle(pilot)
         accuracy = app.workspace
         assert isinstance(accuracy, Accuracy)
-        accuracy.guide.take({"step": {"id": "a", "title": "A", "verdict": "pass", "found": []}})
+        accuracy.guide.take(Answer(guide_step("a", "A"), None, 1))
         await settle(pilot)
         await pilot.press("s")
         await settle(pilot)

@@ -27,17 +27,13 @@ async def test_open_by_argument_find_a_node_and_read_its_weights(model: Path, op
         await until(pilot, lambda: "operator    Conv" in screen_text(app), "the detail of a Conv")
         await until(pilot, lambda: "Weights" in screen_text(app), "its weights")
         entry = app.workspace.graph.entry
-        assert app.workspace.graph.view["nodes"][entry.at][0] == "/stage2/block0/Conv"
+        assert app.workspace.graph.nodes[entry.at][0] == "/stage2/block0/Conv"
         await pilot.press("n")
         await settle(pilot)
-        assert app.workspace.graph.view["nodes"][app.workspace.graph.entry.at][0] == (
-            "/stage2/block1/Conv"
-        )
+        assert app.workspace.graph.nodes[app.workspace.graph.entry.at][0] == ("/stage2/block1/Conv")
         await pilot.press("N", "N")
         await settle(pilot)
-        assert app.workspace.graph.view["nodes"][app.workspace.graph.entry.at][0] == (
-            "/stage2/block9/Conv"
-        )
+        assert app.workspace.graph.nodes[app.workspace.graph.entry.at][0] == ("/stage2/block9/Conv")
         await pilot.press("tab", "G")
         await until(pilot, lambda: "-1" in screen_text(app) and "█" in screen_text(app), "bars")
         detail = app.workspace.detail.text()
@@ -61,7 +57,7 @@ async def test_groups_open_and_close_by_arrows(model: Path, opened) -> None:
         assert "block0" in screen_text(app)
         await pilot.press("right", "right", "right")
         assert tree.entry.kind == "node"
-        assert tree.view["nodes"][tree.entry.at][1] == "Conv"
+        assert tree.nodes[tree.entry.at][1] == "Conv"
         await pilot.press("left")
         assert tree.row_text().startswith("▾ block0")
         await pilot.press("left", "left", "left")
@@ -128,7 +124,7 @@ async def test_ten_thousand_nodes_are_walked(tmp_path: Path) -> None:
         assert tree.row_count == 1 + 1 + 3_334 + 10_002 + 1
         await pilot.press("slash", *"n333_3", "enter")
         await settle(pilot)
-        assert tree.view["nodes"][tree.entry.at][0].startswith("n333_3")
+        assert tree.nodes[tree.entry.at][0].startswith("n333_3")
 
 
 async def test_text_from_a_model_is_harmless(tmp_path: Path) -> None:

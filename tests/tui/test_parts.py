@@ -19,9 +19,11 @@ from engine.wire.build import (
     Distance,
     LayerAccuracy,
 )
-from engine.wire.graph import LayerSpread
+from engine.wire.graph import LayerSpread, Tensor
 from engine.wire.hybrid import Joins, LayerRow
+from engine.wire.model import LOAD, OPEN, LoadParams
 from engine.wire.recipes import Checked, Problem
+from engine.wire.requests import ModelTarget
 from rknntui.links import GoToOption
 from rknntui.screens.accuracy.layers import LayerPane
 from rknntui.screens.hybrid.edits import LayerEdits
@@ -36,6 +38,7 @@ from rknntui.session.state import Session
 from rknntui.widgets.histogram_chart import HistogramChart
 from rknntui.widgets.rows import TextRows
 from rknntui.workspaces import load_all
+from tests.tui.flow import model_view
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -225,7 +228,7 @@ async def test_findings_ask_for_joins_once_a_recipe_and_count_what_is_serious() 
     finding = Finding("x", "warning", "conv", "Bad.")
     note = replace(finding, where="add", severity="info")
     async with app.run_test(size=(80, 24)) as pilot:
-        session.model, session.recipe = {"kind": "onnx"}, {"model": "m"}
+        session.model, session.recipe = model_view("m"), {"model": "m"}
         pane.look(session)
         pane.look(session)
         await pilot.pause()
@@ -250,7 +253,7 @@ async def test_the_detail_pane_asks_for_the_largest_constant() -> None:
         await pilot.pause()
         assert "o " in pane.text()
         assert "open a model" in pane.text()
-        pane.show_value("input", {"name": "x", "shape": [1, 3], "dtype": "float32"})
+        pane.show_value("input", Tensor("x", (1, 3), "float32"))
         assert "x" in pane.text()
         assert app.heard(DetailPane.TensorWanted) == []
 
@@ -299,18 +302,18 @@ def test_the_load_looks_again_when_its_options_change() -> None:
     load = SourceLoad(stub)  # type: ignore[arg-type]
     assert load.why_not_load() == "a source model is not open ({app.open} opens one)."
     stub.session.recipe = {"model": "m.pt", "input_size_list": [[1, 3]]}
-    stub.session.model = {"loaded": False, "kind": "pytorch", "findings": [], "path": "m.pt"}
+    stub.session.model = model_view("m.pt", kind="pytorch", loaded=False)
     load.recipe_changed(RecipeChanged(frozenset({"mean_values"})))
     assert stub.asked == []
     load.recipe_changed(RecipeChanged(frozenset({"input_size_list"})))
-    assert stub.asked[0][:2] == ("open", {"path": "m.pt", "input_size_list": [[1, 3]]})
+    assert stub.asked[0][:2] == (OPEN, ModelTarget("m.pt", source={"input_size_list": [[1, 3]]}))
     load.load()
-    assert stub.started[0][0] == "load"
+    assert stub.started[0][:2] == (LOAD, LoadParams(recipe=stub.session.recipe))
     load.job_ended(JobEnded("1", "load", "failed"))
     assert len(stub.asked) == 1
     load.job_ended(JobEnded("1", "load", "done"))
     assert len(stub.asked) == 2
-    needed = {"severity": "error", "where": "input_size_list"}
-    stub.session.model = {**stub.session.model, "findings": [needed]}
+    needed = Finding("x", "error", "input_size_list", "It is missing.")
+    stub.session.model = replace(stub.session.model, findings=(needed,))
     assert load.needed == "input_size_list"
     assert "{model.option} opens it" in load.why_not_load()

@@ -148,7 +148,7 @@ async def test_a_recipe_file_has_its_own_draft(models: tuple[Path, Path], tmp_pa
         assert app.session.recipe_path == str(recipe)
         shown = app.session.model
         assert shown is not None
-        assert [output["name"] for output in shown["outputs"]] == ["/stage0/block0/add_out"]
+        assert [output.name for output in shown.outputs] == ["/stage0/block0/add_out"]
         # opening the very file that is open reads it again; that is a step of undo too
         await _open(pilot, recipe)
         assert app.session.recipe == in_file

@@ -7,6 +7,7 @@ from textual.app import App, ComposeResult
 from textual.widget import Widget
 
 from engine.graph.ir.views import Groups
+from engine.wire.graph import GraphView
 from rknntui.screens.model.detail import histogram
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.paint import cells, fit
@@ -68,9 +69,9 @@ async def test_a_row_and_its_head_have_the_same_width() -> None:
         assert cells(made.row_line(0, 40)) == cells(made.head_line(0, 40)) <= 40
 
 
-def view(*nodes: tuple[str, str, int], groups: tuple[str, ...] = ()) -> dict:
-    rows = [[name, op, f"{name}_out", "1x8", "float32", group] for name, op, group in nodes]
-    return {"nodes": rows, "groups": list(groups), "inputs": [], "outputs": []}
+def view(*nodes: tuple[str, str, int], groups: tuple[str, ...] = ()) -> GraphView:
+    rows = tuple((name, op, f"{name}_out", "1x8", "float32", group) for name, op, group in nodes)
+    return GraphView(rows, groups, (), ())
 
 
 NESTED = view(

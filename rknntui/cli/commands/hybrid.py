@@ -402,6 +402,6 @@ async def _saved(
     return path
 
 
-def _with_saved(found: Proposal | SearchResult, path: str | None) -> dict[str, Any]:
+def _with_saved(found: Proposal | SearchResult, path: str | None) -> dict[str, object]:
     """A result and the recipe that was written, for ``--json``."""
     return {**encode(found), **({} if path is None else {"saved": path})}

@@ -58,7 +58,7 @@ class Ranking(RecordView):
 
     def take(self, job: JobView, result: Analysis) -> None:
         """Show what a job found; the first time the worst layer first."""
-        self.result, self.recipe = result, job.params.get("recipe")
+        self.result, self.recipe = result, job.recipe
         shown = [layer for layer in result.layers if not layer.inner]
         records = [rank_record(i, layer) for i, layer in enumerate(shown)]
         self.table.set_records(records, keep="tensor")

@@ -388,7 +388,7 @@ class Accuracy(TableWorkspace):
             else:
                 self.action_analyse()
 
-        count = len((self.session.model or {}).get("inputs", ())) or 1
+        count = len(self.session.inputs) or 1
         ask_inputs(self.app, count, start_folder(self.session), take)
 
     def action_worst(self) -> None:

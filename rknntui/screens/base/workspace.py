@@ -175,8 +175,8 @@ class Workspace(Container):
     def ask(
         self,
         method: str,
-        params: dict[str, Any],
-        then: Callable[[dict[str, Any]], None],
+        params: dict[str, object],
+        then: Callable[[dict[str, object]], None],
         *,
         failed: Callable[[Exception], None] | None = None,
         group: str = "",
@@ -243,7 +243,7 @@ class Workspace(Container):
     ) -> None: ...
     @overload
     def start_job(
-        self, method: str, params: dict[str, Any], title: str, *, quiet: bool = False
+        self, method: str, params: dict[str, object], title: str, *, quiet: bool = False
     ) -> None: ...
     def start_job(self, method: Any, params: Any, title: str, *, quiet: bool = False) -> None:
         """Start a long action.
@@ -272,7 +272,7 @@ class Workspace(Container):
         text = f"{changed_names(finding.changes)}. {key_text('app.undo')} undoes it."
         self.notify(text, title="Fix applied", markup=False)
 
-    def change_recipe(self, changes: dict[str, Any]) -> None:
+    def change_recipe(self, changes: dict[str, object]) -> None:
         """Change options of the recipe; undo takes it back."""
         self.session.set_values(changes)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
     from engine import Option
+    from rknntui.session.drafts import Values
 
 __all__ = ["choose", "turned", "values_about"]
 
@@ -22,8 +23,8 @@ UNSET = "not set"
 def choose(
     app: App[Any],
     option: Option,
-    recipe: Mapping[str, Any],
-    then: Callable[[dict[str, Any]], None],
+    recipe: Mapping[str, object],
+    then: Callable[[Values], None],
 ) -> None:
     """Show the values of an option; ``then`` gets the change of the recipe that was chosen."""
     about = values_about(option, recipe)
@@ -37,7 +38,7 @@ def choose(
     app.push_screen(dialog, take)
 
 
-def values_about(option: Option, recipe: Mapping[str, Any]) -> dict[str, str]:
+def values_about(option: Option, recipe: Mapping[str, object]) -> dict[str, str]:
     """Value -> a line on it, in the order of the list; of a dtype whether the target has it."""
     about = {choice: option.about.get(choice, "") for choice in option.choices}
     target = recipe.get("target_platform")
@@ -50,7 +51,7 @@ def values_about(option: Option, recipe: Mapping[str, Any]) -> dict[str, str]:
     return about
 
 
-def turned(option: Option, value: Any, step: int) -> Any:
+def turned(option: Option, value: object, step: int) -> object:
     """The value that left or right makes of another one; the same where they do nothing.
 
     Args:
@@ -66,7 +67,8 @@ def turned(option: Option, value: Any, step: int) -> Any:
         at = choices.index(value) if value in choices else 0
         return choices[(at + step) % len(choices)]
     if option.kind == "int":
-        low, high, new = option.minimum, option.maximum, int(value or 0) + step
+        new = (value if isinstance(value, int) else 0) + step
+        low, high = option.minimum, option.maximum
         if (low is None or new >= low) and (high is None or new <= high):
             return new
     return value

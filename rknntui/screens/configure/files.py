@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from engine.wire.recipes import RECIPE_SAVE, Saved, SaveParams
 from rknntui.screens.dialogs.new_file import ask_new_file
 
 if TYPE_CHECKING:
@@ -30,12 +31,11 @@ def save_recipe(workspace: Workspace) -> None:
     session = workspace.session
 
     def save(path: str, force: bool) -> None:
-        def saved(answer: dict[str, Any]) -> None:
-            session.recipe_saved(str(answer["path"]))
-            workspace.notify(f"Wrote {answer['path']}.", markup=False)
+        def saved(answer: Saved) -> None:
+            session.recipe_saved(answer.path)
+            workspace.notify(f"Wrote {answer.path}.", markup=False)
 
-        params = {"path": path, "recipe": session.recipe, "force": force}
-        workspace.ask("recipe.save", params, saved)
+        workspace.ask(RECIPE_SAVE, SaveParams(session.recipe, path, force), saved)
 
     model = Path(str(session.recipe.get("model") or "model"))
     start = session.recipe_path or str(Path.cwd() / f"{model.stem}.yaml")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine import Finding, printable
 from rknntui.keys.text import key_text, with_keys
@@ -37,7 +37,7 @@ _HOW = {
 
 
 def help_lines(
-    option: Option, problem: str, elsewhere: int, width: int, value: Any = None
+    option: Option, problem: str, elsewhere: int, width: int, value: object = None
 ) -> list[Line]:
     """The help of an option: its problem first, so that a low pane shows it.
 
@@ -109,8 +109,8 @@ def issue_lines(
 
 def diff_lines(
     options: Iterable[Option],
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
+    before: Mapping[str, object],
+    after: Mapping[str, object],
     where: str | None,
     width: int,
 ) -> list[Line]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from engine import OPTIONS, SECTIONS, Finding, Option, did_you_mean, printable
-from engine.wire.recipes import VALIDATE, Checked
-from engine.wire.requests import OfRecipe
+from engine.wire.recipes import RECIPE_LOAD, VALIDATE, Checked, LoadedRecipe
+from engine.wire.requests import AtPath, OfRecipe
 from rknntui.keys.actions import Action
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text
@@ -22,6 +21,7 @@ from rknntui.screens.configure.choice import choose, turned
 from rknntui.screens.configure.files import load_recipe, save_recipe
 from rknntui.screens.configure.text import diff_lines, help_lines, issue_lines
 from rknntui.screens.dialogs.remedies import remedies
+from rknntui.session.drafts import Values
 from rknntui.session.messages import ProblemsChanged, RecipeChanged
 from rknntui.widgets.form import PER_LAYER, FormRows, OptionForm, RowState, value_text
 from rknntui.widgets.rows import Rows, TextRows
@@ -75,7 +75,8 @@ class Configure(Workspace):
     def __init__(self) -> None:
         super().__init__()
         self._typed: tuple[str, str] | None = None
-        self._disk: dict[str, Any] | None = None
+        self._candidate: Values | None = None  # the recipe with what is being typed
+        self._disk: Mapping[str, object] | None = None
         self._issue_options: list[str] = []
 
     def compose(self) -> ComposeResult:
@@ -119,8 +120,8 @@ class Configure(Workspace):
 
     def _fits(self, option: Option) -> bool:
         """Whether an option concerns the open model; one that is set is shown in any case."""
-        framework = str((self.session.model or {}).get("kind", ""))
-        concerns = not option.frameworks or framework in option.frameworks
+        model = self.session.model
+        concerns = not option.frameworks or (model is not None and model.kind in option.frameworks)
         return concerns or option.name in self.session.recipe
 
     def _edit_text(self, option: Option) -> str:
@@ -181,7 +182,7 @@ class Configure(Workspace):
         if self.shown:
             self._draw()
 
-    def _check(self, recipe: dict[str, Any] | None = None) -> None:
+    def _check(self, recipe: Values | None = None) -> None:
         """Let the worker check the recipe, a moment after the last change."""
         if not self.session.recipe or self.session.container is not None:
             return
@@ -189,9 +190,8 @@ class Configure(Workspace):
         then = self._checked if recipe is None else self._checked_typed
         self.set_timer(_CHECK_SECONDS, partial(self._ask_check, candidate, then))
 
-    def _ask_check(self, candidate: dict[str, Any], then: Any) -> None:
-        typed = self._typed_recipe()
-        if candidate not in (self.session.recipe, typed):
+    def _ask_check(self, candidate: Values, then: Callable[[Values, Checked], None]) -> None:
+        if candidate not in (self.session.recipe, self._candidate):
             return  # a newer one is on its way
         check = OfRecipe(candidate)
         self.ask(VALIDATE, check, partial(then, candidate), failed=self._failed)
@@ -199,13 +199,13 @@ class Configure(Workspace):
     def _failed(self, error: Exception) -> None:
         self.session.set_problems({"model": str(getattr(error, "what", error))}, [])
 
-    def _checked(self, recipe: dict[str, Any], answer: Checked) -> None:
+    def _checked(self, recipe: Values, answer: Checked) -> None:
         if recipe == self.session.recipe:
             problems = {p.option: p.message for p in answer.problems}
             self.session.set_problems(problems, answer.findings, answer.yaml)
 
-    def _checked_typed(self, recipe: dict[str, Any], answer: Checked) -> None:
-        if self._typed is None or recipe != self._typed_recipe():
+    def _checked_typed(self, recipe: Values, answer: Checked) -> None:
+        if self._typed is None or recipe != self._candidate:
             return
         problems = {p.option: p.message for p in answer.problems}
         self._typed = (self._typed[0], problems.get(self._typed[0], ""))
@@ -216,19 +216,14 @@ class Configure(Workspace):
         if path is None or self._disk is not None:
             return
 
-        def known(answer: dict[str, Any]) -> None:
+        def known(answer: LoadedRecipe) -> None:
             if path == self.session.recipe_path:
-                self._disk = answer["recipe"]
+                self._disk = answer.recipe
                 self._draw_side()
 
-        self.ask("recipe.load", {"path": path}, known, failed=lambda _: None, group="disk")
+        self.ask(RECIPE_LOAD, AtPath(path), known, failed=lambda _: None)
 
     # -- editing ---------------------------------------------------------------------------------
-
-    _candidate: dict[str, Any] | None = None
-
-    def _typed_recipe(self) -> dict[str, Any] | None:
-        return self._candidate
 
     @on(OptionForm.Typed)
     def _on_typed(self, event: OptionForm.Typed) -> None:
@@ -250,7 +245,7 @@ class Configure(Workspace):
     def _on_changed(self, event: OptionForm.Changed) -> None:
         self._change({event.option.name: event.value})
 
-    def _change(self, changes: dict[str, Any]) -> None:
+    def _change(self, changes: Values) -> None:
         if reason := self.unavailable("edit"):
             self.notify(f"Not now: {reason}", severity="warning", markup=False)
             return
@@ -262,7 +257,7 @@ class Configure(Workspace):
     async def _ask_about_code(self) -> None:
         from rknntui.screens.dialogs.consent import ask_about_code
 
-        await ask_about_code(self.workbench, dict(self.session.recipe))
+        await ask_about_code(self.workbench, self.session.recipe)
         self._check()
 
     @on(FormRows.Turned)
@@ -371,7 +366,7 @@ class Configure(Workspace):
     def listed_findings(self) -> Sequence[Finding]:
         return self.session.findings
 
-    def change_recipe(self, changes: dict[str, Any]) -> None:
+    def change_recipe(self, changes: Values) -> None:
         self._change(changes)
         self._draw()
 
@@ -401,7 +396,7 @@ class Configure(Workspace):
         return command_for("build", self.session)
 
 
-def _with(recipe: dict[str, Any], option: Option, value: Any) -> dict[str, Any]:
+def _with(recipe: Values, option: Option, value: object) -> Values:
     changed = {**recipe, option.name: value}
     if value is None or value == option.default:
         changed.pop(option.name)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from engine import OPTIONS
+from engine import option
+from engine.wire.dataset import DATASET_MAKE, Made, MakeParams
 from rknntui.screens.dialogs.new_file import ask_new_file
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from rknntui.screens.base.workspace import Workspace
 
 __all__ = ["DatasetFiles"]
-
-_DEFAULTS = {option.name: option.default for option in OPTIONS}
 
 
 class DatasetFiles:
@@ -31,15 +30,16 @@ class DatasetFiles:
         self._workspace = workspace
         self._written = written
 
+    def _whole(self, name: str) -> int:
+        value = self._workspace.session.recipe.get(name)
+        return value if isinstance(value, int) else int(option(name).default)
+
     def pick(self) -> None:
         """Choose a list or a folder; of a folder a list can be written."""
         from rknntui.screens.dialogs.picker import PathPicker
 
-        start = str(
-            self._workspace.session.recipe.get("dataset")
-            or self._workspace.session.recipe.get("model")
-            or ""
-        )
+        recipe = self._workspace.session.recipe
+        start = str(recipe.get("dataset") or recipe.get("model") or "")
         start = str(Path(start).parent) + "/" if start else ""
         picker = PathPicker("Choose a dataset.txt, or a folder (Ctrl+S)", start, folders=True)
         self._workspace.app.push_screen(picker, self._picked)
@@ -52,7 +52,7 @@ class DatasetFiles:
             return
         from rknntui.screens.dialogs.dialogs import ConfirmDialog
 
-        count = self._workspace.session.recipe.get("dataset_count", _DEFAULTS["dataset_count"])
+        count = self._whole("dataset_count")
         question = (
             f"Write a dataset.txt with up to {count} images of {path}? The list can be edited and "
             f"shared. Or use the folder directly: every build selects the same images."
@@ -87,20 +87,14 @@ class DatasetFiles:
         ask_new_file(self._workspace.app, "Write the list", start, partial(self._write, folder))
 
     def _write(self, folder: str, out: str, force: bool) -> None:
-        recipe = self._workspace.session.recipe
-        params = {
-            "folder": folder,
-            "out": out,
-            "count": recipe.get("dataset_count", _DEFAULTS["dataset_count"]),
-            "seed": recipe.get("dataset_seed", _DEFAULTS["dataset_seed"]),
-            "force": force,
-        }
-        self._workspace.ask("dataset.make", params, self._made)
+        chosen = self._whole("dataset_count"), self._whole("dataset_seed")
+        params = MakeParams(folder, out, *chosen, force)
+        self._workspace.ask(DATASET_MAKE, params, self._made)
 
-    def _made(self, made: dict[str, Any]) -> None:
-        skipped = made["skipped"]
-        left = f"; skipped {len(skipped)}, the first: {skipped[0]['why']}" if skipped else ""
-        text = f"{made['path']}: {made['samples']} of {made['found']} images{left}."
+    def _made(self, made: Made) -> None:
+        skipped = made.skipped
+        left = f"; skipped {len(skipped)}, the first: {skipped[0].why}" if skipped else ""
+        text = f"{made.path}: {made.samples} of {made.found} images{left}."
         self._workspace.notify(text, title="Dataset written", markup=False)
-        self._workspace.session.set_value("dataset", made["path"])
+        self._workspace.session.set_value("dataset", made.path)
         self._written()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -13,6 +13,17 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from engine import Finding, printable, shape_text
+from engine.wire.dataset import (
+    DATASET_CHECK,
+    DATASET_LIST,
+    DATASET_PREVIEW,
+    CheckParams,
+    DatasetFacts,
+    ListParams,
+    Preview,
+    PreviewParams,
+    Samples,
+)
 from rknntui.keys.actions import Action
 from rknntui.keys.text import key_text, with_keys
 from rknntui.links import GoToOption, RunAction
@@ -45,6 +56,10 @@ CONTAINER = (
 )
 NO_MODEL = "No model is open.\n\n{app.open} opens one; then {dataset.pick} chooses the samples."
 _PREVIEW_SECONDS = 0.06
+
+Entry = tuple[int, tuple[str, ...]]
+"""Line, and a path for every input."""
+
 _DEPENDS = (
     "model",
     "inputs",
@@ -94,9 +109,8 @@ class DatasetWorkspace(TableWorkspace):
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen: tuple[Any, ...] | None = None
+        self._seen: tuple[str | None, ...] | None = None
         self._input = 0
-        self._shown: dict[str, Any] | None = None
         self._files = DatasetFiles(self, lambda: self.read(force=True))
 
     def compose(self) -> ComposeResult:
@@ -154,7 +168,6 @@ class DatasetWorkspace(TableWorkspace):
         if seen == self._seen and not force:
             return
         self._seen = seen
-        self._shown = None
         self._input = 0
         container = self.session.container is not None
         if not recipe.get("dataset") or container:
@@ -171,11 +184,11 @@ class DatasetWorkspace(TableWorkspace):
         recipe = dict(self.session.recipe)
         self.table.set_empty("reading …")
 
-        def listed(answer: dict[str, Any]) -> None:
-            entries = answer["entries"]
-            params = {"recipe": recipe, "dataset": recipe["dataset"], "decode": decode}
-            self.ask("dataset.check", params, partial(self._checked, entries), failed=failed)
-            self._list(entries, {})
+        def listed(answer: Samples) -> None:
+            params = CheckParams(recipe=recipe, decode=decode)
+            checked = partial(self._checked, answer.entries)
+            self.ask(DATASET_CHECK, params, checked, failed=failed)
+            self._list(answer.entries, {})
 
         def failed(error: Exception) -> None:
             self.table.set_records([])
@@ -185,9 +198,9 @@ class DatasetWorkspace(TableWorkspace):
             self._tell(None)
             self._preview_failed("")
 
-        self.ask("dataset.list", {"recipe": recipe}, listed, failed=failed)
+        self.ask(DATASET_LIST, ListParams(recipe), listed, failed=failed)
 
-    def _list(self, entries: list[Any], problems: dict[int, str]) -> None:
+    def _list(self, entries: Sequence[Entry], problems: dict[int, str]) -> None:
         root = self._root()
         records = []
         for index, (line, files) in enumerate(entries):
@@ -209,22 +222,21 @@ class DatasetWorkspace(TableWorkspace):
         path = Path(str(self.session.recipe.get("dataset") or "."))
         return str(path if path.is_dir() else path.parent)
 
-    def _checked(self, entries: list[Any], facts: dict[str, Any]) -> None:
+    def _checked(self, entries: Sequence[Entry], facts: DatasetFacts) -> None:
         problems: dict[int, str] = {}
-        for problem in facts["problems"]:
-            problems.setdefault(problem["line"], problem["what"])
+        for problem in facts.problems:
+            problems.setdefault(problem.line, problem.what)
         self.session.dataset = facts
         self._list(entries, problems)
         self._tell(facts)
 
-    def _tell(self, facts: dict[str, Any] | None) -> None:
-        path = self.session.recipe.get("dataset")
+    def _tell(self, facts: DatasetFacts | None) -> None:
+        path = str(self.session.recipe.get("dataset") or "")
         self.query_one("#dataset-facts", FactsLine).show(*facts_text(path, facts))
         pane = self.query_one(FindingRows)
-        told = [] if facts is None else facts["findings"]
-        findings = [Finding.from_dict(finding) for finding in told]
-        skipped = [] if facts is None else facts.get("skipped") or []
-        more = [[("! ", "warn"), (printable(f"{s['file']} {s['what']}"), "")] for s in skipped[:20]]
+        findings = () if facts is None else facts.findings
+        skipped = () if facts is None else facts.skipped or ()
+        more = [[("! ", "warn"), (printable(f"{s.file} {s.what}"), "")] for s in skipped[:20]]
         pane.display = bool(findings or more)
         pane.show(findings, more)
 
@@ -238,21 +250,20 @@ class DatasetWorkspace(TableWorkspace):
 
     def on_resize(self) -> None:
         """A picture of the new size."""
-        self._shown = None
         self.call_after_refresh(self._moved)
 
     def _ask_preview(self, record: Record | None) -> None:
         if record is None or record is not self.table.record or not self.shown:
             return
         columns, rows = self.query_one(Thumbnail).room
-        params = {
-            "recipe": self.session.recipe,
-            "index": record["number"] - 1,
-            "columns": min(columns, 160),
-            "rows": min(rows, 120),
-            "input": self._input,
-        }
-        self.ask("dataset.preview", params, self._preview, failed=self._preview_error)
+        params = PreviewParams(
+            recipe=self.session.recipe,
+            index=record["number"] - 1,
+            columns=min(columns, 160),
+            rows=min(rows, 120),
+            input=self._input,
+        )
+        self.ask(DATASET_PREVIEW, params, self._preview, failed=self._preview_error)
 
     def _preview_error(self, error: Exception) -> None:
         remedy = getattr(error, "remedy", "")
@@ -267,17 +278,15 @@ class DatasetWorkspace(TableWorkspace):
             lines = [[(row, "bad")] for row in wrap(f"✗ {printable(said)}", width)]
         self.query_one("#channels", TextRows).set_lines(lines)
 
-    def _preview(self, seen: dict[str, Any]) -> None:
-        self._shown = seen
-        name = printable(Path(seen["file"]).name, 80)
-        inputs = len((self.session.model or {}).get("inputs", ()))
+    def _preview(self, seen: Preview) -> None:
+        name, inputs = printable(Path(seen.file).name, 80), len(self.session.inputs)
         more = f" ({key_text('dataset.next-input')}: next of {inputs})" if inputs > 1 else ""
-        title = f"{name} → {printable(seen['input'], 60)} {shape_text(seen['shape'])}{more}"
+        title = f"{name} → {printable(seen.input, 60)} {shape_text(seen.shape)}{more}"
         self.query_one("#preview-title", Static).update(title)
         picture = self.query_one(Thumbnail)
-        picture.show(seen["thumbnail"], "no image: an array" if not seen["thumbnail"] else "")
+        picture.show(seen.thumbnail, "no image: an array" if not seen.thumbnail else "")
         width = max(20, self.query_one("#channels").size.width)
-        lines = channel_lines(seen["channels"], seen["expected"], width)
+        lines = channel_lines(seen.channels, seen.expected, width)
         self.query_one("#channels", TextRows).set_lines(lines)
         self.call_after_refresh(self._refit)
 
@@ -299,11 +308,10 @@ class DatasetWorkspace(TableWorkspace):
         if method in ("check", "build") and not self.session.recipe.get("dataset"):
             return "no dataset is chosen ({dataset.pick} chooses one)."
         if method == "next_problem":
-            bad = (self.session.dataset or {}).get("problems")
-            return "" if bad else "there is no problem."
+            checked = self.session.dataset
+            return "" if checked and checked.problems else "there is no problem."
         if method == "next_input":
-            inputs = len((self.session.model or {}).get("inputs", ()))
-            return "" if inputs > 1 else "the model has only one input."
+            return "" if len(self.session.inputs) > 1 else "the model has only one input."
         return super().unavailable(method)
 
     def listed_findings(self) -> Sequence[Finding]:
@@ -333,8 +341,7 @@ class DatasetWorkspace(TableWorkspace):
 
     def action_next_input(self) -> None:
         """Preview the next input."""
-        inputs = len((self.session.model or {}).get("inputs", ())) or 1
-        self._input = (self._input + 1) % inputs
+        self._input = (self._input + 1) % (len(self.session.inputs) or 1)
         self._moved()
 
     def action_configure(self) -> None:
@@ -357,7 +364,7 @@ class DatasetWorkspace(TableWorkspace):
         return [*words, "--model", str(recipe["model"])] if recipe.get("model") else words
 
 
-def _state_style(state: Any) -> str:
+def _state_style(state: str) -> str:
     return "good" if state == "✓" else "bad"
 
 

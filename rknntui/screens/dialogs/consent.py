@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine.wire.model import Pair
     from rknntui.app import Workbench
 
 __all__ = ["ask_about_code", "ask_for_partner", "recipe_at"]
@@ -15,19 +18,22 @@ _WHY = {
 }
 
 
-async def recipe_at(workbench: Workbench, path: str) -> dict[str, Any]:
+async def recipe_at(workbench: Workbench, path: str) -> Mapping[str, object]:
     """The recipe in a file; empty where the file is something else.
 
     Raises:
         EngineError: it is missing or cannot be read.
     """
-    if (await workbench.bridge.call("sniff", {"path": path}))["kind"] != "recipe":
+    from engine.wire.model import SNIFF
+    from engine.wire.recipes import RECIPE_LOAD
+    from engine.wire.requests import AtPath
+
+    if (await workbench.bridge.call(SNIFF, AtPath(path))).kind != "recipe":
         return {}
-    answer = await workbench.bridge.call("recipe.load", {"path": path})
-    return dict(answer["recipe"])
+    return (await workbench.bridge.call(RECIPE_LOAD, AtPath(path))).recipe
 
 
-async def ask_about_code(workbench: Workbench, recipe: dict[str, Any]) -> None:
+async def ask_about_code(workbench: Workbench, recipe: Mapping[str, object]) -> None:
     """Ask about each file of ``custom_ops`` that may not run yet; a no leaves it as it is.
 
     To be awaited inside a worker of Textual, as a dialog waits for its answer there.
@@ -40,25 +46,27 @@ async def ask_about_code(workbench: Workbench, recipe: dict[str, Any]) -> None:
 
     if not recipe.get("custom_ops"):
         return
-    answer = await workbench.bridge.call("code.files", {"recipe": recipe})
-    for file in answer["files"]:
-        why = _WHY.get(file["state"])
+    from engine.wire.recipes import CODE_CONFIRM, CODE_FILES, CodeDigest
+    from engine.wire.requests import ModelTarget
+
+    answer = await workbench.bridge.call(CODE_FILES, ModelTarget(recipe=recipe))
+    for file in answer.files:
+        why = _WHY.get(file.state)
         if why is None:
             continue
-        names = ", ".join(printable(name, 60) for name in file["names"])
+        names = ", ".join(printable(name, 60) for name in file.names)
         question = (
-            f"The recipe runs the Python file {printable(file['path'], 300)} for the custom "
+            f"The recipe runs the Python file {printable(file.path, 300)} for the custom "
             f"operators {names}. {why} It has all your permissions: allow it only if you trust it. "
-            f"SHA-256 {file['sha256']}"
+            f"SHA-256 {file.sha256}"
         )
         answers = [("n", "do not run it", False), ("a", "allow it", True)]
         dialog = ConfirmDialog("Run the Python code of a recipe?", question, answers)
         if await workbench.push_screen_wait(dialog):
-            told = {"path": file["path"], "sha256": file["sha256"]}
-            await workbench.bridge.call("code.confirm", told)
+            await workbench.bridge.call(CODE_CONFIRM, CodeDigest(file.path, file.sha256))
 
 
-async def ask_for_partner(workbench: Workbench, path: str) -> dict[str, str] | None:
+async def ask_for_partner(workbench: Workbench, path: str) -> Pair | None:
     """Ask which file is the other half of a model; its pair of model and weights, None for no.
 
     To be awaited inside a worker of Textual, as :func:`ask_about_code`.
@@ -67,13 +75,15 @@ async def ask_for_partner(workbench: Workbench, path: str) -> dict[str, str] | N
         EngineError: the folder of ``path`` could not be looked through.
     """
     from engine import printable
+    from engine.wire.model import PAIRS
+    from engine.wire.requests import AtPath
     from rknntui.screens.dialogs.dialogs import ChoiceDialog
 
-    answer = await workbench.bridge.call("pairs", {"path": path})
-    pairs: list[dict[str, str]] = answer["pairs"]
-    part = "weights" if all(pair["model"] == path for pair in pairs) else "model"
-    by_name = {printable(pair[part].rpartition("/")[2], 300): pair for pair in pairs}
+    pairs = (await workbench.bridge.call(PAIRS, AtPath(path))).pairs
+    weights = all(pair.model == path for pair in pairs)
+    other = ((pair.weights if weights else pair.model, pair) for pair in pairs)
+    by_name = {printable(name.rpartition("/")[2], 300): pair for name, pair in other}
     own = printable(path.rpartition("/")[2], 40)
-    what = "Weights of" if part == "weights" else "Network of"
+    what = "Weights of" if weights else "Network of"
     chosen = await workbench.push_screen_wait(ChoiceDialog(f"{what} {own}", list(by_name), ""))
     return None if chosen is None else by_name[chosen]

@@ -13,7 +13,10 @@ MISSING = "–"
 
 
 def differences(
-    before: dict[str, Any], after: dict[str, Any], old: dict[str, Any], new: dict[str, Any]
+    before: dict[str, object],
+    after: dict[str, object],
+    old: dict[str, object],
+    new: dict[str, object],
 ) -> list[Line]:
     """Lines with every option and every figure of two builds that is not the same.
 
@@ -44,7 +47,7 @@ def differences(
     return lines
 
 
-def _flat(value: Any, name: str = "") -> dict[str, Any]:
+def _flat(value: Any, name: str = "") -> dict[str, object]:
     """Nested data as path -> leaf; a list of plain values is a leaf."""
     if isinstance(value, dict):
         items = [(f"{name}.{key}" if name else str(key), item) for key, item in value.items()]
@@ -52,7 +55,7 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
         items = [(f"{name}[{_label(item, n)}]", item) for n, item in enumerate(value)]
     else:
         return {name: value}
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for key, item in items:
         flat.update(_flat(item, key))
     return flat

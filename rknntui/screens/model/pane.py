@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.message import Message
@@ -17,6 +17,8 @@ from rknntui.widgets.side_pane import SidePane
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from engine.wire.graph import NodeDetail, Tensor, TensorStatistics
+    from engine.wire.model import ModelView
     from rknntui.screens.model.detail import Described
 
 __all__ = ["DetailPane"]
@@ -36,35 +38,35 @@ class DetailPane(SidePane):
         super().__init__(id=id)
         self._described: Callable[[int], Described] = lambda _: (empty_lines(), {})
         self._constants: dict[int, str] = {}
-        self._node: dict[str, Any] = {}
+        self._node: NodeDetail | None = None
 
-    def show_model(self, model: dict[str, Any], which: str) -> None:
+    def show_model(self, model: ModelView, which: str) -> None:
         """Show a model as a whole; ``which`` is its graph."""
         self._show(lambda width: (model_lines(model, which, width), {}))
 
-    def show_value(self, kind: str, value: dict[str, Any]) -> None:
+    def show_value(self, kind: str, value: Tensor) -> None:
         """Show an input or output; ``kind`` says which."""
         self._show(lambda width: (value_lines(kind, value, width), {}))
 
-    def show_node(self, node: dict[str, Any]) -> None:
+    def show_node(self, node: NodeDetail) -> None:
         """Show a node, and ask for its largest constant."""
         self._node = node
         self._show(partial(node_lines, node))
         sizes = {
-            value["name"]: math.prod(max(1, size) for size in value["shape"])
-            for value in node["inputs"]
-            if value.get("kind") == "constant"
+            value.name: math.prod(max(1, size) for size in value.shape)
+            for value in node.inputs
+            if value.kind == "constant"
         }
         largest = max(sizes, key=lambda name: sizes[name], default="")
         if largest and sizes[largest] > 1:
             self.post_message(self.TensorWanted(largest))
 
-    def show_tensor(self, data: dict[str, Any]) -> None:
+    def show_tensor(self, data: TensorStatistics) -> None:
         """Show the values of a constant below its node."""
         node = self._node
 
         def described(width: int) -> Described:
-            lines, constants = node_lines(node, width)
+            lines, constants = node_lines(node, width) if node else ([], {})
             return [*lines, *tensor_lines(data, width)], constants
 
         self._show(described, keep_cursor=True)

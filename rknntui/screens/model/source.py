@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rknntui.session.opening import source_names, source_options
+from rknntui.arguments import source_names, source_options
 
 if TYPE_CHECKING:
+    from engine.wire.model import ModelView
     from rknntui.screens.base.workspace import Workspace
     from rknntui.session.messages import JobEnded, RecipeChanged
 
 __all__ = ["SourceLoad", "needed_option"]
 
 
-def needed_option(model: dict[str, Any]) -> str:
+def needed_option(model: ModelView) -> str:
     """The option without which a model cannot be loaded, by its findings; empty where none is."""
     from engine import OPTIONS
 
     names = {option.name for option in OPTIONS}
-    errors = (f["where"] for f in model.get("findings") or () if f["severity"] == "error")
+    errors = (f.where for f in model.findings if f.severity == "error")
     return next((where for where in errors if where in names), "")
 
 
@@ -34,13 +35,10 @@ class SourceLoad:
         self._outdated = False
 
     @property
-    def _model(self) -> dict[str, Any]:
-        return self._workspace.session.model or {}
-
-    @property
     def unconverted(self) -> bool:
         """Whether only the layers are known, as the files tell them."""
-        return self._model.get("loaded") is False
+        model = self._workspace.session.model
+        return model is not None and model.loaded is False
 
     def recipe_changed(self, message: RecipeChanged) -> None:
         """Options of the load make another graph, or let a model be loaded at last."""
@@ -57,12 +55,15 @@ class SourceLoad:
         path = str(recipe.get("model") or "")
         if self._outdated and path:
             self._outdated = False
-            params = {"path": path, **source_options(recipe)}
-            self._workspace.ask("open", params, self._looked, group="open")
+            from engine.wire.model import OPEN
+            from engine.wire.requests import ModelTarget
 
-    def _looked(self, view: dict[str, Any]) -> None:
+            params = ModelTarget(path, source=source_options(recipe))
+            self._workspace.ask(OPEN, params, self._looked)
+
+    def _looked(self, view: ModelView) -> None:
         session = self._workspace.session
-        if view["path"] == session.recipe.get("model"):
+        if view.path == session.recipe.get("model"):
             session.model_seen(view)
 
     def why_not_load(self) -> str:
@@ -70,7 +71,7 @@ class SourceLoad:
         session = self._workspace.session
         if session.container is not None or not session.recipe.get("model"):
             return "a source model is not open ({app.open} opens one)."
-        if self._model.get("loaded", True):
+        if not self.unconverted:
             return "the model is loaded already."
         if not self.needed:
             return ""
@@ -78,9 +79,11 @@ class SourceLoad:
 
     def load(self) -> None:
         """Load the model in a job, so that a conversion of seconds blocks nothing."""
+        from engine.wire.model import LOAD, LoadParams
+
         recipe = dict(self._workspace.session.recipe)
         title = f"convert {str(recipe.get('model', '')).rpartition('/')[2]}"
-        self._workspace.start_job("load", {"recipe": recipe}, title)
+        self._workspace.start_job(LOAD, LoadParams(recipe=recipe), title)
 
     def job_ended(self, message: JobEnded) -> None:
         """Look at the graph that a conversion gave."""
@@ -91,4 +94,5 @@ class SourceLoad:
     @property
     def needed(self) -> str:
         """The option without which the model cannot be loaded; empty where none is."""
-        return needed_option(self._model)
+        model = self._workspace.session.model
+        return needed_option(model) if model is not None else ""

@@ -6,36 +6,39 @@ The graph as a tree or a table, and everything about the node under the cursor.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 from textual import on
 from textual.containers import Horizontal, Vertical
 
-from engine import Finding
+from rknntui.arguments import source_options
 from rknntui.links import GoToNode, GoToOption, Link
 from rknntui.screens.base.workspace import Workspace
 from rknntui.screens.model.actions import ACTIONS
 from rknntui.screens.model.pane import DetailPane
 from rknntui.screens.model.source import SourceLoad
-from rknntui.session.opening import source_options
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.rows import Rows
 from rknntui.widgets.search import SearchLine
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.app import ComposeResult
     from textual.timer import Timer
 
+    from engine import Finding
+    from engine.wire.graph import GraphParams, GraphView, Which
+    from rknntui.screens.model.table import NodeTable
     from rknntui.session.messages import JobEnded, RecipeChanged
-    from rknntui.widgets.table import Table
 
 __all__ = ["ModelWorkspace"]
 
 REST_SECONDS = 0.12
 """The cursor has to rest so long before details are asked for: a held key asks nothing."""
 
-BINS = 64
-GRAPHS = ("source", "optimised", "quantized")
+GRAPHS: tuple[Which, ...] = ("source", "optimised", "quantized")
 
 
 class ModelWorkspace(Workspace):
@@ -60,9 +63,9 @@ class ModelWorkspace(Workspace):
 
     def __init__(self) -> None:
         super().__init__()
-        self.which = "source"
+        self.which: Which = "source"
         self.source = SourceLoad(self)
-        self._loaded: tuple[Any, ...] = ()
+        self._loaded: tuple[object, ...] = ()
         self._found: list[int] = []
         self._origin = 0
         self._timer: Timer | None = None
@@ -86,10 +89,9 @@ class ModelWorkspace(Workspace):
         return self.query_one(DetailPane)
 
     @property
-    def table(self) -> Table | None:
+    def table(self) -> NodeTable | None:
         """The nodes as a table, once it was asked for."""
-        found = self.query("#nodes")
-        return found.first() if found else None  # type: ignore[return-value]
+        return cast("NodeTable | None", next(iter(self.query("#nodes")), None))
 
     # -- the session -------------------------------------------------------------------------------
 
@@ -121,26 +123,29 @@ class ModelWorkspace(Workspace):
         if self.which == "source":
             self.source.job_ended(message)
 
-    def _target(self) -> dict[str, Any]:
+    def _target(self) -> GraphParams:
         """What the worker's queries are about: the container, or the recipe with its model."""
+        from engine.wire.graph import GraphParams
+
         session = self.session
         if session.container is not None or "model" not in session.recipe:
-            return {"path": session.path, "which": self.which}
+            return GraphParams(session.path, which=self.which)
         if self.which == "source":
-            said = source_options(session.recipe)
-            return {"path": session.recipe["model"], "which": "source", **said}
-        return {"recipe": session.built or session.recipe, "which": self.which}
+            return GraphParams(str(session.recipe["model"]), source=source_options(session.recipe))
+        return GraphParams(recipe=session.built or session.recipe, which=self.which)
 
     def _refresh_graph(self) -> None:
         model = self.session.model
         if model is None:
             return
-        state = (model.get("sha256"), self.session.path, self.which, model.get("loaded"))
+        state = (model.sha256, self.session.path, self.which, model.loaded)
         if state != self._loaded:
-            self._loaded = state
-            self.ask("graph", self._target(), self._show_graph, group="graph")
+            from engine.wire.graph import GRAPH
 
-    def _show_graph(self, view: dict[str, Any]) -> None:
+            self._loaded = state
+            self.ask(GRAPH, self._target(), self._show_graph)
+
+    def _show_graph(self, view: GraphView) -> None:
         from engine import printable
 
         if self.session.model is None:
@@ -148,11 +153,12 @@ class ModelWorkspace(Workspace):
         name = printable(str(self.session.path).rsplit("/", 1)[-1], 80)
         unconverted = self.which == "source" and self.source.unconverted
         what = "not converted" if unconverted else f"{self.which}"
-        title = f"{what} · {len(view['nodes']):,} nodes · {name}"
+        title = f"{what} · {len(view.nodes):,} nodes · {name}"
         opened = self.workbench.memory.get(str(self.session.path)) or []
         self._found = []
         self.graph.set_graph(title, view, opened)
-        self._fill_table()
+        if self.table is not None:
+            self.table.set_nodes(view.nodes)
         self._show_model()
         self._go_to_wanted()
         self.refresh_bindings()
@@ -161,19 +167,19 @@ class ModelWorkspace(Workspace):
         if isinstance(link, GoToNode):
             self._find_node(link.node, link.graph)
 
-    def _find_node(self, name: str, which: str) -> None:
+    def _find_node(self, name: str, which: Which) -> None:
         self._wanted = name
         if which != self.which and which in self._graphs():
             self.which = which
             self._refresh_graph()
-        elif self.graph.view:
+        elif self.graph.entry is not None:
             self._go_to_wanted()
 
     def _go_to_wanted(self) -> None:
         if not self._wanted:
             return
-        nodes = self.graph.view["nodes"]
-        at = next((i for i, node in enumerate(nodes) if node[0] == self._wanted), None)
+        nodes = enumerate(self.graph.nodes)
+        at = next((i for i, node in nodes if node[0] == self._wanted), None)
         if at is None:
             self.notify("This node is not in the graph that is shown.", severity="warning")
         else:
@@ -186,8 +192,8 @@ class ModelWorkspace(Workspace):
         if model is None:
             return
         if self.which != "source":
-            nodes = self.graph.view["nodes"]
-            model = {**model, "nodes": len(nodes), "operators": Counter(n[1] for n in nodes)}
+            nodes = self.graph.nodes
+            model = replace(model, nodes=len(nodes), operators=Counter(n[1] for n in nodes))
         self.detail.show_model(model, self.which)
 
     # -- details -----------------------------------------------------------------------------------
@@ -203,19 +209,27 @@ class ModelWorkspace(Workspace):
         if entry is None:
             return
         if entry.kind == "node":
-            self._ask_node(self.graph.view["nodes"][entry.at][0])
+            self._ask_node(self.graph.nodes[entry.at][0])
         elif entry.kind == "root":
             self._show_model()
         elif entry.kind in ("input", "output"):
-            self.detail.show_value(entry.kind, self.graph.view[f"{entry.kind}s"][entry.at])
+            values = self.graph.inputs if entry.kind == "input" else self.graph.outputs
+            self.detail.show_value(entry.kind, values[entry.at])
 
     def _ask_node(self, name: str) -> None:
-        self.ask("node", {**self._target(), "name": name}, self.detail.show_node, group="node")
+        from engine.wire.graph import NODE, NodeParams
+
+        of = self._target()
+        params = NodeParams(of.path, of.recipe, of.source, of.which, name=name)
+        self.ask(NODE, params, self.detail.show_node)
 
     @on(DetailPane.TensorWanted)
     def _ask_tensor(self, event: DetailPane.TensorWanted) -> None:
-        params = {**self._target(), "name": event.name, "bins": BINS}
-        self.ask("tensor", params, self.detail.show_tensor, group="tensor")
+        from engine.wire.graph import TENSOR, TensorParams
+
+        of = self._target()
+        params = TensorParams(of.path, of.recipe, of.source, of.which, name=event.name)
+        self.ask(TENSOR, params, self.detail.show_tensor)
 
     @on(Rows.Chosen, "#tree")
     def _chosen_node(self) -> None:
@@ -306,7 +320,7 @@ class ModelWorkspace(Workspace):
 
     # -- other views -------------------------------------------------------------------------------
 
-    def _graphs(self) -> tuple[str, ...]:
+    def _graphs(self) -> tuple[Which, ...]:
         if self.session.container is not None:
             return ("quantized",) if self.which == "quantized" else ("source",)
         return GRAPHS if self.session.summary is not None else GRAPHS[:1]
@@ -321,11 +335,10 @@ class ModelWorkspace(Workspace):
         """Show the nodes as a table, or as a tree again."""
         table = self.table
         if table is None:
-            from rknntui.screens.model.table import node_table
+            from rknntui.screens.model.table import NodeTable
 
-            table = node_table()
+            table = NodeTable(self.graph.nodes)
             await self.query_one("#graph").mount(table, before="#tree")
-            self._fill_table()
             table.display = False
         self._toggle_table()
 
@@ -337,20 +350,14 @@ class ModelWorkspace(Workspace):
             self.set_class(table.display, "-table")
             (table if table.display else self.graph).focus()
 
-    def _fill_table(self) -> None:
-        if self.table is not None and self.graph.view:
-            nodes = self.graph.view["nodes"]
-            self.table.set_rows([(i, n[1], n[0], n[3], n[4]) for i, n in enumerate(nodes)])
-
     @on(Rows.Highlighted, "#nodes")
     def _table_moved(self) -> None:
         table = self.table
         if table is not None and table.row is not None:
             self.graph.go_to(table.row)
 
-    def listed_findings(self) -> list[Finding]:
-        found = (self.session.model or {}).get("findings") or ()
-        return [Finding.from_dict(finding) for finding in found]
+    def listed_findings(self) -> Sequence[Finding]:
+        return () if self.session.model is None else self.session.model.findings
 
     def action_findings(self) -> None:
         """Show the lines about the model as a whole."""
@@ -368,12 +375,9 @@ class ModelWorkspace(Workspace):
 
     def _export(self, path: str | None) -> None:
         if path:
-            from rknntui.screens.model.table import node_table
+            from rknntui.screens.model.table import NodeTable
 
-            table = self.table or node_table()
-            if self.table is None:
-                nodes = self.graph.view["nodes"]
-                table.set_rows([(i, n[1], n[0], n[3], n[4]) for i, n in enumerate(nodes)])
+            table = self.table or NodeTable(self.graph.nodes)
             self.workbench.output.write_file(path, table.to_csv())
 
     def copy_text(self) -> str:

@@ -54,7 +54,7 @@ class BuildFindings(FindingRows):
         """Show those of the build, and ask for the joins of what is built or would be."""
         self._of_build = () if session.summary is None else session.summary.findings
         recipe = session.built or session.recipe
-        loaded = session.model is not None and session.model.get("loaded") is not False
+        loaded = session.model is not None and session.model.loaded is not False
         if session.container is not None or not loaded or not recipe.get("model"):
             self._joins, self._joins_of = (), None
         elif recipe != self._joins_of:

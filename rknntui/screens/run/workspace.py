@@ -136,16 +136,15 @@ class Run(TableWorkspace):
         self._tell()
         job = self.session.jobs.get(message.job)
         if job is not None and isinstance(message.result, Simulated):
-            self._take(message.result, job.params.get("save"))
+            self._take(message.result, str(job.params.get("save") or ""))
         elif isinstance(message.result, Exported) and self.shown:
             self._exported(message.result)
 
     def _draw(self) -> None:
-        model = self.session.model or {}
         none = f"{key_text('run.pick')} chooses a file"
         records = [
-            {**value, "number": i + 1, "file": self._files.get(value["name"], none)}
-            for i, value in enumerate(model.get("inputs", ()))
+            {**encode(value), "number": i + 1, "file": self._files.get(value.name, none)}
+            for i, value in enumerate(self.session.inputs)
         ]
         self.inputs.set_records(records, keep="name")
         self._tell()
@@ -183,7 +182,7 @@ class Run(TableWorkspace):
         self._simulate()
 
     def _simulate(self, save: str | None = None, force: bool = False) -> None:
-        names = [value["name"] for value in (self.session.model or {}).get("inputs", ())]
+        names = [value.name for value in self.session.inputs]
         missing = [name for name in names if name not in self._files]
         if missing:
             self.inputs.select_record("name", missing[0])
@@ -265,7 +264,7 @@ class Run(TableWorkspace):
         if not answer.entries:
             return
         self._sample = (self._sample + 1) % len(answer.entries)
-        names = [value["name"] for value in (self.session.model or {}).get("inputs", ())]
+        names = [value.name for value in self.session.inputs]
         files = answer.entries[self._sample][1]
         self._files.update(zip(names, files, strict=False))
         self._draw()
@@ -342,6 +341,6 @@ class Run(TableWorkspace):
 
     def command_line(self) -> list[str]:
         words = command_for("simulate", self.session)
-        for value in (self.session.model or {}).get("inputs", ()):
-            words += ["--input", self._files.get(value["name"], "FILE")]
+        for value in self.session.inputs:
+            words += ["--input", self._files.get(value.name, "FILE")]
         return words
