@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textual.app import ComposeResult
@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from engine import escaped
 from rknntui.keys.actions import Action
-from rknntui.widgets.records import Record, RecordTable
+from rknntui.widgets.records import RecordTable
 from rknntui.widgets.search import SearchLine
 
 __all__ = ["RecordView", "as_file", "table_actions"]
@@ -57,7 +57,7 @@ class RecordView(Vertical):
     def __init__(
         self,
         title: str,
-        table: RecordTable,
+        table: RecordTable[Any],
         *,
         id: str | None = None,  # noqa: A002 - Textual's own name
     ) -> None:
@@ -114,7 +114,7 @@ class RecordView(Vertical):
             self.table.focus()
 
 
-def as_file(suffix: str, rows: Sequence[Sequence[str]], records: Sequence[Record]) -> bytes:
+def as_file(suffix: str, rows: Sequence[Sequence[str]], records: Sequence[object]) -> bytes:
     """A table as a file: ``.json`` has the values, ``.tsv`` and every other suffix the texts.
 
     Args:
@@ -123,7 +123,8 @@ def as_file(suffix: str, rows: Sequence[Sequence[str]], records: Sequence[Record
         records: their values.
     """
     if suffix == ".json":
-        return (escaped(json.dumps(list(records), indent=1, default=str)) + "\n").encode()
+        plain = [record if isinstance(record, Mapping) else vars(record) for record in records]
+        return (escaped(json.dumps(plain, indent=1, default=str)) + "\n").encode()
     out = io.StringIO()
     dialect: Any = "excel-tab" if suffix == ".tsv" else "excel"
     csv.writer(out, dialect, lineterminator="\n").writerows(rows)

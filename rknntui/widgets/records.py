@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from textual.message import Message
 
@@ -15,14 +15,24 @@ from rknntui.widgets.wrap import wrap
 if TYPE_CHECKING:
     from textual.strip import Strip
 
-__all__ = ["Field", "Record", "RecordTable"]
+__all__ = ["Field", "Record", "RecordTable", "number"]
 
 Record = Mapping[str, Any]
+"""A row whose columns are made where the table is: a key for each."""
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # typing's own has defaults from Python 3.13 on
+
+    R = TypeVar("R", default=Record)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
 
 
 @dataclass(frozen=True)
 class Field:
-    """A key of the records and the column that shows it.
+    """A key of the records, or an attribute, and the column that shows it.
 
     Attributes:
         key: of the records.
@@ -38,8 +48,14 @@ class Field:
     unlike: str = ""
 
 
-class RecordTable(Table):
+def _value(record: object, key: str) -> Any:
+    return record.get(key) if isinstance(record, Mapping) else getattr(record, key, None)
+
+
+class RecordTable(Table, Generic[R]):
     """Records under a head, with what is said where there is none.
+
+    A record is a mapping (:data:`Record`) or a dataclass.
 
     Args:
         fields: from left to right.
@@ -56,12 +72,12 @@ class RecordTable(Table):
     class Arranged(Message):
         """Order, filter or records changed."""
 
-        def __init__(self, table: RecordTable) -> None:
+        def __init__(self, table: RecordTable[Any]) -> None:
             super().__init__()
             self.table = table
 
         @property
-        def control(self) -> RecordTable:
+        def control(self) -> RecordTable[Any]:
             """The table."""
             return self.table
 
@@ -79,8 +95,8 @@ class RecordTable(Table):
         self._shown = self.fields
         self._empty = empty
         self.filter_key = "/"
-        self._records: list[Record] = []
-        self._told: Record | None = None
+        self._records: list[R] = []
+        self._told: R | None = None
 
     # -- records ---------------------------------------------------------------------------------
 
@@ -90,23 +106,23 @@ class RecordTable(Table):
         return len(self._records)
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[R]:
         """The records as shown: filtered and in order."""
         return [self._records[index] for index in self._order]
 
     @property
-    def record(self) -> Record | None:
+    def record(self) -> R | None:
         """The record under the cursor."""
         return None if self.row is None else self._records[self.row]
 
-    def set_records(self, records: Sequence[Record], *, keep: str = "") -> None:
+    def set_records(self, records: Sequence[R], *, keep: str = "") -> None:
         """Show other records.
 
         Args:
-            records: plain data; a missing value or None is shown as a dash and sorted last.
+            records: a missing value or None is shown as a dash and sorted last.
             keep: the key whose value finds the record that the cursor stays on.
         """
-        kept = self.record.get(keep) if keep and self.record is not None else None
+        kept = _value(self.record, keep) if keep else None
         self._records = list(records)
         self._order = []
         self._choose_fields()
@@ -116,7 +132,7 @@ class RecordTable(Table):
         self._tell()
 
     def _fill(self) -> None:
-        self.set_rows([tuple(r.get(f.key) for f in self._shown) for r in self._records])
+        self.set_rows([tuple(_value(r, f.key) for f in self._shown) for r in self._records])
 
     def set_empty(self, text: str) -> None:
         """Change what is shown where there is no record."""
@@ -124,12 +140,12 @@ class RecordTable(Table):
             self._empty = text
             self.refresh()
 
-    def select_record(self, key: str, value: Any) -> bool:
+    def select_record(self, key: str, value: object) -> bool:
         """Put the cursor on the first record with that value; lifts a filter that hides it."""
-        if self.filter_text and not any(r.get(key) == value for r in self.records):
+        if self.filter_text and not any(_value(r, key) == value for r in self.records):
             self.set_filter("")
         for index, record in enumerate(self.records):
-            if record.get(key) == value:
+            if _value(record, key) == value:
                 self.cursor = index
                 return True
         return False
@@ -156,7 +172,7 @@ class RecordTable(Table):
 
     def _searched(self, index: int, row: tuple[Any, ...]) -> str:
         """The row, and the other names of what it stands for."""
-        aliases = self._records[index].get("aliases") or ()
+        aliases = _value(self._records[index], "aliases") or ()
         return "\n".join((super()._searched(index, row), *map(str, aliases))).lower()
 
     def _tell(self) -> None:
@@ -170,11 +186,11 @@ class RecordTable(Table):
         super().watch_cursor(old, new)
         self._told = self.record
 
-    def as_rows(self, records: Sequence[Record] | None = None) -> list[tuple[str, ...]]:
+    def as_rows(self, records: Sequence[R] | None = None) -> list[tuple[str, ...]]:
         """Head and texts of all fields, of the shown records or those given."""
         shown = self.records if records is None else records
         head = tuple(f.column.called for f in self.fields)
-        return [head, *(tuple(f.column.show(r.get(f.key)) for f in self.fields) for r in shown)]
+        return [head, *(tuple(f.column.show(_value(r, f.key)) for f in self.fields) for r in shown)]
 
     # -- drawing ---------------------------------------------------------------------------------
 
@@ -201,9 +217,9 @@ class RecordTable(Table):
             return True
         same = field.unlike or field.key
         return any(
-            value is not None and (same == field.key or value != record.get(same))
+            value is not None and (same == field.key or value != _value(record, same))
             for record in self._records
-            for value in (record.get(field.key),)
+            for value in (_value(record, field.key),)
         )
 
     def head_line(self, y: int, width: int) -> Line:

@@ -93,14 +93,14 @@ async def test_problems_name_line_and_file_and_are_reached_by_a_key(
         await pilot.press("n")
         record = workspace.table.record
         assert record is not None
-        assert record["line"] == 4
-        assert "gone.png" in record["problem"]
+        assert record.line == 4
+        assert "gone.png" in record.problem
         told = workspace.query_one("#channels", TextRows)
         await until(pilot, lambda: "does not exist" in " ".join(told.text().split()), "the reason")
         await pilot.press("n")
         record = workspace.table.record
         assert record is not None
-        assert "wrong.npy" in record["name"]
+        assert "wrong.npy" in record.name
 
 
 async def test_a_remedy_that_can_be_applied_is_not_a_grey_key(demo: Path, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ async def test_the_table_sorts_filters_and_is_written_to_a_file(
         await until(pilot, lambda: workspace.table.row_count == 10, "ten of them")
         assert "10 of 12" in screen_text(app)
         await pilot.press("enter", "s", "S")
-        numbers = [record["number"] for record in workspace.table.records]
+        numbers = [record.number for record in workspace.table.records]
         assert numbers == sorted(numbers, reverse=True)
         await pilot.press("E")
         await choose_path(pilot, tmp_path / "samples.csv")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +35,7 @@ from rknntui.session.messages import RecipeChanged
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.findings import FindingRows
 from rknntui.widgets.record_view import RecordView, table_actions
-from rknntui.widgets.records import Field, Record, RecordTable
+from rknntui.widgets.records import Field, RecordTable
 from rknntui.widgets.rows import Rows, TextRows
 from rknntui.widgets.table import Column
 from rknntui.widgets.thumbnail import Thumbnail
@@ -73,6 +74,18 @@ _DEPENDS = (
     "dataset_count",
     "dataset_seed",
 )
+
+
+@dataclass(frozen=True)
+class SampleRow:
+    """A sample; ``line`` is None where the dataset is a folder."""
+
+    number: int
+    line: int | None
+    name: str
+    files: tuple[str, ...]
+    state: str
+    problem: str | None
 
 
 class DatasetWorkspace(TableWorkspace):
@@ -122,7 +135,7 @@ class DatasetWorkspace(TableWorkspace):
             Field("state", Column("state", 9, style=_state_style)),
             Field("problem", Column("problem", 20, grow=1), 90),
         )
-        table = RecordTable(fields, id="samples", what="samples", empty=with_keys(EMPTY))
+        table = RecordTable[SampleRow](fields, id="samples", what="samples", empty=with_keys(EMPTY))
         with Horizontal(id="dataset-body"):
             yield RecordView("Samples", table)
             with Vertical(id="preview"):
@@ -137,7 +150,7 @@ class DatasetWorkspace(TableWorkspace):
         channels.can_focus = False
 
     @property
-    def table(self) -> RecordTable:
+    def table(self) -> RecordTable[SampleRow]:
         """The samples."""
         return self.query_one("#samples", RecordTable)
 
@@ -206,16 +219,9 @@ class DatasetWorkspace(TableWorkspace):
         for index, (line, files) in enumerate(entries):
             names = [printable(_below(root, file), 200) for file in files]
             problem = problems.get(line or index + 1)
-            records.append(
-                {
-                    "number": index + 1,
-                    "line": line or None,
-                    "name": " ".join(names),
-                    "files": files,
-                    "state": "✗ problem" if problem else "✓",
-                    "problem": printable(problem, 300) if problem else None,
-                }
-            )
+            state, told = ("✗ problem", printable(problem, 300)) if problem else ("✓", None)
+            row = SampleRow(index + 1, line or None, " ".join(names), files, state, told)
+            records.append(row)
         self.table.set_records(records, keep="number")
 
     def _root(self) -> str:
@@ -252,13 +258,13 @@ class DatasetWorkspace(TableWorkspace):
         """A picture of the new size."""
         self.call_after_refresh(self._moved)
 
-    def _ask_preview(self, record: Record | None) -> None:
+    def _ask_preview(self, record: SampleRow | None) -> None:
         if record is None or record is not self.table.record or not self.shown:
             return
         columns, rows = self.query_one(Thumbnail).room
         params = PreviewParams(
             recipe=self.session.recipe,
-            index=record["number"] - 1,
+            index=record.number - 1,
             columns=min(columns, 160),
             rows=min(rows, 120),
             input=self._input,
@@ -335,7 +341,7 @@ class DatasetWorkspace(TableWorkspace):
         count = len(records)
         for step in range(1, count + 1):
             at = (self.table.cursor + step) % count
-            if records[at]["state"] != "✓":
+            if records[at].state != "✓":
                 self.table.cursor = at
                 return
 
@@ -354,7 +360,7 @@ class DatasetWorkspace(TableWorkspace):
 
     def copy_text(self) -> str:
         record = self.table.record
-        return "" if record is None else " ".join(record["files"])
+        return "" if record is None else " ".join(record.files)
 
     def command_line(self) -> list[str]:
         recipe = self.session.recipe
