@@ -25,7 +25,7 @@ from engine.services.model import layer as layer_values
 from engine.services.recipes import save as write_recipe
 from engine.services.state import pipeline_of, recipe_of
 from engine.services.steps import step1
-from engine.wire.build import Analysis
+from engine.wire.build import Analysis, BuildSummary
 from engine.wire.codec import typed
 from rknntui.cli.root import cli
 from rknntui.demo import demo_recipe
@@ -184,7 +184,7 @@ def test_the_worst_layer_has_one_name_everywhere(
     )
     covered = {one["layer"] for one in summary["layers"]}
     assert covered <= {one["name"] for one in analysed}
-    text = summary_text(summary)
+    text = summary_text(typed(BuildSummary, summary))
     assert worst["layer"] in text
     path = tmp_path / "net.rknn"
     pipeline = pipeline_of(recipe_of(recipe))

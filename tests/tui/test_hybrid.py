@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from engine.wire.codec import encode
 from engine.wire.hybrid import CurvePoint, Effect, EffectOutput, Honoured, LayerRow, OutputFigure
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_command
@@ -249,7 +248,7 @@ async def test_the_newest_edit_wins_and_drops_the_effect_that_runs() -> None:
     assert effect.state.startswith("▶")
     honoured = (Honoured("b", "dtype", "int16", "int8", ok=False, why="why not"),)
     answer = Effect((EffectOutput("o", 2.0, 1.0),), honoured, 0.25, 1, "one", "simulated")
-    effect.ended(JobEnded("job2", "hybrid.effect", "done", encode(answer)))
+    effect.ended(JobEnded("job2", "hybrid.effect", "done", answer))
     assert effect.state == "simulated over 1 sample in 250 ms"
     assert effect.outputs["o"].sqnr_db == 2.0
     assert (effect.got, effect.unmet) == ({"b": "int8"}, {"b": "why not"})
