@@ -9,12 +9,11 @@ from typing import Protocol
 import numpy as np
 
 from engine.accuracy.distances import Distance, RowSums, Saturation, mean_distance
-from engine.accuracy.rows import CONVERTER, INPUT, Row, layer_rows
+from engine.accuracy.rows import INPUT, Row, layer_rows
 from engine.accuracy.sides import AloneSide, GoldenSide, SimulatedSide
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.build import ErrorFigure, OwnError
-from engine.graph.layers import Layer
 from engine.graph.metrics import ErrorSums
 from engine.quantize import Quantized
 from engine.wire import build as wire
@@ -57,7 +56,7 @@ class LayerAccuracy:
     """One row of an error analysis; simulated.
 
     Attributes:
-        layer, op, tensor: node of the float graph, its operator, the tensor's name as shown.
+        row: which tensor of which layer it is about.
         entire: against the float graph with all errors of the layers before, the mean over the
             samples; None for a tensor that was fused into the next layer.
         single: of this layer alone, on golden inputs.
@@ -66,55 +65,52 @@ class LayerAccuracy:
         own_share: how much of the tensor's error this layer makes by itself, 0 to 1; the rest is
             inherited. None without any error.
         saturation: how many float values the quantized tensor cannot hold.
-        dtype: of the tensor in the quantized graph.
-        sources: nodes of the source model whose work the node does.
         damage: share of the error at the outputs that this layer alone causes; None where it was
-            not measured (see :func:`engine.accuracy.damage.output_damage`).
-        named: the layer whose result the tensor is, or inside which it lies; None for an input.
+            not measured (see :func:`engine.accuracy.damage.with_damage`).
     """
 
-    layer: str
-    op: str
-    tensor: str
+    row: Row
     entire: Distance | None
     single: Distance | None
     error: ErrorFigure | None = None
     own: OwnError | None = None
     own_share: float | None = None
     saturation: Saturation | None = None
-    dtype: str = ""
-    sources: tuple[str, ...] = ()
     damage: float | None = None
-    named: Layer | None = None
 
     @property
-    def id(self) -> str:
-        """What tables call it: the layer, or the node of an input or of a tensor inside a layer."""
-        return self.layer if self.named is None or self.inner else self.named.id
+    def layer(self) -> str:
+        """The layer's id, or the node of an input or of a tensor inside a layer."""
+        return self.row.layer
 
     @property
-    def inner(self) -> bool:
-        """Whether the tensor lies inside a layer, which is computed as a whole."""
-        return self.entire is None
+    def op(self) -> str:
+        """The layer's operator."""
+        return self.row.shown_op
+
+    @property
+    def tensor(self) -> str:
+        """The tensor's name as files and tables show it."""
+        return self.row.label
 
     def told(self) -> wire.LayerAccuracy:
         """As the wire has it."""
-        named = None if self.inner else self.named
+        row, own = self.row, self.row.result_of
         return wire.LayerAccuracy(
-            name=self.id,
-            op=self.op if named is None else named.op,
-            tensor=self.tensor,
-            node=self.layer,
-            inner=self.inner,
-            aliases=(self.layer, self.tensor) if self.named is None else self.named.aliases,
+            name=row.layer,
+            op=row.shown_op,
+            tensor=row.label,
+            node=row.node,
+            inner=row.inner,
+            aliases=(row.node, row.label) if row.of is None else row.of.aliases,
             entire=_told(self.entire),
             single=_told(self.single),
             sqnr=None if self.error is None else self.error.sqnr_db,
             own_sqnr=None if self.own is None else self.own.sqnr_db,
             own_share=self.own_share,
             saturation=self.saturation,
-            dtype=self.dtype,
-            sources=self.sources if named is None else named.sources,
+            dtype=row.dtype,
+            sources=row.sources if own is None else own.sources,
             damage=self.damage,
         )
 
@@ -183,27 +179,19 @@ def analyse(
         reporter.emit(Progress("accuracy", count, total))
     if count == 0:
         raise UsageError("There is no sample to analyse.", remedy="Give the inputs of one sample.")
-    names = build.layers.by_tensor
-    return AccuracyReport(
-        tuple(_layer(row, work.sums[row], names.get(row.golden)) for row in rows), count
-    )
+    return AccuracyReport(tuple(_layer(row, work.sums[row]) for row in rows), count)
 
 
-def _layer(row: Row, sums: RowSums, named: Layer | None) -> LayerAccuracy:
+def _layer(row: Row, sums: RowSums) -> LayerAccuracy:
     whole, own = (sum(side, ErrorSums()) for side in (sums.entire, sums.single))
     return LayerAccuracy(
-        row.layer,
-        row.op,
-        row.label,
+        row,
         mean_distance(sums.entire),
         mean_distance(sums.single),
         ErrorFigure(whole.sqnr, whole.cosine, whole.samples) if whole.samples else None,
         OwnError(own.sqnr, own.cosine, own.samples) if own.samples else None,
         min(1.0, own.noise / whole.noise) if whole.noise else None,
         sums.outside.saturation,
-        row.dtype,
-        row.sources,
-        named=None if row.op in (INPUT, CONVERTER) else named,
     )
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from engine.accuracy.entire import EntireRun, stored_sums
-from engine.accuracy.rows import Row, layer_rows
+from engine.accuracy.rows import INPUT, Row, layer_rows
 from engine.base.errors import SimulationError
 from engine.base.events import Progress, Reporter
 from engine.base.text import printable
@@ -45,13 +44,7 @@ def compared_rows(build: Quantized) -> list[Row]:
     Tensors inside a fused integer kernel (a convolution before its Relu) are left out: they exist
     nowhere, and asking for one would take the kernel apart.
     """
-    names = {layer.tensor: (layer.id, layer.op) for layer in build.layers.layers}
-    return [
-        replace(row, layer=layer, op=op)
-        for row in layer_rows(build)
-        if row.simulated == row.golden and row.op != "Input"
-        for layer, op in (names.get(row.golden, (row.layer, row.op)),)
-    ]
+    return [row for row in layer_rows(build) if row.simulated == row.golden and row.op != INPUT]
 
 
 def evaluate(
@@ -85,7 +78,12 @@ def evaluate(
     work.compare_outputs(feeds, chosen)
     return work.outputs(), tuple(
         LayerError(
-            found.sqnr, found.cosine, found.samples, layer=row.layer, op=row.op, tensor=row.golden
+            found.sqnr,
+            found.cosine,
+            found.samples,
+            layer=row.layer,
+            op=row.shown_op,
+            tensor=row.golden,
         )
         for row in rows
         for found in (sums[row.golden],)

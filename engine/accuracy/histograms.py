@@ -56,7 +56,7 @@ def tensor_histograms(build: Quantized, feeds: Feeds, tensor: str, bins: int) ->
     return LayerSpread(
         tensor=tensor,
         layer=row.layer,
-        op=row.op,
+        op=row.shown_op,
         samples=sums.samples,
         low=low,
         high=high,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from engine.graph.ir import Graph, spec_of
-from engine.graph.layers import LayerMap, origins
+from engine.graph.layers import Layer, LayerMap, origins
 from engine.quantize import Quantized
 
 __all__ = ["CONVERTER", "INPUT", "Row", "float_rows", "layer_rows"]
@@ -26,7 +26,7 @@ class Row:
     """One row.
 
     Attributes:
-        layer: the node of the float graph; the input's name for an input.
+        node: of the float graph; the input's name for an input.
         op: its operator, ``Input``, or ``exDataConvert`` for an input as the network sees it.
         label: the name that files and tables show.
         golden: the tensor's name in the float graph.
@@ -36,9 +36,10 @@ class Row:
             made it; the node's own name where it came through as it was.
         dtype: of the tensor in the quantized graph: ``int8``, ``int16``, ``float16``,
             ``float32``; empty where it was fused away.
+        of: the layer whose result the tensor is, or inside which it lies; None for an input.
     """
 
-    layer: str
+    node: str
     op: str
     label: str
     golden: str
@@ -46,6 +47,27 @@ class Row:
     size: int
     sources: tuple[str, ...] = ()
     dtype: str = ""
+    of: Layer | None = None
+
+    @property
+    def inner(self) -> bool:
+        """Whether the tensor lies inside a layer, which is computed as a whole."""
+        return self.simulated is None
+
+    @property
+    def result_of(self) -> Layer | None:
+        """The layer whose result it is."""
+        return None if self.inner else self.of
+
+    @property
+    def layer(self) -> str:
+        """What tables call it: the layer, or the node of an input or of a tensor inside one."""
+        return self.node if self.result_of is None else self.result_of.id
+
+    @property
+    def shown_op(self) -> str:
+        """What tables call its operator: the layer's; the vendor's files have the node's."""
+        return self.op if self.result_of is None else self.result_of.op
 
     @property
     def computed(self) -> bool:
@@ -94,6 +116,7 @@ def _rows(float_graph: Graph, qdq_graph: Graph, layers: LayerMap) -> Iterator[Ro
                 _bytes(value),
                 origins(node),
                 "" if fused else dtype,
+                layers.by_tensor.get(name),
             )
 
 

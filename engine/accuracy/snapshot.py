@@ -68,7 +68,7 @@ def file_names(labels: Sequence[str]) -> dict[str, str]:
 
 def error_table(report: AccuracyReport, *, generation: int = 2) -> str:
     """The text of ``error_analysis.txt``."""
-    shown = [printable(f"[{layer.op}] {layer.tensor}", _NAME_LIMIT) for layer in report.layers]
+    shown = [printable(f"[{layer.row.op}] {layer.tensor}", _NAME_LIMIT) for layer in report.layers]
     width = max([len("layer_name"), *(len(text) for text in shown)]) + 5
     lines = [
         f"{'layer_name':<{width + 9}}{'simulator_error':<{_BLOCK - 9}}",

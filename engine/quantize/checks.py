@@ -12,6 +12,7 @@ from engine.base.errors import QuantizationError
 from engine.base.findings import Finding
 from engine.base.text import did_you_mean, printable
 from engine.graph.ir import Graph, QuantParams
+from engine.graph.layers import LayerMap
 from engine.quantize.dtypes.formats import HALF_LIMIT
 from engine.quantize.planning.node_properties import array_of
 from engine.quantize.planning.operators import WEIGHTED
@@ -117,21 +118,31 @@ def with_ranges_of_roots(settings: QuantizeSettings, plan: Plan) -> QuantizeSett
 
 
 def overflows(
-    activations: Mapping[str, QuantParams], weights: Mapping[str, LayerWeights]
+    activations: Mapping[str, QuantParams],
+    weights: Mapping[str, LayerWeights],
+    layers: LayerMap,
 ) -> tuple[Finding, ...]:
-    """A finding for every tensor and weight in half precision whose numbers it cannot hold."""
+    """A finding for every tensor and weight in half precision whose numbers it cannot hold.
+
+    Args:
+        activations: parameters, by the keys of ``layers.stored``.
+        weights: node -> its constants.
+        layers: of the quantized graph.
+    """
     found = []
     for name, params in activations.items():
         seen = (params.observed_minimum or 0.0, params.observed_maximum or 0.0)
         largest = max(abs(value) for value in seen)
         if params.is_float and largest > HALF_LIMIT:
-            found.append(overflow_finding(name, largest))
+            place = layers.stored.get(name)
+            tensor = name if place is None else place.tensor
+            found.append(overflow_finding(layers.id_of(tensor), largest))
     for node, layer in weights.items():
         if layer.params.is_float and not np.isfinite(layer.integers).all():
             largest = max(
                 abs(layer.params.observed_minimum or 0.0), abs(layer.params.observed_maximum or 0.0)
             )
-            found.append(overflow_finding(node, largest))
+            found.append(overflow_finding(layers.by_node[node].id, largest))
     return tuple(found)
 
 

@@ -91,11 +91,11 @@ def quantize(
     ready = prepare(graph, decided, observations, settings, feeds, reporter)
     if algorithm in _PREPARE:
         ready = conform(ready, settings.granularity)
-    found += (*ready.findings, *overflows(ready.activations, ready.weights))
     reporter.check_cancelled()
     quantized, params, layers = insert_qdq(
         ready.graph, ready.plan, ready.activations, ready.weights
     )
+    found += (*ready.findings, *overflows(ready.activations, ready.weights, layers))
     how = ", ".join(part for part in (settings.dtype, algorithm, settings.granularity) if part)
     reporter.emit(LogLine(f"{len(params)} tensors quantized to {how}"))
     done = Quantized(quantized, QuantTable(params), ready.graph, found, layers)

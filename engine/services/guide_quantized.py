@@ -231,8 +231,8 @@ def _b4_rank(probe: Probe) -> Outcome:
     pipeline = probe.pipeline
     report = analyse(quantized_of(pipeline), probe.feeds, reporter=probe.reporter)
     ranked = noisiest(report, _RANKED)
-    found = tuple(Found(layer.id, _ranked(layer), _guilt(layer)) for layer in ranked)
-    guilty = [layer.id for layer in ranked if _guilt(layer) != "pass"]
+    found = tuple(Found(layer.layer, _ranked(layer), _guilt(layer)) for layer in ranked)
+    guilty = [layer.layer for layer in ranked if _guilt(layer) != "pass"]
     advice = (
         f"Layers with a large error of their own: {', '.join(guilty)}."
         if guilty

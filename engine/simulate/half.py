@@ -40,4 +40,4 @@ def find_overflow(
     largest = np.inf
     if source in reference.values:
         largest = float(np.abs(Session(reference).run(feeds, [source])[source]).max())
-    return overflow_finding(source, largest)
+    return overflow_finding(layers.id_of(source), largest)

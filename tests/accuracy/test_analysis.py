@@ -18,6 +18,7 @@ from engine.accuracy import (
     AccuracyReport,
     Distance,
     LayerAccuracy,
+    Row,
     SnapshotWriter,
     analyse,
     error_table,
@@ -251,9 +252,9 @@ def test_a_real_detector(zoo: Path) -> None:
 
 def row(op: str, tensor: str, *figures: float) -> LayerAccuracy:
     if not figures:
-        return LayerAccuracy(tensor, op, tensor, None, None)
+        return LayerAccuracy(Row(tensor, op, tensor, tensor, None, 0), None, None)
     a, b, c, d = figures
-    return LayerAccuracy(tensor, op, tensor, Distance(a, b), Distance(c, d))
+    return LayerAccuracy(Row(tensor, op, tensor, tensor, tensor, 0), Distance(a, b), Distance(c, d))
 
 
 def test_table_is_the_vendors_to_the_byte() -> None:
@@ -309,7 +310,7 @@ def test_distances_have_six_characters(value: float, text: str) -> None:
 
 def test_control_characters_of_names_reach_no_file() -> None:
     assert file_names(["a\x1b[31mb/c"]) == {"a\x1b[31mb/c": "a_[31mb_c"}
-    layer = LayerAccuracy("n", "Relu", "a\x1b[31mb", None, None, None)
+    layer = LayerAccuracy(Row("n", "Relu", "a\x1b[31mb", "a", None, 0), None, None)
     text = error_table(AccuracyReport((layer,), 1))
     assert "[Relu] a[31mb" in text
     assert text.replace("\n", "").isprintable()

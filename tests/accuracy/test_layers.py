@@ -96,9 +96,9 @@ def test_rows_name_the_layers_of_the_source_model() -> None:
     graph = optimise(source).graph
     done = quantize(graph, calibrate(graph, feeds(2)))
     layers = analyse(done, feeds(1)).layers
-    merged = [layer.sources for layer in layers if layer.op == "Conv"]
+    merged = [layer.row.sources for layer in layers if layer.row.op == "Conv"]
     assert [set(names) for names in merged] == [{"conv_a", "norm_a"}]
-    assert [layer.sources for layer in layers if layer.op == "Relu"] == [("relu_a",)]
+    assert [layer.row.sources for layer in layers if layer.row.op == "Relu"] == [("relu_a",)]
 
 
 def test_small_parts_give_what_one_part_gives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_rows_of_other_dtypes(settings: QuantizeSettings, dtypes: dict[str, str]
     (sample,) = feeds(1, seed=9)
     report = analyse(done, [sample])
     layers = {layer.tensor: layer for layer in report.layers}
-    assert {name: layers[name].dtype for name in dtypes} == dtypes
+    assert {name: layers[name].row.dtype for name in dtypes} == dtypes
     assert not any("__" in layer.tensor for layer in report.layers)  # conversions are no layers
     tensors = [n for n in ("r1", "k2", "a/sum", "g", "prob") if layers[n].entire]
     simulated = Session(done.graph, outputs=tensors).run(sample, tensors)

@@ -122,7 +122,7 @@ def test_masked_scores_are_equal_in_both_graphs(tmp_path: Path) -> None:
     made = pipeline(tmp_path, "constant", dataset=str(files))
     assert "-300" not in json.dumps([asdict(bad) for bad in build(made).summary.worst])
     rows = analyse_build(made, None, None).report.layers
-    found = next(row for row in rows if row.id == "masked")
+    found = next(row for row in rows if row.layer == "masked")
     assert found.error is not None
     assert found.error.sqnr_db is not None
     assert found.error.sqnr_db > 20
