@@ -28,12 +28,13 @@ def split_table(table: QuantTable) -> tuple[list[Any], bytearray]:
     """A table as (JSON data, raw numbers)."""
     raw = bytearray()
     entries: list[Any] = []
-    for tensor, params in table.to_json().items():
-        entry = dict(params)
+    for tensor, params in table.items():
+        entry = dict(params.to_json())
         for field in _LISTS:
-            if len(entry.get(field) or ()) > INLINE:
-                kind, content = _stored(entry[field], whole=field == "zero_point")
-                entry[field] = {"at": len(raw), "count": len(entry[field]), "type": kind}
+            values: Sequence[float] = getattr(params, field) or ()
+            if len(values) > INLINE:
+                kind, content = _stored(values, whole=field == "zero_point")
+                entry[field] = {"at": len(raw), "count": len(values), "type": kind}
                 raw += content
         entries.append([tensor, entry])
     return entries, raw

@@ -13,15 +13,17 @@ reads a :class:`LayerMap`, which says where a tensor's numbers lie.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import onnx_ir as ir
 
 from engine.base.errors import RecipeError
+from engine.base.plain import JsonObject
 from engine.base.text import did_you_mean, printable
 from engine.graph.ir import ORIGIN, QuantParams
+from engine.wire.codec import encode, typed
 
 __all__ = [
     "ADDED",
@@ -121,6 +123,14 @@ class StoredTensor:
 
 
 @dataclass(frozen=True)
+class _Rows:
+    """A map as files have it; of ``stored`` the key, then what :class:`StoredTensor` has."""
+
+    layers: tuple[Layer, ...]
+    stored: tuple[tuple[str, str, str, str, str, str], ...]
+
+
+@dataclass(frozen=True)
 class LayerMap:
     """The layers of a graph, and where its quantized form has their tensors.
 
@@ -149,17 +159,16 @@ class LayerMap:
         """Tensors inside layers, which no kernel of a quantized graph writes."""
         return frozenset(tensor for layer in self.layers for tensor in layer.inner)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain data; parameters stand in the quant table."""
-        rows = [asdict(layer) for layer in self.layers]
-        stored = [
-            [key, one.tensor, one.computed, one.stored, one.value, one.dtype]
+        stored = (
+            (key, one.tensor, one.computed, one.stored, one.value, one.dtype)
             for key, one in self.stored.items()
-        ]
-        return {"layers": rows, "stored": stored}
+        )
+        return encode(_Rows(self.layers, tuple(stored)))
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], table: Mapping[str, QuantParams]) -> LayerMap:
+    def from_json(cls, data: JsonObject, table: Mapping[str, QuantParams]) -> LayerMap:
         """Read :meth:`to_json`.
 
         Args:
@@ -167,14 +176,16 @@ class LayerMap:
             table: the parameters, by the keys of :attr:`stored`.
 
         Raises:
-            KeyError, TypeError, ValueError: data of another form.
+            TypeError, ValueError: data of another form.
         """
-        stored = {}
-        for key, *names in data["stored"]:
-            tensor, computed, place, value, dtype = map(_text, names)
-            params = table.get(_text(key))
-            stored[key] = StoredTensor(tensor, computed, place, value, dtype, params)
-        return cls(tuple(_layer(row) for row in data["layers"]), stored)
+        rows = typed(_Rows, data)
+        if not all(layer.nodes and layer.outputs for layer in rows.layers):
+            raise ValueError("a layer without nodes or outputs")
+        stored = {
+            key: StoredTensor(tensor, computed, place, value, dtype, table.get(key))
+            for key, tensor, computed, place, value, dtype in rows.stored
+        }
+        return cls(rows.layers, stored)
 
     def find(self, name: str) -> Layer | None:
         """The layer that a user means by any of its names; None where there is none.
@@ -245,20 +256,3 @@ def origins(node: ir.Node) -> tuple[str, ...]:
     """The layers of the source model that a node stands for: its own name, where it is one."""
     noted = tuple(text for text in node.metadata_props.get(ORIGIN, "").split("\n") if text)
     return noted or ((node.name,) if node.name else ())
-
-
-def _layer(row: Mapping[str, Any]) -> Layer:
-    """A row of :meth:`LayerMap.to_json`; ValueError where it has another form."""
-    op, kind, dtype = (_text(row[name]) for name in ("op", "kind", "dtype"))
-    nodes, inner, outputs, sources = (
-        tuple(map(_text, row[name])) for name in ("nodes", "inner", "outputs", "sources")
-    )
-    if not nodes or not outputs:
-        raise ValueError("a layer without nodes or outputs")
-    return Layer(_text(row["id"]), op, kind, nodes, inner, outputs, sources, dtype)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no name")
-    return value

@@ -1,6 +1,6 @@
 """Hybrid quantization: layers of another dtype, chosen by hand, by proposal or by search."""
 
-from engine.hybrid.archive import HybridData, read_data, write_data
+from engine.hybrid.archive import Facts, HybridData, read_data, write_data
 from engine.hybrid.auto import auto_layers
 from engine.hybrid.config import HybridConfig, render_config
 from engine.hybrid.edits import Edits, check_edits, edits_of
@@ -18,6 +18,7 @@ from engine.hybrid.trial import Outcome, Trials, some_of
 
 __all__ = [
     "Edits",
+    "Facts",
     "HybridConfig",
     "HybridData",
     "Layers",

@@ -12,19 +12,20 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from engine.base.content import reading
 from engine.base.errors import RecipeError, SourceModelError
 from engine.base.files import read_bounded
+from engine.base.plain import Values
 from engine.base.text import printable
 from engine.graph.ir.arrays import read_npy
+from engine.wire.codec import encode, typed
 
-__all__ = ["SIZE_LIMIT", "HybridData", "read_data", "write_data"]
+__all__ = ["SIZE_LIMIT", "Facts", "HybridData", "read_data", "write_data"]
 
 SIZE_LIMIT = 4 << 30
 _FORMAT = "rknntui-hybrid-data"
@@ -32,8 +33,34 @@ _VERSION = 1
 _FACTS = "hybrid.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MEMBERS = 100_000
-_FACT_TYPES = {"recipe": dict, "model": str, "dataset": str, "framework": str, "source": list}
 _PICKLE = tuple(bytes([0x80, version]) for version in range(2, 6))
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What step 2 needs beside numbers.
+
+    Attributes:
+        generation: whose ``.quantization.cfg``.
+        recipe: without options of the source model.
+        model: SHA-256 of the structure file.
+        api: generation of the class that step 1 was called by.
+        source: (name, SHA-256) of the source model's files.
+        framework: of the source model.
+        dataset: digest of the samples.
+        inputs: of the samples.
+    """
+
+    generation: int
+    recipe: Values
+    model: str = ""
+    api: int = 2
+    source: tuple[tuple[str, str], ...] = ()
+    framework: str = "onnx"
+    dataset: str = ""
+    inputs: tuple[tuple[str, ...], ...] = ()
+    format: str = ""
+    version: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,12 +68,12 @@ class HybridData:
     """What the file holds.
 
     Attributes:
-        facts: plain data: ``generation``, ``recipe``, ``model`` (SHA-256 of the structure file).
+        facts: beside numbers.
         files: name -> bytes of everything else.
         samples: a few calibration samples, as inputs of the model.
     """
 
-    facts: Mapping[str, Any]
+    facts: Facts
     files: Mapping[str, bytes] = field(default_factory=dict)
     samples: tuple[Mapping[str, np.ndarray], ...] = ()
 
@@ -59,10 +86,10 @@ class HybridData:
 def write_data(data: HybridData) -> bytes:
     """The bytes of the file; the same for the same content."""
     stream = io.BytesIO()
-    facts = {"format": _FORMAT, "version": _VERSION, **data.facts}
-    facts["inputs"] = [list(sample) for sample in data.samples[:1]]
+    inputs = tuple(tuple(sample) for sample in data.samples[:1])
+    facts = replace(data.facts, format=_FORMAT, version=_VERSION, inputs=inputs)
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        _add(archive, _FACTS, json.dumps(facts, indent=1).encode("ascii"))
+        _add(archive, _FACTS, json.dumps(encode(facts), indent=1).encode("ascii"))
         for name, content in data.files.items():
             _add(archive, name, content)
         for number, sample in enumerate(data.samples):
@@ -120,31 +147,25 @@ def _parse(content: bytes) -> HybridData:
         if sum(info.file_size for info in infos) > len(content):
             raise ValueError("its members overlap")
         members = {name: archive.read(name) for name in names}
-    facts = json.loads(members.pop(_FACTS))
-    if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
+    given = json.loads(members.pop(_FACTS))
+    if not isinstance(given, dict) or given.get("format") != _FORMAT:
         raise ValueError("it does not say what it is")
-    if facts.get("version") != _VERSION:
-        raise ValueError(f"it has version {facts.get('version')!r}, this program reads {_VERSION}")
-    if facts.get("generation") not in (1, 2) or facts.get("api", 2) not in (1, 2):
+    if given.get("version") != _VERSION:
+        raise ValueError(f"it has version {given.get('version')!r}, this program reads {_VERSION}")
+    facts = typed(Facts, given)
+    if facts.generation not in (1, 2) or facts.api not in (1, 2):
         raise ValueError("it is of no known generation")
-    if "recipe" not in facts:
-        raise ValueError("its facts are incomplete")
-    for name, kind in _FACT_TYPES.items():
-        if not isinstance(facts.get(name, kind()), kind):
-            raise ValueError(f"its {name} is none")
-    if not all(isinstance(file, list) and len(file) == 2 for file in facts.get("source", [])):
-        raise ValueError("its source is no list of files")
     files = {n: data for n, data in members.items() if not n.startswith("samples/")}
     return HybridData(facts, files, tuple(_samples(members, facts)))
 
 
-def _samples(members: Mapping[str, bytes], facts: Mapping[str, Any]) -> list[dict[str, np.ndarray]]:
-    (inputs,) = facts.get("inputs") or [[]]
+def _samples(members: Mapping[str, bytes], facts: Facts) -> list[dict[str, np.ndarray]]:
+    (inputs,) = facts.inputs or ((),)
     found: list[dict[str, np.ndarray]] = []
     while inputs and f"samples/{len(found)}/0.npy" in members:
         found.append(
             {
-                str(name): read_npy(members[f"samples/{len(found)}/{index}.npy"])
+                name: read_npy(members[f"samples/{len(found)}/{index}.npy"])
                 for index, name in enumerate(inputs)
             }
         )

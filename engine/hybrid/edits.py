@@ -15,6 +15,7 @@ from engine.hybrid.layers import Layers
 from engine.hybrid.read import Problem, problems_error
 from engine.quantize.checks import check_range
 from engine.quantize.dtypes.formats import layer_dtype
+from engine.quantize.planning.node_properties import is_constant
 
 __all__ = ["Edits", "check_edits", "edits_of"]
 
@@ -150,7 +151,8 @@ class _Reading:
         if not moved and not rescaled:
             return
         tensor, name = self._tensors[key], printable(key, 120)
-        if key.endswith((":weight", ":bias")) and self._config.generation == 1:
+        value = self._layers.graph.values.get(tensor)
+        if value is None or is_constant(value):
             self._problem(
                 entry.line,
                 f"The parameters of {name!r} cannot be changed: they follow from its weights.",

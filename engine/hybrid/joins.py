@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import onnx_ir as ir
 
 from engine.base.findings import Finding
+from engine.base.plain import Values
 from engine.base.text import printable
 from engine.graph.ir import Graph
 from engine.hybrid.layers import Layers
@@ -197,7 +197,7 @@ def _finding(
     apart = f"split the output before it: outputs {names}"
     ways = [way for way, there in ((lift, dtype), (apart, split)) if there]
     remedy = "; or ".join(ways) or "Use a chip with float16, or split the model there"
-    changes: dict[str, Any] = {"outputs": split} if split else {}
+    changes: Values = {"outputs": split} if split else {}
     if dtype:
         changes = {"quantized_layers": {**done, **dict.fromkeys(join.lift, dtype)}}
     sure = join.op == "Concat" and (join.steps is not None or join.wide)

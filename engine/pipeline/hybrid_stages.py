@@ -42,7 +42,7 @@ def stages_of(data: HybridData, graph: GraphData, edits: Edits) -> tuple[Stage[A
         graph: of the structure file.
         edits: of the configuration.
     """
-    facts = {**OPTIMISE.versions, "hybrid": str(data.facts["model"])}
+    facts = {**OPTIMISE.versions, "hybrid": data.facts.model}
     key = stage_key(Recipe(), "optimise", extra=facts)
     given: dict[str, Stage[Any]] = {
         "load": replace(LOAD, run=lambda _, key: _loaded(key, data, graph), codec=None, key=key),
@@ -71,9 +71,8 @@ def _loaded(key: str, data: HybridData, graph: GraphData) -> LoadedModel:
     """The graph of the structure file, with the source model's files."""
     from engine.frontends.loaded import SourceInfo
 
-    files = tuple((str(name), str(sha)) for name, sha in data.facts.get("source") or ())
-    framework = str(data.facts.get("framework", "onnx"))
-    info = SourceInfo(framework, "files of hybrid step 1", files)
+    facts = data.facts
+    info = SourceInfo(facts.framework, "files of hybrid step 1", facts.source)
     return LoadedModel(key, graph, info, ())
 
 
@@ -138,7 +137,7 @@ class StepSamples:
     @property
     def digest(self) -> str:
         """Of the dataset where it is still there, else what step 1 noted."""
-        return self._own.digest if self._is_there else str(self._data.facts.get("dataset", ""))
+        return self._own.digest if self._is_there else self._data.facts.dataset
 
     def feeds(self, inputs: Sequence[TensorSpec], dataset: Dataset | None = None) -> SampleStream:
         """The samples of a dataset (by default the own one) for the inputs of a model."""

@@ -20,6 +20,7 @@ from engine.base.files import (
 from engine.base.malloc import give_back
 from engine.base.text import printable
 from engine.hybrid import (
+    Facts,
     HybridData,
     Layers,
     config_of,
@@ -165,15 +166,15 @@ def _data_of(
         for name, value in pipeline.recipe.to_values().items()
         if name not in _OF_THE_SOURCE
     }
-    facts = {
-        "generation": scheme_of(quantize_settings(pipeline).dtype).generation,
-        "api": pipeline.generation,
-        "recipe": recipe,
-        "model": hashlib.sha256(structure).hexdigest(),
-        "source": [list(file) for file in pipeline.loaded.source.files],
-        "framework": pipeline.loaded.source.framework,
-        "dataset": pipeline.samples.digest,
-    }
+    facts = Facts(
+        generation=scheme_of(quantize_settings(pipeline).dtype).generation,
+        api=pipeline.generation,
+        recipe=recipe,
+        model=hashlib.sha256(structure).hexdigest(),
+        source=tuple(pipeline.loaded.source.files),
+        framework=pipeline.loaded.source.framework,
+        dataset=pipeline.samples.digest,
+    )
     seen = pipeline.calibration.to_files()
     files = {"written.cfg": config.encode("utf-8"), **weights}
     files |= {f"calibration/{name}": content for name, content in seen.items()}
@@ -241,7 +242,7 @@ def build_step2(
         EngineError: whatever a stage could not do.
     """
     held = read_data(data)
-    if sha256_of_structure(model) != held.facts.get("model"):
+    if sha256_of_structure(model) != held.facts.model:
         raise RecipeError(
             f"{printable(str(model), 200)} and {printable(str(data), 200)} do not belong together.",
             cause="One of them was changed, or they come from two runs of step 1.",
@@ -256,15 +257,15 @@ def build_step2(
     edited = read_config(config)
     graph = read_structure(model, held.part("weights"), operators)
     written, _ = parse_config(held.files["written.cfg"])
-    if edited.generation != held.facts["generation"]:
+    if edited.generation != held.facts.generation:
         raise RecipeError(
             f"{printable(str(config), 300)} is of generation {edited.generation}, the other files "
-            f"are of generation {held.facts['generation']}.",
+            f"are of generation {held.facts.generation}.",
             remedy="Give the three files of one run of step 1.",
         )
     layers = Layers(graph)
     edits = edits_of(edited, written, layers, str(config))
-    values = {**held.facts["recipe"], "model": str(model.absolute())}
+    values = {**held.facts.recipe, "model": str(model.absolute())}
     if dataset is not None:
         values["dataset"] = str(dataset.absolute())
     spans = layers.map.by_id(edits.ranges)
@@ -272,7 +273,7 @@ def build_step2(
     values["quantized_ranges"] = {name: list(span) for name, span in spans.items()} or None
     recipe = Recipe.from_values({k: v for k, v in values.items() if v is not None})
     reporter = reporter or NullReporter()
-    generation = int(held.facts.get("api", 2))
+    generation = held.facts.api
     pipeline = Pipeline(
         recipe,
         stages_of(held, GraphData(graph), edits),

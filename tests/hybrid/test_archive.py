@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from engine.base.errors import RecipeError
-from engine.hybrid import HybridData, read_data, write_data
+from engine.hybrid import Facts, HybridData, read_data, write_data
 
 
 def sample() -> HybridData:
     feeds = tuple({"image": np.full((1, 2), float(n), np.float32)} for n in range(3))
-    facts = {"generation": 2, "recipe": {"quantized_dtype": "w8a8"}, "model": "ab"}
+    facts = Facts(generation=2, recipe={"quantized_dtype": "w8a8"}, model="ab")
     return HybridData(facts, {"calibration/seen.json": b"{}", "weights/0.pb": b"w"}, feeds)
 
 
@@ -23,7 +23,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "m.data"
     path.write_bytes(write_data(sample()))
     read = read_data(path)
-    assert read.facts["recipe"] == {"quantized_dtype": "w8a8"}
+    assert read.facts.recipe == {"quantized_dtype": "w8a8"}
     assert read.part("calibration") == {"seen.json": b"{}"}
     assert [float(feed["image"][0, 0]) for feed in read.samples] == [0.0, 1.0, 2.0]
     assert write_data(sample()) == path.read_bytes()

@@ -169,7 +169,7 @@ def test_the_table_and_the_effect(place: Path) -> None:
     rows = {row["tensor"]: row for row in table["rows"]}
     assert rows["r1"]["choices"][0] == rows["r1"]["dtype"] == "int8"
     assert set(rows["r1"]["choices"]) == {"int8", "float16", "int16"}
-    assert rows["r1"]["source"] == ["conv1", "relu1"]
+    assert list(rows["r1"]["source"]) == ["conv1", "relu1"]
     assert rows["r1"]["minimum"] <= 0 < rows["r1"]["maximum"]
     every = {tensor: "float16" for tensor, row in rows.items() if row["kind"] != "float"}
     params = {"recipe": recipe, "layers": every, "ranges": {}}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from engine.base.errors import QuantizationError
+from engine.base.plain import JsonObject, JsonValue
 from engine.base.text import did_you_mean, printable
+from engine.wire.codec import typed
 
 __all__ = ["QUANT_DTYPES", "QuantParams", "QuantTable", "params_of"]
 
@@ -147,9 +148,9 @@ class QuantParams:
         shape[self.axis] = -1
         return scale.reshape(shape), zero.reshape(shape)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain data; absent fields are left out."""
-        data: dict[str, Any] = {
+        data: dict[str, JsonValue] = {
             "dtype": self.dtype,
             "scale": list(self.scale),
             "zero_point": list(self.zero_point),
@@ -165,44 +166,20 @@ class QuantParams:
         return data
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> QuantParams:
+    def from_json(cls, data: JsonObject) -> QuantParams:
         """Rebuild :meth:`to_json`.
 
         Raises:
             QuantizationError: a field is missing, of the wrong type or inconsistent.
         """
         try:
-            return cls(
-                dtype=str(data["dtype"]),
-                scale=tuple(float(value) for value in data["scale"]),
-                zero_point=tuple(int(value) for value in data["zero_point"]),
-                axis=None if data.get("axis") is None else int(data["axis"]),
-                minimum=_floats(data.get("minimum")),
-                maximum=_floats(data.get("maximum")),
-                observed_minimum=_float(data.get("observed_minimum")),
-                observed_maximum=_float(data.get("observed_maximum")),
-                narrow=bool(data.get("narrow", False)),
-            )
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            OverflowError,
-            AttributeError,
-        ) as error:
+            return typed(cls, data)
+        except TypeError as error:
             raise QuantizationError(
                 f"Quantization parameters are malformed: {printable(repr(error), 200)}.",
                 cause="The quant table was damaged or written by something else.",
                 remedy="Export the file again.",
             ) from error
-
-
-def _float(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
-def _floats(values: Any) -> tuple[float, ...] | None:
-    return None if values is None else tuple(float(value) for value in values)
 
 
 class QuantTable(Mapping[str, QuantParams]):
@@ -244,12 +221,12 @@ class QuantTable(Mapping[str, QuantParams]):
             )
         return found
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Plain data in the table's order; floats survive JSON unchanged (they are doubles)."""
         return {name: params.to_json() for name, params in self._entries.items()}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> QuantTable:
+    def from_json(cls, data: Mapping[str, JsonObject]) -> QuantTable:
         """Rebuild :meth:`to_json`; raises :class:`QuantizationError` when malformed."""
         if not isinstance(data, Mapping):
             raise QuantizationError(

@@ -8,14 +8,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from engine.base.content import reading
 from engine.base.errors import QuantizationError
+from engine.base.plain import JsonObject, JsonValue
 from engine.base.text import did_you_mean, printable
 from engine.quantize.calibration.histograms import Histogram
+from engine.wire.codec import encode, typed
 
 __all__ = ["MeanInput", "Observation", "Observations"]
 
@@ -70,6 +71,14 @@ class MeanInput:
 
 
 @dataclass(frozen=True)
+class _Ranges:
+    """Observations as plain data: tensor -> (minimum, maximum)."""
+
+    samples: int
+    tensors: Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
 class Observations:
     """What calibration saw; frozen, and the same for the same graph and samples.
 
@@ -93,25 +102,23 @@ class Observations:
             )
         return found
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JsonValue]:
         """Ranges as plain data: ``{"samples": n, "tensors": {name: [minimum, maximum]}}``."""
-        tensors = {name: [seen.minimum, seen.maximum] for name, seen in self.tensors.items()}
-        return {"samples": self.samples, "tensors": tensors}
+        tensors = {name: (seen.minimum, seen.maximum) for name, seen in self.tensors.items()}
+        return encode(_Ranges(self.samples, tensors))
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Observations:
+    def from_json(cls, data: JsonObject) -> Observations:
         """Rebuild :meth:`to_json`: without histograms and mean inputs.
 
         Raises:
             QuantizationError: the data is malformed.
         """
         try:
-            tensors = {
-                str(name): Observation(float(low), float(high))
-                for name, (low, high) in data["tensors"].items()
-            }
-            return cls(int(data["samples"]), tensors)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            seen = typed(_Ranges, {name: data[name] for name in ("samples", "tensors")})
+            tensors = {name: Observation(low, high) for name, (low, high) in seen.tensors.items()}
+            return cls(seen.samples, tensors)
+        except (KeyError, TypeError, ValueError) as error:
             raise _malformed(error) from error
 
     def to_files(self) -> dict[str, bytes]:

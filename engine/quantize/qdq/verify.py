@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx_ir as ir
 
-from engine.graph.ir import QuantParams
+from engine.graph.ir import QuantParams, params_of
 from engine.graph.layers import Layer
 from engine.quantize.dtypes.formats import LAYER_DTYPES
 from engine.quantize.planning.node_properties import array_of, input_of
@@ -64,13 +64,11 @@ def _stands(value: ir.Value | None, params: QuantParams) -> bool:
         return False
     if params.is_float:
         return _is_half(value)
-    scale, zero = array_of(input_of(producer, 1)), array_of(input_of(producer, 2))
+    found = params_of(producer) if producer.op_type == "DequantizeLinear" else None
     return (
-        producer.op_type == "DequantizeLinear"
-        and scale is not None
-        and zero is not None
-        and zero.dtype == np.dtype(params.dtype)
-        and np.array_equal(scale.reshape(-1), np.asarray(params.scale, np.float32))
+        found is not None
+        and found.dtype == params.dtype
+        and found.scale == tuple(np.asarray(params.scale, np.float32).tolist())
     )
 
 

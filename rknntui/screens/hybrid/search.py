@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -25,6 +25,9 @@ from rknntui.widgets.records import RecordTable
 from rknntui.widgets.rows import Rows
 
 if TYPE_CHECKING:
+    from textual.widget import Widget
+
+    from engine.base.plain import JsonValue
     from engine.wire.hybrid import CurvePoint, SearchResult
     from rknntui.session.jobview import JobView
     from rknntui.session.state import Session
@@ -57,13 +60,13 @@ _YES = {"y", "yes", "true", "1", "on"}
 _NO = {"", "n", "no", "false", "0", "off"}
 
 
-def search_params(texts: Mapping[str, str]) -> dict[str, Any]:
+def search_params(texts: Mapping[str, str]) -> dict[str, JsonValue]:
     """The parameters of ``hybrid.search`` from the dialog's texts.
 
     Raises:
         ValueError: a text is no value; the message is for the user.
     """
-    params: dict[str, Any] = {"dtype": texts["dtype"].strip() or DEFAULTS["dtype"]}
+    params: dict[str, JsonValue] = {"dtype": texts["dtype"].strip() or DEFAULTS["dtype"]}
     for name, read, what in (
         ("floor_db", float, "The floor must be a number in dB."),
         ("budget", int, "The budget must be a whole number of layers."),
@@ -127,7 +130,7 @@ class SearchDialog(Dialog):
         self._texts = {**DEFAULTS, **texts}
 
     def compose(self) -> ComposeResult:
-        lines: list[Any] = []
+        lines: list[Widget] = []
         for name, label, hint in _FIELDS:
             entry = Input(self._texts[name], id=name, compact=True, select_on_focus=True)
             entry.cursor_blink = False

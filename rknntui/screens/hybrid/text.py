@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine import gain_text, printable, sqnr_rank
 from rknntui.keys.text import key_text
@@ -11,7 +11,7 @@ from rknntui.screens.accuracy.text import decibel_style, decibel_text
 from rknntui.screens.hybrid.plan import base_dtype
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.paint import cells, shorten
-from rknntui.widgets.records import Field, number
+from rknntui.widgets.records import Field, Record, number
 from rknntui.widgets.table import Column
 from rknntui.widgets.wrap import wrap
 
@@ -39,17 +39,17 @@ _SHOWN_OUTPUTS = 4
 _LEAST_GAIN = 0.005  # dB: less is shown as none
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     return printable(str(value), 200)
 
 
 def layer_fields() -> tuple[Field, ...]:
     """Mark, layer, dtype as asked, what the build has, SQNR and the range."""
 
-    def wanted_style(value: Any) -> str:
+    def wanted_style(value: object) -> str:
         return "accent" if str(value).startswith("●") else ""
 
-    def built_style(value: Any) -> str:
+    def built_style(value: object) -> str:
         return {"✓": "good", "✗": "bad", "~": "accent", "·": "dim"}.get(str(value)[:1], "")
 
     short = number(4)
@@ -83,7 +83,7 @@ def layer_record(
     got: Mapping[str, str],
     unmet: Mapping[str, str],
     own: Mapping[str, float | None],
-) -> dict[str, Any]:
+) -> Record:
     """A row of ``hybrid.table`` as a record.
 
     Args:
@@ -116,7 +116,7 @@ def layer_record(
 
 def layer_records(
     edits: LayerEdits, effect: LiveEffect, own: Mapping[str, float | None]
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """The rows of the last build as records, as the recipe asks for them now.
 
     Args:
@@ -195,7 +195,7 @@ def _gain(before: float | None, after: float | None) -> float:
     return 0.0 if before == after else sqnr_rank(after) - sqnr_rank(before)
 
 
-def row_lines(record: Mapping[str, Any] | None, width: int) -> list[Line]:
+def row_lines(record: Record | None, width: int) -> list[Line]:
     """What a narrow table has no column for, of the layer under the cursor."""
     if record is None:
         return []
@@ -233,7 +233,7 @@ def point_fields() -> tuple[Field, ...]:
     )
 
 
-def point_record(point: CurvePoint) -> dict[str, Any]:
+def point_record(point: CurvePoint) -> Record:
     """A point of the curve of a search as a record."""
     outputs = point.outputs
     return {
