@@ -6,7 +6,7 @@ time is in memory, beside pictures that are kept within a budget for who reads t
 
 from __future__ import annotations
 
-from engine.dataset.checks import DatasetFacts, FileProblem, check
+from engine.dataset.checks import check
 from engine.dataset.listing import (
     Dataset,
     dataset_digest,
@@ -21,8 +21,6 @@ from engine.dataset.samples import SampleStream, samples
 
 __all__ = [
     "Dataset",
-    "DatasetFacts",
-    "FileProblem",
     "InputPlan",
     "MadeDataset",
     "Preprocess",

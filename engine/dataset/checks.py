@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.errors import DatasetError
 from engine.base.events import Progress, Reporter
 from engine.base.findings import Finding
-from engine.base.plain import JsonValue
 from engine.base.text import shape_text
 from engine.dataset.decode import file_kind, open_picture, orientation
 from engine.dataset.listing import Dataset
@@ -26,55 +24,12 @@ from engine.dataset.samples import (
     require_picture_input,
 )
 from engine.dataset.sanity import sanity_findings
+from engine.wire.dataset import DatasetFacts, FileProblem
 
 if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
 
-__all__ = ["DatasetFacts", "FileProblem", "check"]
-
-
-@dataclass(frozen=True)
-class FileProblem:
-    """One file, or line, that a build would stop at.
-
-    Attributes:
-        line: in the list, or number of the sample where there is no list; from 1.
-        file: its path; empty where the line as a whole is wrong.
-        what, cause, remedy: as of an error.
-    """
-
-    line: int
-    file: str
-    what: str
-    cause: str = ""
-    remedy: str = ""
-
-
-@dataclass(frozen=True)
-class DatasetFacts:
-    """What a dataset holds.
-
-    Attributes:
-        samples, files: their numbers.
-        pictures, arrays: how many of the files are pictures, npy.
-        sizes: (size as text, count), the most frequent first: ``640x480`` (width, height) of
-            pictures, shape of arrays.
-        problems: everything a build would stop at.
-    """
-
-    samples: int
-    files: int
-    pictures: int
-    arrays: int
-    sizes: tuple[tuple[str, int], ...]
-    problems: tuple[FileProblem, ...]
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Plain data for JSON."""
-        data = asdict(self)
-        data["sizes"] = [list(pair) for pair in self.sizes]
-        data["problems"] = [asdict(problem) for problem in self.problems]
-        return data
+__all__ = ["check"]
 
 
 class _Checker:
@@ -130,7 +85,7 @@ def check(
     *,
     decode: bool = False,
     reporter: Reporter | None = None,
-) -> tuple[DatasetFacts, tuple[Finding, ...]]:
+) -> DatasetFacts:
     """Look at every file: its head only (0.2 ms a picture), or with ``decode`` all of it.
 
     Some samples are decoded in any case, for what makes a dataset doubtful
@@ -157,21 +112,25 @@ def check(
                 checker.file(path, plan)
             except DatasetError as error:
                 problems.append(_problem(line, str(path), error))
-    facts = DatasetFacts(
-        samples=len(dataset),
-        files=files,
-        pictures=checker.tally.pictures,
-        arrays=checker.arrays,
-        sizes=tuple(checker.sizes.most_common()),
-        problems=tuple(problems),
-    )
     doubts = sanity_findings(
         dataset,
         checker.plans,
         look_at(dataset, checker.plans, reporter),
         one_option=preprocess.names[0] == "channel_mean_value",
     )
-    return facts, (*checker.findings(dataset), *doubts)
+    return DatasetFacts(
+        samples=len(dataset),
+        files=files,
+        problems=tuple(problems),
+        sizes=tuple(checker.sizes.most_common()),
+        findings=(*checker.findings(dataset), *doubts),
+        pictures=checker.tally.pictures,
+        arrays=checker.arrays,
+        skipped=tuple(
+            FileProblem(0, str(path), f"was left out: {why}", "", "")
+            for path, why in dataset.skipped
+        ),
+    )
 
 
 def _problem(line: int, file: str, error: DatasetError) -> FileProblem:

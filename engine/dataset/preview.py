@@ -9,10 +9,10 @@ import numpy as np
 from PIL import Image
 
 from engine.base.errors import DatasetError, UsageError
-from engine.base.plain import JsonValue
 from engine.dataset.listing import Dataset
 from engine.dataset.preprocess import InputPlan, Preprocess
 from engine.dataset.samples import Tally, input_count_error, load_file, with_line
+from engine.wire.dataset import Channel, Preview
 
 if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
@@ -31,8 +31,8 @@ def preview(
     columns: int = 40,
     rows: int = 20,
     input_index: int = 0,
-) -> dict[str, JsonValue]:
-    """One sample of one input as plain data.
+) -> Preview:
+    """One sample of one input.
 
     Args:
         dataset, inputs, preprocess: as for ``samples``.
@@ -41,10 +41,8 @@ def preview(
         input_index: of the input, from 0.
 
     Returns:
-        ``file``, ``input``, ``shape``, ``samples``; ``thumbnail``: rows of ``rrggbb`` joined, mean
-        and std undone and channels in the file's order (none for an input that is no picture);
-        ``channels``: ``minimum, maximum, mean, std`` of the values that the network gets;
-        ``expected``: per channel the lowest and highest value that pixels of 0..255 can have.
+        The thumbnail has mean and std undone and channels in the file's order; ``channels`` are of
+        the values that the network gets.
 
     Raises:
         UsageError: there is no such sample or input.
@@ -64,15 +62,15 @@ def preview(
     except DatasetError as error:
         raise with_line(dataset, index, error) from error
     view = _channels_first(array, plan)
-    return {
-        "file": str(path),
-        "input": plan.name,
-        "shape": list(plan.shape),
-        "samples": len(dataset),
-        "thumbnail": _thumbnail(view, plan, columns, rows),
-        "channels": [_statistics(channel) for channel in view] if view.shape[0] <= 16 else [],
-        "expected": _expected(plan) if plan.takes_pictures else [],
-    }
+    return Preview(
+        file=str(path),
+        input=plan.name,
+        shape=tuple(plan.shape),
+        samples=len(dataset),
+        thumbnail=_thumbnail(view, plan, columns, rows),
+        channels=tuple(map(_statistics, view)) if view.shape[0] <= 16 else (),
+        expected=_expected(plan) if plan.takes_pictures else (),
+    )
 
 
 def _channels_first(array: np.ndarray, plan: InputPlan) -> np.ndarray:
@@ -85,27 +83,23 @@ def _channels_first(array: np.ndarray, plan: InputPlan) -> np.ndarray:
     return first.astype(np.float32)
 
 
-def _statistics(channel: np.ndarray) -> dict[str, float]:
+def _statistics(channel: np.ndarray) -> Channel:
     if not channel.size:
-        return {"minimum": 0.0, "maximum": 0.0, "mean": 0.0, "std": 0.0}
+        return Channel(0.0, 0.0, 0.0, 0.0)
     wide = channel.astype(np.float64)
-    return {
-        "minimum": float(wide.min()),
-        "maximum": float(wide.max()),
-        "mean": float(wide.mean()),
-        "std": float(wide.std()),
-    }
+    return Channel(float(wide.min()), float(wide.max()), float(wide.mean()), float(wide.std()))
 
 
-def _expected(plan: InputPlan) -> list[list[float]]:
+def _expected(plan: InputPlan) -> tuple[tuple[float, float], ...]:
     mean = plan.mean or (0.0,) * plan.channels
     std = plan.std or (1.0,) * plan.channels
-    return [sorted(((0 - m) / s, (255 - m) / s)) for m, s in zip(mean, std, strict=True)]
+    ends = (((0 - m) / s, (255 - m) / s) for m, s in zip(mean, std, strict=True))
+    return tuple((min(pair), max(pair)) for pair in ends)
 
 
-def _thumbnail(view: np.ndarray, plan: InputPlan, columns: int, rows: int) -> list[str]:
+def _thumbnail(view: np.ndarray, plan: InputPlan, columns: int, rows: int) -> tuple[str, ...]:
     if not plan.takes_pictures:
-        return []
+        return ()
     pixels = view.transpose(1, 2, 0).copy()
     if plan.std is not None:
         pixels *= np.asarray(plan.std, dtype=np.float32)
@@ -118,7 +112,7 @@ def _thumbnail(view: np.ndarray, plan: InputPlan, columns: int, rows: int) -> li
         shown = shown[..., np.argsort(plan.picture_order)]
     size = _fitted(plan.width, plan.height, columns, rows)
     small = Image.fromarray(np.ascontiguousarray(shown)).resize(size, Image.Resampling.BOX)
-    return [row.tobytes().hex() for row in np.asarray(small)]
+    return tuple(row.tobytes().hex() for row in np.asarray(small))
 
 
 def _fitted(width: int, height: int, columns: int, rows: int) -> tuple[int, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ from engine.base.errors import UsageError
 from engine.base.text import printable
 from engine.options import Values
 from engine.services.handler import answers
-from engine.wire.codec import typed
 from engine.wire.dataset import (
     DATASET_CHECK,
     DATASET_MAKE,
@@ -71,14 +69,8 @@ def check(params: CheckParams) -> DatasetFacts:
     dataset = _dataset(recipe, params.dataset)
     if recipe.source.model is None:
         return _readable(dataset)
-    seen, found = check_dataset(
-        dataset, _inputs(recipe), Preprocess.from_recipe(recipe), decode=params.decode
-    )
-    skipped = tuple(
-        FileProblem(0, str(path), f"was left out: {why}", "", "") for path, why in dataset.skipped
-    )
-    told = [finding.to_dict() for finding in found]
-    return replace(typed(DatasetFacts, {**seen.to_dict(), "findings": told}), skipped=skipped)
+    prepared = Preprocess.from_recipe(recipe)
+    return check_dataset(dataset, _inputs(recipe), prepared, decode=params.decode)
 
 
 def _readable(dataset: Dataset) -> DatasetFacts:
@@ -111,7 +103,7 @@ def preview(params: PreviewParams) -> Preview:
     from engine.dataset import preview as preview_sample
 
     recipe = _recipe(params.recipe)
-    shown = preview_sample(
+    return preview_sample(
         _dataset(recipe, params.dataset),
         _inputs(recipe),
         Preprocess.from_recipe(recipe),
@@ -120,7 +112,6 @@ def preview(params: PreviewParams) -> Preview:
         rows=params.rows,
         input_index=params.input,
     )
-    return typed(Preview, shown)
 
 
 @answers(DATASET_MAKE)

@@ -168,7 +168,7 @@ def test_check_tells_everything_at_once(tmp_path: Path, decode: bool) -> None:
     np.save(tmp_path / "d.npy", np.zeros((5, 8, 3), np.float32))
     lines = ["a.png", "b.png", "c.npy", "", "none.png", "d.npy", "a.png b.png", "a.png"]
     (tmp_path / "d.txt").write_text("\n".join(lines), encoding="utf-8")
-    facts, findings = check(read_dataset(tmp_path / "d.txt"), [RGB], Preprocess(), decode=decode)
+    facts = check(read_dataset(tmp_path / "d.txt"), [RGB], Preprocess(), decode=decode)
     assert (facts.samples, facts.files, facts.pictures, facts.arrays) == (7, 8, 3, 1)
     assert facts.sizes[0] == ("8x6", 2)
     assert [(p.line, Path(p.file).name) for p in facts.problems] == [
@@ -177,7 +177,7 @@ def test_check_tells_everything_at_once(tmp_path: Path, decode: bool) -> None:
         (7, ""),
     ]
     assert all(p.what and p.remedy for p in facts.problems)
-    assert {f.code for f in findings} == {
+    assert {f.code for f in facts.findings} == {
         "pictures-resized",
         "mean-std-unset",
         "samples-repeated",
@@ -186,15 +186,15 @@ def test_check_tells_everything_at_once(tmp_path: Path, decode: bool) -> None:
         "pictures-stretched",
         "samples-few",
     }
-    assert facts.to_dict()["problems"][0]["line"] == 5
+    assert facts.problems[0].line == 5
 
 
 def test_damage_inside_a_picture_needs_decoding(tmp_path: Path) -> None:
     whole = picture(tmp_path / "a.png", 300, 300).read_bytes()
     (tmp_path / "a.png").write_bytes(whole[: len(whole) // 2])
     dataset = dataset_from_paths([tmp_path / "a.png"], 1)
-    assert check(dataset, [RGB], Preprocess())[0].problems == ()
-    assert len(check(dataset, [RGB], Preprocess(), decode=True)[0].problems) == 1
+    assert check(dataset, [RGB], Preprocess()).problems == ()
+    assert len(check(dataset, [RGB], Preprocess(), decode=True).problems) == 1
 
 
 def test_findings_that_depend_on_the_options(tmp_path: Path) -> None:
@@ -205,10 +205,10 @@ def test_findings_that_depend_on_the_options(tmp_path: Path) -> None:
     dataset = dataset_from_paths([tmp_path / "turned.jpg"], 1)
     set_ = Preprocess(mean=((127.0,),), std=((128.0,),))
     doubts = ["only-one-sample", "pictures-constant"]
-    codes = [f.code for f in check(dataset, [RGB], set_)[1]]
+    codes = [f.code for f in check(dataset, [RGB], set_).findings]
     assert codes == ["orientation-ignored", *doubts]
     bytes_ = TensorSpec("image", (2, 3, 6, 8), "uint8")
-    codes = [f.code for f in check(dataset, [bytes_], Preprocess())[1]]
+    codes = [f.code for f in check(dataset, [bytes_], Preprocess()).findings]
     assert codes == ["orientation-ignored", "batch-repeated", *doubts]
 
 
@@ -221,13 +221,13 @@ def test_preview_shows_what_the_network_sees(tmp_path: Path) -> None:
     shown = preview(
         dataset_from_paths([tmp_path / "a.png"], 1), [RGB], preprocess, 0, columns=4, rows=4
     )
-    assert shown["shape"] == [1, 3, 6, 8]
-    assert shown["thumbnail"] == ["c86400" * 4] * 3
-    blue, green, red = shown["channels"]
-    assert red["mean"] == pytest.approx((200 - 127) / 128)
-    assert green["maximum"] == pytest.approx((100 - 127) / 128)
-    assert blue["minimum"] == pytest.approx(-127 / 128)
-    assert shown["expected"][0] == pytest.approx([-127 / 128, 1])
+    assert shown.shape == (1, 3, 6, 8)
+    assert shown.thumbnail == ("c86400" * 4,) * 3
+    blue, green, red = shown.channels
+    assert red.mean == pytest.approx((200 - 127) / 128)
+    assert green.maximum == pytest.approx((100 - 127) / 128)
+    assert blue.minimum == pytest.approx(-127 / 128)
+    assert shown.expected[0] == pytest.approx([-127 / 128, 1])
 
 
 def test_preview_of_other_inputs(tmp_path: Path) -> None:
@@ -235,8 +235,8 @@ def test_preview_of_other_inputs(tmp_path: Path) -> None:
     spec = TensorSpec("v", (1, 4), "float32")
     dataset = dataset_from_paths([tmp_path / "v.npy"], 1)
     shown = preview(dataset, [spec], Preprocess(), 0)
-    assert shown["thumbnail"] == []
-    assert shown["channels"][0]["maximum"] == 3
+    assert shown.thumbnail == ()
+    assert shown.channels[0].maximum == 3
     for index, input_index in ((1, 0), (-1, 0), (0, 1)):
         with pytest.raises(UsageError):
             preview(dataset, [spec], Preprocess(), index, input_index=input_index)
@@ -246,4 +246,4 @@ def test_preview_of_other_inputs(tmp_path: Path) -> None:
     grey = TensorSpec("g", (1, 1, 6, 8), "float32")
     picture(tmp_path / "g.png")
     shown = preview(dataset_from_paths([tmp_path / "g.png"], 1), [grey], Preprocess(), 0, rows=1)
-    assert len(shown["thumbnail"]) == 1
+    assert len(shown.thumbnail) == 1

@@ -44,7 +44,7 @@ def folder(path: Path, arrays: list[np.ndarray], suffix: str = "png") -> Dataset
 def findings(
     dataset: Dataset, spec: TensorSpec = RGB, preprocess: Preprocess = SOUND
 ) -> dict[str, Finding]:
-    return {f.code: f for f in check(dataset, [spec], preprocess)[1]}
+    return {f.code: f for f in check(dataset, [spec], preprocess).findings}
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg"])
@@ -184,17 +184,17 @@ def test_arrays(tmp_path: Path) -> None:
 
 def test_an_array_in_another_order_is_told_how_to_turn(tmp_path: Path) -> None:
     dataset = arrays_of(tmp_path, [np.zeros((64, 48, 3), np.float32)])
-    (problem,) = check(dataset, [RGB], SOUND)[0].problems
+    (problem,) = check(dataset, [RGB], SOUND).problems
     assert "another order" in problem.cause
     assert "transpose(2, 1, 0)" in problem.remedy
 
 
 def test_two_channels_take_arrays_only(tmp_path: Path) -> None:
     two = TensorSpec("image", (1, 2, 48, 64), "float32")
-    (problem,) = check(folder(tmp_path, [photograph(0)]), [two], Preprocess())[0].problems
+    (problem,) = check(folder(tmp_path, [photograph(0)]), [two], Preprocess()).problems
     assert "npy files only" in problem.what
     dataset = arrays_of(tmp_path, [np.ones((1, 48, 64, 2), np.float32)])
-    assert check(dataset, [two], Preprocess())[0].problems == ()
+    assert check(dataset, [two], Preprocess()).problems == ()
 
 
 def test_the_look_is_bounded_and_spread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,9 +216,9 @@ def test_4_gb_of_arrays_take_little_memory(tmp_path: Path) -> None:
             stream.truncate(stream.tell() + 4 * int(np.prod(shape)))
     dataset = dataset_from_paths([tmp_path / f"{i}.npy" for i in range(4)], 1)
     tracemalloc.start()
-    facts, found = check(dataset, [TensorSpec("x", shape, "float32")], Preprocess())
+    facts = check(dataset, [TensorSpec("x", shape, "float32")], Preprocess())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (facts.arrays, facts.problems) == (4, ())
-    assert "npy-constant" in {f.code for f in found}
+    assert "npy-constant" in {f.code for f in facts.findings}
     assert peak < 160 << 20
