@@ -334,7 +334,7 @@ def make(folder: Path, names: list[str]) -> None:
         with torch.no_grad():
             outputs = module(*inputs)
         torch.jit.save(module, str(folder / f"{name}.pt"))
-        arrays: dict[str, Any] = {
+        arrays: dict[str, np.ndarray] = {
             f"in:{i}": tensor.numpy() for i, tensor in enumerate(_tensors(inputs))
         }
         arrays |= {f"out:{i}": tensor.numpy() for i, tensor in enumerate(_tensors(outputs))}

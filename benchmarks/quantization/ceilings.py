@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from engine.quantize.algorithms.accurate import prepare
 from engine.quantize.algorithms.accurate.trial import Trial
 from engine.quantize.planning.plan import plan
 from engine.quantize.prepared import Prepared
+from engine.quantize.weights import LayerWeights
 from engine.report import sqnr_text
 
 Feed = Mapping[str, np.ndarray]
@@ -46,7 +46,7 @@ class _Exact:
         return self._array
 
 
-def _float_weights(ready: Prepared) -> dict[str, Any]:
+def _float_weights(ready: Prepared) -> dict[str, LayerWeights]:
     found = {}
     for name, own in ready.weights.items():
         wanted = ready.plan.weights[name]

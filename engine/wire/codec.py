@@ -23,7 +23,7 @@ from typing import (
 )
 
 from engine.base.errors import UsageError, WorkerError
-from engine.base.plain import Values
+from engine.base.plain import JsonValue, Values
 from engine.base.text import did_you_mean, printable
 from engine.wire.record import record
 
@@ -139,11 +139,11 @@ def typed(kind: type[T], data: Any) -> T:
     return found
 
 
-def encode(value: object) -> dict[str, Any]:
+def encode(value: object) -> dict[str, JsonValue]:
     """Plain data of a dataclass's instance; what JSON takes as it is stays as it is."""
     kind: Any = type(value)
     write = _codec(kind)[1]
-    data: dict[str, Any] = write(value) if write is not None else {}
+    data: dict[str, JsonValue] = write(value) if write is not None else {}
     return data
 
 
@@ -347,7 +347,7 @@ def _of_class(kind: Any) -> _Codec:
     def read(data: Any) -> Any:
         if not isinstance(data, Mapping):
             raise _MisfitError("{name} is an object.")
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         for row in rows:
             if row.key in data:
                 values[row.name] = _within(row.key, row.codec[0], data[row.key])
@@ -360,8 +360,8 @@ def _of_class(kind: Any) -> _Codec:
             raise _MisfitError(f"There is no {{name}} here. {near}".strip(), strange)
         return kind(**values, **({spread: beside} if spread else {}))
 
-    def write(value: Any) -> dict[str, Any]:
-        data: dict[str, Any] = {}
+    def write(value: Any) -> dict[str, object]:
+        data: dict[str, object] = {}
         for row in rows:
             item, writer = getattr(value, row.name), row.codec[1]
             if item is not None or not row.omit:

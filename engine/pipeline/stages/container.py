@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from engine.base.plain import JsonValue
 from engine.base.version import __version__
@@ -24,9 +24,9 @@ _OF_THE_MACHINE = frozenset({"cache-not-written", "integer-kernel-inexact"})
 def _pack(pipeline: Pipeline, key: str) -> PackedContainer:
     recipe = pipeline.recipe
     quantized = pipeline.quantized_build
-    summary: dict[str, Any] = portable_summary(summarise(pipeline, 0))
+    summary = summarise(pipeline, 0)
     # what was noticed of this machine is no part of the build
-    summary["findings"] = [f for f in summary["findings"] if f["code"] not in _OF_THE_MACHINE]
+    findings = tuple(each for each in summary.findings if each.code not in _OF_THE_MACHINE)
     data = write_container(
         ContainerContent(
             name=pipeline.source.path.name,
@@ -36,7 +36,7 @@ def _pack(pipeline: Pipeline, key: str) -> PackedContainer:
             provenance=_provenance(pipeline),
             table=pipeline.quantized.table if quantized else None,
             layers=pipeline.quantized.layers if quantized else None,
-            summary=summary,
+            summary=portable_summary(replace(summary, findings=findings)),
             custom_string=recipe.target.custom_string,
             target_platform=recipe.target.target_platform,
         )
