@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
+from engine.base.errors import EngineError
 from engine.base.plain import JsonValue, Values
 
 __all__ = ["Finding", "Severity"]
@@ -33,6 +34,13 @@ class Finding:
     cause: str = ""
     remedy: str = ""
     changes: Values = field(default_factory=dict)
+
+    @classmethod
+    def of_error(
+        cls, code: str, where: str, error: EngineError, severity: Severity = "error"
+    ) -> Finding:
+        """What an error would say."""
+        return cls(code, severity, where, error.what, error.cause, error.remedy)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Plain data for JSON."""

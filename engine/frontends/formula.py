@@ -38,7 +38,8 @@ class Formula:
 
     def __init__(self, at: FormulaWriter, op: str, inputs: list[str], **attributes: Any) -> None:
         self.at = at
-        self._op, self._inputs, self._attributes = op, inputs, attributes
+        self.last = op, inputs, attributes
+        """The operator that is not written yet: its name, inputs and attributes."""
 
     @classmethod
     def of(cls, at: FormulaWriter, tensor: str) -> Formula:
@@ -47,10 +48,10 @@ class Formula:
 
     def written(self, name: str = "") -> str:
         """Write what is not written yet; the name of the result, ``name`` where that is free."""
-        if self._op:
-            self._inputs = [self.at.node(self._op, self._inputs, name, **self._attributes)]
-            self._op = ""
-        return self._inputs[0]
+        op, inputs, attributes = self.last
+        if op:
+            self.last = "", [self.at.node(op, inputs, name, **attributes)], {}
+        return self.last[1][0]
 
     def __add__(self, other: Formula | float | str) -> Formula:
         return apply("Add", self, other)

@@ -16,7 +16,7 @@ from engine.frontends.caffe.blobs import Weights
 from engine.frontends.caffe.fields import Fields
 from engine.frontends.caffe.spec import LayerSpec
 
-__all__ = ["MAX_ELEMENTS", "Converter", "Layer", "Tensor", "Writer"]
+__all__ = ["MAX_ELEMENTS", "Converter", "Layer", "Tensor", "Writer", "one_top"]
 
 MAX_ELEMENTS = 1 << 30
 """Numbers in one tensor; a shape above it is refused before anything is made of it."""
@@ -187,3 +187,28 @@ class Layer:
 
 Converter = Callable[[Layer], Sequence[Tensor]]
 """Converts one layer: a tensor for each of its tops."""
+
+
+def one_top(
+    convert: Callable[[Layer, Fields], Tensor],
+    param: str,
+    *,
+    bottoms: Sequence[int] = (1,),
+    ignored: Sequence[str] = (),
+) -> Converter:
+    """The converter of a layer with one top.
+
+    Args:
+        convert: makes the top, of the layer and its parameters.
+        param: the message that they are.
+        bottoms: the numbers of bottoms that are allowed.
+        ignored: parameters that change nothing here.
+    """
+
+    def converted(at: Layer) -> Sequence[Tensor]:
+        at.expect(bottoms)
+        fields = at.param(param)
+        fields.ignore(*ignored)
+        return [convert(at, fields)]
+
+    return converted

@@ -188,13 +188,12 @@ def look(source: SourceModel) -> SourceSummary:
     files = [digest(source.model, data)]
     findings = list(network.findings)
     findings += [
-        Finding("unsupported-operator", "error", network.names[i], error.what, remedy=error.remedy)
+        Finding.of_error("unsupported-operator", network.names[i], error)
         for i, error in network.refused.items()
     ]
     version: tuple[tuple[str, str, str], ...] = ()
     if source.weights is None:
-        error = _no_weights(name)
-        findings.append(Finding("no-weights", "error", name, error.what, error.cause, error.remedy))
+        findings.append(Finding.of_error("no-weights", name, _no_weights(name)))
     else:
         raw = read_bounded(source.weights, MAX_WEIGHTS, "a file of Darknet weights")
         files.append(digest(source.weights, raw))
@@ -227,9 +226,7 @@ def _misfit(network: Network, weights: WeightsFile) -> list[Finding]:
     try:
         _take(network, weights, everything)
     except SourceModelError as error:
-        return [
-            Finding("weights-misfit", "error", weights.name, error.what, error.cause, error.remedy)
-        ]
+        return [Finding.of_error("weights-misfit", weights.name, error)]
     return []
 
 

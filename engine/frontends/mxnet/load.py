@@ -310,8 +310,7 @@ def look(source: SourceModel) -> SourceSummary:
     name = printable(source.model.name, 100)
     findings = list(files.findings)
     if files.params is None:
-        error = _no_params(name)
-        findings.append(Finding("no-weights", "error", name, error.what, error.cause, error.remedy))
+        findings.append(Finding.of_error("no-weights", name, _no_params(name)))
     needed = _needed(symbol, symbol.heads, ())
     inputs, conversion = _tried(source, files, needed, findings)
     reasons = {
@@ -360,9 +359,7 @@ def _tried(
         inputs, notes = network_inputs(files.symbol, references, sizes, None)
         longer, longer_notes = network_inputs(files.symbol, references, sizes, None, add_batch=True)
     except SourceModelError as error:
-        findings.append(
-            Finding("load-fails", "error", "parameters", error.what, error.cause, error.remedy)
-        )
+        findings.append(Finding.of_error("load-fails", "parameters", error))
         return [], None
     if files.params is None:
         findings += notes
@@ -371,10 +368,7 @@ def _tried(
     try:
         _require_sizes(inputs)
     except SourceModelError as error:
-        findings += notes
-        findings.append(
-            Finding("size-needed", "warning", "inputs", error.what, error.cause, error.remedy)
-        )
+        findings += [*notes, Finding.of_error("size-needed", "inputs", error, "warning")]
         return inputs, None
     conversion = Conversion(files.symbol, files.arrays, Emitter("look"), inputs)
     conversion.run(needed, strict=False)

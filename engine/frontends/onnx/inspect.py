@@ -206,7 +206,7 @@ def _ordered(graph: onnx.GraphProto) -> list[Finding]:
     try:
         sort_nodes(graph)
     except SourceModelError as error:
-        return [_refused("no-order", "the graph", error)]
+        return [Finding.of_error("no-order", "the graph", error)]
     return []
 
 
@@ -220,7 +220,7 @@ def _sized(
         findings = fix_inputs(graph, sizes, initial)
     except SourceModelError as error:
         names = [value.name for value in graph.input if not _static(value)]
-        return [_refused("dynamic-size", printable(", ".join(names), 200), error)]
+        return [Finding.of_error("dynamic-size", printable(", ".join(names), 200), error)]
     if findings or sizes or initial:
         # what the file says of inner tensors was for the dynamic size
         del graph.value_info[:]
@@ -228,10 +228,6 @@ def _sized(
             if not _static(value):
                 value.type.tensor_type.ClearField("shape")
     return findings
-
-
-def _refused(code: str, where: str, error: SourceModelError) -> Finding:
-    return Finding(code, "error", where, error.what, cause=error.cause, remedy=error.remedy)
 
 
 def _static(value: onnx.ValueInfoProto) -> bool:

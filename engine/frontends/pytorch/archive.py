@@ -23,6 +23,10 @@ _MAX_BYTES = 16 << 30
 _MAX_RATIO = 200
 _FREE_BYTES = 64 << 20
 _CHUNK = 1 << 20
+_ZIP_ERRORS = (
+    *(OSError, zipfile.BadZipFile, zlib.error, EOFError),
+    *(ValueError, RuntimeError, NotImplementedError),
+)
 
 
 class Archive:
@@ -100,15 +104,7 @@ class Archive:
         try:
             with self._zip.open(entry) as stream:
                 return stream.read(limit + 1)[:limit]
-        except (
-            OSError,
-            zipfile.BadZipFile,
-            zlib.error,
-            ValueError,
-            RuntimeError,
-            NotImplementedError,
-            EOFError,
-        ) as error:
+        except _ZIP_ERRORS as error:
             raise self._damaged(f"{name}: {error}") from error
 
     def check(self) -> None:
@@ -122,8 +118,7 @@ class Archive:
                 with self._zip.open(entry) as stream:
                     while stream.read(_CHUNK):
                         pass
-            except (OSError, zipfile.BadZipFile, zlib.error, ValueError, RuntimeError,
-                    NotImplementedError, EOFError) as error:  # fmt: skip
+            except _ZIP_ERRORS as error:
                 raise self._damaged(f"{name}: {error}") from error
 
     def digest(self) -> str:

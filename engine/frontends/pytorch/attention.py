@@ -7,6 +7,7 @@ ATen/native/transformers/transformer.cpp and attention.cpp. Imported in the chil
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 from typing import Any
 
@@ -19,71 +20,46 @@ _MASK_OF_KEYS = 1  # attention.cpp: 0 is a mask of (L, L), 1 of (B, L), 2 of (B,
 _BOOL = 9  # TensorProto.DataType
 
 
-def encoder_layer(
-    g: Any,
-    x: Any,
-    width: Any,
-    heads: Any,
-    in_weight: Any,
-    in_bias: Any,
-    out_weight: Any,
-    out_bias: Any,
-    use_gelu: Any,
-    norm_first: Any,
-    epsilon: Any,
-    norm1_weight: Any,
-    norm1_bias: Any,
-    norm2_weight: Any,
-    norm2_bias: Any,
-    up_weight: Any,
-    up_bias: Any,
-    down_weight: Any,
-    down_bias: Any,
-    mask: Any = None,
-    mask_type: Any = None,
-) -> Any:
-    """``aten::_transformer_encoder_layer_fwd`` of ``x`` (batch, steps, width)."""
+def encoder_layer(g: Any, x: Any, width: Any, heads: Any, *more: Any) -> Any:
+    """``aten::_transformer_encoder_layer_fwd`` of ``x`` (batch, steps, width).
+
+    ``more``: weight and bias of the projections in and out; whether it uses GELU, whether it
+    normalises first, epsilon; weight and bias of two normalisations and of the two layers up and
+    down; mask and kind of mask, which may lack.
+    """
+    projections, (use_gelu, norm_first, epsilon), norms, ways = (
+        more[:4],
+        more[4:7],
+        (more[7:9], more[9:11]),
+        (more[11:13], more[13:15]),
+    )
     before = bool(_constant(norm_first, "i"))
     eps = float(_constant(epsilon, "f"))
 
-    def normal(value: Any, weight: Any, bias: Any) -> Any:
-        return g.op("LayerNormalization", value, weight, bias, epsilon_f=eps)
+    def normal(value: Any, number: int) -> Any:
+        return g.op("LayerNormalization", value, *norms[number], epsilon_f=eps)
 
-    y = normal(x, norm1_weight, norm1_bias) if before else x
-    y = _attended(
-        g, y, y, y, heads, in_weight, in_bias, out_weight, out_bias, mask, mask_type, width
-    )[0]
-    x = g.op("Add", x, y)
+    y = normal(x, 0) if before else x
+    x = g.op("Add", x, _attended(g, (y, y, y), width, heads, projections, more[15:])[0])
     if not before:
-        x = normal(x, norm1_weight, norm1_bias)
-    y = normal(x, norm2_weight, norm2_bias) if before else x
-    y = _linear(g, y, up_weight, up_bias)
+        x = normal(x, 0)
+    y = _linear(g, normal(x, 1) if before else x, *ways[0])
     y = _gelu(g, y) if _constant(use_gelu, "i") else g.op("Relu", y)
-    x = g.op("Add", x, _linear(g, y, down_weight, down_bias))
-    return x if before else normal(x, norm2_weight, norm2_bias)
+    x = g.op("Add", x, _linear(g, y, *ways[1]))
+    return x if before else normal(x, 1)
 
 
 def attention(
-    g: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    width: Any,
-    heads: Any,
-    in_weight: Any,
-    in_bias: Any,
-    out_weight: Any,
-    out_bias: Any,
-    mask: Any = None,
-    need_weights: Any = None,
-    average: Any = None,
-    mask_type: Any = None,
+    g: Any, query: Any, key: Any, value: Any, width: Any, heads: Any, *more: Any
 ) -> tuple[Any, Any]:
-    """``aten::_native_multi_head_attention``: (batch, steps, width), and the weights if wanted."""
-    result, weights = _attended(
-        g, query, key, value, heads, in_weight, in_bias, out_weight, out_bias, mask, mask_type,
-        width,
-    )  # fmt: skip
+    """``aten::_native_multi_head_attention``: (batch, steps, width), and the weights if wanted.
+
+    ``more``: weight and bias of the projections in and out; then, which may lack, the mask, whether
+    the weights are wanted, whether they are averaged, and the kind of mask.
+    """
+    mask, need_weights, average, kind = [*more[4:], *[None] * 4][:4]
+    masks = (mask, kind)
+    result, weights = _attended(g, (query, key, value), width, heads, more[:4], masks)
     if need_weights is not None and not _constant(need_weights, "i"):
         return result, g.op("Constant", value_t=torch.zeros(0))
     if average is None or _constant(average, "i"):
@@ -93,25 +69,27 @@ def attention(
 
 def _attended(
     g: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    heads: Any,
-    in_weight: Any,
-    in_bias: Any,
-    out_weight: Any,
-    out_bias: Any,
-    mask: Any,
-    mask_type: Any,
+    inputs: Sequence[Any],
     width: Any,
+    heads: Any,
+    projections: Sequence[Any],
+    masks: Sequence[Any],
 ) -> tuple[Any, Any]:
-    """The result (batch, steps, width) and the weights (batch, heads, steps, steps)."""
+    """The result (batch, steps, width) and the weights (batch, heads, steps, steps).
+
+    Args:
+        inputs: query, key and value.
+        projections: weight and bias in, weight and bias out.
+        masks: the mask and its kind, as far as they are given.
+    """
+    in_weight, in_bias, *out = projections
+    mask, kind = [*masks, None, None][:2]
     count, size = int(_constant(heads, "i")), int(_constant(width, "i"))
     thirds = _ints(g, [size] * 3)
     weights = g.op("Split", in_weight, thirds, axis_i=0, outputs=3)
     biases = g.op("Split", in_bias, thirds, axis_i=0, outputs=3)
     parted = []
-    for x, weight, bias in zip((query, key, value), weights, biases, strict=True):
+    for x, weight, bias in zip(inputs, weights, biases, strict=True):
         split = g.op("Reshape", _linear(g, x, weight, bias), _ints(g, [0, 0, count, -1]))
         parted.append(g.op("Transpose", split, perm_i=[0, 2, 1, 3]))
     q, k, v = parted
@@ -119,13 +97,13 @@ def _attended(
     scores = g.op("MatMul", q, g.op("Transpose", k, perm_i=[0, 1, 3, 2]))
     if mask is not None and not symbolic_helper._is_none(mask):
         hidden = g.op("Cast", mask, to_i=_BOOL)
-        if mask_type is not None and _constant(mask_type, "i") == _MASK_OF_KEYS:
+        if kind is not None and _constant(kind, "i") == _MASK_OF_KEYS:
             hidden = g.op("Unsqueeze", hidden, _ints(g, [1, 2]))
         scores = g.op("Where", hidden, _floats(g, float("-inf")), scores)
     chances = g.op("Softmax", scores, axis_i=-1)
     mixed = g.op("Transpose", g.op("MatMul", chances, v), perm_i=[0, 2, 1, 3])
     joined = g.op("Reshape", mixed, _ints(g, [0, 0, -1]))
-    return _linear(g, joined, out_weight, out_bias), chances
+    return _linear(g, joined, *out), chances
 
 
 def _linear(g: Any, x: Any, weight: Any, bias: Any) -> Any:

@@ -62,16 +62,8 @@ def _unsafe(archive: Archive) -> list[Finding]:
         screen(archive.path.name, archive.records.items(), archive.read)
     except EngineError as error:
         refused = isinstance(error, UnsupportedOperatorError)
-        return [
-            Finding(
-                code="operator-refused" if refused else "torchscript-unclear",
-                severity="error",
-                where=printable(archive.path.name),
-                what=error.what,
-                cause=error.cause,
-                remedy=error.remedy,
-            )
-        ]
+        code = "operator-refused" if refused else "torchscript-unclear"
+        return [Finding.of_error(code, printable(archive.path.name), error)]
     return []
 
 

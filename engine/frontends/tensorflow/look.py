@@ -39,9 +39,7 @@ def look(source: SourceModel) -> SourceSummary:
         constants = read_predef(source.options.predef_file) if source.options.predef_file else {}
         selection = select(graph, source.options, constants)
     except SourceModelError as error:
-        findings.append(
-            Finding("name-unknown", "error", "inputs and outputs", error.what, remedy=error.remedy)
-        )
+        findings.append(Finding.of_error("name-unknown", "inputs and outputs", error))
         selection = Selection(*suited, frozenset(needed(graph, suited[1], suited[0])))
     why = refused(graph, selection)
     findings.extend(

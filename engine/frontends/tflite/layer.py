@@ -11,6 +11,7 @@ import numpy as np
 from engine.base.errors import UnsupportedOperatorError
 from engine.base.text import printable
 from engine.frontends.emit import element_type
+from engine.frontends.formula import Formula
 from engine.frontends.tflite.schema import Operator
 from engine.frontends.tflite.tensors import Frame, Tensors
 from engine.frontends.tflite.values import (
@@ -219,6 +220,24 @@ class Layer:
         value = self.output(index, shape)
         self.write(value, op, inputs, layout, activation, **attributes)
         return value
+
+    def each(self, op: str, *more: str, **attributes: Any) -> None:
+        """The result is an operator on every element of the first input, in the layout it has."""
+        layout = self.layout(0)
+        inputs, shape = [self.real(0, layout), *more], self.input(0).shape
+        self.result(op, inputs, shape, layout=layout, **attributes)
+
+    def formula(self, index: int) -> tuple[Formula, str]:
+        """An input in real numbers to compute with, and the layout that it has."""
+        layout = self.layout(index)
+        return self.emit.formula(self.real(index, layout)), layout
+
+    def give(
+        self, formula: Formula, shape: Sequence[int], layout: str = LAST, activation: int = 0
+    ) -> None:
+        """The result is that of a formula."""
+        op, inputs, attributes = formula.last
+        self.result(op, inputs, shape, layout=layout, activation=activation, **attributes)
 
     def write(
         self,

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from engine.frontends.caffe.layer import Converter, Layer, Tensor
+from engine.frontends.caffe.fields import Fields
+from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 
 __all__ = ["LAYERS"]
 
@@ -22,23 +23,18 @@ def _plain(op: str) -> Converter:
     return convert
 
 
-def _relu(at: Layer) -> Sequence[Tensor]:
+def _relu(at: Layer, param: Fields) -> Tensor:
     """relu_layer.cpp: ``max(x, 0) + negative_slope * min(x, 0)``."""
-    at.expect([1])
-    param = at.param("relu_param")
-    param.ignore("engine")
     slope = param.number("negative_slope", 0.0)
     if slope:
-        return [at.top("LeakyRelu", at.x.name, shape=at.x.shape, alpha=slope)]
-    return [at.top("Relu", at.x.name, shape=at.x.shape)]
+        return at.top("LeakyRelu", at.x.name, shape=at.x.shape, alpha=slope)
+    return at.top("Relu", at.x.name, shape=at.x.shape)
 
 
-def _prelu(at: Layer) -> Sequence[Tensor]:
+def _prelu(at: Layer, param: Fields) -> Tensor:
     """prelu_layer.cpp: a slope for each channel (axis 1), or one for all."""
-    at.expect([1])
     if at.x.rank < 2:
         raise at.fault(f"its bottom has {at.x.rank} axes instead of at least 2")
-    param = at.param("prelu_param")
     shared = param.flag("channel_shared", False)
     filler = param.message("filler")
     if shared:
@@ -46,31 +42,27 @@ def _prelu(at: Layer) -> Sequence[Tensor]:
     else:
         slope = at.blob([at.x.shape[1]], "slope", filler)
         slope = slope.reshape(-1, *[1] * (at.x.rank - 2))
-    return [at.top("PRelu", at.x.name, at.constant(slope, "slope"), shape=at.x.shape)]
+    return at.top("PRelu", at.x.name, at.constant(slope, "slope"), shape=at.x.shape)
 
 
-def _elu(at: Layer) -> Sequence[Tensor]:
+def _elu(at: Layer, param: Fields) -> Tensor:
     """elu_layer.cpp: ``x`` above 0, ``alpha * (exp(x) - 1)`` below."""
-    at.expect([1])
-    alpha = at.param("elu_param").number("alpha", 1.0)
-    return [at.top("Elu", at.x.name, shape=at.x.shape, alpha=alpha)]
+    alpha = param.number("alpha", 1.0)
+    return at.top("Elu", at.x.name, shape=at.x.shape, alpha=alpha)
 
 
-def _swish(at: Layer) -> Sequence[Tensor]:
+def _swish(at: Layer, param: Fields) -> Tensor:
     """swish_layer.cpp: ``x * sigmoid(beta * x)``."""
-    at.expect([1])
-    beta = at.param("swish_param").number("beta", 1.0)
+    beta = param.number("beta", 1.0)
     inner = at.x.name if beta == 1 else at.node("Mul", at.x.name, at.scalar(beta))
-    return [at.top("Mul", at.x.name, at.node("Sigmoid", inner), shape=at.x.shape)]
+    return at.top("Mul", at.x.name, at.node("Sigmoid", inner), shape=at.x.shape)
 
 
-def _clip(at: Layer) -> Sequence[Tensor]:
+def _clip(at: Layer, param: Fields) -> Tensor:
     """clip_layer.cpp: between ``min`` and ``max``, both required."""
-    at.expect([1])
-    param = at.param("clip_param")
     if "min" not in param or "max" not in param:
         raise at.fault("clip_param gives no min or no max")
-    return [_clipped(at, param.number("min", 0.0), param.number("max", 0.0))]
+    return _clipped(at, param.number("min", 0.0), param.number("max", 0.0))
 
 
 def _relu6(at: Layer) -> Sequence[Tensor]:
@@ -86,18 +78,15 @@ def _clipped(at: Layer, low: float, high: float) -> Tensor:
     return at.top("Clip", at.x.name, at.scalar(low), at.scalar(high), shape=at.x.shape)
 
 
-def _threshold(at: Layer) -> Sequence[Tensor]:
+def _threshold(at: Layer, param: Fields) -> Tensor:
     """threshold_layer.cpp: 1 where ``x > threshold``, else 0."""
-    at.expect([1])
-    limit = at.param("threshold_param").number("threshold", 0.0)
+    limit = param.number("threshold", 0.0)
     above = at.node("Greater", at.x.name, at.scalar(limit))
-    return [at.top("Cast", above, shape=at.x.shape, to=1)]
+    return at.top("Cast", above, shape=at.x.shape, to=1)
 
 
-def _power(at: Layer) -> Sequence[Tensor]:
+def _power(at: Layer, param: Fields) -> Tensor:
     """power_layer.cpp: ``(shift + scale * x) ^ power``; constant where scale or power is 0."""
-    at.expect([1])
-    param = at.param("power_param")
     power, scale = param.number("power", 1.0), param.number("scale", 1.0)
     shift = param.number("shift", 0.0)
     steps: list[_Step] = []
@@ -108,13 +97,11 @@ def _power(at: Layer) -> Sequence[Tensor]:
         steps += [("Mul", scale)] if scale != 1 else []
         steps += [("Add", shift)] if shift != 0 else []
         steps += [("Pow", power)] if power != 1 else []
-    return [_chain(at, steps)]
+    return _chain(at, steps)
 
 
-def _exp(at: Layer) -> Sequence[Tensor]:
+def _exp(at: Layer, param: Fields) -> Tensor:
     """exp_layer.cpp: ``base ^ (shift + scale * x)``, computed as ``exp(inner * x) * outer``."""
-    at.expect([1])
-    param = at.param("exp_param")
     base, scale = param.number("base", -1.0), param.number("scale", 1.0)
     shift = param.number("shift", 0.0)
     log_base = _log_base(at, base)
@@ -123,13 +110,11 @@ def _exp(at: Layer) -> Sequence[Tensor]:
     steps: list[_Step] = [("Mul", inner)] if inner != 1 else []
     steps.append(("Exp", None))
     steps += [("Mul", outer)] if outer != 1 else []
-    return [_chain(at, steps)]
+    return _chain(at, steps)
 
 
-def _log(at: Layer) -> Sequence[Tensor]:
+def _log(at: Layer, param: Fields) -> Tensor:
     """log_layer.cpp: ``log_base(shift + scale * x)``."""
-    at.expect([1])
-    param = at.param("log_param")
     base, scale = param.number("base", -1.0), param.number("scale", 1.0)
     shift = param.number("shift", 0.0)
     log_base = _log_base(at, base)
@@ -139,7 +124,7 @@ def _log(at: Layer) -> Sequence[Tensor]:
     steps += [("Add", shift)] if shift != 0 else []
     steps.append(("Log", None))
     steps += [("Mul", 1 / log_base)] if log_base != 1 else []
-    return [_chain(at, steps)]
+    return _chain(at, steps)
 
 
 def _log_base(at: Layer, base: float) -> float:
@@ -181,20 +166,20 @@ def _operand(at: Layer, value: float | None) -> list[str]:
 LAYERS: Mapping[str, Converter] = {
     "AbsVal": _plain("Abs"),
     "BNLL": _plain("Softplus"),
-    "Clip": _clip,
-    "ELU": _elu,
-    "Exp": _exp,
+    "Clip": one_top(_clip, "clip_param"),
+    "ELU": one_top(_elu, "elu_param"),
+    "Exp": one_top(_exp, "exp_param"),
     "HardSwish": _plain("HardSwish"),
     "Hswish": _plain("HardSwish"),
-    "Log": _log,
+    "Log": one_top(_log, "log_param"),
     "Mish": _plain("Mish"),
-    "PReLU": _prelu,
-    "Power": _power,
-    "ReLU": _relu,
+    "PReLU": one_top(_prelu, "prelu_param"),
+    "Power": one_top(_power, "power_param"),
+    "ReLU": one_top(_relu, "relu_param", ignored=("engine",)),
     "ReLU6": _relu6,
     "Relu6": _relu6,
     "Sigmoid": _plain("Sigmoid"),
-    "Swish": _swish,
+    "Swish": one_top(_swish, "swish_param"),
     "TanH": _plain("Tanh"),
-    "Threshold": _threshold,
+    "Threshold": one_top(_threshold, "threshold_param"),
 }

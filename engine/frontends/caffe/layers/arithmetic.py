@@ -9,22 +9,19 @@ import numpy as np
 
 from engine.base.text import shape_text
 from engine.frontends.caffe.fields import Fields
-from engine.frontends.caffe.layer import Converter, Layer, Tensor
+from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 
 __all__ = ["LAYERS"]
 
 _OPERATIONS = {0: "PROD", 1: "SUM", 2: "MAX"}
 
 
-def _eltwise(at: Layer) -> Sequence[Tensor]:
+def _eltwise(at: Layer, param: Fields) -> Tensor:
     """eltwise_layer.cpp: product, sum with coefficients, or maximum of equal shapes."""
-    at.expect(range(2, 1000))
     for other in at.inputs[1:]:
         if other.shape != at.x.shape:
             shapes = " and ".join(shape_text(x.shape) for x in (at.x, other))
             raise at.fault(f"its bottoms have different shapes: {shapes}")
-    param = at.param("eltwise_param")
-    param.ignore("stable_prod_grad")
     operation = param.choice("operation", _OPERATIONS, "SUM")
     factors = param.numbers("coeff")
     if factors and (operation != "SUM" or len(factors) != len(at.inputs)):
@@ -37,32 +34,28 @@ def _eltwise(at: Layer) -> Sequence[Tensor]:
     first = names[0]
     for name in names[1:-1]:
         first = at.node(op, first, name)
-    return [at.top(op, first, names[-1], shape=at.x.shape)]
+    return at.top(op, first, names[-1], shape=at.x.shape)
 
 
-def _scale(at: Layer) -> Sequence[Tensor]:
+def _scale(at: Layer, param: Fields) -> Tensor:
     """scale_layer.cpp: times weights or a second bottom, plus a bias where asked for."""
-    at.expect([1, 2])
-    param = at.param("scale_param")
     biased = param.flag("bias_term", False)
     filler, bias_filler = param.message("filler"), param.message("bias_filler")
     axis, shape = _span(at, param)
     factor = _operand(at, shape, axis, "one", filler)
     if not biased:
-        return [at.top("Mul", at.x.name, factor, shape=at.x.shape)]
+        return at.top("Mul", at.x.name, factor, shape=at.x.shape)
     product = at.node("Mul", at.x.name, factor)
     offset = at.constant(_spread(at, at.blob(shape, "bias", bias_filler), axis), "bias")
-    return [at.top("Add", product, offset, shape=at.x.shape)]
+    return at.top("Add", product, offset, shape=at.x.shape)
 
 
-def _bias(at: Layer) -> Sequence[Tensor]:
+def _bias(at: Layer, param: Fields) -> Tensor:
     """bias_layer.cpp: plus weights or a second bottom."""
-    at.expect([1, 2])
-    param = at.param("bias_param")
     filler = param.message("filler")
     axis, shape = _span(at, param)
     offset = _operand(at, shape, axis, "bias", filler)
-    return [at.top("Add", at.x.name, offset, shape=at.x.shape)]
+    return at.top("Add", at.x.name, offset, shape=at.x.shape)
 
 
 def _span(at: Layer, param: Fields) -> tuple[int, tuple[int, ...]]:
@@ -113,7 +106,9 @@ def _axpy(at: Layer) -> Sequence[Tensor]:
 
 LAYERS: Mapping[str, Converter] = {
     "Axpy": _axpy,
-    "Bias": _bias,
-    "Eltwise": _eltwise,
-    "Scale": _scale,
+    "Bias": one_top(_bias, "bias_param", bottoms=[1, 2]),
+    "Eltwise": one_top(
+        _eltwise, "eltwise_param", bottoms=range(2, 1000), ignored=("stable_prod_grad",)
+    ),
+    "Scale": one_top(_scale, "scale_param", bottoms=[1, 2]),
 }

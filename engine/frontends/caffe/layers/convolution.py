@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.frontends.caffe.fields import Fields
-from engine.frontends.caffe.layer import Converter, Layer, Tensor
+from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 from engine.frontends.emit import Window
 
 __all__ = ["LAYERS"]
@@ -174,10 +174,8 @@ def _check_group(at: Layer, outputs: int, channels: int, group: int) -> None:
         raise at.fault(f"{channels} channels, {outputs} outputs and {group} groups do not fit")
 
 
-def _inner_product(at: Layer) -> Sequence[Tensor]:
+def _inner_product(at: Layer, param: Fields) -> Tensor:
     """inner_product_layer.cpp: all axes from ``axis`` on are one vector."""
-    at.expect([1])
-    param = at.param("inner_product_param")
     axis = at.axis(param, "axis", 1)
     outputs, transpose = param.integer("num_output", 0), param.flag("transpose", False)
     if outputs < 1:
@@ -193,9 +191,9 @@ def _inner_product(at: Layer) -> Sequence[Tensor]:
     shape = (*at.x.shape[:axis], outputs)
     attributes = {"transB": 0 if transpose else 1}
     if axis == 1:
-        return [at.top("Gemm", vectors, *operands, shape=shape, **attributes)]
+        return at.top("Gemm", vectors, *operands, shape=shape, **attributes)
     product = at.node("Gemm", vectors, *operands, **attributes)
-    return [at.top("Reshape", product, at.ints(*shape), shape=shape)]
+    return at.top("Reshape", product, at.ints(*shape), shape=shape)
 
 
 LAYERS: Mapping[str, Converter] = {
@@ -204,5 +202,5 @@ LAYERS: Mapping[str, Converter] = {
     "Deconvolution": _deconvolution,
     "DepthwiseConvolution": _depthwise,
     "Im2col": _im2col,
-    "InnerProduct": _inner_product,
+    "InnerProduct": one_top(_inner_product, "inner_product_param"),
 }

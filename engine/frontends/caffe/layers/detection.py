@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from engine.frontends.caffe.fields import Fields
-from engine.frontends.caffe.layer import Converter, Layer, Tensor
+from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 
 __all__ = ["LAYERS"]
 
 _MAX_PRIORS = 1 << 22
 
 
-def _prior_box(at: Layer) -> Sequence[Tensor]:
+def _prior_box(at: Layer, param: Fields) -> Tensor:
     """prior_box_layer.cpp of the SSD fork: boxes and, as a second channel, their variances."""
-    at.expect([1, 2])
-    param = at.param("prior_box_param")
     if any(x.rank != 4 for x in at.inputs):
         raise at.fault("a bottom has not 4 axes")
     height, width = at.x.shape[2:]
@@ -42,7 +40,7 @@ def _prior_box(at: Layer) -> Sequence[Tensor]:
         boxes = boxes.clip(0, 1)
     priors = boxes.reshape(-1).astype(np.float32)
     variances = _variances(at, param, priors.size)
-    return [at.fixed_top(np.stack([priors, variances])[None])]
+    return at.fixed_top(np.stack([priors, variances])[None])
 
 
 def _box_sizes(at: Layer, param: Fields) -> list[tuple[float, float]]:
@@ -115,4 +113,6 @@ def _variances(at: Layer, param: Fields, size: int) -> np.ndarray:
     return np.resize(np.array(given, np.float32), size)
 
 
-LAYERS: Mapping[str, Converter] = {"PriorBox": _prior_box}
+LAYERS: Mapping[str, Converter] = {
+    "PriorBox": one_top(_prior_box, "prior_box_param", bottoms=[1, 2]),
+}

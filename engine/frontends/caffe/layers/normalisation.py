@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from engine.frontends.caffe.fields import Fields
-from engine.frontends.caffe.layer import Converter, Layer, Tensor
+from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 
 __all__ = ["LAYERS"]
 
@@ -71,27 +71,25 @@ def _centred(at: Layer, axes: Sequence[int]) -> str:
     return at.node("Sub", at.x.name, at.node("ReduceMean", at.x.name, at.ints(*axes)))
 
 
-def _bn(at: Layer) -> Sequence[Tensor]:
+def _bn(at: Layer, param: Fields) -> Tensor:
     """BN of two forks, told apart by their parameters and the number of blobs.
 
     PSPNet's (hszhao/PSPNet, bn_layer.cpp): slope, bias, mean and variance. SegNet's
     (TimoSaemann/caffe-segnet-cudnn5, bn_layer.cpp): scale and shift, which hold the statistics
     where bn_mode is INFERENCE.
     """
-    at.expect([1])
-    param = at.param("bn_param")
     fillers = [param.message(f"{name}_filler") for name in ("slope", "scale", "bias", "shift")]
     first, second = (a if a.line else b for a, b in (fillers[:2], fillers[2:]))
     if at.x.rank < 2:
         raise at.fault(f"its bottom has {at.x.rank} axes instead of at least 2")
     channels = at.x.shape[1]
     if "bn_mode" in param or at.weights.stored(at.spec) == 2:
-        return [_segnet_bn(at, param, first, second)]
+        return _segnet_bn(at, param, first, second)
     param.ignore("frozen", "momentum", "engine")
     eps = param.number("eps", 1e-5)
     scale, bias = at.blob([channels], "one", first), at.blob([channels], "bias", second)
     mean, variance = at.blob([channels], "mean"), at.blob([channels], "one")
-    return [_normalised(at, scale, bias, mean, variance, eps)]
+    return _normalised(at, scale, bias, mean, variance, eps)
 
 
 def _segnet_bn(at: Layer, param: Fields, scale_filler: Fields, shift_filler: Fields) -> Tensor:
@@ -108,11 +106,8 @@ def _segnet_bn(at: Layer, param: Fields, scale_filler: Fields, shift_filler: Fie
     return at.top("Add", product, at.constant(shift, "shift"), shape=at.x.shape)
 
 
-def _lrn(at: Layer) -> Sequence[Tensor]:
+def _lrn(at: Layer, param: Fields) -> Tensor:
     """lrn_layer.cpp; within a channel the sum is an average over a padded square."""
-    at.expect([1])
-    param = at.param("lrn_param")
-    param.ignore("engine")
     size = param.integer("local_size", 5)
     alpha, beta = param.number("alpha", 1.0), param.number("beta", 0.75)
     k = param.number("k", 1.0)
@@ -120,7 +115,7 @@ def _lrn(at: Layer) -> Sequence[Tensor]:
         raise at.fault(f"local_size {size} is even or none, or its bottom has not 4 axes")
     if param.choice("norm_region", _REGIONS, "ACROSS_CHANNELS") == "ACROSS_CHANNELS":
         name = at.x.name
-        return [at.top("LRN", name, shape=at.x.shape, size=size, alpha=alpha, beta=beta, bias=k)]
+        return at.top("LRN", name, shape=at.x.shape, size=size, alpha=alpha, beta=beta, bias=k)
     square = at.node("Mul", at.x.name, at.x.name)
     average = at.node(
         "AveragePool",
@@ -131,13 +126,11 @@ def _lrn(at: Layer) -> Sequence[Tensor]:
     )
     scaled = at.node("Add", at.node("Mul", average, at.scalar(alpha)), at.scalar(1.0))
     divisor = at.node("Pow", scaled, at.scalar(-beta))
-    return [at.top("Mul", at.x.name, divisor, shape=at.x.shape)]
+    return at.top("Mul", at.x.name, divisor, shape=at.x.shape)
 
 
-def _normalize(at: Layer) -> Sequence[Tensor]:
+def _normalize(at: Layer, param: Fields) -> Tensor:
     """normalize_layer.cpp of the SSD fork: ``scale * x / sqrt(sum(x * x) + eps)``."""
-    at.expect([1])
-    param = at.param("norm_param")
     everywhere = param.flag("across_spatial", True)
     shared = param.flag("channel_shared", True)
     eps, filler = param.number("eps", 1e-10), param.message("scale_filler")
@@ -149,48 +142,42 @@ def _normalize(at: Layer) -> Sequence[Tensor]:
     scale = at.blob([1] if shared else [at.x.shape[1]], "one", filler)
     scale = scale.reshape(scale.size, *[1] * (at.x.rank - 2))
     unit = at.node("Div", at.x.name, length)
-    return [at.top("Mul", unit, at.constant(scale, "scale"), shape=at.x.shape)]
+    return at.top("Mul", unit, at.constant(scale, "scale"), shape=at.x.shape)
 
 
-def _mvn(at: Layer) -> Sequence[Tensor]:
+def _mvn(at: Layer, param: Fields) -> Tensor:
     """mvn_layer.cpp: ``(x - mean) / (sqrt(variance) + eps)``, the eps outside of the root."""
-    at.expect([1])
-    param = at.param("mvn_param")
     if at.x.rank != 4:
         raise at.fault(f"its bottom has {at.x.rank} axes instead of 4")
     axes = [1, 2, 3] if param.flag("across_channels", False) else [2, 3]
     eps = param.number("eps", 1e-9)
     if not param.flag("normalize_variance", True):
         mean = at.node("ReduceMean", at.x.name, at.ints(*axes))
-        return [at.top("Sub", at.x.name, mean, shape=at.x.shape)]
+        return at.top("Sub", at.x.name, mean, shape=at.x.shape)
     centred = _centred(at, axes)
     variance = at.node("ReduceMean", at.node("Mul", centred, centred), at.ints(*axes))
     deviation = at.node("Add", at.node("Sqrt", variance), at.scalar(eps))
-    return [at.top("Div", centred, deviation, shape=at.x.shape)]
+    return at.top("Div", centred, deviation, shape=at.x.shape)
 
 
-def _softmax(at: Layer) -> Sequence[Tensor]:
+def _softmax(at: Layer, param: Fields) -> Tensor:
     """softmax_layer.cpp."""
-    at.expect([1])
-    param = at.param("softmax_param")
-    param.ignore("engine")
     axis = at.axis(param, "axis", 1)
-    return [at.top("Softmax", at.x.name, shape=at.x.shape, axis=axis)]
+    return at.top("Softmax", at.x.name, shape=at.x.shape, axis=axis)
 
 
-def _dropout(at: Layer) -> Sequence[Tensor]:
+def _dropout(at: Layer, param: Fields) -> Tensor:
     """dropout_layer.cpp: nothing, outside of training; old files scaled in training already."""
-    at.expect([1])
-    at.param("dropout_param").ignore("dropout_ratio", "scale_train", "sample_weights_test")
-    return [at.x]
+    param.ignore("dropout_ratio", "scale_train", "sample_weights_test")
+    return at.x
 
 
 LAYERS: Mapping[str, Converter] = {
-    "BN": _bn,
+    "BN": one_top(_bn, "bn_param"),
     "BatchNorm": _batch_norm,
-    "Dropout": _dropout,
-    "LRN": _lrn,
-    "MVN": _mvn,
-    "Normalize": _normalize,
-    "Softmax": _softmax,
+    "Dropout": one_top(_dropout, "dropout_param"),
+    "LRN": one_top(_lrn, "lrn_param", ignored=("engine",)),
+    "MVN": one_top(_mvn, "mvn_param"),
+    "Normalize": one_top(_normalize, "norm_param"),
+    "Softmax": one_top(_softmax, "softmax_param", ignored=("engine",)),
 }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.frontends.caffe.fields import Fields
-from engine.frontends.caffe.layer import Converter, Layer, Tensor
+from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 from engine.frontends.emit import Window
 
 __all__ = ["LAYERS"]
@@ -151,25 +151,24 @@ def _average(at: Layer, windows: Sequence[_Windows]) -> Tensor:
     return at.top("AveragePool", padded, shape=shape, pads=[0, 0, *rest], **attributes)
 
 
-def _roi_pooling(at: Layer) -> Sequence[Tensor]:
+def _roi_pooling(at: Layer, param: Fields) -> Tensor:
     """roi_pooling_layer.cpp of Fast R-CNN, which ONNX's MaxRoiPool was made after."""
-    at.expect([2])
-    param = at.param("roi_pooling_param")
     size = [param.integer("pooled_h", 0), param.integer("pooled_w", 0)]
     rois = at.inputs[1]
     if at.x.rank != 4 or rois.shape[1:] not in ((5,), (5, 1, 1)) or min(size) < 1:
         raise at.fault("it pools from 4 axes by regions of 5 numbers")
     regions = rois.name if rois.rank == 2 else at.reshaped(rois.name, (rois.shape[0], 5))
-    return [
-        at.top(
-            "MaxRoiPool",
-            at.x.name,
-            regions,
-            shape=(rois.shape[0], at.x.shape[1], *size),
-            pooled_shape=size,
-            spatial_scale=param.number("spatial_scale", 1.0),
-        )
-    ]
+    return at.top(
+        "MaxRoiPool",
+        at.x.name,
+        regions,
+        shape=(rois.shape[0], at.x.shape[1], *size),
+        pooled_shape=size,
+        spatial_scale=param.number("spatial_scale", 1.0),
+    )
 
 
-LAYERS: Mapping[str, Converter] = {"Pooling": _pooling, "ROIPooling": _roi_pooling}
+LAYERS: Mapping[str, Converter] = {
+    "Pooling": _pooling,
+    "ROIPooling": one_top(_roi_pooling, "roi_pooling_param", bottoms=[2]),
+}

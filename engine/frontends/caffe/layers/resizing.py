@@ -8,19 +8,17 @@ import numpy as np
 
 from engine.base.text import shape_text
 from engine.frontends.caffe.fields import Fields
-from engine.frontends.caffe.layer import Converter, Layer, Tensor
+from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 from engine.frontends.emit import COPIED, Resizing
 
 __all__ = ["LAYERS"]
 
 
-def _interp(at: Layer) -> Sequence[Tensor]:
+def _interp(at: Layer, param: Fields) -> Tensor:
     """interp_layer.cpp of DeepLab and PSPNet: bilinear with the corners of both pictures aligned.
 
     Negative ``pad_beg`` and ``pad_end`` crop first.
     """
-    at.expect([1])
-    param = at.param("interp_param")
     begin, end = param.integer("pad_beg", 0), param.integer("pad_end", 0)
     if at.x.rank != 4 or begin > 0 or end > 0:
         raise at.fault("its bottom has not 4 axes, or a padding is above 0")
@@ -35,7 +33,7 @@ def _interp(at: Layer) -> Sequence[Tensor]:
         name = at.node("Slice", name, starts, stops, axes)
     shape = (*at.x.shape[:2], *size)
     linear: Resizing = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
-    return [at.top("Resize", name, "", "", at.ints(*shape), shape=shape, **linear)]
+    return at.top("Resize", name, "", "", at.ints(*shape), shape=shape, **linear)
 
 
 def _interp_size(at: Layer, param: Fields, sides: Sequence[int]) -> list[int]:
@@ -53,18 +51,16 @@ def _interp_size(at: Layer, param: Fields, sides: Sequence[int]) -> list[int]:
     return [side + (side - 1) * (zoom - 1) for side in shrunk]
 
 
-def _upsample(at: Layer) -> Sequence[Tensor]:
+def _upsample(at: Layer, param: Fields) -> Tensor:
     """Two forks' layers of one name, told apart by their bottoms.
 
     One bottom: each number repeated ``scale`` times (SeanQ88/caffe_upsample, YOLOv3 nets). Two:
     each number put where a MAX pooling took it from (TimoSaemann/caffe-segnet-cudnn5).
     """
-    at.expect([1, 2])
-    param = at.param("upsample_param")
     if at.x.rank != 4:
         raise at.fault(f"its bottom has {at.x.rank} axes instead of 4")
     if len(at.inputs) == 2:
-        return [_unpooled(at, param)]
+        return _unpooled(at, param)
     if "scale" not in param:
         raise at.refuse("it has one bottom and no scale")
     scale = param.integer("scale", 1)
@@ -72,7 +68,7 @@ def _upsample(at: Layer) -> Sequence[Tensor]:
         raise at.fault(f"scale is {scale}")
     shape = (*at.x.shape[:2], *(side * scale for side in at.x.shape[2:]))
     scales = at.writer.constant(np.array([1, 1, scale, scale], np.float32), "constant:scales")
-    return [at.top("Resize", at.x.name, "", scales, shape=shape, **COPIED)]
+    return at.top("Resize", at.x.name, "", scales, shape=shape, **COPIED)
 
 
 def _unpooled(at: Layer, param: Fields) -> Tensor:
@@ -108,4 +104,7 @@ def _unpooled(at: Layer, param: Fields) -> Tensor:
     )
 
 
-LAYERS: Mapping[str, Converter] = {"Interp": _interp, "Upsample": _upsample}
+LAYERS: Mapping[str, Converter] = {
+    "Interp": one_top(_interp, "interp_param"),
+    "Upsample": one_top(_upsample, "upsample_param", bottoms=[1, 2]),
+}

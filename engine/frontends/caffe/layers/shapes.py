@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from engine.base.text import shape_text
-from engine.frontends.caffe.layer import Converter, Layer, Tensor
+from engine.frontends.caffe.fields import Fields
+from engine.frontends.caffe.layer import Converter, Layer, Tensor, one_top
 
 __all__ = ["LAYERS"]
 
 
-def _concat(at: Layer) -> Sequence[Tensor]:
+def _concat(at: Layer, param: Fields) -> Tensor:
     """concat_layer.cpp: along ``axis``, or ``concat_dim`` in old files."""
-    at.expect(range(1, 1000))
-    param = at.param("concat_param")
     axis = at.axis(param, "concat_dim" if "concat_dim" in param else "axis", 1)
     rest = [*at.x.shape[:axis], *at.x.shape[axis + 1 :]]
     for other in at.inputs[1:]:
@@ -23,10 +22,10 @@ def _concat(at: Layer) -> Sequence[Tensor]:
             shapes = " and ".join(shape_text(x.shape) for x in (at.x, other))
             raise at.fault(f"its bottoms do not fit along axis {axis}: {shapes}")
     if len(at.inputs) == 1:
-        return [at.x]
+        return at.x
     shape = list(at.x.shape)
     shape[axis] = sum(x.shape[axis] for x in at.inputs)
-    return [at.top("Concat", *(x.name for x in at.inputs), shape=shape, axis=axis)]
+    return at.top("Concat", *(x.name for x in at.inputs), shape=shape, axis=axis)
 
 
 def _slice(at: Layer) -> Sequence[Tensor]:
@@ -58,25 +57,21 @@ def _split(at: Layer) -> Sequence[Tensor]:
     return [at.x] * len(at.spec.tops)
 
 
-def _flatten(at: Layer) -> Sequence[Tensor]:
+def _flatten(at: Layer, param: Fields) -> Tensor:
     """flatten_layer.cpp: the axes from ``axis`` to ``end_axis``, both included, become one."""
-    at.expect([1])
-    param = at.param("flatten_param")
     begin, end = at.axis(param, "axis", 1), at.axis(param, "end_axis", -1)
     if end < begin:
         raise at.fault(f"end_axis {end} stands before axis {begin}")
     joined = math.prod(at.x.shape[begin : end + 1])
-    return [_as(at, (*at.x.shape[:begin], joined, *at.x.shape[end + 1 :]))]
+    return _as(at, (*at.x.shape[:begin], joined, *at.x.shape[end + 1 :]))
 
 
 def _as(at: Layer, shape: Sequence[int]) -> Tensor:
     return at.top("Reshape", at.x.name, at.ints(*shape), shape=shape)
 
 
-def _reshape(at: Layer) -> Sequence[Tensor]:
+def _reshape(at: Layer, param: Fields) -> Tensor:
     """reshape_layer.cpp: 0 copies an axis, -1 is what is left; ``num_axes`` axes are replaced."""
-    at.expect([1])
-    param = at.param("reshape_param")
     dims = param.message("shape").integers("dim")
     axis, count = param.integer("axis", 0), param.integer("num_axes", -1)
     begin = axis if axis >= 0 else at.x.rank + axis + 1
@@ -100,21 +95,19 @@ def _reshape(at: Layer) -> Sequence[Tensor]:
         shape[shape.index(-1)] = total // known
     if math.prod(shape) != total:
         raise at.fault(f"{shape_text(at.x.shape)} and {shape_text(shape)} differ in size")
-    return [_as(at, shape)]
+    return _as(at, shape)
 
 
-def _permute(at: Layer) -> Sequence[Tensor]:
+def _permute(at: Layer, param: Fields) -> Tensor:
     """permute_layer.cpp of the SSD fork: axes that ``order`` leaves out follow."""
-    at.expect([1])
-    order = at.param("permute_param").integers("order")
+    order = param.integers("order")
     order += [axis for axis in range(at.x.rank) if axis not in order]
-    return [_transposed(at, order)]
+    return _transposed(at, order)
 
 
-def _transpose(at: Layer) -> Sequence[Tensor]:
+def _transpose(at: Layer, param: Fields) -> Tensor:
     """transpose_layer.cpp of the OCR forks: top axis i is bottom axis ``dim`` i."""
-    at.expect([1])
-    return [_transposed(at, at.param("transpose_param").integers("dim"))]
+    return _transposed(at, param.integers("dim"))
 
 
 def _transposed(at: Layer, order: list[int]) -> Tensor:
@@ -123,10 +116,8 @@ def _transposed(at: Layer, order: list[int]) -> Tensor:
     return at.top("Transpose", at.x.name, shape=[at.x.shape[i] for i in order], perm=order)
 
 
-def _crop(at: Layer) -> Sequence[Tensor]:
+def _crop(at: Layer, param: Fields) -> Tensor:
     """crop_layer.cpp: from ``axis`` on the size of the second bottom, at the offsets given."""
-    at.expect([2])
-    param = at.param("crop_param")
     axis, reference = at.axis(param, "axis", 2), at.inputs[1]
     offsets = param.integers("offset")
     if len(offsets) <= 1:
@@ -146,51 +137,47 @@ def _crop(at: Layer) -> Sequence[Tensor]:
         )
     axes = at.ints(*range(axis, at.x.rank))
     begin, end = at.ints(*offsets), at.ints(*ends)
-    return [at.top("Slice", at.x.name, begin, end, axes, shape=shape)]
+    return at.top("Slice", at.x.name, begin, end, axes, shape=shape)
 
 
-def _reverse(at: Layer) -> Sequence[Tensor]:
+def _reverse(at: Layer, param: Fields) -> Tensor:
     """reverse_layer.cpp of the OCR forks: one axis, by default the first, from its end."""
-    at.expect([1])
-    axis = at.axis(at.param("reverse_param"), "axis", 0)
+    axis = at.axis(param, "axis", 0)
     ends = (at.ints(-1), at.ints(-(1 << 31)), at.ints(axis), at.ints(-1))
-    return [at.top("Slice", at.x.name, *ends, shape=at.x.shape)]
+    return at.top("Slice", at.x.name, *ends, shape=at.x.shape)
 
 
-def _tile(at: Layer) -> Sequence[Tensor]:
+def _tile(at: Layer, param: Fields) -> Tensor:
     """tile_layer.cpp."""
-    at.expect([1])
-    param = at.param("tile_param")
     axis, tiles = at.axis(param, "axis", 1), param.integer("tiles", 0)
     if tiles < 1:
         raise at.fault(f"tiles is {tiles}")
     repeats = [tiles if i == axis else 1 for i in range(at.x.rank)]
     shape = [side * times for side, times in zip(at.x.shape, repeats, strict=True)]
-    return [at.top("Tile", at.x.name, at.ints(*repeats), shape=shape)]
+    return at.top("Tile", at.x.name, at.ints(*repeats), shape=shape)
 
 
-def _shuffle_channel(at: Layer) -> Sequence[Tensor]:
+def _shuffle_channel(at: Layer, param: Fields) -> Tensor:
     """shuffle_channel_layer.cpp of the ShuffleNet fork: groups of channels become their columns."""
-    at.expect([1])
-    group = at.param("shuffle_channel_param").integer("group", 1)
+    group = param.integer("group", 1)
     if at.x.rank < 2 or group < 1 or at.x.shape[1] % group:
         raise at.fault(f"{group} groups do not fit {shape_text(at.x.shape)}")
     batch, channels, rest = at.x.shape[0], at.x.shape[1], math.prod(at.x.shape[2:])
     grouped = at.reshaped(at.x.name, (batch, group, channels // group, rest))
     swapped = at.node("Transpose", grouped, perm=[0, 2, 1, 3])
-    return [at.top("Reshape", swapped, at.ints(*at.x.shape), shape=at.x.shape)]
+    return at.top("Reshape", swapped, at.ints(*at.x.shape), shape=at.x.shape)
 
 
 LAYERS: Mapping[str, Converter] = {
-    "Concat": _concat,
-    "Crop": _crop,
-    "Flatten": _flatten,
-    "Permute": _permute,
-    "Reshape": _reshape,
-    "Reverse": _reverse,
-    "ShuffleChannel": _shuffle_channel,
+    "Concat": one_top(_concat, "concat_param", bottoms=range(1, 1000)),
+    "Crop": one_top(_crop, "crop_param", bottoms=[2]),
+    "Flatten": one_top(_flatten, "flatten_param"),
+    "Permute": one_top(_permute, "permute_param"),
+    "Reshape": one_top(_reshape, "reshape_param"),
+    "Reverse": one_top(_reverse, "reverse_param"),
+    "ShuffleChannel": one_top(_shuffle_channel, "shuffle_channel_param"),
     "Slice": _slice,
     "Split": _split,
-    "Tile": _tile,
-    "Transpose": _transpose,
+    "Tile": one_top(_tile, "tile_param"),
+    "Transpose": one_top(_transpose, "transpose_param"),
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 from engine.frontends.tflite.convert import Tables
 from engine.frontends.tflite.ops import (
     control,
@@ -23,9 +21,7 @@ __all__ = ["FOLDS", "TABLES"]
 _ROOMS = (control, elementwise, lstm, moves, reduce, rnn, weights, windows)
 
 TABLES = Tables(
-    handlers=MappingProxyType(
-        {name: handler for room in _ROOMS for name, handler in room.HANDLERS.items()}
-    ),
+    handlers={name: handler for room in _ROOMS for name, handler in room.HANDLERS.items()},
     folds=FOLDS,
     refusals=REFUSALS,
 )

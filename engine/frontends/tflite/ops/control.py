@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.values import Value
 
@@ -47,6 +44,4 @@ def _composite(layer: Layer) -> None:
     _give(layer, layer.inline(layer.int_option("decomposition"), inputs))
 
 
-HANDLERS: Mapping[str, Handler] = MappingProxyType(
-    {"IF": _if, "STABLEHLO_COMPOSITE": _composite, "WHILE": _while}
-)
+HANDLERS: dict[str, Handler] = {"IF": _if, "STABLEHLO_COMPOSITE": _composite, "WHILE": _while}

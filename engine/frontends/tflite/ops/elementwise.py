@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from engine.base.findings import Finding
+from engine.frontends.formula import Formula, apply, floor, sqrt, where
 from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.values import FIRST, LAST, Value, to_first
 
@@ -49,12 +49,7 @@ def _operand(layer: Layer, value: Value, rank: int, layout: str) -> str:
 
 
 def _unary(op: str, **attributes: Any) -> Handler:
-    def handler(layer: Layer) -> None:
-        layout = layer.layout(0)
-        shape = layer.input(0).shape
-        layer.result(op, [layer.real(0, layout)], shape, layout=layout, **attributes)
-
-    return handler
+    return lambda layer: layer.each(op, **attributes)
 
 
 def _binary(op: str) -> Handler:
@@ -67,27 +62,15 @@ def _binary(op: str) -> Handler:
 
 
 def _clamp(low: float, high: float) -> Handler:
-    def handler(layer: Layer) -> None:
-        layout = layer.layout(0)
-        bounds = [layer.emit.scalar(low), layer.emit.scalar(high)]
-        x, shape = layer.real(0, layout), layer.input(0).shape
-        layer.result("Clip", [x, *bounds], shape, layout=layout)
-
-    return handler
+    return lambda layer: layer.each("Clip", layer.emit.scalar(low), layer.emit.scalar(high))
 
 
 def _leaky_relu(layer: Layer) -> None:
-    layout = layer.layout(0)
-    x, shape = layer.real(0, layout), layer.input(0).shape
-    alpha = layer.float_option("alpha")
-    layer.result("LeakyRelu", [x], shape, layout=layout, alpha=alpha)
+    layer.each("LeakyRelu", alpha=layer.float_option("alpha"))
 
 
 def _gelu(layer: Layer) -> None:
-    layout = layer.layout(0)
-    approximate = "tanh" if layer.int_option("approximate") else "none"
-    x, shape = layer.real(0, layout), layer.input(0).shape
-    layer.result("Gelu", [x], shape, layout=layout, approximate=approximate)
+    layer.each("Gelu", approximate="tanh" if layer.int_option("approximate") else "none")
 
 
 def _prelu(layer: Layer) -> None:
@@ -113,31 +96,36 @@ def _softmax(op: str) -> Handler:
 
 def _l2_normalization(layer: Layer) -> None:
     """X over its length along the last axis, which is at least 1e-6 (l2normalization.h)."""
-    layout = layer.layout(0)
-    x, shape = layer.real(0, layout), layer.input(0).shape
-    axis = layer.emit.ints(1 if layout == FIRST else -1)
-    length = layer.node("ReduceL2", [x, axis], keepdims=1)
-    length = layer.node("Max", [length, layer.emit.scalar(1e-6)])
+    x, layout = layer.formula(0)
+    length = apply("Max", x.reduced("ReduceL2", 1 if layout == FIRST else -1), 1e-6)
     activation = layer.int_option("activation")
-    layer.result("Div", [x, length], shape, layout=layout, activation=activation)
+    layer.give(x / length, layer.input(0).shape, layout, activation)
 
 
-def _square(layer: Layer) -> None:
-    layout = layer.layout(0)
-    x = layer.real(0, layout)
-    layer.result("Mul", [x, x], layer.input(0).shape, layout=layout)
+def _formula(of: Callable[[Formula], Formula]) -> Handler:
+    """A formula of the first input."""
+
+    def handler(layer: Layer) -> None:
+        x, layout = layer.formula(0)
+        layer.give(of(x), layer.input(0).shape, layout)
+
+    return handler
 
 
-def _squared_difference(layer: Layer) -> None:
-    inputs, shape, layout = operands(layer, 0, 1)
-    difference = layer.node("Sub", inputs)
-    layer.result("Mul", [difference, difference], shape, layout=layout)
+def _formula_of_two(of: Callable[[Formula, Formula], Formula]) -> Handler:
+    """A formula of two inputs that broadcast."""
+
+    def handler(layer: Layer) -> None:
+        inputs, shape, layout = operands(layer, 0, 1)
+        x, y = map(layer.emit.formula, inputs)
+        layer.give(of(x, y), shape, layout)
+
+    return handler
 
 
-def _rsqrt(layer: Layer) -> None:
-    layout = layer.layout(0)
-    root = layer.node("Sqrt", [layer.real(0, layout)])
-    layer.result("Reciprocal", [root], layer.input(0).shape, layout=layout)
+def _squared_difference(x: Formula, y: Formula) -> Formula:
+    difference = x - y
+    return difference * difference
 
 
 def _add_n(layer: Layer) -> None:
@@ -151,36 +139,28 @@ def _add_n(layer: Layer) -> None:
     layer.result("Add", [result, inputs[-1]], shape, layout=layout)
 
 
-def _remainder(layer: Layer, x: str, y: str, kind: str) -> str:
-    """The remainder with the sign of the divisor."""
-    if kind != "float32":
-        return layer.node("Mod", [x, y])
-    rest = layer.node("Mod", [x, y], fmod=1)
-    zero = layer.emit.scalar(0.0)
-    nonzero = layer.node("Not", [layer.node("Equal", [rest, zero])])
-    signs = [layer.node("Less", [value, zero]) for value in (rest, y)]
-    other = layer.node("And", [nonzero, layer.node("Xor", signs)])
-    return layer.node("Where", [other, layer.node("Add", [rest, y]), rest])
+def _remainder(x: Formula, y: Formula) -> Formula:
+    """The remainder of floats with the sign of the divisor."""
+    rest = apply("Mod", x, y, fmod=1)
+    nonzero = apply("Not", apply("Equal", rest, 0.0))
+    apart = apply("Xor", apply("Less", rest, 0.0), apply("Less", y, 0.0))
+    return where(apply("And", nonzero, apart), rest + y, rest)
 
 
 def _floor_mod(layer: Layer) -> None:
-    (x, y), shape, layout = operands(layer, 0, 1)
-    rest = _remainder(layer, x, y, layer.input(0).dtype)
-    layer.result("Identity", [rest], shape, layout=layout)
+    inputs, shape, layout = operands(layer, 0, 1)
+    x, y = map(layer.emit.formula, inputs)
+    rest = _remainder(x, y) if layer.input(0).dtype == "float32" else apply("Mod", x, y)
+    layer.give(apply("Identity", rest), shape, layout)
 
 
 def _floor_div(layer: Layer) -> None:
-    (x, y), shape, layout = operands(layer, 0, 1)
-    if layer.input(0).dtype == "float32":
-        layer.result("Floor", [layer.node("Div", [x, y])], shape, layout=layout)
-        return
-    rest = layer.node("Mod", [x, y])
-    layer.result("Div", [layer.node("Sub", [x, rest]), y], shape, layout=layout)
-
-
-def _not_equal(layer: Layer) -> None:
     inputs, shape, layout = operands(layer, 0, 1)
-    layer.result("Not", [layer.node("Equal", inputs)], shape, layout=layout)
+    x, y = map(layer.emit.formula, inputs)
+    if layer.input(0).dtype == "float32":
+        layer.give(floor(x / y), shape, layout)
+    else:
+        layer.give((x - apply("Mod", x, y)) / y, shape, layout)
 
 
 def _select(layer: Layer) -> None:
@@ -201,19 +181,12 @@ def _select(layer: Layer) -> None:
     layer.result("Where", inputs, shape, layout=layout)
 
 
-def _atan2(layer: Layer) -> None:
+def _atan2(y: Formula, x: Formula) -> Formula:
     """The angle of (x, y) in all four quadrants, from ONNX's Atan."""
-    (y, x), shape, layout = operands(layer, 0, 1)
-    zero, pi = layer.emit.scalar(0.0), layer.emit.scalar(float(np.pi))
-    half = layer.node("Mul", [layer.node("Sign", [y]), layer.emit.scalar(float(np.pi / 2))])
-    angle = layer.node("Atan", [layer.node("Div", [y, x])])
-    below = layer.node("Less", [y, zero])
-    turned = layer.node(
-        "Where", [below, layer.node("Sub", [angle, pi]), layer.node("Add", [angle, pi])]
-    )
-    angle = layer.node("Where", [layer.node("Less", [x, zero]), turned, angle])
-    upright = layer.node("Equal", [x, zero])
-    layer.result("Where", [upright, half, angle], shape, layout=layout)
+    angle = apply("Atan", y / x)
+    turned = where(apply("Less", y, 0.0), angle - np.pi, angle + np.pi)
+    half = apply("Sign", y) * (np.pi / 2)
+    return where(apply("Equal", x, 0.0), half, where(apply("Less", x, 0.0), turned, angle))
 
 
 def _cast(layer: Layer) -> None:
@@ -331,33 +304,31 @@ _BINARY = {
     "SUB": "Sub",
 }
 
-HANDLERS: Mapping[str, Handler] = MappingProxyType(
-    {name: _unary(op) for name, op in _UNARY.items()}
-    | {name: _binary(op) for name, op in _BINARY.items()}
-    | {
-        "ADD_N": _add_n,
-        "ATAN2": _atan2,
-        "BUCKETIZE": _bucketize,
-        "CAST": _cast,
-        "DEQUANTIZE": _dequantize,
-        "FAKE_QUANT": _fake_quant,
-        "FLOOR_DIV": _floor_div,
-        "FLOOR_MOD": _floor_mod,
-        "GELU": _gelu,
-        "L2_NORMALIZATION": _l2_normalization,
-        "LEAKY_RELU": _leaky_relu,
-        "LOG_SOFTMAX": _softmax("LogSoftmax"),
-        "NOT_EQUAL": _not_equal,
-        "PRELU": _prelu,
-        "QUANTIZE": _quantize,
-        "RELU6": _clamp(0.0, 6.0),
-        "RELU_0_TO_1": _clamp(0.0, 1.0),
-        "RELU_N1_TO_1": _clamp(-1.0, 1.0),
-        "RSQRT": _rsqrt,
-        "SELECT": _select,
-        "SELECT_V2": _select,
-        "SOFTMAX": _softmax("Softmax"),
-        "SQUARE": _square,
-        "SQUARED_DIFFERENCE": _squared_difference,
-    }
-)
+HANDLERS: dict[str, Handler] = {
+    **{name: _unary(op) for name, op in _UNARY.items()},
+    **{name: _binary(op) for name, op in _BINARY.items()},
+    "ADD_N": _add_n,
+    "ATAN2": _formula_of_two(_atan2),
+    "BUCKETIZE": _bucketize,
+    "CAST": _cast,
+    "DEQUANTIZE": _dequantize,
+    "FAKE_QUANT": _fake_quant,
+    "FLOOR_DIV": _floor_div,
+    "FLOOR_MOD": _floor_mod,
+    "GELU": _gelu,
+    "L2_NORMALIZATION": _l2_normalization,
+    "LEAKY_RELU": _leaky_relu,
+    "LOG_SOFTMAX": _softmax("LogSoftmax"),
+    "NOT_EQUAL": _formula_of_two(lambda x, y: apply("Not", apply("Equal", x, y))),
+    "PRELU": _prelu,
+    "QUANTIZE": _quantize,
+    "RELU6": _clamp(0.0, 6.0),
+    "RELU_0_TO_1": _clamp(0.0, 1.0),
+    "RELU_N1_TO_1": _clamp(-1.0, 1.0),
+    "RSQRT": _formula(lambda x: apply("Reciprocal", sqrt(x))),
+    "SELECT": _select,
+    "SELECT_V2": _select,
+    "SOFTMAX": _softmax("Softmax"),
+    "SQUARE": _formula(lambda x: x * x),
+    "SQUARED_DIFFERENCE": _formula_of_two(_squared_difference),
+}

@@ -7,11 +7,9 @@ projection, coupled gates, layer normalization) is unrolled over time, step by s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 import numpy as np
 
+from engine.frontends.formula import Formula, apply, clip, sigmoid, tanh
 from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.ops.cell import GATES, Cell, cell_of, note_state
 from engine.frontends.tflite.values import Value
@@ -108,49 +106,43 @@ def _step(layer: Layer, cell: Cell, sums: str, state: str) -> tuple[str, str]:
     parts = dict(
         zip(cell.gates, layer.emit.nodes("Split", [sums, sizes], names, axis=-1), strict=True)
     )
-    forget = layer.node("Sigmoid", [_gate(layer, cell, 1, parts[1], state)])
-    if 0 in parts:
-        entry = layer.node("Sigmoid", [_gate(layer, cell, 0, parts[0], state)])
-    else:
-        entry = layer.node("Sub", [layer.emit.scalar(1.0), forget])
-    new = layer.node("Tanh", [_gate(layer, cell, 2, parts[2], "")])
-    kept = layer.node("Mul", [forget, state])
-    state = layer.node("Add", [kept, layer.node("Mul", [entry, new])])
+    given = {gate: layer.emit.formula(part) for gate, part in parts.items()}
+    before = layer.emit.formula(state)
+    forget = sigmoid(_gate(layer, cell, 1, given[1], before))
+    entry = sigmoid(_gate(layer, cell, 0, given[0], before)) if 0 in given else 1.0 - forget
+    new = tanh(_gate(layer, cell, 2, given[2], before))
+    after = forget * before + entry * new
     if cell.cell_clip > 0:
-        state = _clipped(layer, state, cell.cell_clip)
-    out = layer.node("Sigmoid", [_gate(layer, cell, 3, parts[3], state)])
-    hidden = layer.node("Mul", [out, layer.node("Tanh", [state])])
+        after = clip(after, -cell.cell_clip, cell.cell_clip)
+    out = sigmoid(_gate(layer, cell, 3, given[3], after))
+    hidden, state = (out * tanh(after)).written(), after.written()
     if cell.projection is None:
         return hidden, state
     hidden = layer.node("MatMul", [hidden, layer.once(cell.projection, "projection")])
     if cell.projection_bias is not None:
         hidden = layer.node("Add", [hidden, layer.once(cell.projection_bias, "projection_bias")])
-    if cell.projection_clip > 0:
-        hidden = _clipped(layer, hidden, cell.projection_clip)
+    bound = cell.projection_clip
+    if bound > 0:
+        hidden = clip(layer.emit.formula(hidden), -bound, bound).written()
     return hidden, state
 
 
-def _clipped(layer: Layer, tensor: str, bound: float) -> str:
-    return layer.node("Clip", [tensor, layer.emit.scalar(-bound), layer.emit.scalar(bound)])
-
-
-def _gate(layer: Layer, cell: Cell, gate: int, sums: str, state: str) -> str:
+def _gate(layer: Layer, cell: Cell, gate: int, sums: Formula, state: Formula) -> Formula:
     """What goes into a gate's activation: peephole, then layer normalization and its bias."""
     peephole = None if gate == 2 else cell.peephole[(0, 1, -1, 2)[gate]]
     if peephole is not None:
-        seen = layer.node("Mul", [state, layer.once(peephole, "peephole")])
-        sums = layer.node("Add", [sums, seen])
+        sums = sums + state * layer.once(peephole, "peephole")
     norm = cell.norm[gate]
     if not any(part is not None for part in cell.norm):
         return sums
     if norm is None:
         raise ValueError(f"its {GATES[gate]} gate has no normalization, and others have")
     bias = cell.bias[gate]
-    inputs = [sums, layer.once(norm, "norm")]
+    factors = [layer.once(norm, "norm")]
     if bias is not None:
-        inputs.append(layer.once(bias, "bias"))
+        factors.append(layer.once(bias, "bias"))
     # as MeanStddevNormalization: epsilon is added to the variance
-    return layer.node("LayerNormalization", inputs, axis=-1, epsilon=_EPSILON)
+    return apply("LayerNormalization", sums, *factors, axis=-1, epsilon=_EPSILON)
 
 
 def _sequence_lstm(layer: Layer) -> None:
@@ -230,20 +222,17 @@ def _basic_lstm(layer: Layer) -> None:
     sizes = layer.emit.ints(*[units] * 4)
     entry, new, forget, out = layer.emit.nodes("Split", [sums, sizes], names, axis=-1)
     flat_state = layer.node("Reshape", [layer.real(4), layer.emit.ints(-1, units)])
-    kept = layer.node("Mul", [layer.node("Sigmoid", [forget]), flat_state])
-    added = layer.node("Mul", [layer.node("Sigmoid", [entry]), layer.node("Tanh", [new])])
-    cell = layer.node("Add", [kept, added])
-    hidden = layer.node("Mul", [layer.node("Sigmoid", [out]), layer.node("Tanh", [cell])])
-    for index, tensor in enumerate((hidden, cell)):
+    of = layer.emit.formula
+    cell = sigmoid(of(forget)) * of(flat_state) + sigmoid(of(entry)) * tanh(of(new))
+    hidden = sigmoid(of(out)) * tanh(cell)
+    for index, tensor in enumerate((hidden.written(), cell.written())):
         shape = layer.emit.ints(*state.shape)
         layer.result("Reshape", [tensor, shape], state.shape, index=index)
     note_state(layer)
 
 
-HANDLERS: Mapping[str, Handler] = MappingProxyType(
-    {
-        "BIDIRECTIONAL_SEQUENCE_LSTM": _bidirectional_lstm,
-        "LSTM": _lstm,
-        "UNIDIRECTIONAL_SEQUENCE_LSTM": _sequence_lstm,
-    }
-)
+HANDLERS: dict[str, Handler] = {
+    "BIDIRECTIONAL_SEQUENCE_LSTM": _bidirectional_lstm,
+    "LSTM": _lstm,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _sequence_lstm,
+}

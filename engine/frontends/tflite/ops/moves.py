@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -373,30 +372,28 @@ def _identity(layer: Layer) -> None:
     layer.same(0, layer.input(0))
 
 
-HANDLERS: Mapping[str, Handler] = MappingProxyType(
-    {
-        "BROADCAST_TO": _broadcast_to,
-        "CONCATENATION": _concatenation,
-        "DENSIFY": _identity,
-        "DYNAMIC_UPDATE_SLICE": _dynamic_update_slice,
-        "EXPAND_DIMS": _reshape,
-        "FILL": _fill,
-        "GATHER": _gather,
-        "GATHER_ND": _gather_nd,
-        "MIRROR_PAD": _mirror_pad,
-        "PACK": _pack,
-        "PAD": _pad,
-        "PADV2": _pad,
-        "RESHAPE": _reshape,
-        "REVERSE_SEQUENCE": _reverse_sequence,
-        "REVERSE_V2": _reverse,
-        "SLICE": _slice,
-        "SPLIT": _split,
-        "SPLIT_V": _split_v,
-        "SQUEEZE": _reshape,
-        "STRIDED_SLICE": _strided_slice,
-        "TILE": _tile,
-        "TRANSPOSE": _transpose,
-        "UNPACK": _unpack,
-    }
-)
+HANDLERS: dict[str, Handler] = {
+    "BROADCAST_TO": _broadcast_to,
+    "CONCATENATION": _concatenation,
+    "DENSIFY": _identity,
+    "DYNAMIC_UPDATE_SLICE": _dynamic_update_slice,
+    "EXPAND_DIMS": _reshape,
+    "FILL": _fill,
+    "GATHER": _gather,
+    "GATHER_ND": _gather_nd,
+    "MIRROR_PAD": _mirror_pad,
+    "PACK": _pack,
+    "PAD": _pad,
+    "PADV2": _pad,
+    "RESHAPE": _reshape,
+    "REVERSE_SEQUENCE": _reverse_sequence,
+    "REVERSE_V2": _reverse,
+    "SLICE": _slice,
+    "SPLIT": _split,
+    "SPLIT_V": _split_v,
+    "SQUEEZE": _reshape,
+    "STRIDED_SLICE": _strided_slice,
+    "TILE": _tile,
+    "TRANSPOSE": _transpose,
+    "UNPACK": _unpack,
+}

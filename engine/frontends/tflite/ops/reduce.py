@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 import numpy as np
 
 from engine.frontends.tflite.layer import Handler, Layer
@@ -286,30 +283,28 @@ def _resize_nearest(layer: Layer) -> None:
     )
 
 
-HANDLERS: Mapping[str, Handler] = MappingProxyType(
-    {
-        "ARG_MAX": _arg("ArgMax"),
-        "ARG_MIN": _arg("ArgMin"),
-        "CUMSUM": _cumsum,
-        "MATRIX_DIAG": _matrix_diag,
-        "MATRIX_SET_DIAG": _matrix_set_diag,
-        "MEAN": _reduction("ReduceMean"),
-        "ONE_HOT": _one_hot,
-        "REDUCE_ALL": _logical("ReduceMin"),
-        "REDUCE_ANY": _logical("ReduceMax"),
-        "REDUCE_MAX": _reduction("ReduceMax"),
-        "REDUCE_MIN": _reduction("ReduceMin"),
-        "REDUCE_PROD": _reduction("ReduceProd"),
-        "RESIZE_BILINEAR": _resize_bilinear,
-        "RESIZE_NEAREST_NEIGHBOR": _resize_nearest,
-        "SCATTER_ND": _scatter_nd,
-        "SEGMENT_SUM": _segments("add", 0),
-        "SPARSE_TO_DENSE": _sparse_to_dense,
-        "SUM": _reduction("ReduceSum"),
-        "TOPK_V2": _top_k,
-        "UNSORTED_SEGMENT_MAX": _segments("max", "low"),
-        "UNSORTED_SEGMENT_MIN": _segments("min", "high"),
-        "UNSORTED_SEGMENT_PROD": _segments("mul", 1),
-        "UNSORTED_SEGMENT_SUM": _segments("add", 0),
-    }
-)
+HANDLERS: dict[str, Handler] = {
+    "ARG_MAX": _arg("ArgMax"),
+    "ARG_MIN": _arg("ArgMin"),
+    "CUMSUM": _cumsum,
+    "MATRIX_DIAG": _matrix_diag,
+    "MATRIX_SET_DIAG": _matrix_set_diag,
+    "MEAN": _reduction("ReduceMean"),
+    "ONE_HOT": _one_hot,
+    "REDUCE_ALL": _logical("ReduceMin"),
+    "REDUCE_ANY": _logical("ReduceMax"),
+    "REDUCE_MAX": _reduction("ReduceMax"),
+    "REDUCE_MIN": _reduction("ReduceMin"),
+    "REDUCE_PROD": _reduction("ReduceProd"),
+    "RESIZE_BILINEAR": _resize_bilinear,
+    "RESIZE_NEAREST_NEIGHBOR": _resize_nearest,
+    "SCATTER_ND": _scatter_nd,
+    "SEGMENT_SUM": _segments("add", 0),
+    "SPARSE_TO_DENSE": _sparse_to_dense,
+    "SUM": _reduction("ReduceSum"),
+    "TOPK_V2": _top_k,
+    "UNSORTED_SEGMENT_MAX": _segments("max", "low"),
+    "UNSORTED_SEGMENT_MIN": _segments("min", "high"),
+    "UNSORTED_SEGMENT_PROD": _segments("mul", 1),
+    "UNSORTED_SEGMENT_SUM": _segments("add", 0),
+}

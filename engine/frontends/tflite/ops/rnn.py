@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 import numpy as np
 
 from engine.base.findings import Finding
@@ -111,11 +108,9 @@ def _svdf(layer: Layer) -> None:
     )
 
 
-HANDLERS: Mapping[str, Handler] = MappingProxyType(
-    {
-        "BIDIRECTIONAL_SEQUENCE_RNN": _bidirectional_rnn,
-        "RNN": _rnn,
-        "SVDF": _svdf,
-        "UNIDIRECTIONAL_SEQUENCE_RNN": _sequence_rnn,
-    }
-)
+HANDLERS: dict[str, Handler] = {
+    "BIDIRECTIONAL_SEQUENCE_RNN": _bidirectional_rnn,
+    "RNN": _rnn,
+    "SVDF": _svdf,
+    "UNIDIRECTIONAL_SEQUENCE_RNN": _sequence_rnn,
+}

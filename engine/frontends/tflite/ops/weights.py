@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 import numpy as np
 
@@ -106,10 +104,8 @@ def embedding_lookup(layer: Layer) -> None:
     layer.result("Gather", [layer.real(1), layer.stored(0)], [*ids.shape, *table.shape[1:]], axis=0)
 
 
-HANDLERS: Mapping[str, Handler] = MappingProxyType(
-    {
-        "BATCH_MATMUL": batch_matmul,
-        "EMBEDDING_LOOKUP": embedding_lookup,
-        "FULLY_CONNECTED": fully_connected,
-    }
-)
+HANDLERS: dict[str, Handler] = {
+    "BATCH_MATMUL": batch_matmul,
+    "EMBEDDING_LOOKUP": embedding_lookup,
+    "FULLY_CONNECTED": fully_connected,
+}

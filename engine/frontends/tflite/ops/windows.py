@@ -6,8 +6,7 @@ windows and puts the odd element of padding at the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -343,19 +342,17 @@ def batch_to_space_nd(layer: Layer) -> None:
     )
 
 
-HANDLERS: Mapping[str, Handler] = MappingProxyType(
-    {
-        "AVERAGE_POOL_2D": average_pool_2d,
-        "BATCH_TO_SPACE_ND": batch_to_space_nd,
-        "CONV_2D": conv_2d,
-        "CONV_3D": conv_3d,
-        "DEPTHWISE_CONV_2D": depthwise_conv_2d,
-        "DEPTH_TO_SPACE": depth_to_space,
-        "L2_POOL_2D": l2_pool_2d,
-        "LOCAL_RESPONSE_NORMALIZATION": local_response_normalization,
-        "MAX_POOL_2D": max_pool_2d,
-        "SPACE_TO_BATCH_ND": space_to_batch_nd,
-        "SPACE_TO_DEPTH": space_to_depth,
-        "TRANSPOSE_CONV": transpose_conv,
-    }
-)
+HANDLERS: dict[str, Handler] = {
+    "AVERAGE_POOL_2D": average_pool_2d,
+    "BATCH_TO_SPACE_ND": batch_to_space_nd,
+    "CONV_2D": conv_2d,
+    "CONV_3D": conv_3d,
+    "DEPTHWISE_CONV_2D": depthwise_conv_2d,
+    "DEPTH_TO_SPACE": depth_to_space,
+    "L2_POOL_2D": l2_pool_2d,
+    "LOCAL_RESPONSE_NORMALIZATION": local_response_normalization,
+    "MAX_POOL_2D": max_pool_2d,
+    "SPACE_TO_BATCH_ND": space_to_batch_nd,
+    "SPACE_TO_DEPTH": space_to_depth,
+    "TRANSPOSE_CONV": transpose_conv,
+}
