@@ -5,19 +5,24 @@ from __future__ import annotations
 import tomllib
 from importlib import resources
 
-__all__ = ["facts", "words"]
+__all__ = ["facts", "reasons", "words"]
 
 
-def facts(module: str, file: str) -> dict[str, str]:
+def facts(package: str, file: str) -> dict[str, str]:
     """The texts of a file of facts, by name.
 
     Args:
-        module: who reads it (``__name__``): the file stands in the same folder.
+        package: who reads it (``__package__``): the file stands in its folder.
         file: its name.
     """
-    folder = resources.files(module.rpartition(".")[0])
-    table = tomllib.loads(folder.joinpath(file).read_text(encoding="utf-8"))
-    return {name: str(text) for name, text in table.items()}
+    text = resources.files(package).joinpath(file).read_text(encoding="utf-8")
+    return {name: str(found) for name, found in tomllib.loads(text).items()}
+
+
+def reasons(package: str, file: str) -> dict[str, str]:
+    """Word -> why, of a file of facts that says of every reason which words it is of."""
+    listed = facts(package, file).items()
+    return {word: why for why, text in listed for word in text.split()}
 
 
 def words(text: str) -> frozenset[str]:

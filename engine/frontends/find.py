@@ -139,7 +139,7 @@ def _stem(name: str) -> str:
     return head if head and len(tail) == 4 and tail.isdigit() else stem
 
 
-_REMEDIES = facts(__name__, "remedies.toml")
+_REMEDIES = facts(__package__, "remedies.toml")
 
 
 def refusal(path: Path, seen: Recognised) -> SourceModelError:

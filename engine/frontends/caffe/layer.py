@@ -195,6 +195,8 @@ def one_top(
     *,
     bottoms: Sequence[int] = (1,),
     ignored: Sequence[str] = (),
+    rank: int = 0,
+    least: int = 0,
 ) -> Converter:
     """The converter of a layer with one top.
 
@@ -203,10 +205,14 @@ def one_top(
         param: the message that they are.
         bottoms: the numbers of bottoms that are allowed.
         ignored: parameters that change nothing here.
+        rank, least: how many axes the first bottom has, exactly or at least; 0 for any number.
     """
 
     def converted(at: Layer) -> Sequence[Tensor]:
         at.expect(bottoms)
+        if (rank and at.x.rank != rank) or at.x.rank < least:
+            wanted = f"at least {least}" if least else rank
+            raise at.fault(f"its bottom has {at.x.rank} axes instead of {wanted}")
         fields = at.param(param)
         fields.ignore(*ignored)
         return [convert(at, fields)]

@@ -6,7 +6,7 @@ from engine.frontends.facts import facts, words
 
 __all__ = ["DATA", "V1_TYPES", "predictions_of"]
 
-V1_TYPES = facts(__name__, "v1_types.toml")
+V1_TYPES = facts(__package__, "v1_types.toml")
 """Type of a V1 layer -> its present name."""
 
 DATA = words(

@@ -13,6 +13,7 @@ from engine.frontends.darknet.heads import HEADS
 from engine.frontends.darknet.layers import COMPUTING
 from engine.frontends.darknet.plan import Net, Plan, Shape, UnknownShapeError, check_shape, refuse
 from engine.frontends.darknet.routes import COMBINING
+from engine.frontends.facts import reasons
 from engine.frontends.source import LoadOptions
 
 __all__ = ["INPUT_NAME", "LAYERS", "Network", "layer_name", "plan_network"]
@@ -33,31 +34,8 @@ _ALIASES = {
     "reorg_old": "reorg",
 }
 _SHORT = {"convolutional": "conv", "Gaussian_yolo": "gaussian_yolo"}
-REFUSED_LAYERS = {
-    "lrn": "local response normalisation as darknet computes it has no operator",
-    "normalization": "local response normalisation as darknet computes it has no operator",
-    "local": "its kernels differ from place to place (YOLOv1)",
-    "detection": "the head of YOLOv1 is not converted",
-    "rnn": "recurrent layers are not converted",
-    "gru": "recurrent layers are not converted",
-    "lstm": "recurrent layers are not converted",
-    "crnn": "recurrent layers are not converted",
-    "conv_lstm": "recurrent layers are not converted",
-    "history": "layers with a memory between images are not converted",
-}
-_REFUSED_FLAGS = {
-    "binary": "its weights are binary",
-    "xnor": "it computes in bits (XNOR)",
-    "antialiasing": "its antialiasing blurs the output",
-    "sway": "its kernels are deformed",
-    "rotate": "its kernels are deformed",
-    "stretch": "its kernels are deformed",
-    "stretch_sway": "its kernels are deformed",
-    "coordconv": "it adds coordinates (coordconv)",
-    "maxpool_zero_nonmax": "it zeroes what is not a maximum",
-    "dontload": "dontload=1: darknet would leave its weights random",
-    "dontloadscales": "dontloadscales=1: darknet would leave its scales at random",
-}
+REFUSED_LAYERS = reasons(__package__, "refused_layers.toml")
+_REFUSED_FLAGS = reasons(__package__, "refused_flags.toml")
 _MAX_BATCH = 1024
 
 

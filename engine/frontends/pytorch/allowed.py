@@ -13,7 +13,7 @@ from engine.frontends.facts import facts, words
 
 __all__ = ["BUILTINS", "GRAPH_NODES", "MEMBERS", "NATIVE_CLASSES", "TAKEN", "refusal_of"]
 
-_LISTS = {name: words(text) for name, text in facts(__name__, "allowed.toml").items()}
+_LISTS = {name: words(text) for name, text in facts(__package__, "allowed.toml").items()}
 
 TAKEN = {
     "aten": _LISTS["aten"],

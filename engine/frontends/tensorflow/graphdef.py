@@ -25,7 +25,7 @@ _MAX_RANK = 64
 _MAX_LIST = 64
 _MAX_TEXT = 200
 
-DTYPES = {int(number): name for number, name in facts(__name__, "dtypes.toml").items()}
+DTYPES = {int(number): name for number, name in facts(__package__, "dtypes.toml").items()}
 """Number of a DataType -> its name in numpy."""
 
 

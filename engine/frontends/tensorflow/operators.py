@@ -12,7 +12,7 @@ from engine.frontends.facts import facts, words
 
 __all__ = ["CONTROL_FLOW", "DROPPED", "FUNCTIONAL", "SUPPORTED", "refusal_of"]
 
-_LISTS = {name: words(text) for name, text in facts(__name__, "operators.toml").items()}
+_LISTS = {name: words(text) for name, text in facts(__package__, "operators.toml").items()}
 
 DROPPED = frozenset({"Assert", "NoOp"})
 """Without a value: they only say in which order things happen, or stop a run."""
@@ -32,7 +32,9 @@ HANDLED = _LISTS["handled"]
 SUPPORTED = DROPPED.union(*_LISTS.values())
 
 _CUT = "Cut the graph with 'inputs' or 'outputs' so that it is left out."
-_REASONS = {why: tuple(starts.split()) for why, starts in facts(__name__, "refusals.toml").items()}
+_REASONS = {
+    why: tuple(starts.split()) for why, starts in facts(__package__, "refusals.toml").items()
+}
 
 
 def refusal_of(op: str, functions: frozenset[str] | set[str] | dict[str, object]) -> str:

@@ -48,7 +48,7 @@ def _table(name: str, *fields: str) -> OptionTable:
 
 
 OPTIONS: Mapping[str, OptionTable] = {
-    operator: _table(*text.split()) for operator, text in facts(__name__, "options.toml").items()
+    operator: _table(*text.split()) for operator, text in facts(__package__, "options.toml").items()
 }
 """Operator -> its options; an operator that is not listed has none that this reader needs."""
 

@@ -33,8 +33,6 @@ def _relu(at: Layer, param: Fields) -> Tensor:
 
 def _prelu(at: Layer, param: Fields) -> Tensor:
     """prelu_layer.cpp: a slope for each channel (axis 1), or one for all."""
-    if at.x.rank < 2:
-        raise at.fault(f"its bottom has {at.x.rank} axes instead of at least 2")
     shared = param.flag("channel_shared", False)
     filler = param.message("filler")
     if shared:
@@ -173,7 +171,7 @@ LAYERS: Mapping[str, Converter] = {
     "Hswish": _plain("HardSwish"),
     "Log": one_top(_log, "log_param"),
     "Mish": _plain("Mish"),
-    "PReLU": one_top(_prelu, "prelu_param"),
+    "PReLU": one_top(_prelu, "prelu_param", least=2),
     "Power": one_top(_power, "power_param"),
     "ReLU": one_top(_relu, "relu_param", ignored=("engine",)),
     "ReLU6": _relu6,

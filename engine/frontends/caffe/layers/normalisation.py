@@ -80,8 +80,6 @@ def _bn(at: Layer, param: Fields) -> Tensor:
     """
     fillers = [param.message(f"{name}_filler") for name in ("slope", "scale", "bias", "shift")]
     first, second = (a if a.line else b for a, b in (fillers[:2], fillers[2:]))
-    if at.x.rank < 2:
-        raise at.fault(f"its bottom has {at.x.rank} axes instead of at least 2")
     channels = at.x.shape[1]
     if "bn_mode" in param or at.weights.stored(at.spec) == 2:
         return _segnet_bn(at, param, first, second)
@@ -134,8 +132,6 @@ def _normalize(at: Layer, param: Fields) -> Tensor:
     everywhere = param.flag("across_spatial", True)
     shared = param.flag("channel_shared", True)
     eps, filler = param.number("eps", 1e-10), param.message("scale_filler")
-    if at.x.rank < 2:
-        raise at.fault(f"its bottom has {at.x.rank} axes instead of at least 2")
     axes = range(1, at.x.rank) if everywhere else [1]
     total = at.node("ReduceSumSquare", at.x.name, at.ints(*axes))
     length = at.node("Sqrt", at.node("Add", total, at.scalar(eps)))
@@ -147,8 +143,6 @@ def _normalize(at: Layer, param: Fields) -> Tensor:
 
 def _mvn(at: Layer, param: Fields) -> Tensor:
     """mvn_layer.cpp: ``(x - mean) / (sqrt(variance) + eps)``, the eps outside of the root."""
-    if at.x.rank != 4:
-        raise at.fault(f"its bottom has {at.x.rank} axes instead of 4")
     axes = [1, 2, 3] if param.flag("across_channels", False) else [2, 3]
     eps = param.number("eps", 1e-9)
     if not param.flag("normalize_variance", True):
@@ -173,11 +167,11 @@ def _dropout(at: Layer, param: Fields) -> Tensor:
 
 
 LAYERS: Mapping[str, Converter] = {
-    "BN": one_top(_bn, "bn_param"),
+    "BN": one_top(_bn, "bn_param", least=2),
     "BatchNorm": _batch_norm,
     "Dropout": one_top(_dropout, "dropout_param"),
     "LRN": one_top(_lrn, "lrn_param", ignored=("engine",)),
-    "MVN": one_top(_mvn, "mvn_param"),
-    "Normalize": one_top(_normalize, "norm_param"),
+    "MVN": one_top(_mvn, "mvn_param", rank=4),
+    "Normalize": one_top(_normalize, "norm_param", least=2),
     "Softmax": one_top(_softmax, "softmax_param", ignored=("engine",)),
 }

@@ -57,8 +57,6 @@ def _upsample(at: Layer, param: Fields) -> Tensor:
     One bottom: each number repeated ``scale`` times (SeanQ88/caffe_upsample, YOLOv3 nets). Two:
     each number put where a MAX pooling took it from (TimoSaemann/caffe-segnet-cudnn5).
     """
-    if at.x.rank != 4:
-        raise at.fault(f"its bottom has {at.x.rank} axes instead of 4")
     if len(at.inputs) == 2:
         return _unpooled(at, param)
     if "scale" not in param:
@@ -106,5 +104,5 @@ def _unpooled(at: Layer, param: Fields) -> Tensor:
 
 LAYERS: Mapping[str, Converter] = {
     "Interp": one_top(_interp, "interp_param"),
-    "Upsample": one_top(_upsample, "upsample_param", bottoms=[1, 2]),
+    "Upsample": one_top(_upsample, "upsample_param", bottoms=[1, 2], rank=4),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.frontends.facts import words
+from engine.frontends.facts import reasons, words
 from engine.frontends.mxnet.call import Converter
 from engine.frontends.mxnet.operators.arithmetic import ARITHMETIC
 from engine.frontends.mxnet.operators.neural import NEURAL
@@ -15,21 +15,7 @@ __all__ = ["CUT_HERE", "DATA_INPUTS", "OPERATORS", "WEIGHT_INPUTS"]
 OPERATORS: dict[str, Converter] = {**NEURAL, **ARITHMETIC, **SHAPING, **RESIZING, **RECURRENT}
 """Operator -> the function that converts it."""
 
-_BOXES = "it makes boxes, which a program does behind the network"
-_ROIS = "it pools boxes that another part of the network makes"
-_DETECTION = f"{_BOXES}: class probabilities, locations and anchors are its inputs"
-CUT_HERE: dict[str, str] = {
-    "_contrib_MultiBoxDetection": _DETECTION,
-    "MultiBoxDetection": _DETECTION,
-    "_contrib_MultiBoxTarget": "only training needs it",
-    "_contrib_Proposal": _BOXES,
-    "_contrib_MultiProposal": _BOXES,
-    "_contrib_box_nms": _BOXES,
-    "_contrib_box_decode": _BOXES,
-    "ROIPooling": _ROIS,
-    "_contrib_ROIAlign": _ROIS,
-    "Custom": "it is a Python function of the program that made the network",
-}
+CUT_HERE = reasons(__package__, "refusals.toml")
 """Operators that are refused with a word on why; the network can be cut before them."""
 
 DATA_INPUTS = dict.fromkeys(

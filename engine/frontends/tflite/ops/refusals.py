@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from engine.frontends.facts import facts
+from engine.frontends.facts import reasons
 
 __all__ = ["REFUSALS"]
 
-REFUSALS = {
-    operator: why
-    for why, operators in facts(__name__, "refusals.toml").items()
-    for operator in operators.split()
-}
+REFUSALS = reasons(__package__, "refusals.toml")
 """Operator -> why; those of StableHLO and unknown ones are refused without standing here."""
