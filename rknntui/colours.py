@@ -96,7 +96,7 @@ def _theme(name: str, path: Path, data: dict[str, Any]) -> Theme:
         try:
             Color.parse(value)
         except (ColorParseError, TypeError, AttributeError) as error:
-            raise ThemeError(printable(f"{path}: {key} is no colour: {value!r}.")) from error
+            raise ThemeError(printable(f"{path}: {key} is not a colour: {value!r}.")) from error
     texts = {key: str(value) for key, value in variables.items()}
     for key, text in texts.items():
         if not _fits(key, text):

@@ -227,7 +227,7 @@ def metric_of(found: Any, name: str) -> Metric:
     if callable(found) and not isclass(found):
         return _PerSample(found, name)
     raise UsageError(
-        f"{printable(name, 120)} is no scoring function.",
+        f"{printable(name, 120)} is not a scoring function.",
         cause="It is a function (outputs, label, sample) or a class with update and result.",
         remedy="See docs/accuracy.md, or `rknntui evaluate --help`.",
     )
@@ -256,7 +256,7 @@ def _numbers(given: Any, name: str) -> dict[str, float]:
     named = given if isinstance(given, Mapping) else {"score": given}
     try:
         if any(isinstance(value, str | bytes) for value in named.values()):
-            raise TypeError("a text is no number, even where it reads like one")
+            raise TypeError("a text is not a number, even where it reads like one")
         values = {str(key): float(value) for key, value in named.items()}
         if not values or not all(math.isfinite(value) for value in values.values()):
             raise ValueError("not finite")

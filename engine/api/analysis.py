@@ -58,7 +58,7 @@ def _refuse_board(given: Parameters) -> None:
         raise UsageError(
             f"dump_file_type {printable(repr(form), 40)} is not known.",
             cause="A snapshot here always holds every tensor twice, as text and as npy.",
-            remedy="Leave it at 'tensor'.",
+            remedy="Keep 'tensor'.",
         )
 
 

@@ -38,7 +38,7 @@ def path_text(given: Any, name: str) -> str:
     if not text or "\0" in text:
         raise UsageError(
             f"{name} is {text!r}; it must be the path of a file.",
-            cause="A variable was empty, or the text is no path.",
+            cause="A variable was empty, or the text is not a path.",
             remedy=f"Give the path of a file as {name}.",
         )
     return text
@@ -60,7 +60,7 @@ def answering(
                 told = resource_error(error) or InternalError(
                     f"Internal error; please report it: {type(error).__name__}: "
                     f"{printable(str(error), 200)}",
-                    cause="An internal error.",
+                    cause="A bug in this program.",
                     remedy=f"Report it with the log file {log_crash(error)}.",
                 )
             self._log.error("%s: %s", method.__name__, told)

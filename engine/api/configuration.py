@@ -207,7 +207,7 @@ def refuse_pre_compile(given: Parameters) -> None:
         raise UsageError(
             "pre_compile is not available.",
             cause="A precompiled model runs on hardware only.",
-            remedy="Leave it at False; the vendor's compiler makes such models.",
+            remedy="Keep False; the vendor's compiler makes such models.",
         )
 
 

@@ -77,7 +77,7 @@ def _listed(inputs: Any, count: int, what: str) -> list[Any]:
     if isinstance(inputs, np.ndarray):
         inputs = [inputs]
     if not isinstance(inputs, Sequence) or isinstance(inputs, str):
-        raise UsageError(f"{what} is no list.", remedy="Give a list of numpy arrays.")
+        raise UsageError(f"{what} is not a list.", remedy="Give a list of numpy arrays.")
     if len(inputs) != count:
         raise UsageError(
             f"{what} has {len(inputs)} arrays, the model has {count} inputs.",

@@ -60,7 +60,7 @@ def _output_error(path: Path, error: OSError) -> OutputError:
         return OutputError(
             what,
             cause="The folder is read-only or belongs to another user.",
-            remedy="Choose a folder that you may write to.",
+            remedy="Choose a folder that you have permission to write to.",
         )
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return OutputError(
@@ -258,7 +258,9 @@ def open_regular(path: Path) -> BinaryIO:
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "It is no file but a folder, a pipe or a device", str(path))
+            raise OSError(
+                errno.EINVAL, "It is not a file but a folder, a pipe or a device", str(path)
+            )
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
@@ -295,7 +297,7 @@ def read_bounded(path: Path, limit: int, what: str) -> bytes:
         raise SourceModelError(
             f"{printable(str(path))} could not be read: {error.strerror or error}.",
             cause=_READ_CAUSES.get(error.errno or 0, "The file or its disk is damaged."),
-            remedy="Check that it is a file and that you may read it.",
+            remedy="Check that it is a file and that you have permission to read it.",
         ) from error
 
 

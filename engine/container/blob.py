@@ -199,7 +199,7 @@ def corrupt(name: str, what: str) -> ContainerError:
     return ContainerError(
         f"{name} is damaged: {what} does not hold.",
         cause="The file was changed or damaged after it was written.",
-        remedy="Copy it again from where it came, or export it again.",
+        remedy="Copy it again from its source, or export it again.",
     )
 
 

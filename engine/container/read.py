@@ -83,7 +83,7 @@ def _bytes_of(path: Path, name: str) -> bytes:
     except OSError as error:
         raise ContainerError(
             f"{name} could not be read: {error.strerror or error}.",
-            remedy="Check that you may read it.",
+            remedy="Check that you have permission to read it.",
         ) from error
 
 

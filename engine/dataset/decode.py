@@ -75,7 +75,7 @@ def refuse_device(path: Path) -> None:
     mode = path.stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise DatasetError(
-            f"{named(path)} is no file but a device, pipe or socket.",
+            f"{named(path)} is not a file but a device, pipe or socket.",
             cause="Files are read more than once, which these cannot.",
             remedy="Give a file.",
         )
@@ -101,7 +101,7 @@ def file_kind(path: Path) -> Kind:
     except OSError as error:
         raise DatasetError(
             f"{named(path)} could not be read: {error.strerror or error}.",
-            remedy="Check that it is a file and that you may read it.",
+            remedy="Check that it is a file and that you have permission to read it.",
         ) from error
     if start.startswith(b"\x93NUMPY"):
         return "npy"
@@ -128,7 +128,7 @@ def open_picture(path: Path) -> Image.Image:
         image = Image.open(path, formats=_FORMATS)
     except UnidentifiedImageError as error:
         raise DatasetError(
-            f"{named(path)} is no jpg, png, bmp or npy file.",
+            f"{named(path)} is not a jpg, png, bmp or npy file.",
             cause="It is damaged, or of another format under this name.",
             remedy="Convert it to jpg or png, or remove it.",
         ) from error
@@ -153,7 +153,7 @@ def _check_picture(path: Path, image: Image.Image) -> None:
     if max(width, height) > SIDE_LIMIT:
         raise DatasetError(
             f"{named(path)} is {width}x{height}; a side has up to {SIDE_LIMIT} pixels.",
-            cause="It is no photograph, or a decompression bomb.",
+            cause="It is not a photograph, or a decompression bomb.",
             remedy="Cut it, or remove it.",
         )
     depth = 8
@@ -229,7 +229,7 @@ def open_array(path: Path) -> np.ndarray:
     except (OSError, ValueError) as error:
         if "Python objects" in str(error):
             raise DatasetError(
-                f"{named(path)} holds Python objects, not numbers.",
+                f"{named(path)} contains Python objects, not numbers.",
                 cause="numpy.save stored it by pickle, which can run code when loaded.",
                 remedy="Save an array of numbers: numpy.save(path, array.astype('float32')).",
             ) from error

@@ -85,7 +85,7 @@ def read_dataset(
             raise DatasetError(
                 f"{named(path)} has {human_bytes(size)}; a dataset list is read up to 64 MiB.",
                 cause="It is probably not a list of files.",
-                remedy="Give a text file with one sample a line, or a folder of images.",
+                remedy="Give a text file with one sample per line, or a folder of images.",
             )
         with path.open("rb") as stream:
             for number, raw in enumerate(stream, 1):
@@ -103,13 +103,13 @@ def read_dataset(
     except OSError as error:
         raise DatasetError(
             f"The dataset {named(path)} could not be read: {error.strerror or error}.",
-            remedy="Check that it is a file and that you may read it.",
+            remedy="Check that it is a file and that you have permission to read it.",
         ) from error
     if not entries:
         raise DatasetError(
             f"The dataset {named(path)} has no samples.",
             cause="It is empty or has only blank lines.",
-            remedy="Write one sample a line: the path of an image or npy file per input.",
+            remedy="Write one sample per line: the path of an image or npy file per input.",
         )
     return Dataset(path, tuple(entries), tuple(lines))
 
@@ -118,7 +118,7 @@ def _not_text(path: Path, line: int) -> DatasetError:
     return DatasetError(
         f"{named(path)} is not a text file (a zero byte in line {line}).",
         cause="An image, an array or a text in UTF-16 was given where a list of files belongs.",
-        remedy="Give a text file in UTF-8 with one sample a line, or a folder of images.",
+        remedy="Give a text file in UTF-8 with one sample per line, or a folder of images.",
     )
 
 

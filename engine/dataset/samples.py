@@ -257,5 +257,5 @@ def input_count_error(dataset: Dataset, index: int, plans: Sequence[InputPlan]) 
         f"{dataset.where(index)} has {len(entry)} files ({files}) "
         f"for {len(plans)} inputs ({names}).",
         cause=cause,
-        remedy="Give one file per input on every line, split by blanks, in the inputs' order.",
+        remedy="Give one file per input on every line, separated by spaces, in the inputs' order.",
     )

@@ -138,7 +138,7 @@ def _order(
             f"The images look as if red and blue were exchanged in the files: {hints}.",
             cause="They may have been saved by OpenCV from RGB arrays. This is only a hint, from "
             "what most photographs show.",
-            remedy="Look at the preview: if skies are orange, save the images anew.",
+            remedy="Look at the preview: if skies are orange, save the images again.",
         )
 
 

@@ -102,11 +102,11 @@ def _as_error(error: Exception) -> EngineError:
         return SourceModelError(
             f"The converter could not be loaded: {said}.",
             cause="An installation is incomplete, or its parts are of versions that do not fit.",
-            remedy="Install the extra of this framework anew, in an environment of its own.",
+            remedy="Install the extra of this framework again, in an environment of its own.",
         )
     return InternalError(
         f"Internal error while converting a model; please report it: {said}",
-        cause="An internal error.",
+        cause="A bug in this program.",
         remedy="Report it with the log of the converter's process.",
     )
 

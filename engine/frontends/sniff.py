@@ -78,7 +78,7 @@ def sniff(path: str | os.PathLike[str]) -> Recognised:
             return _folder(place)
         if not stat.S_ISREG(mode):
             raise SourceModelError(
-                f"{place} is no file but a device, pipe or socket.",
+                f"{place} is not a file but a device, pipe or socket.",
                 cause="Files are read more than once, which these cannot.",
                 remedy="Give a file.",
             )
@@ -89,8 +89,8 @@ def sniff(path: str | os.PathLike[str]) -> Recognised:
     except (OSError, ValueError) as error:
         raise SourceModelError(
             f"{place} could not be read: {getattr(error, 'strerror', None) or error}.",
-            cause="You may not read it, or it is no path of a file.",
-            remedy="Check that it is a file and that you may read it.",
+            cause="You may not read it, or it is not a path of a file.",
+            remedy="Check that it is a file and that you have permission to read it.",
         ) from error
 
 

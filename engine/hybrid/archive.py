@@ -129,7 +129,7 @@ def read_data(path: Path) -> HybridData:
     with reading(
         lambda why: RecipeError(
             f"{shown} is no .data file of hybrid quantization: {why}.",
-            cause="It was cut, damaged, or written by something else.",
+            cause="It was truncated, damaged, or written by another program.",
             remedy="Run hybrid step 1 again.",
         )
     ):

@@ -112,9 +112,9 @@ def parse_config(content: bytes) -> tuple[HybridConfig, list[Problem]]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = printable(" ".join(p for p in (error.context, error.problem) if p), 200)
-        return HybridConfig(2), [Problem(mark.line + 1 if mark else 0, f"It is no YAML: {what}.")]
+        return HybridConfig(2), [Problem(mark.line + 1 if mark else 0, f"It is not YAML: {what}.")]
     except (yaml.YAMLError, ValueError) as error:
-        return HybridConfig(2), [Problem(0, f"It is no YAML: {printable(str(error), 200)}.")]
+        return HybridConfig(2), [Problem(0, f"It is not YAML: {printable(str(error), 200)}.")]
     return _Parser().run(node)
 
 
@@ -137,7 +137,7 @@ def _bounded(text: str) -> None:
         if depth > _DEPTH_LIMIT:
             raise _RefusedError(Problem(line, f"It is nested deeper than {_DEPTH_LIMIT} levels."))
         if documents > 1:
-            raise _RefusedError(Problem(line, "It holds more than one YAML document."))
+            raise _RefusedError(Problem(line, "It contains more than one YAML document."))
         if count > _EVENT_LIMIT:
             raise _RefusedError(Problem(line, f"It has more than {_EVENT_LIMIT} entries."))
 
@@ -261,7 +261,7 @@ class _Parser:
                 str(node.value).lower()
             )
         if value is None:
-            self._problem(line, f"{name} {printable(str(node.value), 60)!r} is no number.")
+            self._problem(line, f"{name} {printable(str(node.value), 60)!r} is not a number.")
         elif not math.isfinite(value):
             self._problem(line, f"{name} is {printable(str(node.value), 20)}: it must be finite.")
         else:

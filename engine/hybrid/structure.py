@@ -112,7 +112,7 @@ def _from_json(
 
 def _damaged(path: Path, why: str) -> RecipeError:
     return RecipeError(
-        f"{printable(str(path), 300)} is no structure file of hybrid quantization: {why}",
-        cause="It was cut, damaged, or written by something else.",
+        f"{printable(str(path), 300)} is not a structure file of hybrid quantization: {why}",
+        cause="It was truncated, damaged, or written by another program.",
         remedy="Run hybrid step 1 again, or give the .model or .json file that it wrote.",
     )

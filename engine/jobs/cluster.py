@@ -71,7 +71,7 @@ class ClusterAddress:
         scheme, _, host = self.address.partition("://")
         if scheme not in ("tls", "tcp") or not host:
             raise UsageError(
-                f"{printable(self.address, 80)!r} is no address of a Dask scheduler.",
+                f"{printable(self.address, 80)!r} is not an address of a Dask scheduler.",
                 remedy="Give it as tls://HOST:8786.",
             )
         if scheme == "tcp":

@@ -71,7 +71,7 @@ def _as_error(error: BaseException, log: Path | None = None) -> EngineError:
     where = f"Report it with the log file {path}." if path else "Its log could not be written."
     return InternalError(
         f"Internal error; please report it: {type(error).__name__}: {printable(str(error), 200)}",
-        cause="An internal error.",
+        cause="A bug in this program.",
         remedy=where,
     )
 

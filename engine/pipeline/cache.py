@@ -186,7 +186,8 @@ def _finding(folder: Path, error: OSError) -> Finding:
         str(folder),
         f"Results could not be kept for the next build: {error.strerror or error}.",
         cause="The cache folder is full or read-only.",
-        remedy="Free space, or set XDG_CACHE_HOME to a folder that you may write to.",
+        remedy="Free space, or set XDG_CACHE_HOME to a folder that you have permission to write "
+        "to.",
     )
 
 

@@ -40,7 +40,7 @@ def digest_of(path: Path) -> str:
         known: str | None = _files.get(stamp)
         if known is None and not stat.S_ISREG(path.stat().st_mode):
             raise SourceModelError(
-                f"{path} is no file.",
+                f"{path} is not a file.",
                 cause="It is a folder, or a device or pipe, which may never end.",
                 remedy="Give a file.",
             )
@@ -52,8 +52,8 @@ def digest_of(path: Path) -> str:
     except OSError as error:
         raise SourceModelError(
             f"{path} could not be read: {error.strerror or error}.",
-            cause="You may not read it, or it is no path of a file.",
-            remedy="Check that it is a file and that you may read it.",
+            cause="You may not read it, or it is not a path of a file.",
+            remedy="Check that it is a file and that you have permission to read it.",
         ) from error
     return known
 

@@ -83,7 +83,7 @@ def _calibration(key: str, data: HybridData) -> Calibration:
     except (QuantizationError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecipeError(
             "What calibration saw cannot be read from the .data file.",
-            cause="The file was damaged, or written by something else.",
+            cause="The file was damaged, or written by another program.",
             remedy="Run hybrid step 1 again.",
         ) from error
 

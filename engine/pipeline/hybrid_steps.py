@@ -251,7 +251,7 @@ def build_step2(
     if "written.cfg" not in held.files or not held.part("calibration"):
         raise RecipeError(
             f"{printable(str(data), 300)} lacks what step 1 wrote.",
-            cause="It was damaged, or written by something else.",
+            cause="It was damaged, or written by another program.",
             remedy="Run hybrid step 1 again.",
         )
     edited = read_config(config)

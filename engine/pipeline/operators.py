@@ -82,7 +82,7 @@ def note_of(graph: Graph) -> Finding | None:
         "info",
         "model",
         f"The model has custom operators, computed here: {', '.join(parts)}.",
-        cause="They are no operators of ONNX.",
+        cause="They are not operators of ONNX.",
         remedy="A board needs the same in C, registered with the runtime there "
         "(rknn_register_custom_ops of the RKNN SDK).",
     )

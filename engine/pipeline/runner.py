@@ -118,6 +118,6 @@ def does_not_run(path: Path, why: str) -> ContainerError:
     """The error for a container whose checksums hold and whose content does not."""
     return ContainerError(
         f"{printable(str(path), 300)} does not run: {why}.",
-        cause="It was written by another program, or changed and its checksums made anew.",
+        cause="It was written by another program, or changed and its checksums were recomputed.",
         remedy="Export it again from its model.",
     )

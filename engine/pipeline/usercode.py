@@ -80,7 +80,7 @@ def _read(path: Path, option: str) -> bytes:
     try:
         if path.exists() and not path.is_file():  # a pipe would never end
             raise refused(
-                option, f"{printable(str(path))} is no file.", remedy="Give a Python file."
+                option, f"{printable(str(path))} is not a file.", remedy="Give a Python file."
             )
         return read_bounded(path, _CODE_LIMIT, f"a file of {option}")
     except SourceModelError as error:

@@ -97,7 +97,7 @@ def with_ranges_of_roots(settings: QuantizeSettings, plan: Plan) -> QuantizeSett
         tensor = twins.get(name, name)
         if tensor not in known:
             raise QuantizationError(
-                f"A range is set for {printable(name, 120)!r}, which is no quantized tensor.",
+                f"A range is set for {printable(name, 120)!r}, which is not a quantized tensor.",
                 remedy=did_you_mean(name, known) or "Take the name from the quant table.",
             )
         if fault := check_range(low, high):

@@ -56,7 +56,7 @@ def quantize_weights(
         data = next(v for v in data_inputs(node) if v.name != wanted.weight)
         weight = graph.constant(wanted.weight)
         if weight is None:
-            raise ValueError(f"{wanted.weight} is no constant")
+            raise ValueError(f"{wanted.weight} is not a constant")
         bias = None if wanted.bias is None else graph.constant(wanted.bias)
         scheme = plan.schemes[wanted.node]
         axis = wanted.axis if granularity == "channel" and scheme.per_channel else None

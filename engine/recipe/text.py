@@ -158,7 +158,7 @@ def _bounded(content: str) -> None:
                 Problem("", line, f"It is nested deeper than {DEPTH_LIMIT} levels.")
             )
         if documents > 1:
-            raise _RefusedError(Problem("", line, "It holds more than one YAML document."))
+            raise _RefusedError(Problem("", line, "It contains more than one YAML document."))
         if count > EVENT_LIMIT:
             raise _RefusedError(Problem("", line, f"It has more than {EVENT_LIMIT} entries."))
 
@@ -181,7 +181,7 @@ def _values(data: Any, node: Any) -> tuple[dict[str, Value], tuple[Problem, ...]
         if part is None:  # a section with nothing under it
             continue
         if not isinstance(part, dict):
-            problems.append(Problem(key, line, f"{key} must hold options, one a line, indented."))
+            problems.append(Problem(key, line, f"{key} must hold options, one per line, indented."))
             continue
         known = {o.name: o for o in OPTIONS if o.section == key}
         for name, at, entry in _entries(child, problems):

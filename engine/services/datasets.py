@@ -89,7 +89,7 @@ def _readable(dataset: Dataset) -> DatasetFacts:
 def _not_a_file(path: Path) -> str:
     """What is wrong with a path; empty for a file."""
     try:
-        return "" if stat.S_ISREG(path.stat().st_mode) else "It is no file."
+        return "" if stat.S_ISREG(path.stat().st_mode) else "It is not a file."
     except FileNotFoundError:
         return f"{printable(path.name, 80)} does not exist."
     except OSError as error:  # among them names that are longer than a file system takes

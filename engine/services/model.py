@@ -281,7 +281,7 @@ def tensor(params: TensorParams) -> TensorStatistics:
     array = _seen(params).constant(params.name)
     if array is None:
         raise GraphError(
-            f"{params.name} is no constant.",
+            f"{params.name} is not a constant.",
             cause="It is computed from the inputs, so it has no stored values.",
             remedy="After a build, the layer view has its values over the calibration samples.",
         )

@@ -190,7 +190,7 @@ def test_faults_of_a_function_are_the_users(tmp_path: Path, function: Any, word:
 
 def test_what_is_no_scoring_function() -> None:
     for found in (3, object, int):
-        with pytest.raises(UsageError, match="no scoring function"):
+        with pytest.raises(UsageError, match="not a scoring function"):
             metric_of(found, "score.py:Name")
 
 

@@ -74,7 +74,7 @@ def test_a_damaged_head_of_an_array_is_refused_wherever_arrays_are_read(
         made.writestr("labels.npy", damaged)
     with pytest.raises(DatasetError, match="not a readable npz"):
         read_labelled(archive)
-    with pytest.raises(EngineError, match="no file of predefined constants"):
+    with pytest.raises(EngineError, match="not a file of predefined constants"):
         read_predef(archive)
     (tmp_path / "a.npy").write_bytes(damaged)
     (tmp_path / "d.txt").write_text("a.npy\n")

@@ -221,7 +221,7 @@ def test_missing_files_and_packages_are_told(place: Path) -> None:
     with pytest.raises(RecipeError, match="does not exist"):
         operators_of(recipe(place))
     os.mkfifo(place / "ops.py")
-    with pytest.raises(RecipeError, match="is no file"):
+    with pytest.raises(RecipeError, match="is not a file"):
         operators_of(recipe(place))
     assert not is_confirmed(place / "ops.py")
     broken = place / "broken.rknnop"

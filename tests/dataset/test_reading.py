@@ -282,7 +282,7 @@ def test_pictures_that_are_refused(tmp_path: Path) -> None:
         path.write_bytes(whole[:size])
         refused(path)
     path.write_bytes(b"hello, I am a text")
-    assert "no jpg, png, bmp or npy" in refused(path).what
+    assert "not a jpg, png, bmp or npy" in refused(path).what
     Image.fromarray(np.full((6, 8), 40_000, np.uint16)).save(path)
     assert "8 bits" in refused(path).what
     Image.new("RGB", (8, 6)).save(tmp_path / "a.gif")

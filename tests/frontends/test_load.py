@@ -534,7 +534,7 @@ def test_what_is_no_onnx_file_is_named(tmp_path: Path, content: bytes, what: str
     path.write_bytes(content)
     with pytest.raises(SourceModelError, match=what) as caught:
         load_onnx(path)
-    assert "no ONNX model" in caught.value.what
+    assert "not an ONNX model" in caught.value.what
     assert caught.value.remedy
 
 

@@ -63,7 +63,7 @@ def test_axes_that_do_not_fit(axes: dict[str, Any], error: type[Exception], word
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        (ClusterAddress("192.0.2.1:8786"), "no address"),
+        (ClusterAddress("192.0.2.1:8786"), "not an address"),
         (ClusterAddress("tcp://192.0.2.1:8786"), "not encrypted"),
         # every user of this machine can speak there, and can listen there first
         (ClusterAddress("tcp://127.0.0.1:8786"), "not encrypted"),

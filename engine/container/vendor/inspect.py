@@ -51,7 +51,7 @@ def _digest(path: Path) -> str:
     except OSError as error:
         raise ContainerError(
             f"{path} could not be read: {error.strerror or error}.",
-            remedy="Check that you may read it.",
+            remedy="Check that you have permission to read it.",
         ) from error
 
 
@@ -93,7 +93,7 @@ def _finished(model: VendorModel) -> VendorModel:
             "platform-unknown",
             "warning",
             "target_platform",
-            f"{name} is no chip that is known here.",
+            f"{name} is not a chip that is known here.",
             remedy=f"Known are {', '.join(each.name for each in chips())}.",
         )
         for name in unknown
@@ -189,7 +189,7 @@ def _read_bare_npu(span: Span, base: VendorModel) -> VendorModel:
 def _read_bare_json(span: Span, base: VendorModel) -> VendorModel:
     if span.head(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{":
         raise ContainerError(
-            f"{span.name} is no file of the vendor.",
+            f"{span.name} is not a file of the vendor.",
             cause="It starts with none of the bytes that the vendor's files start with.",
             remedy="Check the path.",
         )

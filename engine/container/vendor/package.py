@@ -113,7 +113,7 @@ def _description(span: Span) -> JsonObject:
     try:
         return as_mapping(yaml.safe_load(raw.decode("utf-8")))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, AttributeError) as error:
-        raise span.damaged("the description is no YAML text") from error
+        raise span.damaged("the description is not YAML text") from error
 
 
 def _arguments(value: Any, span: Span) -> tuple[tuple[str, str], ...]:
@@ -149,7 +149,7 @@ def _section(entry: JsonObject, table: Span, code: Span) -> CustomSection:
         if place is None and size is None:
             continue
         if type(place) is not int or type(size) is not int:
-            raise table.damaged(f"the place of the {piece} is no number")
+            raise table.damaged(f"the place of the {piece} is not a number")
         code.check(place, size, f"the {piece}")
         pieces.append((piece, size))
     return CustomSection(

@@ -146,7 +146,7 @@ def opened(path: Path) -> Iterator[Span]:
 def _mapped(path: Path, name: str) -> mmap.mmap:
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would block
-            raise ContainerError(f"{name} is no file.", remedy="Give the path of a file.")
+            raise ContainerError(f"{name} is not a file.", remedy="Give the path of a file.")
         with path.open("rb") as stream:
             size = stream.seek(0, 2)
             if size == 0:
@@ -165,5 +165,6 @@ def _mapped(path: Path, name: str) -> mmap.mmap:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ContainerError(
-            f"{name} could not be read: {reason}.", remedy="Check that you may read it."
+            f"{name} could not be read: {reason}.",
+            remedy="Check that you have permission to read it.",
         ) from error

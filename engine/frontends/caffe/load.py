@@ -112,7 +112,7 @@ def _mapped(path: Path) -> memoryview:
     except OSError as error:
         raise SourceModelError(
             f"{printable(str(path))} could not be read: {error.strerror or error}.",
-            remedy="Check that it is a file and that you may read it.",
+            remedy="Check that it is a file and that you have permission to read it.",
         ) from error
 
 

@@ -192,7 +192,7 @@ def _tokens(text: str, source: str) -> Iterator[_Token]:
             gap = _GAP.match(text, position)
             start = gap.end() if gap else position
             line += text.count("\n", position, start)
-            what = f"{printable(text[start : start + 20], 20)!r} is no part of this format"
+            what = f"{printable(text[start : start + 20], 20)!r} is not a part of this format"
             raise _fault(source, what, line)
         kind = found.lastgroup or ""
         line += text.count("\n", position, found.start(kind))
@@ -220,6 +220,6 @@ def _shown(token: _Token) -> str:
 def _fault(source: str, what: str, line: int) -> SourceModelError:
     return SourceModelError(
         f"{printable(source)}, line {line}: {what}.",
-        cause="The prototxt was cut short, edited by hand, or is no text of protocol buffers.",
+        cause="The prototxt was cut short, edited by hand, or is not a text of protocol buffers.",
         remedy="Correct that line.",
     )

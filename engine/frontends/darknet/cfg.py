@@ -83,7 +83,7 @@ class Section:
         found = pattern.match(value)
         if found is None:
             raise SourceModelError(
-                f"Line {self.lines[key]}: {printable(f'{key}={value}', 120)} is no number.",
+                f"Line {self.lines[key]}: {printable(f'{key}={value}', 120)} is not a number.",
                 cause="A typing error, or a comment on the same line as the value.",
                 remedy="Correct the line.",
             )

@@ -157,7 +157,7 @@ class Net:
         if plan.kind != "layer":
             refuse(
                 f"it reads layer {index} [{printable(self.sections[index].type, 40)}], "
-                "whose output is no tensor of the network"
+                "whose output is not a tensor of the network"
             )
         return plan.shape
 

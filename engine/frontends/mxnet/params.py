@@ -161,7 +161,7 @@ def read_params(data: bytes, name: str) -> Params:
     reader = _Reader(data, name)
     if reader.number("Q") != 0x112:
         raise SourceModelError(
-            f"{name} is no file of MXNet parameters: it does not begin with 0x112.",
+            f"{name} is not a file of MXNet parameters: it does not begin with 0x112.",
             remedy="Give the .params file that was saved with the symbol.",
         )
     reader.number("Q")

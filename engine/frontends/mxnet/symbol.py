@@ -49,7 +49,7 @@ def read_symbol(data: bytes, name: str) -> Symbol:
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise _damaged(name, f"it is no JSON ({printable(str(error), 120)})") from error
+        raise _damaged(name, f"it is not JSON ({printable(str(error), 120)})") from error
     nodes = content.get("nodes") if isinstance(content, dict) else None
     if not isinstance(nodes, list) or not nodes:
         raise _damaged(name, "it has no list of nodes")
@@ -63,7 +63,7 @@ def read_symbol(data: bytes, name: str) -> Symbol:
 
 def _damaged(name: str, what: str) -> SourceModelError:
     return SourceModelError(
-        f"{name} is no symbol of MXNet: {what}.",
+        f"{name} is not a symbol of MXNet: {what}.",
         cause="The file was cut short, changed, or is of another program.",
         remedy="Export the network again: net.export(...) or sym.save(...).",
     )

@@ -117,7 +117,7 @@ def unsupported(
     return found
 
 
-_CUSTOM = "it is no operator of ONNX's own, and no custom operator of its name is registered"
+_CUSTOM = "it is not an operator of ONNX's own, and no custom operator of its name is registered"
 _CONTROL = "it holds a graph of its own, as no operator known here does"
 
 
@@ -150,7 +150,7 @@ def refuse_unsupported(
         newer = opset > OPSET and any(f"opset {OPSET}" in why for _, _, why in found)
         raise UnsupportedOperatorError(
             f"{source} has {_listed(found)}.",
-            cause="The exporter wrote what is no plain ONNX graph."
+            cause="The exporter wrote what is not a plain ONNX graph."
             if found[0][2] != _CUSTOM
             else "The model needs an operator that only its own framework or plug-in defines.",
             remedy=(f"Export it with opset {OPSET} or lower, replace" if newer else "Replace")

@@ -106,7 +106,7 @@ def _sizes(options: LoadOptions) -> list[list[int]] | None:
             sizes.append([int(number) for number in size])
         except (TypeError, ValueError) as error:
             raise SourceModelError(
-                "'input_size_list' has an entry that is no list of whole numbers.",
+                "'input_size_list' has an entry that is not a list of whole numbers.",
                 remedy="Write it as [[1, 3, 224, 224]].",
             ) from error
     return sizes

@@ -77,7 +77,7 @@ def gather(units: Sequence[Unit]) -> Module:
                 continue
             path = f"{unit.path}.{item.name}"
             if not all(part.isidentifier() for part in path.split(".")):
-                raise ValueError(f"{unit.record} is no name of a module")
+                raise ValueError(f"{unit.record} is not a name of a module")
             if path in module.classes or path in module.functions:
                 raise ValueError(f"{path} is defined twice")
             if isinstance(item, ast.FunctionDef):

@@ -144,7 +144,7 @@ def _unit(name: str, record: str, data: bytes) -> Unit:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _odd(name, f"{record} is no TorchScript: {error}") from error
+        raise _odd(name, f"{record} is not a TorchScript: {error}") from error
     return Unit(record, record[len(_CODE) : -len(".py")].replace("/", "."), tree)
 
 
@@ -242,7 +242,7 @@ def _refused(name: str, found: _Refusal, place: _Place) -> EngineError:
 
 def _odd(name: str, why: str) -> SourceModelError:
     return SourceModelError(
-        f"{printable(name)} is no TorchScript file as PyTorch writes it: {printable(why, 300)}.",
+        f"{printable(name)} is not a TorchScript file as PyTorch writes it: {printable(why, 300)}.",
         cause="It is damaged, made by another program, or by a PyTorch before 1.4.",
         remedy="Save it again with torch.jit.save.",
     )

@@ -62,7 +62,7 @@ class Signature:
             if taken is None and not argument.has_default_value():
                 raise UnsupportedOperatorError(
                     f"forward takes {printable(argument.name)!r} of type "
-                    f"{printable(str(argument.type), 100)}, which is no tensor.",
+                    f"{printable(str(argument.type), 100)}, which is not a tensor.",
                     cause="A graph has only tensors as inputs.",
                     remedy="Wrap the network in a module whose forward takes tensors only, and "
                     "trace that.",

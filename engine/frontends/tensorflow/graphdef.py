@@ -110,9 +110,10 @@ def read_graph(path: Path) -> GraphFile:
         return _graph(memoryview(data))
     except (ValueError, IndexError, struct.error) as error:
         raise SourceModelError(
-            f"{printable(str(path))} is no whole TensorFlow graph: {printable(str(error), 200)}.",
+            f"{printable(str(path))} is not a whole TensorFlow graph: "
+            f"{printable(str(error), 200)}.",
             cause="The download or the export was interrupted, or the file was changed.",
-            remedy="Get the file again, or freeze the model anew.",
+            remedy="Get the file again, or freeze the model again.",
         ) from error
 
 

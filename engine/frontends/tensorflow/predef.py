@@ -42,6 +42,6 @@ def read_predef(path: Path) -> dict[str, np.ndarray]:
 
 def _refusal(path: Path, why: str) -> SourceModelError:
     return SourceModelError(
-        f"{printable(str(path))} is no file of predefined constants: {why}.",
+        f"{printable(str(path))} is not a file of predefined constants: {why}.",
         remedy="Write it with np.savez('prd.npz', **{'name#of#placeholder': value}).",
     )

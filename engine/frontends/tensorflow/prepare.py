@@ -80,9 +80,9 @@ def parse(path: Path) -> Any:
         graph.ParseFromString(path.read_bytes())
     except (DecodeError, OSError, UnicodeDecodeError) as error:
         raise SourceModelError(
-            f"{path.name} is no TensorFlow graph: {said(error)}.",
+            f"{path.name} is not a TensorFlow graph: {said(error)}.",
             cause="The download or the export was interrupted, or the file was changed.",
-            remedy="Get the file again, or freeze the model anew.",
+            remedy="Get the file again, or freeze the model again.",
         ) from error
     return graph
 
@@ -107,7 +107,7 @@ def imported(graph: Any) -> Any:
         raise SourceModelError(
             f"TensorFlow {tf.__version__} does not take the graph: {said(error)}.",
             cause="The file is damaged, or a size in 'input_size_list' does not fit it.",
-            remedy="Check the sizes; else freeze the model anew.",
+            remedy="Check the sizes; else freeze the model again.",
         ) from error
     return made
 
@@ -302,7 +302,7 @@ def _source(name: str, nodes: Mapping[str, NodeDef]) -> Any:
         raise SourceModelError(
             f"The graph reads a node {printable(name)!r} that it does not have.",
             cause="The file is damaged, or a part of the graph was cut out carelessly.",
-            remedy="Freeze the model anew.",
+            remedy="Freeze the model again.",
         )
     return nodes[name]
 

@@ -49,7 +49,7 @@ class Site:
         with self.operation.graph.as_default():
             value = tf.get_static_value(self.operation.inputs[number])
         if value is None:
-            raise self.refusal(f"its input {number} is no constant")
+            raise self.refusal(f"its input {number} is not a constant")
         return np.asarray(value)
 
     def refusal(self, why: str) -> UnsupportedOperatorError:

@@ -226,7 +226,7 @@ def calls(graph: GraphFile, node: Node) -> list[Node]:
             raise SourceModelError(
                 f"The function {printable(name, 80)!r} of the graph is damaged: "
                 f"{printable(str(error), 200)}.",
-                remedy="Get the file again, or freeze the model anew.",
+                remedy="Get the file again, or freeze the model again.",
             ) from error
         found.extend(body)
         for inner in body:

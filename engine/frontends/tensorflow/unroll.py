@@ -148,7 +148,7 @@ def _loop_of(node: Any, nodes: dict[str, NodeDef]) -> str:
 def _damaged(why: str) -> SourceModelError:
     return SourceModelError(
         f"The control flow of the graph is damaged: {why}.",
-        remedy=f"Freeze the model anew with its functions kept:\n    {FREEZE}",
+        remedy=f"Freeze the model again with its functions kept:\n    {FREEZE}",
     )
 
 

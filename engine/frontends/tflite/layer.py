@@ -102,7 +102,7 @@ class Layer:
         """An option that is a list of whole numbers."""
         value = self.operator.options[name]
         if not isinstance(value, tuple):
-            raise TypeError(f"option {name} is no list")
+            raise TypeError(f"option {name} is not a list")
         return [int(number) for number in value]
 
     def array(self, index: int, what: str) -> np.ndarray:

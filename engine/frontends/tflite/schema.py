@@ -162,7 +162,7 @@ def parse_model(data: bytes, name: str) -> Model:
     """
     if len(data) < 8 or data[4:8] != IDENTIFIER:
         raise SourceModelError(
-            f"{printable(name)} is no TFLite model: 'TFL3' is not at byte 4.",
+            f"{printable(name)} is not a TFLite model: 'TFL3' is not at byte 4.",
             remedy="Give the .tflite file that the converter wrote.",
         )
     try:

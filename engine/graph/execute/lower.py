@@ -91,7 +91,7 @@ def _array(value: ir.Value) -> np.ndarray:
     array = _constant(value)
     if array is None:
         raise GraphError(
-            f"{printable(value.name or '')!r} is no constant.", remedy="Export the model again."
+            f"{printable(value.name or '')!r} is not a constant.", remedy="Export the model again."
         )
     return array
 

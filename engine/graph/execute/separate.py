@@ -117,7 +117,7 @@ def _copied(
 def _duplicate(graph: ir.Graph, value: ir.Value, names: UniqueNames) -> ir.Value:
     tensor = value.const_value
     if tensor is None:
-        raise ValueError(f"{value.name} is no constant")
+        raise ValueError(f"{value.name} is not a constant")
     name = names.claim(f"{value.name}_own")
     own = ir.Value(
         name=name,

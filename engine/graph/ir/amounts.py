@@ -149,7 +149,7 @@ def _too_large(value: ir.Value, size: int, limit: int) -> GraphError:
         f"The tensor {printable(value.name or '', 120)!r}{printable(maker, 200)} has "
         f"{human_bytes(size)} ({shape_text(shape_of(value.shape))}); a tensor {why}may have up to "
         f"{human_bytes(limit)}.",
-        cause="The sizes in the model are wrong, or it is no network for an NPU.",
+        cause="The sizes in the model are wrong, or it is not a network for an NPU.",
         remedy="Check the sizes given for the inputs, or cut the part off with 'outputs'.",
     )
 

@@ -93,7 +93,7 @@ def _check(stream: BinaryIO, size: int) -> None:
         shape, _, dtype = _HEADERS[version](stream)
     with reading():
         if dtype.hasobject:
-            raise ValueError("it holds Python objects")
+            raise ValueError("it contains Python objects")
         if dtype.kind not in _NUMBERS or not dtype.itemsize or dtype.subdtype is not None:
             raise ValueError(f"its dtype {dtype} is none of whole or floating point numbers")
         if any(type(dim) is not int or dim < 0 for dim in shape):

@@ -66,7 +66,7 @@ def _require_texts(model: ir.Model) -> None:
         values = [value.name for value in (*node.inputs, *node.outputs) if value is not None]
         for text in (node.op_type, node.domain, node.name, node.overload, *values):
             if text is not None and not isinstance(text, str):
-                raise ValueError(f"a name is no UTF-8: {text!r}")
+                raise ValueError(f"a name is not UTF-8: {text!r}")
 
 
 class Graph:

@@ -82,7 +82,7 @@ class QuantParams:
     def _fault(self) -> str:
         limits = _HALF_LIMITS if self.is_float else QUANT_DTYPES.get(self.dtype)
         if limits is None:
-            return f"{self.dtype!r} is no integer type of a quantized tensor"
+            return f"{self.dtype!r} is not an integer type of a quantized tensor"
         if not self.scale or len(self.scale) != len(self.zero_point):
             return f"{len(self.scale)} scales and {len(self.zero_point)} zero points"
         if self.axis is None and len(self.scale) != 1:
@@ -177,7 +177,7 @@ class QuantParams:
         except TypeError as error:
             raise QuantizationError(
                 f"Quantization parameters are malformed: {printable(repr(error), 200)}.",
-                cause="The quant table was damaged or written by something else.",
+                cause="The quant table was damaged or written by another program.",
                 remedy="Export the file again.",
             ) from error
 
@@ -230,7 +230,8 @@ class QuantTable(Mapping[str, QuantParams]):
         """Rebuild :meth:`to_json`; raises :class:`QuantizationError` when malformed."""
         if not isinstance(data, Mapping):
             raise QuantizationError(
-                "The quant table is malformed: it is no mapping.", remedy="Export the file again."
+                "The quant table is malformed: it is not a mapping.",
+                remedy="Export the file again.",
             )
         return cls((str(name), QuantParams.from_json(params)) for name, params in data.items())
 

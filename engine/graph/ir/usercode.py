@@ -136,7 +136,7 @@ class _Told:
         for size in value:
             whole = isinstance(size, int | np.integer) and not isinstance(size, bool | np.bool_)
             if not whole or size < (-1 if open_sizes else 0):
-                raise self.wrong(f"shape {index} is {_shown(value)}: {_shown(size)} is no size")
+                raise self.wrong(f"shape {index} is {_shown(value)}: {_shown(size)} is not a size")
             count *= max(int(size), 1)
         if count > _MOST_ELEMENTS:
             raise self.wrong(f"shape {index} is {_shown(value)}, too large for a tensor")

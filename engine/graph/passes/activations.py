@@ -113,7 +113,7 @@ class CanonicalClamps(NodePass):
             if numbers is None or source is None or is_constant(source) or source.shape is None:
                 continue
             if numbers.size != 1 or numbers.ndim > len(source.shape):
-                return self.near(node, "its constant is no single number")
+                return self.near(node, "its constant is not a single number")
             number, op = float(numbers.ravel()[0]), node.op_type
             if np.isnan(number):
                 return self.near(node, "its constant is not a number")

@@ -39,7 +39,7 @@ class CanonicalGemm(NodePass):
         held = input_at(node, 2)
         weight, bias = constant_input(node, 1), constant_input(node, 2)
         if weight is None or weight.dtype != np.float32:
-            return self.near(node, "its matrix is no float32 constant")
+            return self.near(node, "its matrix is not a float32 constant")
         if held is not None and bias is None and beta != 1:
             return self.near(node, "its bias is computed")
         turned = not attributes.get_int("transB", 0)
@@ -69,7 +69,9 @@ class CanonicalGemm(NodePass):
             rows = shape(product.inputs[0])
             weight = constant_input(product, 1)
             if rows is None or len(rows) != 2 or weight is None or weight.ndim != 2:
-                return self.near(node, f"{product.name} is no product of a matrix and a constant")
+                return self.near(
+                    node, f"{product.name} is not a product of a matrix and a constant"
+                )
             if weight.dtype != np.float32 or only_reader(value) is not node:
                 return self.near(node, f"{product.name} is read elsewhere too")
             if shape(node.outputs[0]) != (rows[0], weight.shape[1]):

@@ -49,7 +49,7 @@ class FoldAfter(NodePass):
         affine = affine_of(node, axis)
         if affine is None:
             if any(is_constant(value) for value in node.inputs):
-                return self.near(node, "its other operand is no constant per channel")
+                return self.near(node, "its other operand is not a constant per channel")
             return False
         if affine.source is not maker.outputs[0] or only_reader(affine.source) is not node:
             return self.near(node, f"the output of {maker.name} is read elsewhere too")
@@ -106,7 +106,7 @@ def _scale_outputs(node: ir.Node, affine: Affine, edit: Editor) -> str:
     """Change weight and bias of ``node``; the reason where that cannot be."""
     weight = constant_input(node, 1)
     if weight is None or weight.dtype != np.float32:
-        return f"the weight of {node.name} is no float32 constant"
+        return f"the weight of {node.name} is not a float32 constant"
     if node.op_type == "MatMul":
         return _scale_matmul(node, weight, affine, edit)
     held = input_at(node, 2)
@@ -177,7 +177,7 @@ def _scale_inputs(node: ir.Node, affine: Affine, edit: Editor) -> str:
     """Change weight and bias of the reader of an affine tensor; the reason where that cannot be."""
     weight = constant_input(node, 1)
     if weight is None or weight.dtype != np.float32:
-        return f"the weight of {node.name} is no float32 constant"
+        return f"the weight of {node.name} is not a float32 constant"
     bias = constant_input(node, 2)
     if input_at(node, 2) is not None and bias is None:
         return f"the bias of {node.name} is computed"

@@ -46,7 +46,7 @@ class CanonicalPooling(NodePass):
         if axes is None:
             return self.near(node, "its axes are not constant")
         if sorted(axis % len(dims) for axis in axes) != list(range(2, len(dims))):
-            return self.near(node, "it is no mean over all spatial axes")
+            return self.near(node, "it is not a mean over all spatial axes")
         if node.attributes.get_int("keepdims", 1):
             edit.become(node, "GlobalAveragePool", [source])
             return self.did("ReduceMean to GlobalAveragePool")

@@ -194,6 +194,6 @@ def _cut(joined: np.ndarray, lengths: Mapping[str, int]) -> dict[str, np.ndarray
 def _malformed(error: Exception) -> QuantizationError:
     return QuantizationError(
         f"The observations are malformed: {printable(repr(error), 200)}.",
-        cause="They were damaged or written by something else.",
+        cause="They were damaged or written by another program.",
         remedy="Calibrate again.",
     )

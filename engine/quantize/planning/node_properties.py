@@ -159,6 +159,6 @@ def weight_plan(node: ir.Node) -> tuple[WeightPlan | None, str]:
         ):
             return None, "a Gemm with alpha or beta has no integer kernel"
         if bias_array is not None and bias_array.size != weight.shape[axis]:
-            return None, "a Gemm whose bias is no vector has no integer kernel"
+            return None, "a Gemm whose bias is not a vector has no integer kernel"
     name = name_of(node.inputs[1])
     return WeightPlan(node.name or "", name, name_of(bias) or None, axis), ""

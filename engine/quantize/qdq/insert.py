@@ -309,5 +309,5 @@ def _within(params: QuantParams, clamps: Iterable[Clamp]) -> tuple[int, int]:
 def _array(value: ir.Value) -> np.ndarray:
     tensor = ir.convenience.get_const_tensor(value)
     if tensor is None:
-        raise ValueError(f"{value.name} is no constant")
+        raise ValueError(f"{value.name} is not a constant")
     return tensor.numpy()

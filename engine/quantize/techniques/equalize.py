@@ -273,7 +273,7 @@ def _reader(
     groups = channels.groups[consumer.tensor]
     weight = graph.constant(consumer.weights.weight)
     if weight is None:
-        raise ValueError(f"{consumer.weights.weight} is no constant")
+        raise ValueError(f"{consumer.weights.weight} is not a constant")
     kernel, largest = _kernel_power(node, weight)
     output = 1.0 / np.maximum(_output_power(channels, consumer.node, graph, power, kernel), 1e-30)
     spread = variance.get(consumer.tensor)
@@ -347,7 +347,7 @@ def scaled_graph(graph: Graph, channels: Channels, factors: np.ndarray) -> Graph
             continue
         weight = array_of(node.inputs[1])
         if weight is None:
-            raise ValueError(f"the weight of {name} is no constant")
+            raise ValueError(f"the weight of {name} is not a constant")
         scaled = weight
         if name in into:
             scaled = input_axis_scaled(node, scaled, factors[into[name]])
@@ -358,7 +358,7 @@ def scaled_graph(graph: Graph, channels: Channels, factors: np.ndarray) -> Graph
         if bias is not None:
             array = array_of(bias)
             if array is None:
-                raise ValueError(f"the bias of {name} is no constant")
+                raise ValueError(f"the bias of {name} is not a constant")
             flat = array.astype(np.float64).reshape(-1) * out
             _replace(bias, flat.reshape(array.shape).astype(np.float32))
     return Graph(copy.model)

@@ -118,9 +118,9 @@ def test_lengths_of_a_package_that_lie(refused: Any, tmp_path: Path, length: int
 def test_packages_that_are_none(refused: Any) -> None:
     refused(build.package(b"- a\n- b\n"), "does not name the operator")
     refused(build.package(b"x" * 70_000), "70000 bytes")
-    refused(build.package(b"[" * 900), "no YAML")
+    refused(build.package(b"[" * 900), "not YAML")
     refused(build.package(b"[" * 5_000), "too many brackets")
-    refused(build.package(b"d: 2020-99-99\nname: x"), "no YAML")
+    refused(build.package(b"d: 2020-99-99\nname: x"), "not YAML")
     refused(build.package() + build.sections(b"more"), "7 parts")
     refused(build.package() + build.sections(*[b""] * 20), "more than 16")
 
@@ -313,7 +313,7 @@ def test_ports_that_are_none(refused: Any) -> None:
         ({"vx_kernel_bin_offset": 20}, "the kernel would lie at 20"),
         ({"op_lib_x86_len": 1 << 63}, "host library x86"),
         ({"op_lib_x86_offset": -1}, "host library x86"),
-        ({"op_lib_x86_offset": "0"}, "no number"),
+        ({"op_lib_x86_offset": "0"}, "not a number"),
         ({"inputs": {str(i): {} for i in range(1001)}}, "more than 1000 arguments"),
     ],
 )
@@ -437,10 +437,10 @@ def test_places_that_are_no_files(tmp_path: Path) -> None:
     text.write_text("hello")
     for path, says in (
         (tmp_path / "none", "does not exist"),
-        (tmp_path, "is no file"),
+        (tmp_path, "is not a file"),
         (empty, "empty"),
-        (text, "no file of the vendor"),
-        (Path("/dev/null"), "is no file"),
+        (text, "not a file of the vendor"),
+        (Path("/dev/null"), "is not a file"),
     ):
         with pytest.raises(ContainerError, match=says):
             inspect_vendor(path)

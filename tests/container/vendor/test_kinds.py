@@ -319,7 +319,7 @@ def test_packages_of_operators(inspected: Any, tmp_path: Path) -> None:
 
 def test_a_description_cannot_construct_objects(inspected: Any) -> None:
     evil = b"name: !!python/object/apply:os.system ['true']\n"
-    with pytest.raises(ContainerError, match="no YAML"):
+    with pytest.raises(ContainerError, match="not YAML"):
         inspected(build.package(evil))
 
 

@@ -57,7 +57,7 @@ stride=2px"""
         ("[convolutional]\nfilters=1\n", r"begins with \[convolutional\]"),
         ("width=3\n[net]\n", "Line 1 of net.cfg stands before"),
         ("[net]\nwidth=8\n", "no layers"),
-        (NET + "[convolutional]\nfilters=many\n", "Line 7: filters=many is no number"),
+        (NET + "[convolutional]\nfilters=many\n", "Line 7: filters=many is not a number"),
         ("[net]\nwidth=8\nheight=8\n" + CONV, "gives no channels"),
         (NET + "[route]\nlayers=-3\n", "reads layer -3"),
         (NET + "[route]\nlayers=0\n", "reads layer 0"),

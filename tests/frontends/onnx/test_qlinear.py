@@ -335,7 +335,7 @@ def test_dynamic_quantization_stays_as_it_is(tmp_path: Path) -> None:
 
 
 _REFUSED = [
-    ("Attention", {}, "no operator of ONNX's own"),
+    ("Attention", {}, "not an operator of ONNX's own"),
     ("QLinearAveragePool", {"channels_last": 1, "kernel_shape": [2, 2]}, "channels come last"),
     ("QLinearSoftmax", {"opset": 11, "axis": 1}, "Softmax of opset 11"),
     ("FusedGemm", {"activation": "Elu", "activation_alpha": 2.0}, "parameters"),

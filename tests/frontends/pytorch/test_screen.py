@@ -158,7 +158,7 @@ def test_an_archive_that_two_readers_would_see_differently_is_refused(
         ({"code/x.py": b"def f(:"}, "no TorchScript"),
         ({"code/x.py": b"def f():\n  pass\ndef f():\n  pass\n"}, "defined twice"),
         ({"code/x.py": b"class A(B):\n  pass\n"}, "another base"),
-        ({"code/a b.py": b"class A(Module):\n  pass\n"}, "no name of a module"),
+        ({"code/a b.py": b"class A(Module):\n  pass\n"}, "not a name of a module"),
         ({"code/x.py": b"x" * (9 << 20)}, "more than 8.00 MiB"),
         ({"data.pkl": b"\x80\x02c__torch__.torch.classes.c10d\nFileStore\n."}, "c10d.FileStore"),
         ({"data.pkl": b"\x80\x02c__torch__.torch\nclasses.c10d.FileStore\n."}, "c10d.FileStore"),

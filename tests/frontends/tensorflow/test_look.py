@@ -171,7 +171,7 @@ def mutant(rng: random.Random, data: bytes) -> bytes:
 
 
 def test_truncation_says_so(tmp_path: Path) -> None:
-    with pytest.raises(SourceModelError, match="no whole TensorFlow graph"):
+    with pytest.raises(SourceModelError, match="not a whole TensorFlow graph"):
         look(source(tmp_path, SMALL[:-30]))
 
 
@@ -255,5 +255,5 @@ def test_a_bomb_of_predefined_constants_is_not_unpacked(tmp_path: Path) -> None:
     with pytest.raises(SourceModelError, match="is cut"):
         read_predef(path)
     path.write_bytes(b"PK\x03\x04 nothing")
-    with pytest.raises(SourceModelError, match="no file of predefined"):
+    with pytest.raises(SourceModelError, match="not a file of predefined"):
         read_predef(path)

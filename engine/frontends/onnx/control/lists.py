@@ -20,7 +20,7 @@ def _attribute(node: onnx.NodeProto, name: str, default: int) -> int:
 def _sequence(ex: Expander, node: onnx.NodeProto, scope: Scope) -> TensorSequence:
     value = ex.value(scope, node.input[0])
     if not isinstance(value, TensorSequence):
-        raise ex.refusal(node, "its input is no sequence that the graph itself makes")
+        raise ex.refusal(node, "its input is not a sequence that the graph itself makes")
     return value
 
 
@@ -185,7 +185,7 @@ def _optional_get_element(ex: Expander, node: onnx.NodeProto, scope: Scope) -> S
 def _list(ex: Expander, node: onnx.NodeProto, scope: Scope) -> TensorList:
     value = ex.value(scope, node.input[0])
     if not isinstance(value, TensorList):
-        raise ex.refusal(node, "its input is no list that the graph itself makes")
+        raise ex.refusal(node, "its input is not a list that the graph itself makes")
     return value
 
 
