@@ -149,7 +149,8 @@ def refusal(path: Path, seen: Recognised) -> SourceModelError:
 
         return explain(path)
     return SourceModelError(
-        f"{printable(str(path))} is no model that can be loaded: it is {seen.named} ({seen.why}).",
+        f"{printable(str(path))} is not a model that can be loaded: it is {seen.named} "
+        f"({seen.why}).",
         cause=seen.cause,
         remedy=_REMEDIES.get(
             seen.format if seen.format in _REMEDIES else seen.kind,

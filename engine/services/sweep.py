@@ -216,7 +216,7 @@ def run_combination(text: str) -> str:
         mistake = resource_error(error) or InternalError(
             f"Internal error; please report it: {type(error).__name__}: "
             f"{printable(str(error), 200)}",
-            cause="An internal error.",
+            cause="A bug in this program.",
             remedy="Build this combination alone; its log has the details.",
         )
         row = _row(task.values, mistake)

@@ -98,7 +98,7 @@ def vendor_node_detail(model: VendorModel, name: str) -> NodeDetail:
     layer = next((layer for key, layer in _named(graph) if key == name), None)
     if layer is None:
         near = did_you_mean(name, (key for key, _ in _named(graph)))
-        raise GraphError(f"{name} is no layer of {model.path}.", remedy=near)
+        raise GraphError(f"{name} is not a layer of {model.path}.", remedy=near)
     return NodeDetail(
         name=name,
         op=layer.op,

@@ -55,7 +55,7 @@ def read_onnx(path: str | os.PathLike[str], *, weights: bool = True) -> SourceFi
     found = sniff(place)
     if found.kind != "onnx":
         raise SourceModelError(
-            f"{place} is no ONNX model: it is {found.named} ({found.why}).",
+            f"{place} is not an ONNX model: it is {found.named} ({found.why}).",
             cause=found.cause,
             remedy=_remedy(found.kind),
         )
@@ -97,7 +97,7 @@ def _damaged(place: Path, size: int) -> SourceModelError:
         f"{place} is a damaged ONNX model of {size} bytes{missing}.",
         cause="A download or copy was cut short, or the file was changed."
         if missing
-        else "The file was changed or is no ONNX model after all.",
+        else "The file was changed or is not an ONNX model after all.",
         remedy="Copy, download or export it again.",
     )
 
@@ -121,7 +121,7 @@ def _check_texts(place: Path, proto: onnx.ModelProto) -> None:
         "".join(texts)  # type: ignore[arg-type]  # the quickest way to find one that is no text
     except TypeError as error:
         raise SourceModelError(
-            f"{place} is a damaged ONNX model: a name in it is no text.",
+            f"{place} is a damaged ONNX model: a name in it is not text.",
             cause="The file was changed after it was written.",
             remedy="Copy, download or export it again.",
         ) from error

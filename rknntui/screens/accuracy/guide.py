@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rknntui.session.jobview import JobView
     from rknntui.widgets.paint import Line
 
-__all__ = ["GuidePane", "step_lines"]
+__all__ = ["GuidePane", "step_lines", "verdict_word"]
 
 _SIGNS: dict[Verdict, tuple[str, str]] = {
     "pass": ("✓", "good"),
@@ -40,7 +40,7 @@ _EMPTY = (
 )
 
 
-def _word(verdict: Verdict) -> str:
+def verdict_word(verdict: Verdict) -> str:
     """The word that stands beside the sign; one that only tells judges nothing."""
     return "note" if verdict == "told" else verdict
 
@@ -64,7 +64,7 @@ def step_lines(step: Step, width: int) -> list[Line]:
         first = label if len(label) <= room else f"{label[: room - 1]}…"
         lines.append([(f"{mark} ", how), (f"{first:<{room}}  ", ""), (rows[0], how)])
         lines += [[(" " * (room + 4) + row, "")] for row in rows[1:]]
-    lines += [[], [(f"{sign} {_word(step.verdict)}", style)], *text(step.advice)]
+    lines += [[], [(f"{sign} {verdict_word(step.verdict)}", style)], *text(step.advice)]
     if step.changes:
         from rknntui.screens.dialogs.remedies import changed_names
 
@@ -169,7 +169,7 @@ class GuidePane(Vertical):
                     "sign": _SIGNS[step.verdict][0],
                     "stage": printable(step.stage, 40) or None,
                     "title": printable(step.title, 120),
-                    "verdict": _word(step.verdict),
+                    "verdict": verdict_word(step.verdict),
                 }
                 for step in self.steps
             ]
