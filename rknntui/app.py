@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from textual import events, on
 from textual.containers import Container
@@ -218,7 +218,7 @@ class Workbench(QuietCrashApp):
 
     # -- session and engine ------------------------------------------------------------------------
 
-    def do(self, work: Coroutine[Any, Any, None]) -> None:
+    def do(self, work: Coroutine[Any, Any, object]) -> None:
         """Run something that asks the engine beside the interface; its errors become a dialog."""
 
         async def guarded() -> None:
@@ -276,24 +276,9 @@ class Workbench(QuietCrashApp):
         """Open a model, recipe or container."""
         self.do(self.opener.open(path))
 
-    @overload
-    def start_job(
-        self, method: Task[P, R], params: P, title: str, *, quiet: bool = False
-    ) -> None: ...
-    @overload
-    def start_job(
-        self, method: str, params: dict[str, object], title: str, *, quiet: bool = False
-    ) -> None: ...
-    def start_job(self, method: Any, params: Any, title: str, *, quiet: bool = False) -> None:
-        """Start a long action; it waits in the worker while another one runs.
-
-        With ``quiet`` the workspace that starts it tells its end, and an error.
-        """
-
-        async def submit() -> None:
-            await self.bridge.submit(method, params, title, quiet=quiet)
-
-        self.do(submit())
+    def start_job(self, method: Task[P, R], params: P, title: str) -> None:
+        """Start a long action; it waits in the worker while another one runs."""
+        self.do(self.bridge.submit(method, params, title))
 
     async def on_event(self, event: events.Event) -> None:
         """Take what is typed and clicked, until the workbench leaves."""

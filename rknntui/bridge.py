@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rknntui.session.jobview import JobView
 from rknntui.session.messages import WorkerChanged
@@ -19,7 +19,7 @@ from rknntui.session.results import read_record
 if TYPE_CHECKING:
     from textual.message import Message
 
-    from engine import Job, Worker
+    from engine import Job, JobRecord, JsonObject, Worker
     from engine.wire.method import Query, Task
     from rknntui.session.state import Session
 
@@ -71,9 +71,11 @@ class Bridge:
 
     async def _warm_up(self) -> None:
         from engine import EngineError
+        from engine.wire.method import Nothing
+        from engine.wire.model import WARM
 
         with contextlib.suppress(EngineError):  # told as state; the next request tries again
-            await self.call("warm", {})
+            await self.call(WARM, Nothing())
 
     async def _get_worker(self) -> Worker:
         if self._worker is not None:
@@ -95,11 +97,7 @@ class Bridge:
             self.state = state
             self._publish(WorkerChanged(state))
 
-    @overload
-    async def call(self, method: Query[P, R], params: P) -> R: ...
-    @overload
-    async def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]: ...
-    async def call(self, method: Any, params: Any) -> Any:
+    async def call(self, method: Query[P, R], params: P) -> R:
         """Ask a query.
 
         Raises:
@@ -123,15 +121,9 @@ class Bridge:
 
     # -- jobs --------------------------------------------------------------------------------------
 
-    @overload
     async def submit(
         self, method: Task[P, R], params: P, title: str, *, quiet: bool = False
-    ) -> JobView: ...
-    @overload
-    async def submit(
-        self, method: str, params: dict[str, Any], title: str, *, quiet: bool = False
-    ) -> JobView: ...
-    async def submit(self, method: Any, params: Any, title: str, *, quiet: bool = False) -> JobView:
+    ) -> JobView:
         """Start a job; events and end come as messages, an error of the job is reported.
 
         The end of a ``quiet`` one is for the screen that started it to tell, an error too.
@@ -139,12 +131,19 @@ class Bridge:
         Raises:
             EngineError: it was refused, or there is no worker.
         """
+        from engine.wire.codec import encode
+
+        return await self._submit(method.name, encode(params), title, quiet)
+
+    async def again(self, record: JobRecord) -> JobView:
+        """Start a job of the history again, as it was asked for; otherwise as :meth:`submit`."""
+        return await self._submit(record.method, record.params, record.title)
+
+    async def _submit(
+        self, method: str, params: JsonObject, title: str, quiet: bool = False
+    ) -> JobView:
         from engine import WorkerError
 
-        if not isinstance(method, str):
-            from engine.wire.codec import encode
-
-            method, params = method.name, encode(params)
         try:
             worker = await self._get_worker()
             job = await worker.submit(method, params)
@@ -245,7 +244,7 @@ class Bridge:
 
     # -- end ---------------------------------------------------------------------------------------
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)

@@ -11,7 +11,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from engine.wire.hybrid import CurvePoint, Effect, EffectOutput, Honoured, LayerRow, OutputFigure
+from engine.wire.hybrid import (
+    CurvePoint,
+    Effect,
+    EffectOutput,
+    Honoured,
+    LayerRow,
+    OutputFigure,
+    SearchParams,
+)
 from rknntui.app import Workbench
 from rknntui.keys.commandline import job_command
 from rknntui.screens.hybrid.effect import LiveEffect
@@ -139,13 +147,7 @@ def test_the_command_of_a_job_is_what_would_be_typed() -> None:
 def test_a_search_needs_numbers_and_something_to_stop_at() -> None:
     texts = {"floor_db": "25", "budget": "", "dtype": "", "lower": "y", "seconds": "1.5"}
     wish = search_params(texts)
-    assert wish == {
-        "floor_db": 25.0,
-        "budget": None,
-        "dtype": "float16",
-        "lower": True,
-        "seconds": 1.5,
-    }
+    assert wish == SearchParams(floor_db=25.0, dtype="float16", lower=True, seconds=1.5)
     assert search_flags(texts) == [
         "--floor", "25.0", "--dtype", "float16", "--seconds", "1.5", "--lower",
     ]  # fmt: skip
@@ -218,7 +220,7 @@ async def test_the_newest_edit_wins_and_drops_the_effect_that_runs() -> None:
 
     class Bridge:
         async def submit(self, method, params, title, *, quiet):
-            asked.append(params["layers"])
+            asked.append(params.layers)
             return JobView(f"job{len(asked)}", method, title, 0.0, quiet=quiet)
 
         def drop(self, job):

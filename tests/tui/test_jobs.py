@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine import list_jobs
+from engine.wire.build import BUILD, BuildParams
 from rknntui.app import Workbench
 from rknntui.screens.jobs.diff import differences
 from rknntui.session.jobview import JobView
@@ -29,7 +30,7 @@ async def test_history_log_rerun_compare_and_stop(demo: Path) -> None:
         await pilot.press("8")
         await until(pilot, lambda: "No jobs yet." in screen_text(app), "the empty history")
         app.session.set_value("dataset", str(demo / "dataset.txt"))
-        app.start_job("build", {"recipe": dict(app.session.recipe)}, "digits_demo.onnx")
+        app.start_job(BUILD, BuildParams(recipe=app.session.recipe), "digits_demo.onnx")
         await until(pilot, lambda: app.session.summary is not None, "the build is done")
         await until(pilot, lambda: "done" in screen_text(app), "the history says so")
         assert "✓ Calibrate" in pane_text(app)
@@ -40,7 +41,7 @@ async def test_history_log_rerun_compare_and_stop(demo: Path) -> None:
         await until(pilot, lambda: len(list_jobs(9)) == 2 and app.session.running is None, "rerun")
         await until(pilot, lambda: "from the cache" in pane_text(app), "stages from the cache")
 
-        app.start_job("build", {"recipe": dict(app.session.recipe)}, "digits_demo.onnx")
+        app.start_job(BUILD, BuildParams(recipe=app.session.recipe), "digits_demo.onnx")
         await until(pilot, lambda: len(list_jobs(9)) == 3 and app.session.running is None, "third")
         states = lambda: [record.state for record in app.workspace._records]  # noqa: E731
         await until(pilot, lambda: states() == ["done"] * 3, "three jobs are shown as done")
@@ -69,7 +70,7 @@ async def test_esc_asks_and_y_stops(demo: Path, tmp_path: Path) -> None:
         await until(pilot, lambda: app.session.model is not None, "the model is open")
         await pilot.press("8")
         app.session.set_value("dataset", str(many))
-        app.start_job("build", {"recipe": dict(app.session.recipe)}, "digits_demo.onnx")
+        app.start_job(BUILD, BuildParams(recipe=app.session.recipe), "digits_demo.onnx")
         await until(
             pilot,
             lambda: app.session.running is not None and "calibrate" in app.session.running.stages,
@@ -94,7 +95,7 @@ async def test_a_failed_job_is_explained(demo: Path, tmp_path: Path) -> None:
         await until(pilot, lambda: app.session.model is not None, "the model is open")
         await pilot.press("8")
         recipe = {**app.session.recipe, "dataset": str(wrong)}
-        app.start_job("build", {"recipe": recipe}, "digits_demo.onnx")
+        app.start_job(BUILD, BuildParams(recipe=recipe), "digits_demo.onnx")
         await until(pilot, lambda: len(app.screen_stack) > 1, "a dialog")
         await settle(pilot)
         text = screen_text(app)
@@ -111,12 +112,13 @@ def test_a_lost_terminal_loses_no_job(demo: Path, tmp_path: Path) -> None:
     recipe = {"model": str(demo / "digits_demo.onnx"), "dataset": str(many)}
     code = (
         "import sys\n"
+        "from engine.wire.build import BUILD, BuildParams\n"
         "from rknntui.app import Workbench\n"
         f"recipe = {recipe!r}\n"
         "app = Workbench(recipe=recipe)\n"
         "app.bind('x', 'go_on')\n"
-        "params = {'recipe': recipe}\n"
-        "type(app).action_go_on = lambda self: self.start_job('build', params, 'demo')\n"
+        "params = BuildParams(recipe=recipe)\n"
+        "type(app).action_go_on = lambda self: self.start_job(BUILD, params, 'demo')\n"
         "app.run()\n"
     )
     first = Terminal(code=code)
@@ -150,7 +152,7 @@ async def test_quitting_with_a_job_asks(demo: Path, tmp_path: Path) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.session.model is not None, "the model is open")
         recipe = {**app.session.recipe, "dataset": str(many)}
-        app.start_job("build", {"recipe": recipe}, "digits_demo.onnx")
+        app.start_job(BUILD, BuildParams(recipe=recipe), "digits_demo.onnx")
         await until(pilot, lambda: app.session.running is not None, "it runs")
         await pilot.press("q")
         await settle(pilot)

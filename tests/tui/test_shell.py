@@ -7,10 +7,13 @@ import json
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from engine.base.process import ProcessId
+from engine.build import LayerCoverage
+from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from rknntui.app import Workbench
 from rknntui.bridge import PATIENCE_SECONDS
 from rknntui.keys.actions import REGISTRY
@@ -78,7 +81,8 @@ async def test_the_palette_lists_every_action_and_runs_one() -> None:
         best = [str(hit.match_display) async for hit in provider.search("undo")]
         assert "app: Undo" in best
         app.session.recipe = {"model": "x.onnx"}
-        app.session.summary = {"layers": [{"layer": "Conv_42", "op": "Conv"}]}
+        layer = LayerCoverage("Conv_42", "Conv", integer=True, kernel="QLinearConv")
+        app.session.summary = SimpleNamespace(layers=(layer,))
         found = [str(hit.match_display) async for hit in provider.search("mean")]
         assert "option: mean_values" in found
         found = [str(hit.match_display) async for hit in provider.search("conv_42")]
@@ -454,8 +458,8 @@ async def test_our_own_saving_is_no_news(model: Path, opened) -> None:
         path = model.with_name("recipe.yaml")
         for level in (1, 2):
             app.session.set_value("optimization_level", level)
-            params = {"path": str(path), "recipe": app.session.recipe, "force": True}
-            await app.bridge.call("recipe.save", params)
+            params = SaveParams(app.session.recipe, str(path), force=True)
+            await app.bridge.call(RECIPE_SAVE, params)
             app.session.recipe_saved(str(path))
             await pilot.pause(0.8)
         assert not app.session.dirty

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual.containers import Container
 from textual.css.query import NoMatches
@@ -161,7 +161,6 @@ class Workspace(Container):
             target = self
         self.screen.set_focus(target, scroll_visible=False)
 
-    @overload
     def ask(
         self,
         method: Query[P, R],
@@ -169,50 +168,30 @@ class Workspace(Container):
         then: Callable[[R], None],
         *,
         failed: Callable[[Exception], None] | None = None,
-        group: str = "",
-    ) -> None: ...
-    @overload
-    def ask(
-        self,
-        method: str,
-        params: dict[str, object],
-        then: Callable[[dict[str, object]], None],
-        *,
-        failed: Callable[[Exception], None] | None = None,
-        group: str = "",
-    ) -> None: ...
-    def ask(
-        self,
-        method: Any,
-        params: Any,
-        then: Callable[[Any], None],
-        *,
-        failed: Callable[[Exception], None] | None = None,
-        group: str = "",
     ) -> None:
-        """Query the worker without waiting; a newer question of the same group replaces this one.
+        """Query the worker without waiting; a newer question of the method replaces this one.
 
         Args:
-            method: a query of the worker protocol.
+            method: what is asked.
             params: its parameters.
             then: called with the answer, if the workspace still exists.
             failed: called with the ``EngineError``; without it the error is shown in a dialog.
-            group: questions of one group replace each other; the method's name when empty.
         """
-        name = f"{self.NAME}:{group or getattr(method, 'name', method)}"
 
         async def question() -> None:
             await self._ask(method, params, then, failed)
 
         # not a coroutine: one that is replaced before it starts would never be awaited
         work: WorkType[None] = question
-        self.run_worker(work, group=name, exclusive=True, exit_on_error=True)
+        self.run_worker(
+            work, group=f"{self.NAME}:{method.name}", exclusive=True, exit_on_error=True
+        )
 
     async def _ask(
         self,
-        method: Any,
-        params: Any,
-        then: Callable[[Any], None],
+        method: Query[P, R],
+        params: P,
+        then: Callable[[R], None],
         failed: Callable[[Exception], None] | None,
     ) -> None:
         from engine import EngineError, JobCancelledError
@@ -237,21 +216,12 @@ class Workspace(Container):
         """Whether there are still widgets to show an answer in; the workbench may be ending."""
         return self.is_attached and self.is_running and self.app.is_running
 
-    @overload
-    def start_job(
-        self, method: Task[P, R], params: P, title: str, *, quiet: bool = False
-    ) -> None: ...
-    @overload
-    def start_job(
-        self, method: str, params: dict[str, object], title: str, *, quiet: bool = False
-    ) -> None: ...
-    def start_job(self, method: Any, params: Any, title: str, *, quiet: bool = False) -> None:
+    def start_job(self, method: Task[P, R], params: P, title: str) -> None:
         """Start a long action.
 
-        Its events come as ``JobChanged`` and ``JobEnded``, its errors as a dialog; those of a
-        ``quiet`` one with ``JobEnded`` alone.
+        Its events come as ``JobChanged`` and ``JobEnded``, its errors as a dialog.
         """
-        self.workbench.start_job(method, params, title, quiet=quiet)
+        self.workbench.start_job(method, params, title)
 
     def action_apply_remedy(self) -> None:
         """Do what a finding advises; where several have a remedy, ask which one."""

@@ -102,7 +102,6 @@ class LiveEffect:
         self._changed()
 
     def _start(self, key: str, params: EffectParams) -> None:
-        from engine.wire.codec import encode
         from engine.wire.hybrid import EFFECT
 
         if key != self._wanted:
@@ -112,7 +111,7 @@ class LiveEffect:
             bridge.drop(self._job)
 
         async def submit() -> None:
-            view = await bridge.submit(EFFECT.name, encode(params), "hybrid effect", quiet=True)
+            view = await bridge.submit(EFFECT, params, "hybrid effect", quiet=True)
             self._job, self._job_key = view.id, key
 
         self._workspace.workbench.do(submit())

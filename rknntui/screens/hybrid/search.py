@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,6 +14,8 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Label, Static
 
 from engine import gain_text, sqnr_rank, sqnr_text
+from engine.wire.codec import Values, encode
+from engine.wire.hybrid import CURVE, SEARCH, CurvePoint, SearchParams, SearchResult
 from rknntui.keys.commandline import job_flags
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.dialogs.dialogs import Dialog
@@ -27,12 +29,13 @@ from rknntui.widgets.rows import Rows
 if TYPE_CHECKING:
     from textual.widget import Widget
 
-    from engine.base.plain import JsonValue
     from engine.wire.hybrid import CurvePoint, SearchResult
     from rknntui.session.jobview import JobView
     from rknntui.session.state import Session
 
 __all__ = ["SearchDialog", "SearchPane", "last_search", "search_flags", "search_params"]
+
+N = TypeVar("N", int, float)
 
 _STYLES = ("accent", "good", "warn")
 _EMPTY = (
@@ -60,43 +63,48 @@ _YES = {"y", "yes", "true", "1", "on"}
 _NO = {"", "n", "no", "false", "0", "off"}
 
 
-def search_params(texts: Mapping[str, str]) -> dict[str, JsonValue]:
-    """The parameters of ``hybrid.search`` from the dialog's texts.
+def search_params(texts: Mapping[str, str], recipe: Values | None = None) -> SearchParams:
+    """What to search for in the build of a recipe, from the dialog's texts.
 
     Raises:
         ValueError: a text is no value; the message is for the user.
     """
-    params: dict[str, JsonValue] = {"dtype": texts["dtype"].strip() or DEFAULTS["dtype"]}
-    for name, read, what in (
-        ("floor_db", float, "The floor must be a number in dB."),
-        ("budget", int, "The budget must be a whole number of layers."),
-        ("seconds", float, "The seconds must be a number."),
-    ):
-        text = texts[name].strip()
-        try:
-            value = read(text) if text else None
-        except ValueError:
-            raise ValueError(what) from None
-        if value is not None and not 0 < value < 1e9:
-            raise ValueError(f"{what[:-1]} above 0.")
-        params[name] = value
+    floor = _number(texts["floor_db"], float, "The floor must be a number in dB.")
+    budget = _number(texts["budget"], int, "The budget must be a whole number of layers.")
+    seconds = _number(texts["seconds"], float, "The seconds must be a number.")
     lower = texts["lower"].strip().lower()
     if lower not in _YES | _NO:
         raise ValueError("Demote must be yes or no.")
-    params["lower"] = lower in _YES
-    if params["floor_db"] is None and params["budget"] is None:
+    if floor is None and budget is None:
         raise ValueError("A search needs a floor or a budget.")
-    return params
+    return SearchParams(
+        recipe=recipe,
+        floor_db=floor,
+        budget=budget,
+        dtype=texts["dtype"].strip() or DEFAULTS["dtype"],
+        lower=lower in _YES,
+        seconds=seconds,
+    )
+
+
+def _number(text: str, read: Callable[[str], N], what: str) -> N | None:
+    try:
+        value = read(text) if text.strip() else None
+    except ValueError:
+        raise ValueError(what) from None
+    if value is not None and not 0 < value < 1e9:
+        raise ValueError(f"{what[:-1]} above 0.")
+    return value
 
 
 def search_flags(texts: Mapping[str, str]) -> list[str]:
     """The flags of ``rknntui hybrid search`` for the dialog's texts."""
-    return job_flags("hybrid.search", search_params({**DEFAULTS, **texts}))
+    return job_flags(SEARCH.name, encode(search_params({**DEFAULTS, **texts})))
 
 
 def last_search(session: Session) -> JobView | None:
     """The search that runs, or the last one."""
-    jobs = [job for job in session.jobs.values() if job.method == "hybrid.search"]
+    jobs = [job for job in session.jobs.values() if job.method == SEARCH.name]
     return next((job for job in jobs if job.running), jobs[-1] if jobs else None)
 
 
@@ -195,8 +203,6 @@ class SearchPane(Vertical):
 
     def show_search(self, job: JobView | None) -> None:
         """Show the search that runs or ran last, in its latest state; None where there is none."""
-        from engine.wire.hybrid import CURVE
-
         result = self.found if job is not None and not job.running else None
         points = [] if result is None else list(result.curve)
         if job is not None and not points:

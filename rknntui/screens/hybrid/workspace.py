@@ -10,7 +10,18 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from engine.wire.build import Analysis
+from engine.wire.build import ACCURACY, AccuracyParams, Analysis
+from engine.wire.hybrid import (
+    PROPOSE,
+    SEARCH,
+    TABLE,
+    OutputFigure,
+    Proposal,
+    ProposeParams,
+    SearchResult,
+    Table,
+)
+from engine.wire.requests import ModelTarget
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text
 from rknntui.links import GoToLayer, GoToNode, RunAction
@@ -44,7 +55,6 @@ from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from engine.wire.codec import Values
-    from engine.wire.hybrid import OutputFigure
     from rknntui.session.jobview import JobView
     from rknntui.session.messages import (
         BuildFinished,
@@ -174,8 +184,6 @@ class Hybrid(TableWorkspace):
 
     def on_job_ended(self, message: JobEnded) -> None:
         """Take an effect, a proposal or the end of a search."""
-        from engine.wire.hybrid import SEARCH, Proposal, SearchResult
-
         self.effect.ended(message)
         if isinstance(message.result, Proposal):
             self._proposed(message.result.layers)
@@ -204,7 +212,7 @@ class Hybrid(TableWorkspace):
 
     def on_result_found(self, message: ResultFound) -> None:
         """A ranking of an earlier run has the errors of layers alone."""
-        if message.method == "accuracy" and self.edits.table_of is not None:
+        if message.method == ACCURACY.name and self.edits.table_of is not None:
             self.own.find(self.session, self.edits.table_of)
             self.draw()
 
@@ -220,12 +228,9 @@ class Hybrid(TableWorkspace):
         if built is self.edits.table_of:
             return
         self.table.set_empty("reading …")
-        self.ask("hybrid.table", {"recipe": built}, partial(self._known, built))
+        self.ask(TABLE, ModelTarget(recipe=built), partial(self._known, built))
 
-    def _known(self, built: Values, answer: Values) -> None:
-        from engine.wire.hybrid import TABLE
-
-        table = TABLE.read(answer)
+    def _known(self, built: Values, table: Table) -> None:
         self.edits.show(table.rows, built)
         self.own.find(self.session, self.edits.table_of)
         self._outputs = table.outputs
@@ -344,13 +349,13 @@ class Hybrid(TableWorkspace):
 
     def action_analyse(self) -> None:
         """Compare every layer with the float graph, alone and with the errors before it."""
-        recipe = dict(self.edits.table_of or {})
-        self.start_job("accuracy", {"recipe": recipe}, "accuracy of layers")
+        params = AccuracyParams(recipe=self.edits.table_of)
+        self.start_job(ACCURACY, params, "accuracy of layers")
 
     def action_propose(self) -> None:
         """Let the engine choose, from the build's errors."""
-        recipe = dict(self.edits.table_of or {})
-        self.start_job("hybrid.propose", {"recipe": recipe}, "hybrid proposal")
+        params = ProposeParams(recipe=self.edits.table_of)
+        self.start_job(PROPOSE, params, "hybrid proposal")
 
     def _proposed(self, proposed: Mapping[str, str]) -> None:
         if not proposed:
@@ -369,8 +374,7 @@ class Hybrid(TableWorkspace):
             self.pane.texts, self.pane.found = texts, None
             asked = {n: self.session.recipe.get(n) for n in (plan.LAYERS, plan.RANGES)}
             recipe = {**(self.edits.table_of or {}), **asked}
-            params = {"recipe": recipe, **search_params(texts)}
-            self.start_job("hybrid.search", params, "hybrid search")
+            self.start_job(SEARCH, search_params(texts, recipe), "hybrid search")
             self.bar.choose("Search")
 
         self.app.push_screen(SearchDialog(self.pane.texts), start)

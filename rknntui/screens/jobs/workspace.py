@@ -239,7 +239,7 @@ class JobsWorkspace(Workspace):
         """Start the job under the cursor again, as it was."""
         record = self.record
         if record is not None:
-            self.start_job(record.method, dict(record.params), record.title)
+            self.workbench.do(self.bridge.again(record))
             self.notify(f"Started again: {record.title}", markup=False)
 
     def action_mark(self) -> None:
