@@ -40,7 +40,7 @@ async def test_every_option_has_a_line_with_its_default_and_its_help(demo: Path)
             assert rows.option.help.split(".")[0] in help_text
             assert "rknntui extension" in help_text or not rows.option.ours
         assert seen == {o.name for o in known}
-        assert "dataset_seed +" in screen_text(app)
+        assert "dataset_seed ext" in screen_text(app)
 
 
 async def test_a_value_is_checked_as_it_is_typed_by_the_option_and_by_the_model(demo) -> None:
@@ -98,7 +98,7 @@ async def test_enter_lists_every_value_with_a_line_on_each(demo: Path) -> None:
         await until(pilot, lambda: isinstance(app.screen, ChoiceDialog), "the list")
         rows = app.screen.query_one(TextRows)
         assert [line[0][0].split()[0] for line in rows.lines] == [
-            "not set",
+            "none",
             *(c.name for c in chips()),
         ]
         await pilot.press("G", "up")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["choose", "turned", "values_about"]
 
-UNSET = "not set"
+UNSET = "none"
 """Stands for no value, where an option need not have one."""
 
 

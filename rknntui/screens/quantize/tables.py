@@ -34,7 +34,7 @@ def layer_fields() -> tuple[Field, ...]:
         Field("op", Column("op", 10)),
         Field("how", Column("runs in", 9, style=lambda v: "good" if v and "✓" in v else "warn")),
         Field("kernel", Column("kernel", 18), 90),
-        Field("reason", Column("why no integer kernel", 10, grow=2, text=_name)),
+        Field("reason", Column("why float", 10, grow=2, text=_name)),
     )
 
 
