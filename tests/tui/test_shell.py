@@ -253,7 +253,7 @@ async def test_a_bad_theme_falls_back_with_a_notice(own_home: Path) -> None:
     async with app.run_test(size=SIZE, notifications=True) as pilot:
         await settle(pilot)
         assert app.theme == "dark"
-        assert "primary is no colour" in " ".join(screen_text(app).split())
+        assert "primary is not a colour" in " ".join(screen_text(app).split())
 
 
 @pytest.mark.usefixtures("no_engine")

@@ -70,7 +70,7 @@ async def test_opening_another_model_keeps_the_unsaved_recipe(models: tuple[Path
         await _open(pilot, first)
         assert app.session.recipe == changed
         assert app.session.dirty
-        assert any("changes of 2 options are here again" in told for told in _told(app))
+        assert any("changes of 2 options are restored" in told for told in _told(app))
         await pilot.press("u")
         assert "quantized_layers" not in app.session.recipe
         await pilot.press("u")

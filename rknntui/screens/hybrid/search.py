@@ -29,7 +29,6 @@ from rknntui.widgets.rows import Rows
 if TYPE_CHECKING:
     from textual.widget import Widget
 
-    from engine.wire.hybrid import CurvePoint, SearchResult
     from rknntui.session.jobview import JobView
     from rknntui.session.state import Session
 
