@@ -49,12 +49,8 @@ def _python() -> Check:
 def _glibc() -> Check:
     name, version = platform.libc_ver()
     if name != "glibc":
-        return Check(
-            "C library",
-            "note",
-            name or "unknown",
-            "onnxruntime has wheels for glibc 2.28 and later.",
-        )
+        needs = "onnxruntime has wheels for glibc 2.28 and later."
+        return Check("C library", "note", name or "unknown", needs)
     numbers = tuple(int(part) for part in version.split(".")[:2])
     if numbers >= GLIBC:
         return Check("C library", "ok", f"glibc {version}")
@@ -75,15 +71,14 @@ def _machine() -> Check:
 
 
 def _libraries() -> list[Check]:
-    checks = []
-    for name in LIBRARIES:
-        try:
-            checks.append(Check(f"library {name}", "ok", metadata.version(name)))
-        except metadata.PackageNotFoundError:
-            checks.append(
-                Check(f"library {name}", "bad", "missing", "Install rknntui again with pip.")
-            )
-    return checks
+    return [_library(f"library {name}", name) for name in LIBRARIES]
+
+
+def _library(title: str, name: str) -> Check:
+    try:
+        return Check(title, "ok", metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return Check(title, "bad", "missing", "Install rknntui again with pip.")
 
 
 EXTRAS = {
@@ -108,36 +103,26 @@ def _extras() -> list[Check]:
 def _folders() -> list[Check]:
     from engine import folders
 
-    checks = []
-    for kind, path in folders().items():
-        existing = next((p for p in (path, *path.parents) if p.exists()), Path("/"))
-        free = shutil.disk_usage(existing).free
-        if not os.access(existing, os.W_OK):
-            checks.append(
-                Check(
-                    f"{kind} folder", "bad", f"{path} is not writable", f"Make {existing} writable."
-                )
-            )
-        elif free < 100 << 20:
-            checks.append(
-                Check(f"{kind} folder", "bad", f"{path}, {free >> 20} MiB free", "Free some space.")
-            )
-        else:
-            checks.append(Check(f"{kind} folder", "ok", f"{path}, {free >> 30} GiB free"))
-    return checks
+    return [_folder(f"{kind} folder", path) for kind, path in folders().items()]
+
+
+def _folder(name: str, path: Path) -> Check:
+    existing = next((p for p in (path, *path.parents) if p.exists()), Path("/"))
+    free = shutil.disk_usage(existing).free
+    if not os.access(existing, os.W_OK):
+        return Check(name, "bad", f"{path} is not writable", f"Make {existing} writable.")
+    if free < 100 << 20:
+        return Check(name, "bad", f"{path}, {free >> 20} MiB free", "Free some space.")
+    return Check(name, "ok", f"{path}, {free >> 30} GiB free")
 
 
 def _terminal() -> Check:
     term = os.environ.get("TERM", "")
     if not term or term == "dumb":
-        return Check(
-            "terminal", "note", term or "none", "The workbench needs a terminal; the verbs do not."
-        )
-    colours = (
-        "true colour"
-        if os.environ.get("COLORTERM") in ("truecolor", "24bit")
-        else "256 or fewer colours"
-    )
+        needs = "The workbench needs a terminal; the verbs do not."
+        return Check("terminal", "note", term or "none", needs)
+    true = os.environ.get("COLORTERM") in ("truecolor", "24bit")
+    colours = "true colour" if true else "256 or fewer colours"
     size = shutil.get_terminal_size()
     return Check("terminal", "ok", f"{term}, {colours}, {size.columns}x{size.lines}")
 

@@ -46,6 +46,16 @@ class Output:
             f"Copied {lines} lines." if lines > 1 else f"Copied: {text[:60]}", markup=False
         )
 
+    def save(self, title: str, name: str, text: str) -> None:
+        """Ask for a file, proposing a name, and write a text into it."""
+        from rknntui.screens.dialogs.picker import PathPicker
+
+        def write(path: str | None) -> None:
+            if path:
+                self.write_file(path, text)
+
+        self._app.push_screen(PathPicker(title, name, new=True), write)
+
     def write_file(self, path: str, text: str) -> None:
         """Write a text that the user asked for; an existing file only after a yes."""
         from pathlib import Path

@@ -293,20 +293,13 @@ class JobsWorkspace(Workspace):
 
     def action_save_log(self) -> None:
         """Ask for a file and write the log into it."""
-        self._save("Write the log", "job.log", self.query_one(JobPane).text())
+        self.workbench.output.save("Write the log", "job.log", self.query_one(JobPane).text())
 
     def action_save(self) -> None:
         """Ask for a file and write the history into it."""
-        self._save("Write the list of jobs as CSV", "jobs.csv", self.history.to_csv())
-
-    def _save(self, title: str, name: str, text: str) -> None:
-        from rknntui.screens.dialogs.picker import PathPicker
-
-        def write(path: str | None) -> None:
-            if path:
-                self.workbench.output.write_file(path, text)
-
-        self.app.push_screen(PathPicker(title, name, new=True), write)
+        self.workbench.output.save(
+            "Write the list of jobs as CSV", "jobs.csv", self.history.to_csv()
+        )
 
     def copy_text(self) -> str:
         pane = self.query_one(JobPane)

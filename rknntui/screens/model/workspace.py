@@ -38,6 +38,7 @@ __all__ = ["ModelWorkspace"]
 REST_SECONDS = 0.12
 """The cursor has to rest so long before details are asked for: a held key asks nothing."""
 
+_OF_A_MODEL = ["search", "table", "export", "copy", "copy_detail", "findings", "copy_command"]
 GRAPHS: tuple[Which, ...] = ("source", "optimised", "quantized")
 
 
@@ -238,28 +239,16 @@ class ModelWorkspace(Workspace):
     # -- search ------------------------------------------------------------------------------------
 
     def unavailable(self, method: str) -> str:
-        if method in (
-            "search",
-            "table",
-            "export",
-            "copy",
-            "copy_detail",
-            "findings",
-            "copy_command",
-        ):
-            return (
-                "" if self.session.model is not None else "no model is open ({app.open} opens one)."
-            )
+        if method in _OF_A_MODEL and self.session.model is None:
+            return "no model is open ({app.open} opens one)."
         if method in ("next", "previous"):
             return "" if self._found else "there was no search yet ({model.search} searches)."
         if method == "load":
             return self.source.why_not_load()
         if method == "option":
             return "" if self.source.needed else "no option is required to load the model."
-        if method == "graph":
-            return (
-                "" if len(self._graphs()) > 1 else "before a build there is only the source graph."
-            )
+        if method == "graph" and len(self._graphs()) == 1:
+            return "before a build there is only the source graph."
         return ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -348,7 +337,8 @@ class ModelWorkspace(Workspace):
             table.display = not table.display
             self.graph.display = not table.display
             self.set_class(table.display, "-table")
-            (table if table.display else self.graph).focus()
+            # at once: a key that follows may lead to another workspace, with its own focus
+            self.screen.set_focus(table if table.display else self.graph)
 
     @on(Rows.Highlighted, "#nodes")
     def _table_moved(self) -> None:
@@ -367,18 +357,10 @@ class ModelWorkspace(Workspace):
 
     def action_export(self) -> None:
         """Ask for a file and write the nodes into it."""
-        from rknntui.screens.dialogs.picker import PathPicker
+        from rknntui.screens.model.table import NodeTable
 
-        self.app.push_screen(
-            PathPicker("Write the nodes as CSV", "nodes.csv", new=True), self._export
-        )
-
-    def _export(self, path: str | None) -> None:
-        if path:
-            from rknntui.screens.model.table import NodeTable
-
-            table = self.table or NodeTable(self.graph.nodes)
-            self.workbench.output.write_file(path, table.to_csv())
+        table = self.table or NodeTable(self.graph.nodes)
+        self.workbench.output.save("Write the nodes as CSV", "nodes.csv", table.to_csv())
 
     def copy_text(self) -> str:
         table = self.table
