@@ -80,7 +80,7 @@ def read_theme(name: str) -> Theme:
     return _theme(name, path, data)
 
 
-def _theme(name: str, path: Path, data: dict[str, Any]) -> Theme:
+def _theme(name: str, path: Path, data: dict[str, Any]) -> Theme:  # Any: they are its parameters
     from textual.color import Color, ColorParseError
 
     from engine import printable

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from textual.message import Message
 
+from engine import printable
 from rknntui.widgets.paint import Line
 from rknntui.widgets.table import Column, Table
 from rknntui.widgets.wrap import wrap
@@ -15,7 +16,7 @@ from rknntui.widgets.wrap import wrap
 if TYPE_CHECKING:
     from textual.strip import Strip
 
-__all__ = ["Field", "Record", "RecordTable", "number"]
+__all__ = ["Field", "Record", "RecordTable", "name_text", "number"]
 
 Record = Mapping[str, Any]
 """A row whose columns are made where the table is: a key for each."""
@@ -247,6 +248,11 @@ class RecordTable(Table, Generic[R]):
         if self._records:
             text = f"Nothing here has “{self.filter_text}”; {self.filter_key} and Esc show all."
         return [line for paragraph in text.splitlines() for line in wrap(paragraph, room) or [""]]
+
+
+def name_text(value: object) -> str:
+    """A name of a model, safe for a terminal and cut."""
+    return printable(str(value), 300)
 
 
 def number(digits: int, *, signed: bool = False) -> Callable[[Any], str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine import printable, sqnr_rank, sqnr_text
 from rknntui.keys.text import with_keys
-from rknntui.widgets.records import Field, Record
+from rknntui.widgets.records import Field, Record, name_text
 from rknntui.widgets.table import Column
 from rknntui.widgets.wrap import wrap
 
@@ -28,10 +28,6 @@ __all__ = [
 _LOW_DB = 20.0
 _LOW_COSINE = 0.99
 _MUCH_SATURATION = 0.001
-
-
-def _name(value: Any) -> str:
-    return printable(str(value), 200)
 
 
 def _cosine(value: float) -> str:
@@ -69,8 +65,8 @@ def rank_fields() -> tuple[Field, ...]:
 
     return (
         Field("number", Column("#", 4, right=True)),
-        Field("name", Column("layer", 10, grow=3, text=_name)),
-        Field("op", Column("op", 8, text=_name)),
+        Field("name", Column("layer", 10, grow=3, text=name_text)),
+        Field("op", Column("op", 8, text=name_text)),
         Field("sqnr", decibel("SQNR dB", 8)),
         Field("own", decibel("isol. dB", 8)),
         Field("own_share", Column("added %", 7, right=True, text=_percent)),
@@ -78,8 +74,8 @@ def rank_fields() -> tuple[Field, ...]:
         Field("entire", cosine("cumul. cos")),
         Field("single", cosine("isol. cos"), 88),
         Field("damage", Column("impact %", 8, right=True, text=_percent), 100),
-        Field("source", Column("source layer", 12, grow=2, text=_name), 150, "name"),
-        Field("dtype", Column("type", 8, text=_name), 124),
+        Field("source", Column("source layer", 12, grow=2, text=name_text), 150, "name"),
+        Field("dtype", Column("type", 8, text=name_text), 124),
         Field("entire_distance", Column("cumul. euc", 10, right=True, text=distance), 136),
         Field("single_distance", Column("isol. euc", 10, right=True, text=distance), 136),
     )

@@ -11,7 +11,7 @@ from rknntui.screens.accuracy.text import decibel_style, decibel_text
 from rknntui.screens.hybrid.plan import base_dtype
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.paint import cells, shorten
-from rknntui.widgets.records import Field, Record, number
+from rknntui.widgets.records import Field, Record, name_text, number
 from rknntui.widgets.table import Column
 from rknntui.widgets.wrap import wrap
 
@@ -39,10 +39,6 @@ _SHOWN_OUTPUTS = 4
 _LEAST_GAIN = 0.005  # dB: less is shown as none
 
 
-def _name(value: object) -> str:
-    return printable(str(value), 200)
-
-
 def layer_fields() -> tuple[Field, ...]:
     """Mark, layer, dtype as asked, what the build has, SQNR and the range."""
 
@@ -55,8 +51,8 @@ def layer_fields() -> tuple[Field, ...]:
     short = number(4)
     return (
         Field("mark", Column("", 1, style=lambda _: "accent", name="mark")),
-        Field("layer", Column("layer", 12, grow=3, text=_name)),
-        Field("op", Column("op", 8, text=_name), 88),
+        Field("layer", Column("layer", 12, grow=3, text=name_text)),
+        Field("op", Column("op", 8, text=name_text), 88),
         Field("wanted", Column("dtype", 9, style=wanted_style)),
         Field("built", Column("built", 9, style=built_style)),
         Field(
@@ -68,8 +64,8 @@ def layer_fields() -> tuple[Field, ...]:
         Field("maximum", Column("maximum", 8, right=True, text=short)),
         Field("observed_minimum", Column("obs. min", 9, right=True, text=short), 120),
         Field("observed_maximum", Column("obs. max", 9, right=True, text=short), 120),
-        Field("source", Column("source layer", 12, grow=2, text=_name), 130, "layer"),
-        Field("tensor", Column("tensor", 12, grow=1, text=_name), 170),
+        Field("source", Column("source layer", 12, grow=2, text=name_text), 130, "layer"),
+        Field("tensor", Column("tensor", 12, grow=1, text=name_text), 170),
     )
 
 
@@ -201,9 +197,9 @@ def row_lines(record: Record | None, width: int) -> list[Line]:
         return []
     lines: list[Line] = []
     source = record.get("source")
-    source = f"  from {_name(source)}" if source and source != record["layer"] else ""
+    source = f"  from {name_text(source)}" if source and source != record["layer"] else ""
     room = max(20, width - len(source)) if len(source) < width // 2 else width // 2
-    head = shorten(f"{_name(record['op'])} {_name(record['tensor'])}", room)
+    head = shorten(f"{name_text(record['op'])} {name_text(record['tensor'])}", room)
     lines.append([(f"{head}{shorten(source, width - len(head))}", "dim")])
     parts = [f"can be {', '.join(record['choices'])}"]
     if record["observed_minimum"] is not None and record["observed_maximum"] is not None:
@@ -215,7 +211,7 @@ def row_lines(record: Record | None, width: int) -> list[Line]:
     if record["own"] is not None:
         parts.append(f"isolated {decibel_text(record['own'], unit=True)}")
     if record["unmet"]:
-        lines.append([(f"✗ not applied: {_name(record['unmet'])}", "bad")])
+        lines.append([(f"✗ not applied: {name_text(record['unmet'])}", "bad")])
     return lines + [[(row, "")] for row in wrap(" · ".join(parts), max(20, width))]
 
 
@@ -223,13 +219,13 @@ def point_fields() -> tuple[Field, ...]:
     """Step, layer, its new dtype, lifted layers so far, the outputs, seconds."""
     return (
         Field("step", Column("step", 4, right=True)),
-        Field("layer", Column("layer", 14, grow=2, text=_name)),
+        Field("layer", Column("layer", 14, grow=2, text=name_text)),
         Field("dtype", Column("to", 8)),
         Field("lifted", Column("promoted", 8, right=True)),
         Field("lowest", Column("lowest dB", 9, right=True, text=decibel_text)),
-        Field("outputs", Column("outputs, dB (simulated)", 20, grow=3, text=_name)),
+        Field("outputs", Column("outputs, dB (simulated)", 20, grow=3, text=name_text)),
         Field("seconds", Column("s", 7, right=True, text=lambda v: f"{v:.1f}"), 90),
-        Field("tensor", Column("tensor", 14, grow=1, text=_name), 110),
+        Field("tensor", Column("tensor", 14, grow=1, text=name_text), 110),
     )
 
 
@@ -243,7 +239,7 @@ def point_record(point: CurvePoint) -> Record:
         "dtype": point.dtype or None,
         "lifted": len(point.lifted),
         "lowest": min(map(sqnr_rank, outputs.values()), default=None),
-        "outputs": "  ".join(f"{_name(n)} {decibel_text(v)}" for n, v in outputs.items()),
+        "outputs": "  ".join(f"{name_text(n)} {decibel_text(v)}" for n, v in outputs.items()),
         "seconds": point.seconds,
     }
 

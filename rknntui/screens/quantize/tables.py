@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from engine import printable
 from engine.wire.codec import encode
-from rknntui.widgets.records import Field, Record, number
+from rknntui.widgets.records import Field, Record, name_text, number
 from rknntui.widgets.table import Column
 
 if TYPE_CHECKING:
@@ -23,18 +22,14 @@ _LEAST_CUT = 0.0005
 """Below that it is the rounding of the scale."""
 
 
-def _name(value: Any) -> str:
-    return printable(str(value), 200)
-
-
 def layer_fields() -> tuple[Field, ...]:
     """Layer, operator, whether and how it runs in integers, why not."""
     return (
-        Field("layer", Column("layer", 16, grow=3, text=_name)),
+        Field("layer", Column("layer", 16, grow=3, text=name_text)),
         Field("op", Column("op", 10)),
         Field("how", Column("runs in", 9, style=lambda v: "good" if v and "✓" in v else "warn")),
         Field("kernel", Column("kernel", 18), 90),
-        Field("reason", Column("why float", 10, grow=2, text=_name)),
+        Field("reason", Column("why float", 10, grow=2, text=name_text)),
     )
 
 
@@ -61,7 +56,7 @@ def range_fields() -> tuple[Field, ...]:
 
     short = number(4)
     return (
-        Field("tensor", Column("tensor", 12, grow=1, text=_name)),
+        Field("tensor", Column("tensor", 12, grow=1, text=name_text)),
         Field("dtype", Column("type", 8)),
         Field("minimum", Column("minimum", 9, right=True, text=short)),
         Field("maximum", Column("maximum", 9, right=True, text=short)),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from engine import printable, shape_text
-from rknntui.widgets.records import Field, Record, number
+from engine import shape_text
+from rknntui.widgets.records import Field, Record, name_text, number
 from rknntui.widgets.table import Column
 
 if TYPE_CHECKING:
@@ -17,24 +17,20 @@ __all__ = ["input_fields", "output_fields", "top_fields", "top_records"]
 _BAR = 8
 
 
-def _name(value: Any) -> str:
-    return printable(str(value), 300)
-
-
 def input_fields() -> tuple[Field, ...]:
     """Name, shape, type, file."""
     return (
-        Field("name", Column("input", 14, grow=1, text=_name)),
+        Field("name", Column("input", 14, grow=1, text=name_text)),
         Field("shape", Column("shape", 13, text=shape_text)),
         Field("dtype", Column("type", 8)),
-        Field("file", Column("file", 20, grow=3, text=_name)),
+        Field("file", Column("file", 20, grow=3, text=name_text)),
     )
 
 
 def output_fields() -> tuple[Field, ...]:
     """Name, shape, type, statistics, and where the numbers come from."""
     return (
-        Field("name", Column("output", 10, grow=1, text=_name)),
+        Field("name", Column("output", 10, grow=1, text=name_text)),
         Field("shape", Column("shape", 9, text=shape_text)),
         Field("dtype", Column("type", 8), 60),
         Field("minimum", Column("min", 9, right=True, text=number(4))),
