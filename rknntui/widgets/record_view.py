@@ -13,6 +13,7 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from engine import escaped
+from engine.wire.codec import encode
 from rknntui.keys.actions import Action
 from rknntui.widgets.records import RecordTable
 from rknntui.widgets.search import SearchLine
@@ -123,7 +124,7 @@ def as_file(suffix: str, rows: Sequence[Sequence[str]], records: Sequence[object
         records: their values.
     """
     if suffix == ".json":
-        plain = [record if isinstance(record, Mapping) else vars(record) for record in records]
+        plain = [record if isinstance(record, Mapping) else encode(record) for record in records]
         return (escaped(json.dumps(plain, indent=1, default=str)) + "\n").encode()
     out = io.StringIO()
     dialect: Any = "excel-tab" if suffix == ".tsv" else "excel"

@@ -134,15 +134,15 @@ async def test_the_guide_runs_to_its_end_and_labelled_samples_are_scored(
                 f"step {count}",
             )
         assert workspace.guide.over
-        assert workspace.guide.done[:2] == ["A1", "B1"]
+        assert workspace.guide.done[:2] == ("A1", "B1")
         assert "✓ pass" in workspace.guide.text() or "· note" in workspace.guide.text()
         await pilot.press("v", "e")
         await choose_path(pilot, demo / "test.npz")
         scores = workspace.query_one(ScorePane)
         await until(pilot, lambda: scores.table.total, "the scores")
         first = scores.table.records[0]
-        assert first["name"] == "top-1"
-        assert 0.5 < first["simulated"] <= 1
+        assert first.name == "top-1"
+        assert 0.5 < (first.simulated or 0) <= 1
         assert "with the same prediction as float" in screen_text(app)
 
 

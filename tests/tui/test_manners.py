@@ -74,7 +74,7 @@ async def test_a_click_on_the_head_sorts_and_again_turns_the_order() -> None:
             await pilot.click("#steps", offset=(at, 0))
             await settle(pilot)
             assert table.sorted_by == "title"
-            assert [record["title"][-1] for record in table.records] == list(order)
+            assert [record.title[-1] for record in table.records] == list(order)
 
 
 @pytest.mark.usefixtures("no_engine")

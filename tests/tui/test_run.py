@@ -33,10 +33,10 @@ async def test_a_picture_runs_with_its_largest_values_and_is_saved(
         assert "simulated" in text
         assert "measured, no NPU time" in text
         output = workspace.outputs.records[0]
-        assert output["shape"] == (1, 10)
-        values = [item["value"] for item in output["top"]]
+        assert output.shape == (1, 10)
+        values = [item.value for item in output.top]
         assert values == sorted(values, reverse=True)
-        assert values[0] == output["maximum"]
+        assert values[0] == output.maximum
         await pilot.press("plus")
         await until(pilot, lambda: "Top 10 of logits" in screen_text(app), "more values")
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from textual.app import App, ComposeResult
 from textual.widget import Widget
 
 from engine.graph.ir.views import Groups
+from engine.wire.build import SimulatedOutput, TopValue
 from engine.wire.graph import GraphView
 from rknntui.screens.model.detail import histogram
 from rknntui.widgets.graph_tree import GraphTree
 from rknntui.widgets.paint import cells, fit
+from rknntui.widgets.record_view import as_file
 from rknntui.widgets.table import Column, Table
 
 
@@ -137,3 +141,11 @@ def test_a_histogram_shows_every_bin_that_is_not_empty() -> None:
     assert bottom[0] == "█"
     assert any(char == "▁" for char in bottom)
     assert lines[2][0][0].startswith("-1")
+
+
+def test_a_table_of_records_is_plain_json_as_deep_as_they_are() -> None:
+    top = (TopValue(3, 0.5),)
+    output = SimulatedOutput("y", (1, 4), "float32", "simulated", top, 0.0, 0.5, 0.2, 0)
+    (told,) = json.loads(as_file(".json", (), [output]))
+    assert (told["name"], told["shape"]) == ("y", [1, 4])
+    assert told["top"] == [{"index": 3, "value": 0.5}]

@@ -10,6 +10,7 @@ from textual.containers import Container, Vertical
 from textual.widgets import Static
 
 from engine import printable
+from engine.wire.guide import Step
 from rknntui.keys.text import key_text, with_keys
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import Field, RecordTable
@@ -18,7 +19,7 @@ from rknntui.widgets.table import Column
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from engine.wire.guide import Answer, NextStep, Step, Verdict
+    from engine.wire.guide import Answer, NextStep, Verdict
     from rknntui.session.jobview import JobView
     from rknntui.widgets.paint import Line
 
@@ -30,7 +31,6 @@ _SIGNS: dict[Verdict, tuple[str, str]] = {
     "fail": ("✗", "bad"),
     "told": ("·", "dim"),
 }
-_STYLES: dict[str, str] = dict(_SIGNS.values())
 
 _EMPTY = (
     "The guide has not started.\n\n"
@@ -38,6 +38,14 @@ _EMPTY = (
     "the float model, then calibration, ranges and single layers; each step says what it found and "
     "what to try."
 )
+
+
+def _sign(verdict: Verdict) -> str:
+    return _SIGNS[verdict][0]
+
+
+def _style(verdict: Verdict) -> str:
+    return _SIGNS[verdict][1]
 
 
 def verdict_word(verdict: Verdict) -> str:
@@ -99,14 +107,14 @@ class GuidePane(Vertical):
 
     def compose(self) -> ComposeResult:
         fields = (
-            Field("sign", Column("", 1, style=lambda sign: _STYLES[sign], name="sign")),
+            Field("verdict", Column("", 1, text=_sign, style=_style, name="sign")),
             Field("stage", Column("stage", 14), 70),
             Field("title", Column("step", 16, grow=3)),
-            Field("verdict", Column("verdict", 10, grow=1)),
+            Field("verdict", Column("verdict", 10, grow=1, text=verdict_word)),
         )
         yield Static("", id="guide-next", markup=False)
         with Container(id="guide-body"):
-            table = RecordTable(fields, id="steps", what="guide", empty=with_keys(_EMPTY))
+            table = RecordTable[Step](fields, id="steps", what="guide", empty=with_keys(_EMPTY))
             yield RecordView("Steps (simulated)", table)
             yield TextRows(id="guide-step")
 
@@ -120,15 +128,14 @@ class GuidePane(Vertical):
         self.call_after_refresh(self.draw_step)
 
     @property
-    def table(self) -> RecordTable:
+    def table(self) -> RecordTable[Step]:
         """The steps."""
         return self.query_one("#steps", RecordTable)
 
     @property
     def step(self) -> Step | None:
         """The step under the cursor."""
-        row = self.table.row
-        return None if row is None else self.steps[row]
+        return self.table.record
 
     @property
     def over(self) -> bool:
@@ -163,17 +170,7 @@ class GuidePane(Vertical):
         """The list and the line above it."""
         if not self.is_attached:
             return
-        self.table.set_records(
-            [
-                {
-                    "sign": _SIGNS[step.verdict][0],
-                    "stage": printable(step.stage, 40) or None,
-                    "title": printable(step.title, 120),
-                    "verdict": verdict_word(step.verdict),
-                }
-                for step in self.steps
-            ]
-        )
+        self.table.set_records(self.steps)
         self._tell()
         self.draw_step()
 

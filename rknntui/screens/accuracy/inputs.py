@@ -10,17 +10,14 @@ if TYPE_CHECKING:
 
     from textual.app import App
 
-    from rknntui.session.state import Session
-
 __all__ = ["ask_inputs", "start_folder"]
 
 
-def start_folder(session: Session) -> str:
-    """Where a picker for samples starts: beside the calibration samples."""
-    dataset = session.recipe.get("dataset")
-    if not isinstance(dataset, str):
+def start_folder(beside: object) -> str:
+    """Where a picker starts that is to be at or beside a file or folder; empty without one."""
+    if not isinstance(beside, str) or not beside:
         return ""
-    return str(dataset if Path(dataset).is_dir() else Path(dataset).parent) + "/"
+    return str(beside if Path(beside).is_dir() else Path(beside).parent) + "/"
 
 
 def ask_inputs(

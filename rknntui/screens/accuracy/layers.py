@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.containers import Vertical
@@ -31,12 +32,11 @@ class LayerPane(Vertical):
         drilled: whether the pane has the workspace for itself.
     """
 
+    @dataclass(eq=False)
     class Wanted(Message):
         """The histograms of a tensor are to be told: :meth:`take` or :meth:`failed`."""
 
-        def __init__(self, tensor: str) -> None:
-            super().__init__()
-            self.tensor = tensor
+        tensor: str
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)

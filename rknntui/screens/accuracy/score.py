@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from engine import printable
-from engine.wire.codec import encode
+from engine.wire.score import Evaluated, Score
 from rknntui.keys.text import key_text, with_keys
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.record_view import RecordView
@@ -18,7 +18,6 @@ from rknntui.widgets.table import Column
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from engine.wire.score import Evaluated
     from rknntui.session.jobview import JobView
 
 __all__ = ["ScorePane"]
@@ -64,18 +63,18 @@ class ScorePane(Vertical):
             "change", 14, right=True, text=_change, style=lambda v: "bad" if v < 0 else "good"
         )
         fields = (
-            Field("name", Column("score", 8, grow=1)),
-            Field("float", Column("float", 8, right=True, text=_percent)),
+            Field("name", Column("score", 8, grow=1, text=lambda name: printable(name, 60))),
+            Field("golden", Column("float", 8, right=True, text=_percent)),
             Field("simulated", Column("simulated", 9, right=True, text=_percent)),
             Field("difference", worse),
             Field(
                 "simulated_interval",
                 Column("95 % of simulated", 19, right=True, text=_interval),
             ),
-            Field("float_interval", Column("95 % of float", 19, right=True, text=_interval), 100),
+            Field("golden_interval", Column("95 % of float", 19, right=True, text=_interval), 100),
         )
         yield FactsLine(id="score-facts")
-        table = RecordTable(fields, id="scores", what="scores", empty=with_keys(_EMPTY))
+        table = RecordTable[Score](fields, id="scores", what="scores", empty=with_keys(_EMPTY))
         yield RecordView("Scores (simulated)", table)
         yield TextRows(id="score-note")
 
@@ -91,7 +90,7 @@ class ScorePane(Vertical):
         return self._result is not None
 
     @property
-    def table(self) -> RecordTable:
+    def table(self) -> RecordTable[Score]:
         """The figures."""
         return self.query_one("#scores", RecordTable)
 
@@ -122,9 +121,7 @@ class ScorePane(Vertical):
     def take(self, result: Evaluated) -> None:
         """Show what an evaluation found."""
         self._result = result
-        self.table.set_records(
-            [{**encode(score), "name": printable(score.name, 60)} for score in result.scores]
-        )
+        self.table.set_records(result.scores)
         note = self.query_one("#score-note", TextRows)
         rows = wrap(printable(result.note), max(20, self.size.width - 4))
         note.display = bool(rows)

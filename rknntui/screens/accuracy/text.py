@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "clipped",
-    "decibel_style",
+    "decibel_column",
     "decibel_text",
     "held",
     "layer_lines",
@@ -40,9 +40,13 @@ def decibel_text(value: float | None, *, unit: bool = False) -> str:
     return f"{'!' if sqnr_rank(value) < _LOW_DB else ''}{sqnr_text(value, unit=unit)}"
 
 
-def decibel_style(value: float | None) -> str:
-    """The style of an SQNR."""
-    return "bad" if sqnr_rank(value) < _LOW_DB else ""
+def decibel_column(title: str, width: int) -> Column:
+    """A column of SQNR; low ones have a colour."""
+
+    def style(value: float | None) -> str:
+        return "bad" if sqnr_rank(value) < _LOW_DB else ""
+
+    return Column(title, width, right=True, text=decibel_text, style=style)
 
 
 def rank_fields() -> tuple[Field, ...]:
@@ -60,15 +64,12 @@ def rank_fields() -> tuple[Field, ...]:
     def cosine(title: str) -> Column:
         return Column(title, 10, right=True, text=_cosine, style=bad_cosine)
 
-    def decibel(title: str, width: int) -> Column:
-        return Column(title, width, right=True, text=decibel_text, style=decibel_style)
-
     return (
         Field("number", Column("#", 4, right=True)),
         Field("name", Column("layer", 10, grow=3, text=name_text)),
         Field("op", Column("op", 8, text=name_text)),
-        Field("sqnr", decibel("SQNR dB", 8)),
-        Field("own", decibel("isol. dB", 8)),
+        Field("sqnr", decibel_column("SQNR dB", 8)),
+        Field("own", decibel_column("isol. dB", 8)),
         Field("own_share", Column("added %", 7, right=True, text=_percent)),
         Field("saturation", Column("clip %", 6, right=True, text=_percent, style=saturated)),
         Field("entire", cosine("cumul. cos")),

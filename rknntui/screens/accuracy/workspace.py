@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.widget import Widget
 
 from engine import Finding, printable
 from engine.wire.build import ACCURACY, BUILD, AccuracyParams, Analysis
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["Accuracy"]
 
 BINS = 256
-VIEWS = ("Layers", "Guide", "Score")
 _PANES = {"Layers": "accuracy-body", "Guide": "guide", "Score": "score"}
 _OF_VIEW = {
     "Layers": ("drill", "worst", "node", "inputs", "export", "damage"),
@@ -89,7 +89,7 @@ class Accuracy(TableWorkspace):
 
     def compose(self) -> ComposeResult:
         yield FactsLine(id="accuracy-facts")
-        yield ViewBar(VIEWS, id="accuracy-views")
+        yield ViewBar(tuple(_PANES), id="accuracy-views")
         with Horizontal(id="accuracy-body"):
             yield Ranking()
             yield LayerPane(id="layer")
@@ -324,7 +324,7 @@ class Accuracy(TableWorkspace):
                 self._score()
 
         title = "Labelled samples: a folder of classes (Ctrl+S), a list or an npz"
-        start = self.score.labels or start_folder(self.session)
+        start = self.score.labels or start_folder(self.session.recipe.get("dataset"))
         self.app.push_screen(PathPicker(title, start, folders=True), chosen)
 
     def _score(self) -> None:
@@ -348,7 +348,7 @@ class Accuracy(TableWorkspace):
     def _view_changed(self, event: ViewBar.Changed) -> None:
         for name, selector in _PANES.items():
             self.query_one(f"#{selector}").display = name == event.name
-        tables = {"Guide": self.guide.table, "Score": self.score.table}
+        tables: dict[str, Widget] = {"Guide": self.guide.table, "Score": self.score.table}
         tables.get(event.name, self.table).focus()
         self.screen.refresh_bindings()
 
@@ -389,7 +389,8 @@ class Accuracy(TableWorkspace):
                 self.action_analyse()
 
         count = len(self.session.inputs) or 1
-        ask_inputs(self.app, count, start_folder(self.session), take)
+        start = start_folder(self.session.recipe.get("dataset"))
+        ask_inputs(self.app, count, start, take)
 
     def action_worst(self) -> None:
         """Rank by the next error that the table shows, worst first; then in the graph's order."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine import gain_text, printable, sqnr_rank
 from rknntui.keys.text import key_text
-from rknntui.screens.accuracy.text import decibel_style, decibel_text
+from rknntui.screens.accuracy.text import decibel_column, decibel_text
 from rknntui.screens.hybrid.plan import base_dtype
 from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.paint import cells, shorten
@@ -57,9 +57,9 @@ def layer_fields() -> tuple[Field, ...]:
         Field("built", Column("built", 9, style=built_style)),
         Field(
             "sqnr_db",
-            Column("SQNR dB", 8, right=True, text=decibel_text, style=decibel_style),
+            decibel_column("SQNR dB", 8),
         ),
-        Field("own", Column("isol. dB", 8, right=True, text=decibel_text, style=decibel_style)),
+        Field("own", decibel_column("isol. dB", 8)),
         Field("minimum", Column("minimum", 8, right=True, text=short)),
         Field("maximum", Column("maximum", 8, right=True, text=short)),
         Field("observed_minimum", Column("obs. min", 9, right=True, text=short), 120),

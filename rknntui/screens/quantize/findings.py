@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -25,19 +26,17 @@ class BuildFindings(FindingRows):
     The joins are asked for before a build too: the structure tells most of them.
     """
 
+    @dataclass(eq=False)
     class JoinsWanted(Message):
         """The joins of a recipe's model are to be told: :meth:`take_joins` or :meth:`no_joins`."""
 
-        def __init__(self, recipe: Values) -> None:
-            super().__init__()
-            self.recipe = recipe
+        recipe: Values
 
+    @dataclass(eq=False)
     class Counted(Message):
         """There are so many findings that are more than a note."""
 
-        def __init__(self, count: int) -> None:
-            super().__init__()
-            self.count = count
+        count: int
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__("quantize.apply-remedy", id=id)

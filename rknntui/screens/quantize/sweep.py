@@ -20,7 +20,7 @@ from engine import (
 )
 from engine.wire.sweep import ROW, Axes, Row, Sweep
 from rknntui.keys.text import key_text, with_keys
-from rknntui.screens.accuracy.text import decibel_style, decibel_text
+from rknntui.screens.accuracy.text import decibel_column, decibel_text
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import Field, Record, RecordTable
@@ -91,19 +91,13 @@ class ComparePane(Vertical):
     job: JobView | None = None
     """The sweep that is shown."""
 
-    over: tuple[str, str] = ("", "")
-    """A sweep's id, and the samples that its figures are over."""
-
     def compose(self) -> ComposeResult:
         fields = (
             Field(
                 "state", Column("", 1, style=lambda s: "good" if s == "✓" else "bad", name="state")
             ),
             Field("title", Column("build", 18, grow=1)),
-            Field(
-                "lowest",
-                Column("lowest dB", 9, right=True, text=decibel_text, style=decibel_style),
-            ),
+            Field("lowest", decibel_column("lowest dB", 9)),
             Field("outputs", Column("outputs, dB (simulated)", 24, grow=3)),
             Field("seconds", Column("s", 7, right=True, text=lambda v: f"{v:.1f}")),
             Field("bytes", Column("size", 10, right=True, text=human_bytes), 100),
@@ -139,11 +133,8 @@ class ComparePane(Vertical):
             count = f" {stage.done} of {stage.total}" if stage is not None and stage.total else ""
             said = [f"▶ building{count}, {key_text('quantize.stop')} stops"]
         elif job is not None:
-            if result is not None:
-                self.over = job.id, printable(result.compared_on, 80)
-            over = self.over[1] if self.over[0] == job.id else ""
             said = [f"{'✓' if job.state == 'done' else '✗'} {job.state}"]
-            said += [f"over {over}"] if over else []
+            said += [f"over {printable(result.compared_on, 80)}"] if result is not None else []
             said.append(Fact("Enter applies a row to the recipe", rank=1))
         self.query_one(FactsLine).show(*said)
 

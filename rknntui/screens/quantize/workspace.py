@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Quantize"]
 
-VIEWS = ("Summary", "Layers", "Ranges", "Findings", "Compare", "Log")
 _FLOAT = "The build is not quantized: it runs in float32."
 _CONTAINER = "The ranges of a container are not shown here; open its model and build."
 _NOT_OF_FINDINGS = ("worst", "accuracy", "compare")
@@ -109,7 +108,7 @@ class Quantize(TableWorkspace):
 
     def compose(self) -> ComposeResult:
         yield FactsLine(id="build-facts")
-        yield ViewBar(VIEWS, id="view-bar")
+        yield ViewBar(tuple(_PANES), id="view-bar")
         with Vertical(id="views"):
             yield SummaryRows(id="summary")
             layers = RecordTable(layer_fields(), id="layers", what="layers", empty="")
@@ -175,8 +174,9 @@ class Quantize(TableWorkspace):
             self._tell()
             if self.job is not None and self.job.id == message.job:
                 self.query_one(JobPane).set_job(self.job)
-            elif (sweep := self.session.jobs.get(message.job)) and sweep.method == SWEEP.name:
-                self.query_one(ComparePane).set_job(sweep, None)
+            job = self.session.jobs.get(message.job)
+            if job is not None and job.method == SWEEP.name and job.running:
+                self.query_one(ComparePane).set_job(job, None)
 
     def on_job_ended(self, message: JobEnded) -> None:
         """Back to the summary when a build is done; the log stays on screen when it is not."""

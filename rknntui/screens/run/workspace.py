@@ -18,6 +18,7 @@ from engine.wire.build import (
     ExportForm,
     ExportParams,
     Simulated,
+    SimulatedOutput,
     SimulateParams,
 )
 from engine.wire.codec import encode
@@ -25,6 +26,7 @@ from engine.wire.dataset import DATASET_LIST, ListParams, Samples
 from rknntui.keys.actions import Action
 from rknntui.keys.commandline import command_for
 from rknntui.keys.text import key_text, with_keys
+from rknntui.screens.accuracy.inputs import start_folder
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.dialogs.new_file import ask_new_file
 from rknntui.screens.run.tables import input_fields, output_fields, top_fields, top_records
@@ -89,7 +91,7 @@ class Run(TableWorkspace):
         inputs = RecordTable(input_fields(), id="inputs", what="inputs", empty=with_keys(_NO_MODEL))
         yield RecordView("Inputs", inputs, id="inputs-view")
         with Horizontal(id="run-body"):
-            outputs = RecordTable(
+            outputs = RecordTable[SimulatedOutput](
                 output_fields(), id="outputs", what="outputs", empty=with_keys(_NO_RUN)
             )
             yield RecordView("Outputs (simulated)", outputs, id="outputs-view")
@@ -102,7 +104,7 @@ class Run(TableWorkspace):
         return self.query_one("#inputs", RecordTable)
 
     @property
-    def outputs(self) -> RecordTable:
+    def outputs(self) -> RecordTable[SimulatedOutput]:
         """The outputs of the last run."""
         return self.query_one("#outputs", RecordTable)
 
@@ -203,7 +205,7 @@ class Run(TableWorkspace):
 
     def _take(self, result: Simulated, folder: str | None) -> None:
         self._result, self._of = result, self._state()
-        self.outputs.set_records([encode(output) for output in result.outputs], keep="name")
+        self.outputs.set_records(result.outputs, keep="name")
         self._show_top()
         self._tell()
         if result.saved:
@@ -214,11 +216,10 @@ class Run(TableWorkspace):
 
     @on(Rows.Highlighted, "#outputs")
     def _show_top(self) -> None:
-        row, table = self.outputs.row, self.query_one("#top", RecordTable)
-        if row is None or self._result is None:
+        output, table = self.outputs.record, self.query_one("#top", RecordTable)
+        if output is None:
             table.set_records([])
             return
-        output = self._result.outputs[row]
         odd = f" ({not_finite(output.not_finite)})" if output.not_finite else ""
         title = f"Top {_TOPS[self._top]} of {printable(output.name, 40)}{odd}"
         self.query_one("#top-view", RecordView).set_title(title)
@@ -245,9 +246,7 @@ class Run(TableWorkspace):
         if record is None:
             return
         dataset = self.session.recipe.get("dataset")
-        start = self._files.get(record["name"]) or (str(dataset) if dataset else "")
-        if start:
-            start = str(Path(start) if Path(start).is_dir() else Path(start).parent) + "/"
+        start = start_folder(self._files.get(record["name"]) or dataset)
         title = f"Input {printable(record['name'], 40)}: an image or npy"
         self.app.push_screen(PathPicker(title, start), partial(self._picked, record))
 
