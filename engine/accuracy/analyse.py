@@ -220,6 +220,7 @@ class _Work:
         threads: int,
     ) -> None:
         self._parts = parts
+        self._table = build.table
         self._golden_runner, self._simulator_runner = golden, simulator
         self._golden = GoldenSide(build.reference, parts, threads)
         self._simulated = SimulatedSide(build.graph, build.layers, parts, threads)
@@ -261,8 +262,9 @@ class _Work:
         simulated = None
         if row.simulated is not None:
             simulated = golden if row.op == INPUT else found[row.simulated]
-            span = self._simulated.carriers[row.simulated].span
+            params = None if row.op == INPUT else self._table.get(row.golden)
             single = alone.get(row.simulated, simulated)
+            span = None if params is None else params.span
             self.sums[row].add(golden, simulated, single, span)
         if sink is not None:
             sink.add(row, golden, simulated)

@@ -42,7 +42,7 @@ def tensor_histograms(build: Quantized, feeds: Feeds, tensor: str, bins: int) ->
     for feed in feeds():
         arrays = [session.run(feed, [tensor])[tensor] for session in sessions]
         sums += error_sums(*arrays)[0]
-        outside.add(arrays[0], _span(quant))
+        outside.add(arrays[0], None if quant is None else quant.span)
         lows = [min(low, float(array.min())) for low, array in zip(lows, arrays, strict=True)]
         highs = [max(high, float(array.max())) for high, array in zip(highs, arrays, strict=True)]
     low, high = min(lows), max(highs)
@@ -88,18 +88,10 @@ def _layer_of(name: str, build: Quantized) -> Row:
     layer = None if name in known else build.layers.find(name)
     tensor = name if layer is None else layer.tensor
     if tensor not in known:
-        aliases = [alias for one in build.layers.layers for alias in one.aliases]
         raise UsageError(
             f"No layer of the build computes {printable(name)!r}.",
             cause="It is an input or a constant, or a pass merged its layer into another one.",
-            remedy=did_you_mean(name, [*known, *aliases]) or "Choose a tensor of the layer list.",
+            remedy=did_you_mean(name, [*known, *build.layers.names])
+            or "Choose a tensor of the layer list.",
         )
     return known[tensor]
-
-
-def _span(params: QuantParams | None) -> tuple[float, float] | None:
-    """The values that a tensor's integers hold, half a step beyond their ends."""
-    if params is None or not params.dtype.startswith(("int", "uint")) or len(params.scale) != 1:
-        return None
-    (scale,), (zero,), (low, high) = params.scale, params.zero_point, params.limits
-    return (low - zero - 0.5) * scale, (high - zero + 0.5) * scale

@@ -76,15 +76,6 @@ class Carrier:
         """Tensors that readers get from elsewhere when the graph is cut behind the row."""
         return (self.tensor,) if self.written == self.tensor else (self.tensor, self.floats)
 
-    @property
-    def span(self) -> tuple[float, float] | None:
-        """The values between which nothing is clipped; None for floats and scales per channel."""
-        if self.scale is None or self.zero_point is None or self.scale.size != 1:
-            return None
-        scale, zero = float(self.scale.reshape(())), float(self.zero_point.reshape(()))
-        low, high = self.limits
-        return (low - zero - 0.5) * scale, (high - zero + 0.5) * scale
-
 
 class GoldenSide:
     """The float graph."""

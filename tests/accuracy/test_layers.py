@@ -14,6 +14,8 @@ from onnx.utils import Extractor
 
 from engine.accuracy import SnapshotWriter, analyse, layer_rows, with_damage
 from engine.accuracy.damage import LAYERS
+from engine.accuracy.histograms import tensor_histograms
+from engine.accuracy.rows import CONVERTER
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, infer_shapes
 from engine.graph.passes import optimise
@@ -170,6 +172,37 @@ MIXED: list[tuple[QuantizeSettings, dict[str, str]]] = [
     (QuantizeSettings(dtype="dynamic_fixed_point-8"), {"x_int8": "int8", "r1": "int8"}),
     (QuantizeSettings(dtype="asymmetric_quantized-u8"), {"x_uint8": "uint8", "g": "uint8"}),
 ]
+
+
+@pytest.mark.parametrize("dtype", ["w8a8", "dynamic_fixed_point-8", "w16a16i_dfp"])
+def test_the_drill_down_has_the_saturation_and_the_error_of_the_ranking(dtype: str) -> None:
+    graph = float_graph()
+    done = quantize(graph, calibrate(graph, feeds(2)), QuantizeSettings(dtype=dtype))
+    samples = [{name: 3 * array for name, array in feed.items()} for feed in feeds(2, seed=9)]
+    clipped = 0.0
+    for row in analyse(done, samples).layers:
+        if not row.row.computed or row.saturation is None or row.error is None:
+            continue
+        spread = tensor_histograms(done, lambda: iter(samples), row.layer, 4)
+        if spread.tensor != row.tensor:  # another output of the layer
+            continue
+        assert (spread.layer, spread.op) == (row.layer, row.op)
+        assert spread.saturation == row.saturation, row.tensor
+        assert spread.sqnr_db == pytest.approx(row.error.sqnr_db, abs=1e-3)
+        clipped += row.saturation.low + row.saturation.high
+    assert clipped > 0
+
+
+def test_the_lowest_integer_that_never_occurs_holds_nothing() -> None:
+    graph = float_graph()
+    done = quantize(graph, calibrate(graph, feeds(2)), QuantizeSettings("dynamic_fixed_point-8"))
+    (sample,) = feeds(1)
+    (name,) = sample
+    array = np.zeros_like(sample[name])
+    array.flat[0] = -128 * done.table[name].scale[0]  # -127 is the lowest
+    (row,) = (one for one in analyse(done, [{name: array}]).layers if one.row.op == CONVERTER)
+    assert row.saturation is not None
+    assert row.saturation.low == 1 / array.size
 
 
 @pytest.mark.parametrize(("settings", "dtypes"), MIXED, ids=lambda v: getattr(v, "dtype", ""))

@@ -163,6 +163,8 @@ async def test_accuracy_and_hybrid_have_the_same_layers_by_any_name(
         accuracy = app.workspace
         assert isinstance(accuracy, Accuracy)
         ranked = {row["tensor"]: row for row in accuracy.table.records}
+        worst = app.session.summary.worst[0]  # as Quantize shows it
+        assert ranked[worst.tensor]["name"] == worst.layer
         await pilot.press("6")
         hybrid = app.workspace
         assert isinstance(hybrid, Hybrid)

@@ -106,6 +106,16 @@ class QuantParams:
         return (-high if self.narrow else low), high
 
     @property
+    def span(self) -> tuple[float, float] | None:
+        """The values that the integers hold, half a step beyond their ends, so that rounding alone
+        brings none there; None in half precision and for a scale per channel.
+        """
+        if self.is_float or len(self.scale) != 1:
+            return None
+        (scale,), (zero,), (low, high) = self.scale, self.zero_point, self.limits
+        return (low - zero - 0.5) * scale, (high - zero + 0.5) * scale
+
+    @property
     def is_float(self) -> bool:
         """Whether the tensor is in half precision."""
         return self.dtype == _HALF
