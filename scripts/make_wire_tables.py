@@ -30,7 +30,7 @@ def wire_tables() -> str:
             method = _resolve(home).method
             ends = (_told(part, seen) for part in (method.params, method.result))
             lines.append(f"| `{method.name}` | {kind} | {' | '.join(ends)} |")
-    lines += ["", "| told while it runs | by | what |", "|---|---|---|"]
+    lines += ["", "| partial result | by | what |", "|---|---|---|"]
     for part, by in ((hybrid.CURVE, hybrid.SEARCH), (sweep.ROW, sweep.SWEEP)):
         lines.append(f"| `{part.kind}` | `{by.name}` | {_told(part.data, seen)} |")
     lines += ["", "| type | fields, `?` where they may be left out | what |", "|---|---|---|"]
