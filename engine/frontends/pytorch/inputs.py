@@ -189,13 +189,7 @@ def _combinations(
             yield shapes, mix
 
 
-_DTYPES = {
-    "float32": torch.float32,
-    "int64": torch.int64,
-    "int32": torch.int32,
-    "uint8": torch.uint8,
-    "bool": torch.bool,
-}
+_DTYPES = {name: getattr(torch, name) for name in ("float32", "int64", "int32", "uint8", "bool")}
 
 
 def _shapes(

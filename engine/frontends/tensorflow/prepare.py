@@ -24,16 +24,8 @@ NodeDef = Any
 """A message of TensorFlow, which comes without types."""
 
 TF_ERRORS: tuple[type[Exception], ...] = (
-    tf.errors.OpError,
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    AttributeError,
-    NotImplementedError,
-    RuntimeError,
-    AssertionError,
-    OverflowError,
+    *(tf.errors.OpError, ValueError, TypeError, KeyError, IndexError, AttributeError),
+    *(NotImplementedError, RuntimeError, AssertionError, OverflowError),
 )
 """What TensorFlow and tf2onnx raise for a graph that they do not take; they have no common base."""
 

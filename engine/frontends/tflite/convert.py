@@ -21,14 +21,8 @@ _MAX_DEPTH = 16
 _MAX_LAYERS = 20_000
 # What damaged numbers in options and constants can do to a handler's arithmetic.
 _DAMAGE = (
-    IndexError,
-    KeyError,
-    TypeError,
-    ValueError,
-    OverflowError,
-    ZeroDivisionError,
-    MemoryError,
-    RecursionError,
+    *(IndexError, KeyError, TypeError, ValueError),
+    *(OverflowError, ZeroDivisionError, MemoryError, RecursionError),
 )
 
 

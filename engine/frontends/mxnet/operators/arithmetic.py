@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from engine.frontends.facts import words
 from engine.frontends.formula import Formula, apply, clip, exp, floor, sqrt, where
 from engine.frontends.mxnet.call import Call, Converter, Result, named, refuse
 
@@ -286,24 +287,12 @@ def _gemm2(call: Call) -> Result:
     return call.op("Mul", [product, call.w.scalar(alpha)])
 
 
-_UNARY = {
-    "relu": "Relu",
-    "sigmoid": "Sigmoid",
-    "tanh": "Tanh",
-    "softsign": "Softsign",
-    "erf": "Erf",
-    "exp": "Exp",
-    "log": "Log",
-    "sqrt": "Sqrt",
-    "abs": "Abs",
-    "sign": "Sign",
-    "floor": "Floor",
-    "ceil": "Ceil",
-    "negative": "Neg",
-    "reciprocal": "Reciprocal",
-    **{name: name.capitalize() for name in ("sin", "cos", "tan", "sinh", "cosh")},
-    **{f"arc{name}": f"A{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
-}
+# operators of ONNX that MXNet calls the same, in small letters; arcsin and its like are Asin
+_SAME = words(
+    "relu sigmoid tanh softsign erf exp log sqrt abs sign floor ceil reciprocal "
+    "sin cos tan sinh cosh"
+)
+_ARCS = words("sin cos tan sinh cosh tanh")
 _COMPARISONS = {
     "equal": ("Equal", False),
     "not_equal": ("Equal", True),
@@ -315,7 +304,9 @@ _COMPARISONS = {
 
 ARITHMETIC = named(
     {
-        **{name: _op(op) for name, op in _UNARY.items()},
+        **{name: _op(name.capitalize()) for name in sorted(_SAME)},
+        **{f"arc{name}": _op(f"A{name}") for name in sorted(_ARCS)},
+        "negative": _op("Neg"),
         "elemwise_add _add _plus _Plus broadcast_add broadcast_plus": _op("Add", 2),
         "elemwise_sub _sub _minus _Minus broadcast_sub broadcast_minus": _op("Sub", 2),
         "elemwise_mul _mul _Mul broadcast_mul": _op("Mul", 2),

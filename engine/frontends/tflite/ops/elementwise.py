@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.base.findings import Finding
+from engine.frontends.facts import words
 from engine.frontends.formula import Formula, apply, floor, sqrt, where
 from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.values import FIRST, LAST, Value, to_first
@@ -266,47 +267,23 @@ def _bucketize(layer: Layer) -> None:
     layer.result("ReduceSum", [ones, layer.emit.ints(-1)], x.shape, keepdims=0)
 
 
-_UNARY = {
-    "ABS": "Abs",
-    "CEIL": "Ceil",
-    "COS": "Cos",
-    "ELU": "Elu",
-    "EXP": "Exp",
-    "FLOOR": "Floor",
-    "HARD_SWISH": "HardSwish",
-    "LOG": "Log",
-    "LOGICAL_NOT": "Not",
-    "LOGISTIC": "Sigmoid",
-    "NEG": "Neg",
-    "RELU": "Relu",
-    "ROUND": "Round",
-    "SIGN": "Sign",
-    "SIN": "Sin",
-    "SQRT": "Sqrt",
-    "TANH": "Tanh",
-}
-
-_BINARY = {
-    "ADD": "Add",
-    "BITWISE_XOR": "BitwiseXor",
-    "DIV": "Div",
-    "EQUAL": "Equal",
-    "GREATER": "Greater",
-    "GREATER_EQUAL": "GreaterOrEqual",
-    "LESS": "Less",
-    "LESS_EQUAL": "LessOrEqual",
-    "LOGICAL_AND": "And",
-    "LOGICAL_OR": "Or",
-    "MAXIMUM": "Max",
-    "MINIMUM": "Min",
-    "MUL": "Mul",
-    "POW": "Pow",
-    "SUB": "Sub",
-}
+# operators of TFLite that are ONNX's of the same name, by how many inputs they have
+_SAME_UNARY = words("ABS CEIL COS ELU EXP FLOOR LOG NEG RELU ROUND SIGN SIN SQRT TANH")
+_SAME_BINARY = words("ADD DIV EQUAL GREATER LESS MUL POW SUB")
 
 HANDLERS: dict[str, Handler] = {
-    **{name: _unary(op) for name, op in _UNARY.items()},
-    **{name: _binary(op) for name, op in _BINARY.items()},
+    **{name: _unary(name.capitalize()) for name in sorted(_SAME_UNARY)},
+    **{name: _binary(name.capitalize()) for name in sorted(_SAME_BINARY)},
+    "HARD_SWISH": _unary("HardSwish"),
+    "LOGICAL_NOT": _unary("Not"),
+    "LOGISTIC": _unary("Sigmoid"),
+    "BITWISE_XOR": _binary("BitwiseXor"),
+    "GREATER_EQUAL": _binary("GreaterOrEqual"),
+    "LESS_EQUAL": _binary("LessOrEqual"),
+    "LOGICAL_AND": _binary("And"),
+    "LOGICAL_OR": _binary("Or"),
+    "MAXIMUM": _binary("Max"),
+    "MINIMUM": _binary("Min"),
     "ADD_N": _add_n,
     "ATAN2": _formula_of_two(_atan2),
     "BUCKETIZE": _bucketize,
