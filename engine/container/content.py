@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from engine.base.plain import JsonObject, JsonValue, Values
 from engine.build import BuildSummary, Provenance
 from engine.graph.ir import Graph, QuantTable
 from engine.graph.layers import LayerMap
@@ -56,11 +55,11 @@ class ContainerContent:
     name: str
     graph: Graph
     quantized: bool
-    recipe: Mapping[str, Any]
+    recipe: Values
     provenance: Provenance
     table: QuantTable | None = None
     layers: LayerMap | None = None
-    summary: Mapping[str, Any] | None = None
+    summary: JsonObject | None = None
     custom_string: str | None = None
     target_platform: str | None = None
     float_graph: Graph | None = None
@@ -86,6 +85,6 @@ class Container(ContainerContent):
         return tuple(name for name, _ in self.sections if name not in SECTIONS)
 
 
-def portable_summary(summary: BuildSummary) -> dict[str, Any]:
+def portable_summary(summary: BuildSummary) -> dict[str, JsonValue]:
     """A build's summary without what differs between two runs of it: times, paths, own size."""
     return {name: value for name, value in asdict(summary).items() if name not in _RUN_ONLY}

@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.base.errors import GraphError
 from engine.base.findings import Finding
+from engine.base.plain import JsonValue
 from engine.base.text import did_you_mean, printable, shape_text
 from engine.container.vendor.model import (
     CustomSection,
@@ -184,7 +185,7 @@ def _quant(quant: VendorQuant | None) -> wire.VendorQuant | None:
     )
 
 
-def _facts(model: VendorModel, graph: VendorGraph) -> dict[str, Any]:
+def _facts(model: VendorModel, graph: VendorGraph) -> dict[str, JsonValue]:
     memory = model.memory
     return {
         "kind": model.kind,
@@ -214,7 +215,7 @@ def _facts(model: VendorModel, graph: VendorGraph) -> dict[str, Any]:
     }
 
 
-def _quantization(graph: VendorGraph) -> dict[str, Any]:
+def _quantization(graph: VendorGraph) -> dict[str, JsonValue]:
     """How many tensors have parameters, by type and by method."""
     quants = [tensor.quant for tensor in graph.tensors if tensor.quant is not None]
     return {
@@ -224,7 +225,7 @@ def _quantization(graph: VendorGraph) -> dict[str, Any]:
     }
 
 
-def _shape_set(graph: VendorGraph) -> dict[str, Any]:
+def _shape_set(graph: VendorGraph) -> dict[str, JsonValue]:
     return {
         "inputs": [encode(_spec(graph.tensors[i])) for i in graph.inputs],
         "outputs": [encode(_spec(graph.tensors[i])) for i in graph.outputs],
@@ -232,7 +233,7 @@ def _shape_set(graph: VendorGraph) -> dict[str, Any]:
     }
 
 
-def _operator(operator: CustomSection) -> dict[str, Any]:
+def _operator(operator: CustomSection) -> dict[str, JsonValue]:
     return {
         "name": operator.name,
         "inputs": [list(pair) for pair in operator.inputs],

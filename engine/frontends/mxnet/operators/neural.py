@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -106,11 +107,12 @@ def _pooling(call: Call) -> Result:
     kind = call.text("pool_type", "max")
     if call.flag("global_pool"):
         return _global_pooling(call, kind)
-    kernel, strides, pads = _window(call, ("stride", 1), ("pad", 0))
+    window = _Pool(*_window(call, ("stride", 1), ("pad", 0)))
+    kernel, strides, pads = window
     if min(strides) < 1:
         refuse("its stride is 0")
     sizes = call.shape()[2:]
-    outs, ends = _pooled(call, sizes, kernel, strides, pads)
+    outs, ends = _pooled(call, sizes, window)
     common: Window = {"kernel_shape": kernel, "strides": strides, "pads": [*pads, *ends]}
     if kind == "max":
         return call.op("MaxPool", [call.x()], **common)
@@ -125,21 +127,24 @@ def _pooling(call: Call) -> Result:
     if kind == "sum":
         factor = np.full((1,) * (2 + len(kernel)), area, np.float32)
     else:
-        factor = _shares(sizes, outs, kernel, strides, pads)
+        factor = _shares(sizes, outs, window)
     if np.all(factor == 1):
         return call.op("AveragePool", [call.x()], count_include_pad=1, **common)
     mean = call.w.node("AveragePool", [call.x()], count_include_pad=1, **common)
     return call.op("Mul", [mean, call.w.constant(factor, "window_share")])
 
 
-def _pooled(
-    call: Call,
-    sizes: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    pads: Sequence[int],
-) -> tuple[list[int], list[int]]:
+class _Pool(NamedTuple):
+    """Windows of a pooling, a number for each spatial axis; pads before and behind are the same."""
+
+    kernel: list[int]
+    strides: list[int]
+    pads: list[int]
+
+
+def _pooled(call: Call, sizes: Sequence[int], window: _Pool) -> tuple[list[int], list[int]]:
     """Output sizes, and the padding behind the input that the windows need (PoolingShape)."""
+    kernel, strides, pads = window
     convention = call.text("pooling_convention", "valid")
     if convention not in ("valid", "full"):
         refuse(f"its pooling_convention is {convention}")
@@ -158,14 +163,9 @@ def _pooled(
     return outs, ends
 
 
-def _shares(
-    sizes: Sequence[int],
-    outs: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    pads: Sequence[int],
-) -> np.ndarray:
+def _shares(sizes: Sequence[int], outs: Sequence[int], window: _Pool) -> np.ndarray:
     """Whole window over the part of it within input and padding, for each place."""
+    kernel, strides, pads = window
     factor = np.ones((1, 1, *[1] * len(kernel)), np.float32)
     for axis, (n, out, k, s, p) in enumerate(zip(sizes, outs, kernel, strides, pads, strict=True)):
         starts = np.arange(out) * s - p

@@ -14,16 +14,19 @@ from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.ops.cell import GATES, Cell, cell_of, note_state
 from engine.frontends.tflite.values import Value
 
-__all__ = ["HANDLERS", "give", "give_both", "initial_of", "time_major"]
+__all__ = ["HANDLERS", "give", "give_both", "initial_of", "sequence"]
 
 _TANH = 4
 _MAX_STEPS = 1024
 _EPSILON = 1e-8  # kLayerNormEpsilon
 
 
-def time_major(layer: Layer, tensor: str, major: int) -> str:
-    """The tensor as (time, batch, features)."""
-    return tensor if major else layer.node("Transpose", [tensor], perm=[1, 0, 2])
+def sequence(layer: Layer) -> tuple[str, tuple[int, int], int]:
+    """The first input as (time, batch, features), steps and batch, and whether time comes first."""
+    major, shape, x = layer.int_option("time_major"), layer.input(0).shape, layer.real(0)
+    if major:
+        return x, (shape[0], shape[1]), major
+    return layer.node("Transpose", [x], perm=[1, 0, 2]), (shape[1], shape[0]), major
 
 
 def _run(layer: Layer, cell: Cell, x: str, steps: int, *, backward: bool = False) -> str:
@@ -150,11 +153,9 @@ def _sequence_lstm(layer: Layer) -> None:
     if layer.int_option("diagonal_recurrent"):
         raise layer.refusal("its recurrent weights are diagonal")
     cell = cell_of(layer, 1, 18, 20)
-    major = layer.int_option("time_major")
-    x = layer.input(0)
-    steps, batch = (x.shape[0], x.shape[1]) if major else (x.shape[1], x.shape[0])
-    y = _run(layer, cell, time_major(layer, layer.real(0), major), steps)
-    give(layer, 0, y, (steps, batch, cell.outputs), major)
+    x, shape, major = sequence(layer)
+    y = _run(layer, cell, x, shape[0])
+    give(layer, 0, y, (*shape, cell.outputs), major)
 
 
 def give(layer: Layer, index: int, y: str, shape: tuple[int, int, int], major: int) -> None:
@@ -183,16 +184,9 @@ def _bidirectional_lstm(layer: Layer) -> None:
     if any(layer.has(index) for index in range(39, 48)):
         raise layer.refusal("it has an auxiliary input")
     cells = (cell_of(layer, 1, 35, None), cell_of(layer, 18, 37, None))
-    major = layer.int_option("time_major")
-    x = layer.input(0)
-    steps, batch = (x.shape[0], x.shape[1]) if major else (x.shape[1], x.shape[0])
-    tensor = time_major(layer, layer.real(0), major)
-    parts = (
-        _run(layer, cells[0], tensor, steps),
-        _run(layer, cells[1], tensor, steps, backward=True),
-    )
-    sizes = (cells[0].outputs, cells[1].outputs)
-    give_both(layer, parts, (steps, batch), sizes, major)
+    x, shape, major = sequence(layer)
+    parts = (_run(layer, cells[0], x, shape[0]), _run(layer, cells[1], x, shape[0], backward=True))
+    give_both(layer, parts, shape, (cells[0].outputs, cells[1].outputs), major)
 
 
 def _lstm(layer: Layer) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from engine.base.findings import Finding
 from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.ops.cell import note_state, weights_of
-from engine.frontends.tflite.ops.lstm import give, give_both, initial_of, time_major
+from engine.frontends.tflite.ops.lstm import give, give_both, initial_of, sequence
 
 __all__ = ["HANDLERS"]
 
@@ -48,24 +48,19 @@ def _rnn_part(layer: Layer, x: str, first: int, *, backward: bool = False) -> tu
 
 def _sequence_rnn(layer: Layer) -> None:
     """UNIDIRECTIONAL_SEQUENCE_RNN."""
-    major = layer.int_option("time_major")
-    x = layer.input(0)
-    steps, batch = (x.shape[0], x.shape[1]) if major else (x.shape[1], x.shape[0])
-    y, units = _rnn_part(layer, time_major(layer, layer.real(0), major), 1)
-    give(layer, 0, y, (steps, batch, units), major)
+    x, shape, major = sequence(layer)
+    y, units = _rnn_part(layer, x, 1)
+    give(layer, 0, y, (*shape, units), major)
 
 
 def _bidirectional_rnn(layer: Layer) -> None:
     """BIDIRECTIONAL_SEQUENCE_RNN."""
     if any(layer.has(index) for index in range(9, 12)):
         raise layer.refusal("it has an auxiliary input")
-    major = layer.int_option("time_major")
-    x = layer.input(0)
-    steps, batch = (x.shape[0], x.shape[1]) if major else (x.shape[1], x.shape[0])
-    tensor = time_major(layer, layer.real(0), major)
-    forward, first = _rnn_part(layer, tensor, 1)
-    backward, second = _rnn_part(layer, tensor, 5, backward=True)
-    give_both(layer, (forward, backward), (steps, batch), (first, second), major)
+    x, shape, major = sequence(layer)
+    forward, first = _rnn_part(layer, x, 1)
+    backward, second = _rnn_part(layer, x, 5, backward=True)
+    give_both(layer, (forward, backward), shape, (first, second), major)
 
 
 def _rnn(layer: Layer) -> None:
