@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from importlib import resources
 
 __all__ = ["facts", "reasons", "words"]
@@ -15,6 +14,8 @@ def facts(package: str, file: str) -> dict[str, str]:
         package: who reads it (``__package__``): the file stands in its folder.
         file: its name.
     """
+    import tomllib  # most of what is recognised needs no facts
+
     text = resources.files(package).joinpath(file).read_text(encoding="utf-8")
     return {name: str(found) for name, found in tomllib.loads(text).items()}
 

@@ -139,22 +139,16 @@ def _stem(name: str) -> str:
     return head if head and len(tail) == 4 and tail.isdigit() else stem
 
 
-_REMEDIES = facts(__package__, "remedies.toml")
-
-
 def refusal(path: Path, seen: Recognised) -> SourceModelError:
     """The error for a file that is no source model: what it is, why, and what to do."""
     if seen.kind.startswith("pytorch_"):
         from engine.frontends.pytorch.explain import explain
 
         return explain(path)
+    remedies = facts(__package__, "remedies.toml")
     return SourceModelError(
         f"{printable(str(path))} is not a model that can be loaded: it is {seen.named} "
         f"({seen.why}).",
         cause=seen.cause,
-        remedy=_REMEDIES.get(
-            seen.format if seen.format in _REMEDIES else seen.kind,
-            "Give a model of ONNX, Caffe, TensorFlow, TFLite, Darknet, PyTorch (TorchScript) or "
-            "MXNet.",
-        ),
+        remedy=remedies.get(seen.format) or remedies.get(seen.kind) or remedies["other"],
     )
