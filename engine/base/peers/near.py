@@ -70,7 +70,9 @@ class Call:
         """The answer is there; only the first one counts."""
         if self.answer is None:
             self.answer = answer
-            for action in self._then:
+            # who waits often knows the call: a circle would keep the answer until it is collected
+            actions, self._then = self._then, []
+            for action in actions:
                 action(answer)
 
 
