@@ -6,11 +6,17 @@ Usage: ``python scripts/make_key_tables.py``. A test holds the file to the regis
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-PAGE = REPOSITORY / "docs" / "workbench.md"
-START, END = "<!-- keys: made by scripts/make_key_tables.py -->", "<!-- end of keys -->"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scripts.pages import Part, table, write
+
+if TYPE_CHECKING:
+    from rknntui.keys.actions import Action
+
 NAMES = {
     "slash": "/",
     "question_mark": "?",
@@ -40,12 +46,12 @@ def key_tables() -> str:
     return "\n".join(parts)
 
 
-def _table(actions: list) -> list[str]:
-    lines = ["| keys | what | id |", "|---|---|---|"]
-    for action in actions:
-        keys = " ".join(f"`{_shown(key)}`" for key in action.keys) or "palette"
-        lines.append(f"| {keys} | {action.help} | `{action.id}` |")
-    return lines
+def _table(actions: Iterable[Action]) -> list[str]:
+    rows = (
+        (" ".join(f"`{_shown(key)}`" for key in a.keys) or "palette", a.help, f"`{a.id}`")
+        for a in actions
+    )
+    return table(("keys", "what", "id"), rows)
 
 
 def _shown(key: str) -> str:
@@ -54,13 +60,7 @@ def _shown(key: str) -> str:
     return "+".join(p.capitalize() for p in key.split("+")) if "+" in key else key
 
 
-def page_with_tables(page: str) -> str:
-    """The page with its tables as the registry has them now."""
-    before, _, rest = page.partition(START)
-    _, _, after = rest.partition(END)
-    return f"{before}{START}\n\n{key_tables()}\n\n{END}{after}"
-
+PARTS = (Part("workbench.md", "keys", "make_key_tables", key_tables),)
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(REPOSITORY))
-    PAGE.write_text(page_with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    write(PARTS)

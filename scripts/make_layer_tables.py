@@ -11,10 +11,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-PAGE = REPOSITORY / "docs" / "frontends.md"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scripts.pages import REPOSITORY, Part, table, write
+
 CHAPTER = REPOSITORY / "docs" / "frontends" / "onnx.md"
-START, END = "<!-- layers: made by scripts/make_layer_tables.py -->", "<!-- end of layers -->"
 CASES = re.compile(
     r"<!-- backend node tests -->\n(.*?)<!-- end of backend node tests -->", re.DOTALL
 )
@@ -59,8 +60,7 @@ def layer_table() -> str:
         ),
         ("ONNX", ONNX, "see below"),
     ]
-    lines = ["| framework | read | refused by name |", "|---|---|---|"]
-    return "\n".join([*lines, *(f"| {name} | {read} | {no} |" for name, read, no in rows)])
+    return "\n".join(table(("framework", "read", "refused by name"), rows))
 
 
 def backend_cases() -> str:
@@ -72,26 +72,17 @@ def backend_cases() -> str:
     by_reason: dict[tuple[str, str], list[str]] = {}
     for match in CASE.finditer(text):
         by_reason.setdefault((match["outcome"], match["why"]), []).append(match["case"])
-    lines = [text.strip().split("\n")[0], "", "| outcome | reason | cases |", "|---|---|---|"]
-    for (outcome, why), cases in by_reason.items():
-        lines.append(f"| {outcome} | {why} | {_listed(cases)} |")
+    rows = ((outcome, why, _listed(cases)) for (outcome, why), cases in by_reason.items())
+    lines = [text.strip().split("\n")[0], "", *table(("outcome", "reason", "cases"), rows)]
     return "\n".join(lines)
 
 
-def page_with_tables(page: str) -> str:
-    """The page with its tables as the code has them now."""
-    before, _, rest = page.partition(START)
-    _, _, after = rest.partition(END)
-    parts = (before + START, layer_table(), CASES_TITLE, backend_cases(), END + after)
-    return "\n\n".join(parts)
+def layers() -> str:
+    """Both tables."""
+    return "\n\n".join((layer_table(), CASES_TITLE, backend_cases()))
 
 
-def main() -> None:
-    """Write the page."""
-    sys.path.insert(0, str(REPOSITORY))
-    PAGE.write_text(page_with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    print(f"wrote {PAGE.relative_to(REPOSITORY)}")
-
+PARTS = (Part("frontends.md", "layers", "make_layer_tables", layers),)
 
 if __name__ == "__main__":
-    main()
+    write(PARTS)

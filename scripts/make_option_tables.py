@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-START, END = "<!-- options: made by scripts/make_option_tables.py -->", "<!-- end of options -->"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scripts.pages import Part, table, write
 
 AS_OPTION = {
     "tf_pb": "model",
@@ -57,8 +58,8 @@ def recipe_table() -> str:
     """A row for each option of a recipe, and which of them are our own."""
     from engine.options import OPTIONS
 
-    lines = ["| option | section | default | what |", "|---|---|---|---|"]
-    lines += [f"| `{o.name}` | {o.section} | {_cell(o.default)} | {o.help} |" for o in OPTIONS]
+    rows = ((f"`{o.name}`", o.section, _cell(o.default), o.help) for o in OPTIONS)
+    lines = table(("option", "section", "default", "what"), rows)
     ours = ", ".join(f"`{o.name}`" for o in OPTIONS if o.ours)
     return "\n".join([*lines, "", f"Options without a vendor's generation are our own: {ours}."])
 
@@ -68,8 +69,8 @@ def _arguments() -> dict[str, dict[str, dict[int, Any]]]:
     from engine.api.signatures import KEYWORDS, POSITIONAL
 
     found: dict[str, dict[str, dict[int, Any]]] = {}
-    for table in (POSITIONAL, KEYWORDS):
-        for (method, generation), parameters in table.items():
+    for kind in (POSITIONAL, KEYWORDS):
+        for (method, generation), parameters in kind.items():
             if method in ("config", "build") or method.startswith("load_"):
                 for name, default in parameters.items():
                     found.setdefault(name, {}).setdefault(method, {})[generation] = default
@@ -116,45 +117,19 @@ def _where(name: str) -> tuple[str, str]:
 
 def vendor_table() -> str:
     """A row for each argument of ``config``, ``build`` and the load methods."""
-    lines = [
-        "| option | method | generation | default | where | what it does here |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = []
     for name, by_method in _arguments().items():
         generations = sorted({g for defaults in by_method.values() for g in defaults})
-        where, what = _where(name)
-        methods = ", ".join(f"`{m}`" for m in by_method)
-        lines.append(
-            f"| `{name}` | {methods} | {', '.join(map(str, generations))} "
-            f"| {_defaults(name, by_method)} | {where} | {what} |"
-        )
-    return "\n".join(lines)
+        methods, of = ", ".join(f"`{m}`" for m in by_method), ", ".join(map(str, generations))
+        rows.append((f"`{name}`", methods, of, _defaults(name, by_method), *_where(name)))
+    head = ("option", "method", "generation", "default", "where", "what it does here")
+    return "\n".join(table(head, rows))
 
 
-def with_table(page: str, table: str) -> str:
-    """A page with its table as the code has it now."""
-    before, _, rest = page.partition(START)
-    _, _, after = rest.partition(END)
-    return f"{before}{START}\n\n{table}\n\n{END}{after}"
-
-
-def pages() -> dict[Path, str]:
-    """Every page and what it has to be."""
-    tables = {"options.md": vendor_table(), "recipe.md": recipe_table()}
-    docs = REPOSITORY / "docs"
-    return {
-        docs / name: with_table((docs / name).read_text(encoding="utf-8"), table)
-        for name, table in tables.items()
-    }
-
-
-def main() -> None:
-    """Write the pages."""
-    sys.path.insert(0, str(REPOSITORY))
-    for path, text in pages().items():
-        path.write_text(text, encoding="utf-8")
-        print(f"wrote {path.relative_to(REPOSITORY)}")
-
+PARTS = (
+    Part("options.md", "options", "make_option_tables", vendor_table),
+    Part("recipe.md", "options", "make_option_tables", recipe_table),
+)
 
 if __name__ == "__main__":
-    main()
+    write(PARTS)

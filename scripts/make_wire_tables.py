@@ -11,9 +11,10 @@ import types
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-PAGE = REPOSITORY / "docs" / "jobs.md"
-START, END = "<!-- wire: made by scripts/make_wire_tables.py -->", "<!-- end of wire -->"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scripts.pages import Part, write
+
 WORDS = {str: "text", int: "whole", float: "number", bool: "bool", Any: "any", type(None): "null"}
 
 
@@ -83,13 +84,7 @@ def _told(kind: Any, seen: dict[str, type]) -> str:
     return WORDS[kind]
 
 
-def page_with_tables(page: str) -> str:
-    """The page with its tables as the types are now."""
-    before, _, rest = page.partition(START)
-    _, _, after = rest.partition(END)
-    return f"{before}{START}\n\n{wire_tables()}\n\n{END}{after}"
-
+PARTS = (Part("jobs.md", "wire", "make_wire_tables", wire_tables),)
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(REPOSITORY))
-    PAGE.write_text(page_with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    write(PARTS)

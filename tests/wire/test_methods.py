@@ -1,31 +1,13 @@
-"""The registry, the handlers, the types and the page in the docs agree."""
+"""The registry, the handlers and the types agree."""
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
-from pathlib import Path
-from types import ModuleType
-
-import pytest
 
 from engine.jobs.worker import _resolve
 from engine.services.registry import QUERIES, TASKS
 from engine.wire.method import Query, Task
-
-
-@pytest.fixture
-def script(repository: Path) -> ModuleType:
-    path = repository / "scripts" / "make_wire_tables.py"
-    if not path.is_file():
-        pytest.skip("not in a checkout")
-    spec = importlib.util.spec_from_file_location("make_wire_tables", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_every_handler_answers_the_method_that_it_is_registered_for() -> None:
@@ -34,11 +16,6 @@ def test_every_handler_answers_the_method_that_it_is_registered_for() -> None:
             method = _resolve(home).method
             assert method.name == name
             assert type(method) is kind, name
-
-
-def test_the_page_has_the_types_of_the_wire(script: ModuleType) -> None:
-    page = script.PAGE.read_text(encoding="utf-8")
-    assert page == script.page_with_tables(page), "run scripts/make_wire_tables.py"
 
 
 def test_the_types_need_the_standard_library_alone() -> None:
