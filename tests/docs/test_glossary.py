@@ -56,7 +56,7 @@ def columns(module: ast.Module) -> Iterator[str]:
     nodes = list(ast.walk(module))
     makers = {f.name for f in nodes if isinstance(f, ast.FunctionDef) and makes_columns(f)}
     for node in nodes:
-        if isinstance(node, ast.Call) and called(node) in {"Column", *makers}:
+        if isinstance(node, ast.Call) and called(node) in {"Column", "decibel_column", *makers}:
             named = [k.value for k in node.keywords if k.arg == "name"]
             yield from filter(None, [*texts(node.args[0]), *(t for n in named for t in texts(n))])
         elif isinstance(node, ast.Call) and called(node) == "table" and node.args:
@@ -74,6 +74,8 @@ def titles(module: ast.Module) -> Iterator[str]:
         found: list[str] = []
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "VIEWS":
             found = texts(node.value)
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_PANES":
+            found = [text for key in getattr(node.value, "keys", []) for text in texts(key)]
         elif isinstance(node, ast.For) and "title" in {
             getattr(n, "id", "") for n in ast.walk(node.target)
         }:
