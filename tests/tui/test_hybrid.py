@@ -32,11 +32,12 @@ from rknntui.screens.hybrid.plan import (
     with_integers,
 )
 from rknntui.screens.hybrid.search import _gained, search_flags, search_params
-from rknntui.screens.hybrid.text import layer_record, output_lines, point_record
+from rknntui.screens.hybrid.text import facts, layer_record, output_lines, point_record
 from rknntui.screens.hybrid.workspace import Hybrid
 from rknntui.session.jobview import JobView
 from rknntui.session.messages import JobEnded
 from rknntui.widgets.curve_chart import CurveChart, Series
+from rknntui.widgets.facts_line import fit_facts
 from tests.tui.conftest import residual_model, screen_text, until
 from tests.tui.flow import grey_keys, press_text, shown, write_recipe
 
@@ -202,6 +203,21 @@ def test_a_curve_grows_from_the_left_and_keeps_its_last_steps_in_view() -> None:
     text = ["".join(t for t, _ in line) for line in chart._draw(40, 8)]
     assert text[-1].endswith("▲")
     assert max(map(len, text)) <= 40
+
+
+@pytest.mark.parametrize("state", ["", "simulated over 32 samples in 238 ms"])
+def test_the_line_on_top_is_never_cut(state: str) -> None:
+    edits = SimpleNamespace(
+        layers={"a": "int16"}, rows=[1] * 112, ranges={"a": (0, 1)}, marked={"b"}
+    )
+    effect = SimpleNamespace(unmet={"a": "why not"}, state=state)
+    told = facts(edits, effect, "32 of 100 calibration samples", "1 of 100 calibration samples")
+    for width, kept in ((78, 3), (118, 4), (198, 6)):
+        line = fit_facts(told, width)
+        assert not line.endswith("…")
+        assert "1 of 112 layers changed" in line
+        assert "✗ 1 not applied" in line
+        assert len(line.split(" · ")) >= kept, "no fact goes that has room"
 
 
 def test_a_step_without_noise_reaches_the_top_of_the_curve() -> None:

@@ -162,7 +162,8 @@ class Run(TableWorkspace):
             facts.show("no model is open")
         elif self._result is not None:
             how = "quantized" if self._result.quantized else "float32"
-            again = f"! the recipe changed since: {key_text('run.run')} runs"
+            runs = f"{key_text('run.run')} runs"
+            again = Fact(f"! the recipe changed since: {runs}", (f"! the recipe changed: {runs}",))
             ran = f"✓ ran {how}, simulated, in {self._result.seconds:.4f} s here (measured"
             took = Fact(f"{ran}, no NPU time)", (f"{ran})", f"✓ ran {how}, simulated"))
             facts.show(took, "" if self._of == self._state() else again)
