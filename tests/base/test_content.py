@@ -234,9 +234,9 @@ def whole_container() -> tuple[dict[str, bytes], bytes]:
 
 
 def test_a_data_file_of_step_1_with_a_damaged_member_is_refused(tmp_path: Path) -> None:
-    from engine.hybrid.archive import HybridData, read_data, write_data
+    from engine.hybrid.archive import Facts, HybridData, read_data, write_data
 
-    facts = {"generation": 2, "recipe": {}, "model": "0" * 64}
+    facts = Facts(generation=2, recipe={}, model="0" * 64)
     samples_ = ({"x": np.zeros((1, 3), np.float32)},)
     whole = write_data(HybridData(facts, {"a": b"b"}, samples_))
     path = tmp_path / "m.data"

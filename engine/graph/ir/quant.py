@@ -183,8 +183,12 @@ class QuantParams:
             QuantizationError: a field is missing, of the wrong type or inconsistent.
         """
         try:
-            return typed(cls, data)
-        except TypeError as error:
+            found = typed(cls, data)
+            seen = (found.observed_minimum or 0.0, found.observed_maximum or 0.0)
+            for number in (*found.scale, *(found.minimum or ()), *(found.maximum or ()), *seen):
+                float(number)  # a whole number of JSON may be larger than any float
+            return found
+        except (TypeError, OverflowError) as error:
             raise QuantizationError(
                 f"Quantization parameters are malformed: {printable(repr(error), 200)}.",
                 cause="The quant table was damaged or written by another program.",

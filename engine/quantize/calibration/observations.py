@@ -116,9 +116,12 @@ class Observations:
         """
         try:
             seen = typed(_Ranges, {name: data[name] for name in ("samples", "tensors")})
-            tensors = {name: Observation(low, high) for name, (low, high) in seen.tensors.items()}
+            tensors = {
+                name: Observation(float(low), float(high))
+                for name, (low, high) in seen.tensors.items()
+            }
             return cls(seen.samples, tensors)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise _malformed(error) from error
 
     def to_files(self) -> dict[str, bytes]:

@@ -83,6 +83,9 @@ def test_inconsistent_parameters_are_refused(fields: dict[str, Any]) -> None:
         {"t": {"dtype": "int8", "scale": 1, "zero_point": [0]}},
         {"t": {"dtype": "int8", "scale": ["x"], "zero_point": [0]}},
         {"t": {"dtype": "int8", "scale": [1.0], "zero_point": [float("inf")]}},
+        {"t": {"dtype": "int8", "scale": [10**400], "zero_point": [0]}},
+        {"t": {"dtype": "int8", "scale": [1], "zero_point": [0], "observed_maximum": 10**400}},
+        {"t": {"dtype": "int8", "scale": [1.0], "zero_point": [0], "unknown": 1}},
     ],
 )
 def test_malformed_tables_are_refused(data: Any) -> None:
