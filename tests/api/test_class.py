@@ -239,7 +239,7 @@ def test_inputs_that_do_not_fit(dog: np.ndarray, capsys: pytest.CaptureFixture[s
         ([dog], {"data_format": "nhcw"}, "data_format"),
         ([dog], {"data_format": ["nhwc", "nhwc"]}, "data_format"),
         ([dog], {"inputs_pass_through": [1, 0]}, "2 entries"),
-        ("dog.jpg", {}, "no list"),
+        ("dog.jpg", {}, "not a list"),
         ([np.full((16, 16, 3), np.nan, np.float32)], {}, "not finite"),
     ):
         capsys.readouterr()

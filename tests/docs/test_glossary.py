@@ -72,10 +72,8 @@ def titles(module: ast.Module) -> Iterator[str]:
     """
     for node in ast.walk(module):
         found: list[str] = []
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "VIEWS":
-            found = texts(node.value)
-        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_PANES":
-            found = [text for key in getattr(node.value, "keys", []) for text in texts(key)]
+        if called(node) == "ViewBar":
+            found = views(module, node)
         elif isinstance(node, ast.For) and "title" in {
             getattr(n, "id", "") for n in ast.walk(node.target)
         }:
@@ -88,6 +86,18 @@ def titles(module: ast.Module) -> Iterator[str]:
             title = re.split(r" \(|, ", text)[0].strip()
             if title and not title.endswith(".") and title != "RKNN TUI":
                 yield title
+
+
+def views(module: ast.Module, bar: ast.AST) -> list[str]:
+    """The texts of the tuple, or the keys of the dict, that a bar of views is made from."""
+    names = {part.id for part in ast.walk(bar) if isinstance(part, ast.Name)}
+    tables = [
+        node.value
+        for node in module.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in names
+    ]
+    parts = [p for t in tables for p in (t.keys if isinstance(t, ast.Dict) else [t])]
+    return [text for part in parts for text in texts(part)]
 
 
 def started(node: ast.AST) -> list[str]:

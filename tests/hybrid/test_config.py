@@ -194,10 +194,10 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
         ("- 1\n- 2", 1, "has the keys"),
         ("custom_quantize_layers: {a: }", 1, "needs a dtype"),
         (SECOND.replace("-   0.0\n", "-   .nan\n", 1), 9, "finite"),
-        (SECOND.replace("-   0.0\n", "-   many\n", 1), 9, "no number"),
+        (SECOND.replace("-   0.0\n", "-   many\n", 1), 9, "not a number"),
         (SECOND.replace("qtype: asym", "qtype: asim"), 4, "asym"),
         (SECOND.replace("        min:", "        mim:"), 8, "min"),
-        ("custom_quantize_layers: {\n", 2, "no YAML"),
+        ("custom_quantize_layers: {\n", 2, "not YAML"),
         ("\xff".encode("latin-1").decode("latin-1"), 0, ""),
     ],
 )

@@ -142,7 +142,7 @@ def test_a_range_set_by_hand_is_kept_before_a_concat() -> None:
 @pytest.mark.parametrize(
     ("ranges", "what"),
     [
-        ({"Relu_2": (0.0, 1.0)}, "no quantized tensor"),
+        ({"Relu_2": (0.0, 1.0)}, "not a quantized tensor"),
         ({"Relu_2_0": (1.0, 0.0)}, "above"),
         ({"Relu_2_0": (0.0, float("nan"))}, "not finite"),
         ({"Relu_2_0": (float("-inf"), 1.0)}, "not finite"),
