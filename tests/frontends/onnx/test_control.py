@@ -201,7 +201,7 @@ def test_branches_that_cannot_both_run_are_refused(name: str, tmp_path: Path) ->
     with pytest.raises(UnsupportedOperatorError, match="If at node 'choice'") as error:
         load_onnx(path)
     assert why in error.value.what
-    assert not [f for f in look_at(path).findings if f.severity == "error"]
+    assert not [f for f in look_at(path).model.findings if f.severity == "error"]
 
 
 # -- Loop ----------------------------------------------------------------------------------------
