@@ -180,6 +180,8 @@ def _codec(kind: Any) -> _Codec:
 
 def _plain(kinds: tuple[type, ...], told: str) -> Callable[[Any], Any]:
     def read(data: Any) -> Any:
+        if type(data) is kinds[-1]:
+            return data
         # a bool is an int, and numpy's float a float
         if not isinstance(data, kinds) or (isinstance(data, bool) and bool not in kinds):
             raise _MisfitError(f"{{name}} is {told}.")
@@ -216,11 +218,12 @@ def _literal(names: tuple[Any, ...]) -> Callable[[Any], Any]:
 
 def _of_union(parts: tuple[Any, ...]) -> _Codec:
     given = [part for part in parts if part is not types.NoneType]
+    optional = len(given) < len(parts)
     readers = [_codec(part)[0] for part in given]
     writers = {get_origin(part) or part: _codec(part)[1] for part in given}
 
     def read(data: Any) -> Any:
-        if data is None and len(given) < len(parts):
+        if data is None and optional:
             return None
         faults = []
         for reader in readers:
@@ -230,12 +233,16 @@ def _of_union(parts: tuple[Any, ...]) -> _Codec:
                 faults.append(error)
         raise max(faults, key=lambda fault: len(fault.where))
 
+    def read_one(data: Any) -> Any:
+        return None if data is None else readers[0](data)
+
     def write(value: Any) -> Any:
         writer = writers.get(type(value), only)
         return value if value is None or writer is None else writer(value)
 
     only = next(iter(writers.values())) if len(writers) == 1 else None
-    return read, write if any(writers.values()) else None
+    single = optional and len(given) == 1
+    return read_one if single else read, write if any(writers.values()) else None
 
 
 def _of_list(item: Any) -> _Codec:
@@ -343,16 +350,24 @@ def _of_class(kind: Any) -> _Codec:
     """A class is an object of its fields' keys, none of which may be strange."""
     rows, spread, names = _fields_of(kind)
     known = [row.key for row in rows]
+    readers = [(row.key, row.name, row.codec[0], row.missing * row.required) for row in rows]
+    writers = [(row.key, row.name, row.codec[1], row.omit) for row in rows]
 
     def read(data: Any) -> Any:
-        if not isinstance(data, Mapping):
+        if type(data) is not dict and not isinstance(data, Mapping):
             raise _MisfitError("{name} is an object.")
         values: dict[str, object] = {}
-        for row in rows:
-            if row.key in data:
-                values[row.name] = _within(row.key, row.codec[0], data[row.key])
-            elif row.required:
-                raise _MisfitError(row.missing, row.key)
+        at = ""
+        try:
+            for at, name, reader, missing in readers:
+                if at in data:
+                    values[name] = reader(data[at])
+                elif missing:
+                    raise _MisfitError(missing)
+        except _MisfitError as error:
+            raise error.within(at) from None
+        if len(values) == len(data) and not spread:
+            return kind(**values)
         beside = {name: data[name] for name in data if name not in known}
         strange = next((str(name) for name in beside if name not in names()), None)
         if strange is not None:
@@ -362,10 +377,10 @@ def _of_class(kind: Any) -> _Codec:
 
     def write(value: Any) -> dict[str, object]:
         data: dict[str, object] = {}
-        for row in rows:
-            item, writer = getattr(value, row.name), row.codec[1]
-            if item is not None or not row.omit:
-                data[row.key] = item if writer is None or item is None else writer(item)
+        for key, name, writer, omit in writers:
+            item = getattr(value, name)
+            if item is not None or not omit:
+                data[key] = item if writer is None or item is None else writer(item)
         return data | dict(getattr(value, spread)) if spread else data
 
     return read, write

@@ -7,12 +7,15 @@ eighty of them, and the interface is about to be used. Here one set of methods s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from typing import Any, TypeVar, cast, dataclass_transform, overload
 
 __all__ = ["record"]
 
 T = TypeVar("T")
+
+_OWN = "__record_fields__"
+"""The attribute of a class with its fields by name."""
 
 
 @overload
@@ -25,6 +28,7 @@ def record(cls: Any = None, /, *, kw_only: bool = False) -> Any:
 
     def made(plain: type[T]) -> type[T]:
         found = dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(plain)
+        setattr(found, _OWN, {each.name: each for each in fields(cast(Any, found))})
         for name, method in vars(_Methods).items():
             if callable(method):
                 setattr(found, name, method)
@@ -35,23 +39,26 @@ def record(cls: Any = None, /, *, kw_only: bool = False) -> Any:
 
 class _Methods:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        own = fields(cast(Any, self))
-        places = [each.name for each in own if not each.kw_only]
+        own: dict[str, Field[Any]] = getattr(self, _OWN)
+        values = self.__dict__
+        if not args and kwargs.keys() == own.keys():  # as the codec makes them, by the thousand
+            values.update(kwargs)
+            return
+        places = [name for name, each in own.items() if not each.kw_only]
         given = dict(zip(places, args, strict=False))
         if len(args) > len(places) or given.keys() & kwargs.keys():
             raise TypeError(f"{type(self).__name__} was given too many values")
-        values = self.__dict__
-        for each in own:
-            if each.name in given:
-                values[each.name] = given[each.name]
-            elif each.name in kwargs:
-                values[each.name] = kwargs.pop(each.name)
+        for name, each in own.items():
+            if name in given:
+                values[name] = given[name]
+            elif name in kwargs:
+                values[name] = kwargs.pop(name)
             elif each.default is not MISSING:
-                values[each.name] = each.default
+                values[name] = each.default
             elif each.default_factory is not MISSING:
-                values[each.name] = each.default_factory()
+                values[name] = each.default_factory()
             else:
-                raise TypeError(f"{type(self).__name__} needs {each.name}")
+                raise TypeError(f"{type(self).__name__} needs {name}")
         if kwargs:
             raise TypeError(f"{type(self).__name__} has no {', '.join(kwargs)}")
 
