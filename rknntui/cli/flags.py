@@ -14,8 +14,10 @@ from rknntui.arguments import absolute
 __all__ = [
     "allowed_code",
     "json_flag",
+    "output_flag",
     "quiet_flag",
     "recipe_flags",
+    "refresh_flag",
     "source_flags",
     "target",
     "values_of",
@@ -25,7 +27,16 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 quiet_flag = click.option("-q", "--quiet", is_flag=True, help="No progress on standard error.")
+refresh_flag = click.option(
+    "--refresh", is_flag=True, help="Recompute every stage; ignore the cache."
+)
 target = click.argument("target", type=click.Path(path_type=Path))
+
+
+def output_flag(told: str, **more: Any) -> Callable[[Command], Command]:
+    """``-o FILE``: the file that a command writes."""
+    kind = click.Path(path_type=Path, dir_okay=False)
+    return click.option("-o", "--output", type=kind, help=told, **more)
 
 
 class OptionText(click.ParamType):

@@ -19,7 +19,15 @@ from engine.wire.build import (
 )
 from engine.wire.codec import encode
 from engine.wire.recipes import RECIPE_SAVE, SaveParams
-from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.flags import (
+    json_flag,
+    output_flag,
+    quiet_flag,
+    recipe_flags,
+    refresh_flag,
+    target,
+    values_of,
+)
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
 from rknntui.cli.session import WorkerSession, resolve, with_worker
@@ -28,18 +36,13 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 @click.command("build", epilog="TARGET is a model file or a recipe; flags override the recipe.")
 @target
 @recipe_flags
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Also export the build (.rknn, or .onnx for QDQ ONNX).",
-)
+@output_flag("Also export the build (.rknn, or .onnx for QDQ ONNX).")
 @click.option(
     "--save-recipe",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the recipe of this build to a file.",
 )
-@click.option("--refresh", is_flag=True, help="Recompute every stage; ignore the cache.")
+@refresh_flag
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @json_flag
 @quiet_flag

@@ -17,7 +17,7 @@ from engine.wire.dataset import (
     Made,
     MakeParams,
 )
-from rknntui.cli.flags import json_flag, recipe_flags, values_of
+from rknntui.cli.flags import json_flag, output_flag, recipe_flags, values_of
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
 from rknntui.cli.session import WorkerSession, is_recipe, resolve, with_worker
@@ -32,14 +32,7 @@ def command() -> None:
 
 @command.command("make")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("dataset.txt"),
-    show_default=True,
-    help="The file to write.",
-)
+@output_flag("The file to write.", default=Path("dataset.txt"), show_default=True)
 @click.option(
     "--count", type=click.IntRange(1), default=DEFAULTS["dataset_count"], show_default=True
 )

@@ -10,7 +10,7 @@ from engine import refuse_existing, summary_text
 from engine.wire.build import BUILD, EXPORT, BuildParams, BuildSummary, Exported, ExportParams
 from engine.wire.codec import encode
 from engine.wire.score import EVALUATE, Evaluated, EvaluateParams
-from rknntui.cli.flags import json_flag, quiet_flag
+from rknntui.cli.flags import json_flag, output_flag, quiet_flag
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
 from rknntui.cli.session import WorkerSession, with_worker
@@ -19,12 +19,7 @@ from rknntui.demo import demo_recipe, demo_test_samples
 
 @click.command("demo")
 @click.option("--headless", is_flag=True, help="Print the report instead of opening the workbench.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Export the demo's container there.",
-)
+@output_flag("Export the demo's container there.")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @json_flag
 @quiet_flag

@@ -9,7 +9,15 @@ import click
 
 from engine import human_bytes
 from engine.wire.build import EXPORT, Exported, ExportForm, ExportParams
-from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.flags import (
+    json_flag,
+    output_flag,
+    quiet_flag,
+    recipe_flags,
+    refresh_flag,
+    target,
+    values_of,
+)
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
 from rknntui.cli.session import WorkerSession, resolve, with_worker
@@ -17,13 +25,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 @click.command("export", epilog="TARGET is a model file or a recipe; flags override the recipe.")
 @target
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The file to write.",
-)
+@output_flag("The file to write.", required=True)
 @click.option(
     "--format",
     "form",
@@ -31,7 +33,7 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
     help="rknn: our container; onnx: QDQ ONNX (opset 19) for rknn-toolkit2. Default: the suffix.",
 )
 @recipe_flags
-@click.option("--refresh", is_flag=True, help="Recompute every stage; ignore the cache.")
+@refresh_flag
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @json_flag
 @quiet_flag

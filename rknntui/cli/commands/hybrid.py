@@ -37,7 +37,7 @@ from engine.wire.hybrid import (
 )
 from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from engine.wire.requests import ModelTarget
-from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.flags import json_flag, output_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.hybrid_text import honoured_lines, point_cells, ranking_lines, wrote_line
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit, table
@@ -157,9 +157,7 @@ def step1(
 @click.argument("data", type=click.Path(path_type=Path))
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--dataset", type=click.Path(path_type=Path), help="Instead of step 1's.")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="The .rknn to write."
-)
+@output_flag("The .rknn to write.")
 @force_flag
 @json_flag
 @quiet_flag

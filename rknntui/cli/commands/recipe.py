@@ -19,7 +19,7 @@ from engine.wire.recipes import (
     SaveParams,
 )
 from engine.wire.requests import AtPath, OfRecipe
-from rknntui.cli.flags import json_flag, recipe_flags, target, values_of
+from rknntui.cli.flags import json_flag, output_flag, recipe_flags, target, values_of
 from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit, table
 from rknntui.cli.session import WorkerSession, is_recipe, resolve, with_worker
@@ -33,12 +33,7 @@ def command() -> None:
 @command.command("new", epilog="TARGET is a model file, or a recipe to start from.")
 @target
 @recipe_flags
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The file to write; default: standard output.",
-)
+@output_flag("The file to write; default: standard output.")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @json_flag
 def new(target: Path, output: Path | None, force: bool, as_json: bool, **flags: Any) -> None:
