@@ -1,7 +1,7 @@
 """What the workbench knows: the open model, the recipe, problems, jobs and the last build.
 
 Screens read the fields and change them only through the methods, which tell everybody with a
-message. Holds plain data as the worker sends it, so that nothing heavy is imported here.
+message. What the worker answered is of :mod:`engine.wire`, imported here for its types alone.
 """
 
 from __future__ import annotations

@@ -213,10 +213,6 @@ class ConfirmDialog(Dialog):
                 event.stop()
                 self.dismiss(value)
                 return
-        if event.key == "escape":
-            event.stop()
-            event.prevent_default()
-            self.dismiss(None)
 
 
 class PromptDialog(Dialog):
