@@ -98,6 +98,7 @@ def actions(widget: Any, rows: list[tuple[Any, ...]]) -> tuple[Any, Any, Any]:
     """What fills it, brings its rows into another order, and moves its cursor."""
     from textual.widgets import DataTable, Tree
 
+    from engine.wire.graph import GraphView
     from rknntui.widgets.table import Table
 
     if isinstance(widget, Table):
@@ -125,9 +126,9 @@ def actions(widget: Any, rows: list[tuple[Any, ...]]) -> tuple[Any, Any, Any]:
 
         return grow, widget.root.collapse_all, widget.action_cursor_down
     at = {group: index for index, group in enumerate(groups)}
-    nodes = [[row[2], row[1], [], [], row[3], at[row[2].split("/")[1]]] for row in rows]
-    view = {"nodes": nodes, "groups": [f"/{g}" for g in groups], "inputs": [], "outputs": []}
-    opened = [f"/{group}" for group in groups]
+    nodes = tuple((row[2], row[1], "", row[3], "", at[row[2].split("/")[1]]) for row in rows)
+    opened = tuple(f"/{group}" for group in groups)
+    view = GraphView(nodes, opened, (), ())
     return (
         lambda: widget.set_graph("graph", view, opened),
         widget.action_all,

@@ -94,14 +94,14 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
         run = app.workspace
         assert isinstance(run, Run)
         await until(pilot, lambda: bool(run.outputs.records), "outputs of the container")
-        assert app.workspace.outputs.records[0]["top"] == before["top"]
+        assert app.workspace.outputs.records[0].top == before.top
 
     rknn = RKNN()
     assert rknn.load_rknn(str(out)) == 0
     assert rknn.init_runtime() == 0
     pixels = np.asarray(Image.open(sample))
     outputs = rknn.inference(inputs=[pixels.reshape(1, 8, 8, 1)], data_format="nhwc")
-    assert float(np.max(outputs[0])) == pytest.approx(before["top"][0]["value"], abs=1e-5)
+    assert float(np.max(outputs[0])) == pytest.approx(before.top[0].value, abs=1e-5)
     rknn.release()
 
 
