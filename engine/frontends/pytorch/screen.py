@@ -144,7 +144,7 @@ def _unit(name: str, record: str, data: bytes) -> Unit:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _odd(name, f"{record} is not a TorchScript: {error}") from error
+        raise _odd(name, f"{record} is not TorchScript: {error}") from error
     return Unit(record, record[len(_CODE) : -len(".py")].replace("/", "."), tree)
 
 
