@@ -13,8 +13,8 @@ __all__ = [
     "LayerCoverage",
     "LayerError",
     "OutputFidelity",
-    "OwnError",
     "Provenance",
+    "SingleError",
     "StageTime",
 ]
 
@@ -56,7 +56,7 @@ class ErrorFigure:
 
 
 @dataclass(frozen=True)
-class OwnError(ErrorFigure):
+class SingleError(ErrorFigure):
     """The figure of a layer that ran alone on float inputs: ``single``, its own error only."""
 
     scope = "single"

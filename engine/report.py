@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.base.text import human_bytes, printable
+from engine.base.text import human_bytes, sanitize
 
 if TYPE_CHECKING:
     from engine.build import BuildSummary, ErrorFigure
@@ -114,7 +114,7 @@ def _layers(summary: BuildSummary) -> Section:
     ]
     by_reason: dict[tuple[str, str], list[str]] = {}
     for layer in floats:
-        by_reason.setdefault((layer.op, layer.reason), []).append(printable(layer.layer, 60))
+        by_reason.setdefault((layer.op, layer.reason), []).append(sanitize(layer.layer, 60))
     for (op, reason), names in by_reason.items():
         some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         rows.append((f"in float: {len(names)} {op} ({some}): {reason}",))
@@ -129,8 +129,8 @@ def _fidelity(summary: BuildSummary) -> tuple[Section, Section]:
     shown = (*summary.outputs, *summary.worst)
     some = shown[0].samples if shown else 0
     over = f"over {samples_text(some, summary.samples)} (simulated against float)"
-    outputs = tuple((printable(found.name, 60), *_figure(found)) for found in summary.outputs)
-    worst = tuple((printable(bad.layer, 60), bad.op, *_figure(bad)) for bad in summary.worst)
+    outputs = tuple((sanitize(found.name, 60), *_figure(found)) for found in summary.outputs)
+    worst = tuple((sanitize(bad.layer, 60), bad.op, *_figure(bad)) for bad in summary.worst)
     return (
         Section(f"Outputs, {over}", ("name", "SQNR", "cosine"), outputs),
         Section(f"Worst layers, {over}", ("layer", "op", "SQNR", "cosine"), worst),
@@ -140,10 +140,10 @@ def _fidelity(summary: BuildSummary) -> tuple[Section, Section]:
 def _findings(summary: BuildSummary) -> Section:
     rows = []
     for finding in summary.findings:
-        where = printable(finding.where, 60)
-        text = f"{finding.severity}: {where}: {printable(finding.what)}"
+        where = sanitize(finding.where, 60)
+        text = f"{finding.severity}: {where}: {sanitize(finding.what)}"
         if finding.remedy:
-            text += f" Fix: {printable(finding.remedy)}"
+            text += f" Fix: {sanitize(finding.remedy)}"
         rows.append((text,))
     return Section("Findings", (), tuple(rows) or (("none",),))
 
@@ -169,7 +169,7 @@ def summary_sections(summary: BuildSummary) -> tuple[Section, ...]:
             "Build",
             ("what", "value"),
             (
-                ("model", printable(summary.name, 80)),
+                ("model", sanitize(summary.name, 80)),
                 ("quantization", kind),
                 ("nodes", str(summary.nodes)),
                 ("key", summary.key[:16]),

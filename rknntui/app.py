@@ -18,14 +18,14 @@ from rknntui.keys.text import key_text
 from rknntui.links import Link, RunAction
 from rknntui.opener import Opener
 from rknntui.output import Output
-from rknntui.session import uistate
+from rknntui.session import ui_state
 from rknntui.session.drafts import Drafts, drafts_folder
 from rknntui.session.messages import JobChanged, KeysChanged, ProblemsChanged, WorkerChanged
 from rknntui.session.state import Session
 from rknntui.stopping import Stopping
 from rknntui.terminal import Guard
 from rknntui.theming import Theming
-from rknntui.widgets.bars import KeyBar, TooSmall, TopBar
+from rknntui.widgets.header_footer import KeyBar, TooSmall, TopBar
 from rknntui.workspaces import WORKSPACES, load, load_all
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Workbench(QuietCrashApp):
         super().__init__()
         self._first = path, recipe, given
         self._state_kept = state_kept
-        self._state: dict[str, object] = uistate.load() if state_kept else {}
+        self._state: dict[str, object] = ui_state.load() if state_kept else {}
         self._guard = Guard(self.leave, self.save_state)
         self._switching = asyncio.Lock()
         self.leaving = False
@@ -94,7 +94,7 @@ class Workbench(QuietCrashApp):
         self.bridge = Bridge(self.session, self.publish, self.show_error)
         self.current = "model"
         self.visited: dict[str, Workspace] = {}
-        self.memory = uistate.opened_groups(self._state)
+        self.memory = ui_state.opened_groups(self._state)
         self.opener = Opener(self)
         self.output = Output(self)
         self.stopping = Stopping(self)
@@ -188,18 +188,18 @@ class Workbench(QuietCrashApp):
         """Run an action of any workspace: its workspace is shown first."""
         if action.noun in WORKSPACES:
             await self.show(action.noun)
-        reason = self.why_not(action)
+        reason = self.disabled_reason(action)
         if reason:
             self.notify(f"Not now: {reason}", severity="warning", markup=False)
             return
         target = self.workspace if action.noun in WORKSPACES else self
         await self.run_action(action.call or action.method, target)
 
-    def why_not(self, action: Action) -> str:
+    def disabled_reason(self, action: Action) -> str:
         """Why an action cannot run now; empty when it can."""
         if action.noun in WORKSPACES:
             workspace = self.visited.get(action.noun)
-            return workspace.why_not(action.method) if workspace is not None else ""
+            return workspace.disabled_reason(action.method) if workspace is not None else ""
         undone = self.session.can_undo or self.session.left is not None
         if action.id == "app.undo" and not undone:
             return "there is nothing to undo."
@@ -305,14 +305,14 @@ class Workbench(QuietCrashApp):
 
     def show_error(self, error: Exception) -> None:
         """Tell an error in a dialog; a mistake of this program is logged too."""
-        from rknntui.report import told
+        from rknntui.crash_report import error_screen
         from rknntui.screens.dialogs.dialogs import ErrorDialog
 
         if not self.is_running:
             return
         shown = self.screen
         if not (isinstance(shown, ErrorDialog) and str(shown.error) == str(error)):
-            self.push_screen(told(error))
+            self.push_screen(error_screen(error))
 
     # -- actions ---------------------------------------------------------------------------------
 
@@ -408,7 +408,7 @@ class Workbench(QuietCrashApp):
         if self._state_kept:
             theme = self.theming.remembered
             state = {"workspace": self.current, "theme": theme, "views": self.memory}
-            uistate.save({**state, **self.session.to_json()})
+            ui_state.save({**state, **self.session.to_json()})
 
     def leave(self, code: int = 0) -> None:
         """End in an orderly way; a running job goes on in its worker. What is typed after this

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rknntui.session.jobview import JobView
+from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import WorkerChanged
 from rknntui.session.results import read_record
 
@@ -203,12 +203,12 @@ class Bridge:
             self._session.job_changed(view)
             await job.cancel()
 
-    def drop(self, job_id: str) -> None:
+    def discard(self, job_id: str) -> None:
         """Let a job stop whose result nobody wants any more; its worker stays warm."""
         job, view = self._jobs.get(job_id), self._session.jobs.get(job_id)
         if job is not None and view is not None and not view.cancelling:
             view.cancelling = True
-            job.drop()
+            job.discard()
 
     def pause(self, job_id: str) -> None:
         """Let a job wait, or go on where it waits."""

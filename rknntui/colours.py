@@ -67,41 +67,41 @@ def read_theme(name: str) -> Theme:
     Raises:
         ThemeError: there is none, or its file is wrong; the message names the file and the key.
     """
-    from engine import open_regular, printable
+    from engine import open_regular, sanitize
 
     path = theme_files().get(name)
     if path is None:
-        raise ThemeError(printable(f"There is no theme {name}."))
+        raise ThemeError(sanitize(f"There is no theme {name}."))
     try:
         with open_regular(path) as stream:
             data = tomllib.loads(stream.read(LIMIT).decode())
     except (OSError, ValueError, RecursionError) as error:
-        raise ThemeError(printable(f"{path}: {error}")) from error
+        raise ThemeError(sanitize(f"{path}: {error}")) from error
     return _theme(name, path, data)
 
 
 def _theme(name: str, path: Path, data: dict[str, Any]) -> Theme:  # Any: they are its parameters
     from textual.color import Color, ColorParseError
 
-    from engine import printable
+    from engine import sanitize
 
     variables = data.pop("variables", {})
     dark, ansi = bool(data.pop("dark", True)), bool(data.pop("ansi", False))
     unknown = sorted(set(data) - set(_COLOURS))
     if unknown or not isinstance(variables, dict):
-        raise ThemeError(printable(f"{path}: unknown key {', '.join(unknown) or 'variables'}."))
+        raise ThemeError(sanitize(f"{path}: unknown key {', '.join(unknown) or 'variables'}."))
     if "primary" not in data:
         raise ThemeError(f"{path}: the key primary is missing.")
     for key, value in data.items():
         try:
             Color.parse(value)
         except (ColorParseError, TypeError, AttributeError) as error:
-            raise ThemeError(printable(f"{path}: {key} is not a colour: {value!r}.")) from error
+            raise ThemeError(sanitize(f"{path}: {key} is not a colour: {value!r}.")) from error
     texts = {key: str(value) for key, value in variables.items()}
     for key, text in texts.items():
         if not _fits(key, text):
             kind = "text style" if _STYLE.search(key) else "colour"
-            raise ThemeError(printable(f"{path}: the variable {key} is no {kind}: {text!r}."))
+            raise ThemeError(sanitize(f"{path}: the variable {key} is no {kind}: {text!r}."))
     if ansi:  # Textual's own style sheets use them, but its ansi colour system does not make them
         back, fore = ("ansi_black", "ansi_white") if dark else ("ansi_white", "ansi_black")
         texts = {"ansi-background": back, "ansi-foreground": fore, **texts}

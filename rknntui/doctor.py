@@ -101,9 +101,9 @@ def _extras() -> list[Check]:
 
 
 def _folders() -> list[Check]:
-    from engine import folders
+    from engine import user_dirs
 
-    return [_folder(f"{kind} folder", path) for kind, path in folders().items()]
+    return [_folder(f"{kind} folder", path) for kind, path in user_dirs().items()]
 
 
 def _folder(name: str, path: Path) -> Check:

@@ -24,10 +24,10 @@ def open_workbench(
     app = Workbench(path, recipe=recipe, given=given)
     app.run()
     if app.crash is not None:
-        from engine import printable
-        from rknntui.report import crash_line
+        from engine import sanitize
+        from rknntui.crash_report import crash_line
 
-        what = f"{type(app.crash).__name__}: {printable(str(app.crash))}"
+        what = f"{type(app.crash).__name__}: {sanitize(str(app.crash))}"
         sys.stderr.write(
             f"The workbench stopped because of an internal error: {what}. {crash_line(app.crash)}\n"
         )

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rknntui.app import Workbench
+    from rknntui.session.file_watcher import FileWatcher
     from rknntui.session.messages import SourceChanged
-    from rknntui.session.watch import Watch
 
 __all__ = ["Opener"]
 
@@ -29,7 +29,7 @@ class Opener:
     def __init__(self, app: Workbench) -> None:
         self._app = app
         self._changed: set[str] = set()
-        self._watch: Watch | None = None
+        self._watch: FileWatcher | None = None
 
     async def open(self, path: str, given: Mapping[str, object] | None = None) -> None:
         """Open a file.
@@ -44,14 +44,14 @@ class Opener:
         from pathlib import Path
 
         from engine import SeveralFilesError
-        from rknntui.screens.dialogs.consent import ask_about_code, ask_for_partner, recipe_at
-        from rknntui.session.opening import open_path
+        from rknntui.screens.dialogs.trust_prompt import ask_for_partner, ask_trust, recipe_at
+        from rknntui.session.open_flow import open_path
 
         app, session = self._app, self._app.session
         absolute = str(Path(path).expanduser().absolute())
         kept = session.drafts.of(absolute)
         recipe = kept.recipe if kept else await recipe_at(app, absolute)
-        await ask_about_code(app, recipe)
+        await ask_trust(app, recipe)
         before = session.recipe
         try:
             draft = await open_path(session, app.bridge, path, given)
@@ -78,20 +78,20 @@ class Opener:
         Raises:
             EngineError: it cannot be read.
         """
-        from rknntui.screens.dialogs.consent import ask_about_code
-        from rknntui.session import opening
+        from rknntui.screens.dialogs.trust_prompt import ask_trust
+        from rknntui.session import open_flow
 
         session, bridge = self._app.session, self._app.bridge
         if recipe is not None or path:
             session.drafts.keep_last(state)
         if recipe is not None:
-            await opening.open_recipe(session, bridge, recipe)
+            await open_flow.open_recipe(session, bridge, recipe)
         elif path:
             await self.open(path, given)
         else:
             kept = draft_of(state)
-            await ask_about_code(self._app, kept.recipe if kept is not None else {})
-            await opening.restore(session, bridge, state)
+            await ask_trust(self._app, kept.recipe if kept is not None else {})
+            await open_flow.restore(session, bridge, state)
 
     def changed_on_disk(self, message: SourceChanged) -> None:
         """Offer to read it again; nothing happens to the user's work before they say so."""
@@ -112,10 +112,10 @@ class Opener:
 
     def follow(self) -> None:
         """Watch the files of the recipe as it is now."""
-        from rknntui.session.watch import Watch
+        from rknntui.session.file_watcher import FileWatcher
 
         if self._watch is None:
-            self._watch = Watch(self._app.post_message)
+            self._watch = FileWatcher(self._app.post_message)
         self._watch.follow(self._app.session)
 
     def stop(self) -> None:
@@ -129,14 +129,14 @@ class Opener:
         Raises:
             EngineError: a file is gone or broken now.
         """
-        from rknntui.screens.dialogs.consent import ask_about_code, recipe_at
-        from rknntui.session.opening import reload_changed
+        from rknntui.screens.dialogs.trust_prompt import ask_trust, recipe_at
+        from rknntui.session.open_flow import reload_changed
 
         app, session = self._app, self._app.session
         changed, self._changed = self._changed or {"model"}, set()
         built = session.summary is not None
         again = session.recipe_path if "recipe" in changed else None
-        await ask_about_code(app, await recipe_at(app, again) if again else session.recipe)
+        await ask_trust(app, await recipe_at(app, again) if again else session.recipe)
         await reload_changed(session, app.bridge, changed)
         if built and session.container is None and not session.all_problems:
             from engine.wire.build import BUILD, BuildParams

@@ -78,9 +78,9 @@ class Output:
 
     def _ask_overwrite(self, path: str, then: Callable[[bool | None], None]) -> None:
         """Ask whether an existing file may be replaced; ``then`` gets True, or None for no."""
-        from engine import printable
+        from engine import sanitize
         from rknntui.screens.dialogs.dialogs import ConfirmDialog
 
-        question = f"{printable(path, 300)} exists already. Replace it?"
+        question = f"{sanitize(path, 300)} exists already. Replace it?"
         answers = [("y", "replace", True), ("n", "keep", None)]
         self._app.push_screen(ConfirmDialog("Replace a file", question, answers), then)

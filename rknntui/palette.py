@@ -41,9 +41,9 @@ def nearest(colour: Triplet) -> int:
     wanted = _oklab(colour)
     near = [_near(channel) for channel in colour]
     cube = [16 + 36 * r + 6 * g + b for r, g, b in product(*near)]
-    grey = 232 + max(0, min(23, round((sum(colour) / 3 - 8) / 10)))
-    greys = range(max(232, grey - 2), min(255, grey + 2) + 1)
-    return min((*cube, *greys), key=lambda number: _distance(wanted, _of_number(number)))
+    gray = 232 + max(0, min(23, round((sum(colour) / 3 - 8) / 10)))
+    grays = range(max(232, gray - 2), min(255, gray + 2) + 1)
+    return min((*cube, *grays), key=lambda number: _distance(wanted, _of_number(number)))
 
 
 def _near(channel: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rknntui.app import Workbench
-    from rknntui.session.jobview import JobView
+    from rknntui.session.job_view_model import JobView
 
 __all__ = ["Stopping"]
 

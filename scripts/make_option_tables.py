@@ -60,7 +60,7 @@ def recipe_table() -> str:
 
     rows = ((f"`{o.name}`", o.section, _cell(o.default), o.help) for o in OPTIONS)
     lines = table(("option", "section", "default", "what"), rows)
-    ours = ", ".join(f"`{o.name}`" for o in OPTIONS if o.ours)
+    ours = ", ".join(f"`{o.name}`" for o in OPTIONS if o.extension)
     return "\n".join([*lines, "", f"Options without a vendor's generation are our own: {ours}."])
 
 
@@ -103,15 +103,15 @@ def _where(name: str) -> tuple[str, str]:
     if name in ELSEWHERE:
         return ELSEWHERE[name]
     declared = next(o for o in OPTIONS if o.name == AS_OPTION.get(name, name))
-    what = f"(ours) {declared.help}" if declared.ours else declared.help
+    what = f"(ours) {declared.help}" if declared.extension else declared.help
     if name in AS_OPTION:
         what = f"`{declared.name}` of a recipe: {what}"
     if declared.reason:
         what = f"{what} {declared.reason}"
-    for choice, why in declared.refused.items():
+    for choice, why in declared.unsupported.items():
         what += f" `{choice}` is refused: {why}" if not choice.startswith("group") else ""
-    if any(choice.startswith("group") for choice in declared.refused):
-        what += f" `group32` to `group256` are refused: {declared.refused['group32']}"
+    if any(choice.startswith("group") for choice in declared.unsupported):
+        what += f" `group32` to `group256` are refused: {declared.unsupported['group32']}"
     return declared.role, what
 
 

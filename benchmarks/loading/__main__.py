@@ -67,7 +67,7 @@ verify(load_source(find_source(sys.argv[1])).graph)
 
 def warm(zoo: Path, name: str, rounds: int) -> Figures:
     from engine.frontends.find import find_source
-    from engine.frontends.load import load_source, look_source
+    from engine.frontends.load import inspect_source, load_source
     from engine.frontends.source import LoadOptions
 
     size = SIZES.get(name)
@@ -77,7 +77,7 @@ def warm(zoo: Path, name: str, rounds: int) -> Figures:
         gc.collect()
         begun = time.perf_counter()
         source = find_source(zoo / name, None, options)
-        look_source(source)
+        inspect_source(source)
         looked, busy = time.perf_counter(), time.process_time()
         load_source(source)
         cpu.append(time.process_time() - busy)

@@ -27,7 +27,7 @@ from engine.graph.metrics import ErrorSums, error_sums
 from engine.graph.passes import optimise
 from engine.quantize import QuantizeSettings, calibrate
 from engine.quantize.algorithms.accurate import prepare
-from engine.quantize.algorithms.accurate.trial import Trial
+from engine.quantize.algorithms.accurate.evaluator import CandidateEvaluator
 from engine.quantize.planning.plan import plan
 from engine.quantize.prepared import Prepared
 from engine.quantize.weights import LayerWeights
@@ -70,7 +70,7 @@ def _forms(graph: Graph, seen: list[Feed], held: list[Feed]) -> Iterable[tuple[s
         ("weights", (), ready.weights),
         ("outputs", outputs, plain),
     ):
-        trial = Trial(ready.graph, ready.plan, tensors)
+        trial = CandidateEvaluator(ready.graph, ready.plan, tensors)
         inputs = trial.inputs(ready.activations, weights)
         yield title, [trial.run(feed, inputs) for feed in held]
 

@@ -9,10 +9,10 @@ from engine.accuracy.analyse import (
     analyse,
     noisiest,
 )
-from engine.accuracy.damage import with_damage
 from engine.accuracy.distances import Saturation
 from engine.accuracy.dump import dump_layers
-from engine.accuracy.labelled import Labelled, read_labelled
+from engine.accuracy.labelled import LabelledDataset, read_labelled
+from engine.accuracy.output_sensitivity import with_output_sensitivity
 from engine.accuracy.rows import Row, layer_rows
 from engine.accuracy.score import Evaluated, TopK, evaluate_labelled, metric_of
 from engine.accuracy.snapshot import SnapshotWriter, error_table, file_names
@@ -21,7 +21,7 @@ __all__ = [
     "AccuracyReport",
     "Distance",
     "Evaluated",
-    "Labelled",
+    "LabelledDataset",
     "LayerAccuracy",
     "Row",
     "Runner",
@@ -38,5 +38,5 @@ __all__ = [
     "metric_of",
     "noisiest",
     "read_labelled",
-    "with_damage",
+    "with_output_sensitivity",
 ]

@@ -10,10 +10,10 @@ import numpy as np
 
 from engine.accuracy.distances import Distance, RowSums, Saturation, mean_distance
 from engine.accuracy.rows import INPUT, Row, layer_rows
-from engine.accuracy.sides import AloneSide, GoldenSide, SimulatedSide
+from engine.accuracy.runners import GoldenRunner, IsolatedLayerRunner, SimulatedRunner
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter, Progress, Reporter
-from engine.build import ErrorFigure, OwnError
+from engine.build import ErrorFigure, SingleError
 from engine.graph.metrics import ErrorSums
 from engine.quantize import Quantized
 from engine.wire import build as wire
@@ -61,22 +61,23 @@ class LayerAccuracy:
             samples; None for a tensor that was fused into the next layer.
         single: of this layer alone, on golden inputs.
         error: of ``entire``, all samples together; the figure that a build's summary has.
-        own: of ``single``, all samples together.
+        single_error: of ``single``, all samples together.
         own_share: how much of the tensor's error this layer makes by itself, 0 to 1; the rest is
             inherited. None without any error.
         saturation: how many float values the quantized tensor cannot hold.
-        damage: share of the error at the outputs that this layer alone causes; None where it was
-            not measured (see :func:`engine.accuracy.damage.with_damage`).
+        output_sensitivity: share of the error at the outputs that this layer alone causes; None
+            where it was not measured (see
+            :func:`engine.accuracy.output_sensitivity.with_output_sensitivity`).
     """
 
     row: Row
     entire: Distance | None
     single: Distance | None
     error: ErrorFigure | None = None
-    own: OwnError | None = None
+    single_error: SingleError | None = None
     own_share: float | None = None
     saturation: Saturation | None = None
-    damage: float | None = None
+    output_sensitivity: float | None = None
 
     @property
     def layer(self) -> str:
@@ -106,12 +107,12 @@ class LayerAccuracy:
             entire=_told(self.entire),
             single=_told(self.single),
             sqnr=None if self.error is None else self.error.sqnr_db,
-            own_sqnr=None if self.own is None else self.own.sqnr_db,
+            own_sqnr=None if self.single_error is None else self.single_error.sqnr_db,
             own_share=self.own_share,
             saturation=self.saturation,
             dtype=row.dtype,
             sources=row.sources if own is None else own.sources,
-            damage=self.damage,
+            damage=self.output_sensitivity,
         )
 
 
@@ -135,9 +136,9 @@ class AccuracyReport:
 def noisiest(report: AccuracyReport, count: int) -> list[LayerAccuracy]:
     """The layers with the lowest SQNR by themselves, at most ``count`` of those with any noise."""
     noisy = [
-        (layer.own.sqnr_db, place, layer)
+        (layer.single_error.sqnr_db, place, layer)
         for place, layer in enumerate(report.layers)
-        if layer.own is not None and layer.own.sqnr_db is not None and layer.layer
+        if layer.single_error is not None and layer.single_error.sqnr_db is not None and layer.layer
     ]
     return [layer for _, _, layer in sorted(noisy)[:count]]
 
@@ -174,7 +175,7 @@ def analyse(
     count = 0
     total = len(samples) if isinstance(samples, Sized) else 0
     for feeds in samples:
-        work.take(feeds, sink if count == 0 else None, reporter.check_cancelled)
+        work.add_sample(feeds, sink if count == 0 else None, reporter.check_cancelled)
         count += 1
         reporter.emit(Progress("accuracy", count, total))
     if count == 0:
@@ -189,7 +190,7 @@ def _layer(row: Row, sums: RowSums) -> LayerAccuracy:
         mean_distance(sums.entire),
         mean_distance(sums.single),
         ErrorFigure(whole.sqnr, whole.cosine, whole.samples) if whole.samples else None,
-        OwnError(own.sqnr, own.cosine, own.samples) if own.samples else None,
+        SingleError(own.sqnr, own.cosine, own.samples) if own.samples else None,
         min(1.0, own.noise / whole.noise) if whole.noise else None,
         sums.outside.saturation,
     )
@@ -222,13 +223,13 @@ class _Work:
         self._parts = parts
         self._table = build.table
         self._golden_runner, self._simulator_runner = golden, simulator
-        self._golden = GoldenSide(build.reference, parts, threads)
-        self._simulated = SimulatedSide(build.graph, build.layers, parts, threads)
-        self._alone = AloneSide(self._simulated, parts, threads)
+        self._golden = GoldenRunner(build.reference, parts, threads)
+        self._simulated = SimulatedRunner(build.graph, build.layers, parts, threads)
+        self._alone = IsolatedLayerRunner(self._simulated, parts, threads)
         self._golden.keep_for(self._alone)
         self.sums = {row: RowSums() for rows in parts for row in rows}
 
-    def take(
+    def add_sample(
         self, feeds: Mapping[str, np.ndarray], sink: Sink | None, check: Callable[[], None]
     ) -> None:
         """Analyse one sample."""
@@ -264,7 +265,7 @@ class _Work:
             simulated = golden if row.op == INPUT else found[row.simulated]
             params = None if row.op == INPUT else self._table.get(row.golden)
             single = alone.get(row.simulated, simulated)
-            span = None if params is None else params.span
+            span = None if params is None else params.representable_range
             self.sums[row].add(golden, simulated, single, span)
         if sink is not None:
             sink.add(row, golden, simulated)

@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from engine.accuracy.analyse import chunks
 from engine.accuracy.rows import INPUT, Row
-from engine.accuracy.sides import SimulatedSide
+from engine.accuracy.runners import SimulatedRunner
 from engine.accuracy.snapshot import file_names
 from engine.base.files import atomic_write
 from engine.graph.ir import Graph, spec_of
@@ -51,7 +51,7 @@ def dump_layers(
     rows = list(_rows(graph, layers))
     names = file_names([row.label for row in rows])
     parts = chunks(rows)
-    side = SimulatedSide(graph, layers, parts, threads)
+    side = SimulatedRunner(graph, layers, parts, threads)
     files: list[Path] = []
     known: dict[str, np.ndarray] = {}
     for index, part in enumerate(parts):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from engine.accuracy.rows import Row
-from engine.accuracy.sides import Carrier, SimulatedSide
+from engine.accuracy.runners import QuantizedTensor, SimulatedRunner
 from engine.graph.execute import PartedRun, is_quantized
 from engine.graph.metrics import ErrorSums, dot, error_sums
 from engine.quantize import Quantized
@@ -18,17 +18,17 @@ __all__ = ["EntireRun", "stored_sums"]
 _BLOCK = 1 << 14
 
 
-def stored_sums(reference: np.ndarray, stored: np.ndarray, carrier: Carrier) -> ErrorSums:
+def stored_sums(reference: np.ndarray, stored: np.ndarray, quantized: QuantizedTensor) -> ErrorSums:
     """The sums of one sample by float32 sums of blocks, good to about 1e-5.
 
     Args:
         reference: float32.
         stored: of the same shape, as the quantized graph has it.
-        carrier: what its values are.
+        quantized: what its values are.
     """
-    scale, zero = carrier.scale, carrier.zero_point
+    scale, zero = quantized.scale, quantized.zero_point
     if scale is None or zero is None or scale.size != 1:
-        stored, scale, zero = carrier.values(stored), None, None
+        stored, scale, zero = quantized.values(stored), None, None
     r_all, q_all = np.ravel(reference), np.ravel(stored)
     scratch = np.empty(min(_BLOCK, r_all.size), np.float32)
     signal = noise = power = 0.0
@@ -50,7 +50,7 @@ def stored_sums(reference: np.ndarray, stored: np.ndarray, carrier: Carrier) -> 
     if sums.finite:
         return sums
     # too large for float32, or a mask
-    (sums,) = error_sums(reference, carrier.values(stored) if scale is not None else stored)
+    (sums,) = error_sums(reference, quantized.values(stored) if scale is not None else stored)
     return sums
 
 
@@ -74,11 +74,11 @@ class EntireRun:
         else:
             self._golden = PartedRun(build.reference, list(by_name), threads=threads)
         parts = [[by_name[name] for name in group] for group in self._golden.groups]
-        self._simulated = SimulatedSide(build.graph, build.layers, parts, threads, fast=True)
+        self._simulated = SimulatedRunner(build.graph, build.layers, parts, threads, fast=True)
 
     def run(
         self, feeds: Mapping[str, np.ndarray]
-    ) -> Iterator[tuple[str, np.ndarray, np.ndarray, Carrier]]:
+    ) -> Iterator[tuple[str, np.ndarray, np.ndarray, QuantizedTensor]]:
         """Of every layer on one sample: the tensor's name, its float values, and what the quantized
         graph stores, with the key to its values.
 
@@ -90,8 +90,8 @@ class EntireRun:
         for index, expected in enumerate(self._golden.run(feeds)):
             found = self._simulated.stored(index, feeds, between)
             for name in list(expected):
-                carrier = self._simulated.carriers[name]
-                yield name, expected.pop(name), found[carrier.tensor], carrier
+                quantized = self._simulated.quantized_tensors[name]
+                yield name, expected.pop(name), found[quantized.tensor], quantized
 
 
 class _Quantized:
@@ -100,7 +100,7 @@ class _Quantized:
     def __init__(self, build: Quantized, rows: Sequence[Row], threads: int) -> None:
         self.groups = [[row.golden] for row in rows]
         parts = [[row] for row in rows]
-        self._side = SimulatedSide(build.reference, build.layers, parts, threads, fast=True)
+        self._side = SimulatedRunner(build.reference, build.layers, parts, threads, fast=True)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
         """As :meth:`PartedRun.run`."""

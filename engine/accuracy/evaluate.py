@@ -12,7 +12,7 @@ from engine.accuracy.entire import EntireRun, stored_sums
 from engine.accuracy.rows import INPUT, Row, layer_rows
 from engine.base.errors import SimulationError
 from engine.base.events import Progress, Reporter
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.build import LayerError, OutputFidelity
 from engine.graph.execute import Session, release_pool
 from engine.graph.metrics import ErrorSums, error_sums
@@ -115,11 +115,11 @@ class _Evaluation:
         sums = {row.golden: ErrorSums() for row in rows}
         self._open -= sums.keys()
         for done, index in enumerate(chosen, 1):
-            for name, expected, stored, carrier in run.run(feeds[index]):
+            for name, expected, stored, quantized in run.run(feeds[index]):
                 self._reporter.check_cancelled()
-                sums[name] += stored_sums(expected, stored, carrier)
+                sums[name] += stored_sums(expected, stored, quantized)
                 if name in self._exact:
-                    self._exact[name] += error_sums(expected, carrier.values(stored))[0]
+                    self._exact[name] += error_sums(expected, quantized.values(stored))[0]
             self._reporter.emit(Progress("evaluate", done, self._total))
         return sums
 
@@ -146,7 +146,7 @@ class _Evaluation:
         for name, sums in self._exact.items():
             if math.isnan(sums.signal):
                 raise SimulationError(
-                    f"The float model gives values of output {printable(name, 120)!r} that are not "
+                    f"The float model gives values of output {sanitize(name, 120)!r} that are not "
                     "a number (NaN), so nothing can be compared with it.",
                     cause="The logarithm or root of a negative number, or 0 / 0, on a calibration "
                     "sample: wrong mean and std, or a damaged model.",

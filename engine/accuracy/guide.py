@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.base.plain import Values
-from engine.wire.guide import Found, Verdict
+from engine.wire.guide import StepFinding, Verdict
 
 __all__ = [
     "FAIR",
     "GOOD",
     "STAGES",
     "STEPS",
-    "Found",
-    "Outcome",
     "Step",
-    "following",
-    "verdict_of",
-    "worst",
+    "StepFinding",
+    "StepResult",
+    "cosine_verdict",
+    "next_step",
+    "worst_verdict",
 ]
 
 Fact = Literal[
@@ -192,7 +192,7 @@ STEPS: tuple[Step, ...] = (
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StepResult:
     """What a step did and found.
 
     Attributes:
@@ -204,27 +204,27 @@ class Outcome:
     """
 
     did: str
-    found: tuple[Found, ...]
+    found: tuple[StepFinding, ...]
     verdict: Verdict
     advice: str = ""
     changes: Values = field(default_factory=dict)
 
 
-def verdict_of(cosine: float) -> Verdict:
-    """What a cosine means; anything that is no number is wrong."""
+def cosine_verdict(cosine: float) -> Verdict:
+    """The verdict on a cosine similarity; NaN fails."""
     if cosine >= GOOD:
         return "pass"
     return "warning" if cosine >= FAIR else "fail"
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
+def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst of some verdicts; ``pass`` of none."""
     order: tuple[Verdict, ...] = ("fail", "warning", "pass")
     found = set(verdicts)
     return next((verdict for verdict in order if verdict in found), "pass")
 
 
-def following(done: Collection[str], holds: Callable[[Fact], bool]) -> Step | None:
+def next_step(done: Collection[str], holds: Callable[[Fact], bool]) -> Step | None:
     """The first step that was not done and is due; None at the end.
 
     Args:

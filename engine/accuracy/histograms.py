@@ -10,7 +10,7 @@ from engine.accuracy.distances import Outside
 from engine.accuracy.evaluate import compared_rows
 from engine.accuracy.rows import Row
 from engine.base.errors import UsageError
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.graph.execute import Session
 from engine.graph.ir import QuantParams
 from engine.graph.metrics import ErrorSums, error_sums
@@ -42,7 +42,7 @@ def tensor_histograms(build: Quantized, feeds: Feeds, tensor: str, bins: int) ->
     for feed in feeds():
         arrays = [session.run(feed, [tensor])[tensor] for session in sessions]
         sums += error_sums(*arrays)[0]
-        outside.add(arrays[0], None if quant is None else quant.span)
+        outside.add(arrays[0], None if quant is None else quant.representable_range)
         lows = [min(low, float(array.min())) for low, array in zip(lows, arrays, strict=True)]
         highs = [max(high, float(array.max())) for high, array in zip(highs, arrays, strict=True)]
     low, high = min(lows), max(highs)
@@ -89,7 +89,7 @@ def _layer_of(name: str, build: Quantized) -> Row:
     tensor = name if layer is None else layer.tensor
     if tensor not in known:
         raise UsageError(
-            f"No layer of the build computes {printable(name)!r}.",
+            f"No layer of the build computes {sanitize(name)!r}.",
             cause="It is an input or a constant, or a pass merged its layer into another one.",
             remedy=did_you_mean(name, [*known, *build.layers.names])
             or "Choose a tensor of the layer list.",

@@ -18,12 +18,12 @@ import numpy as np
 
 from engine.base.errors import DatasetError
 from engine.base.events import Reporter
-from engine.base.text import printable, shape_text
+from engine.base.text import sanitize, shape_text
 from engine.dataset import Dataset, Preprocess, read_dataset, samples
 from engine.graph.ir import TensorSpec
 from engine.graph.ir.arrays import read_npz
 
-__all__ = ["Label", "Labelled", "read_labelled"]
+__all__ = ["Label", "LabelledDataset", "read_labelled"]
 
 Label = int | str
 """Number of a class; text only where a scoring function makes sense of it."""
@@ -38,7 +38,7 @@ _REMEDY = (
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledDataset:
     """Samples and their labels; pictures of folders and lists are read when they are needed.
 
     Attributes:
@@ -79,7 +79,7 @@ class Labelled:
         plans = preprocess.plans(inputs)
         plan = plans[0]
         pixels: np.ndarray = np.empty(0) if self.pixels is None else self.pixels
-        wanted = (plan.height, plan.width, plan.channels) if plan.takes_pictures else None
+        wanted = (plan.height, plan.width, plan.channels) if plan.takes_images else None
         if len(plans) != 1 or pixels.shape[1:] != wanted:
             takes = "several inputs" if len(plans) != 1 else shape_text(wanted or plan.shape)
             raise DatasetError(
@@ -92,7 +92,7 @@ class Labelled:
             yield {plan.name: plan.normalise_pixels(one)}
 
 
-def read_labelled(path: Path) -> Labelled:
+def read_labelled(path: Path) -> LabelledDataset:
     """Read labelled samples, or where they are; arrays of at most 1 GiB, never unpickled.
 
     Raises:
@@ -111,14 +111,14 @@ def read_labelled(path: Path) -> Labelled:
         inside = last.is_relative_to(path.parent)
         labels.append(_label(str(last.relative_to(path.parent) if inside else last)))
     entries = tuple(entry[:-1] for entry in listed.entries)
-    return Labelled(labels, (), Dataset(path, entries, listed.lines))
+    return LabelledDataset(labels, (), Dataset(path, entries, listed.lines))
 
 
 def _label(text: str) -> Label:
     return int(text) if text.isascii() and text.isdigit() else text
 
 
-def _of_folder(folder: Path) -> Labelled:
+def _of_folder(folder: Path) -> LabelledDataset:
     try:
         classes = sorted(
             one.name for one in folder.iterdir() if one.is_dir() and not one.name.startswith(".")
@@ -133,18 +133,20 @@ def _of_folder(folder: Path) -> Labelled:
             labels += [numbers[place] if numbered else place] * len(files)
     except OSError as error:
         raise DatasetError(
-            f"{printable(str(folder))} could not be read: {error.strerror or error}.",
+            f"{sanitize(str(folder))} could not be read: {error.strerror or error}.",
             remedy=_REMEDY,
         ) from error
     if not entries:
         raise DatasetError(
-            f"{printable(str(folder))} has no samples in folders of classes.", remedy=_REMEDY
+            f"{sanitize(str(folder))} has no samples in folders of classes.", remedy=_REMEDY
         )
-    return Labelled(labels, () if numbered else tuple(classes), Dataset(folder, tuple(entries)))
+    return LabelledDataset(
+        labels, () if numbered else tuple(classes), Dataset(folder, tuple(entries))
+    )
 
 
-def _of_arrays(path: Path) -> Labelled:
-    shown = printable(str(path))
+def _of_arrays(path: Path) -> LabelledDataset:
+    shown = sanitize(str(path))
     try:
         arrays = read_npz(path, [name for pair in _NAMES for name in pair], _LIMIT)
         pair = next((pair for pair in _NAMES if pair[0] in arrays), _NAMES[0])
@@ -153,7 +155,7 @@ def _of_arrays(path: Path) -> Labelled:
         raise DatasetError(f"{shown} has no array {error}.", remedy=_REMEDY) from error
     except (OSError, ValueError) as error:
         raise DatasetError(
-            f"{shown} is not a readable npz file: {printable(str(error), 200)}.", remedy=_REMEDY
+            f"{shown} is not a readable npz file: {sanitize(str(error), 200)}.", remedy=_REMEDY
         ) from error
     if pixels.ndim == 3:
         pixels = pixels[..., np.newaxis]
@@ -161,4 +163,4 @@ def _of_arrays(path: Path) -> Labelled:
     if not fits or labels.dtype.kind not in "iu" or not len(labels):
         shapes = f"samples {pixels.dtype} {pixels.shape}, labels {labels.dtype} {labels.shape}"
         raise DatasetError(f"{shown} has {shapes}.", remedy=_REMEDY)
-    return Labelled([int(label) for label in labels], pixels=pixels)
+    return LabelledDataset([int(label) for label in labels], pixels=pixels)

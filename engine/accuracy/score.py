@@ -30,11 +30,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from engine.accuracy.intervals import mean_interval, paired_interval, share_interval
-from engine.accuracy.labelled import Label, Labelled
+from engine.accuracy.labelled import Label, LabelledDataset
 from engine.base.errors import DatasetError, UsageError
 from engine.base.events import NullReporter, Progress, Reporter
-from engine.base.folders import log_crash
-from engine.base.text import printable
+from engine.base.paths import log_crash
+from engine.base.text import sanitize
 from engine.dataset import Preprocess
 from engine.graph.ir import TensorSpec
 from engine.wire.score import Score
@@ -106,8 +106,8 @@ class TopK:
         count = scores[0].size
         if not isinstance(label, int) or not 0 <= label + self._offset < count:
             raise DatasetError(
-                f"The label {printable(str(label), 80)} is none of the {count} classes of "
-                f"{printable(self._output, 80)}.",
+                f"The label {sanitize(str(label), 80)} is none of the {count} classes of "
+                f"{sanitize(self._output, 80)}.",
                 cause=f"Labels are numbers from 0; {self._offset} is added to each.",
                 remedy="Correct the list, or give --label-offset or --output.",
             )
@@ -227,7 +227,7 @@ def metric_of(found: Any, name: str) -> Metric:
     if callable(found) and not isclass(found):
         return _PerSample(found, name)
     raise UsageError(
-        f"{printable(name, 120)} is not a scoring function.",
+        f"{sanitize(name, 120)} is not a scoring function.",
         cause="It is a function (outputs, label, sample) or a class with update and result.",
         remedy="See docs/accuracy.md, or `rknntui evaluate --help`.",
     )
@@ -241,7 +241,7 @@ def _calling(name: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         log = log_crash(error)
         raise UsageError(
-            f"{printable(name, 120)} failed: {type(error).__name__}: {printable(str(error), 300)}",
+            f"{sanitize(name, 120)} failed: {type(error).__name__}: {sanitize(str(error), 300)}",
             cause="The scoring function raised it.",
             remedy="Correct it" + (f"; the traceback is in {log}." if log is not None else "."),
         ) from error
@@ -262,7 +262,7 @@ def _numbers(given: Any, name: str) -> dict[str, float]:
             raise ValueError("not finite")
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(
-            f"{printable(name, 120)} gave {printable(repr(given), 80)}.",
+            f"{sanitize(name, 120)} gave {sanitize(repr(given), 80)}.",
             cause="A score is a finite number, or a dict of name -> finite number.",
             remedy="Correct what the function returns.",
         ) from error
@@ -272,7 +272,7 @@ def _numbers(given: Any, name: str) -> dict[str, float]:
 def evaluate_labelled(
     golden: Predict,
     simulated: Predict,
-    labelled: Labelled,
+    labelled: LabelledDataset,
     inputs: Sequence[TensorSpec],
     preprocess: Preprocess,
     metric: Metric,

@@ -21,7 +21,7 @@ from engine.accuracy.rows import Row
 from engine.base.errors import OutputExistsError
 from engine.base.files import output_errors
 from engine.base.leftovers import let_go, make_owned
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = ["SnapshotWriter", "error_table", "file_names"]
 
@@ -68,7 +68,7 @@ def file_names(labels: Sequence[str]) -> dict[str, str]:
 
 def error_table(report: AccuracyReport, *, generation: int = 2) -> str:
     """The text of ``error_analysis.txt``."""
-    shown = [printable(f"[{layer.row.op}] {layer.tensor}", _NAME_LIMIT) for layer in report.layers]
+    shown = [sanitize(f"[{layer.row.op}] {layer.tensor}", _NAME_LIMIT) for layer in report.layers]
     width = max([len("layer_name"), *(len(text) for text in shown)]) + 5
     lines = [
         f"{'layer_name':<{width + 9}}{'simulator_error':<{_BLOCK - 9}}",
@@ -99,7 +99,7 @@ def _name_map(names: dict[str, str]) -> str:
     second = max([len("file_name"), *(len(file) for file in files.values())])
     lines = [f"{'layer_name':<{width}}{'file_name':<{second}}", "-" * (width + second)]
     lines += [f"{label:<{width}}{file:<{second}}" for label, file in files.items()]
-    return "".join(f"{printable(line, 3 * _NAME_LIMIT)}\n" for line in lines)
+    return "".join(f"{sanitize(line, 3 * _NAME_LIMIT)}\n" for line in lines)
 
 
 class SnapshotWriter:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.api.answering import path_text
 from engine.api.signatures import SNAPSHOT, Parameters
+from engine.api.status import path_text
 from engine.base.errors import DatasetError, UsageError
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
@@ -56,7 +56,7 @@ def _refuse_board(given: Parameters) -> None:
     form = given.get("dump_file_type", "tensor")
     if form not in ("tensor", "npy"):
         raise UsageError(
-            f"dump_file_type {printable(repr(form), 40)} is not known.",
+            f"dump_file_type {sanitize(repr(form), 40)} is not known.",
             cause="A snapshot here always holds every tensor twice, as text and as npy.",
             remedy="Keep 'tensor'.",
         )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from engine.api.answering import path_text
 from engine.api.signatures import Parameters
+from engine.api.status import path_text
 from engine.base.errors import RecipeError, UsageError
 from engine.base.plain import Value, Values
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.chips import chip, chips
 from engine.options import GENERATION_1_DTYPES, option
 
-__all__ = ["Configuration", "build_changes", "configure", "decide_generation", "refuse_pre_compile"]
+__all__ = ["Configuration", "build_changes", "configure", "detect_generation", "refuse_pre_compile"]
 
 _LATER_1 = {
     "quantize_input_node": "inputs of a quantized build are quantized here in any case, wherever "
@@ -42,7 +42,7 @@ class Configuration:
         self.warnings: list[str] = []
 
 
-def decide_generation(args: Sequence[Any], keywords: Parameters) -> int:
+def detect_generation(args: Sequence[Any], keywords: Parameters) -> int:
     """The generation that a first ``config`` call means (where none was given to ``RKNN``).
 
     By ``target_platform``; else by an argument that only one generation has; else 2.
@@ -100,7 +100,7 @@ def _platforms(platform: Any) -> list[str]:
     for name in names:
         if not isinstance(name, str) or chip(name) is None:
             raise RecipeError(
-                f"target_platform {printable(repr(name), 60)} is not known.",
+                f"target_platform {sanitize(repr(name), 60)} is not known.",
                 remedy=did_you_mean(str(name), known) or f"Known: {', '.join(known)}.",
             )
     if not names:

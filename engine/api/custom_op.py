@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 
 from engine.base.errors import UsageError
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir.custom import CustomOperators, custom_names, from_class
 
 __all__ = ["get_node_attr", "registered", "registered_package"]
@@ -34,10 +34,10 @@ def get_node_attr(node: onnx.NodeProto, name: str) -> Any:
         if attribute.name == name:
             return _plain(onnx.helper.get_attribute_value(attribute))
     known = [attribute.name for attribute in node.attribute]
-    has = ", ".join(printable(n, 60) for n in known) or "none"
+    has = ", ".join(sanitize(n, 60) for n in known) or "none"
     raise UsageError(
-        f"Node {printable(node.name, 120)!r} ({printable(node.op_type, 80)}) has no attribute "
-        f"{printable(str(name), 80)!r}.",
+        f"Node {sanitize(node.name, 120)!r} ({sanitize(node.op_type, 80)}) has no attribute "
+        f"{sanitize(str(name), 80)!r}.",
         cause=f"Its attributes: {has}.",
         remedy=did_you_mean(str(name), known) or "Set it where the model is exported.",
     )
@@ -70,7 +70,7 @@ def registered(
     """
     known = operators if operators is not None else CustomOperators()
     if _only_placed(given):
-        log.warning("reg_custom_op: %s is simulated as ONNX says it.", printable(given.op_type))
+        log.warning("reg_custom_op: %s is simulated as ONNX says it.", sanitize(given.op_type))
         return known
     operator = from_class(given)
     if operator.op_type in known:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 from logging import Logger
 
-__all__ = ["adb_devices", "tell_devices"]
+__all__ = ["adb_devices", "log_devices"]
 
 _SECONDS = 3.0
 _START_SECONDS = 10.0
@@ -58,7 +58,7 @@ def adb_devices(log: Logger) -> list[str]:
         return []
 
 
-def tell_devices(log: Logger, adb: list[str], ntb: list[str]) -> None:
+def log_devices(log: Logger, adb: list[str], ntb: list[str]) -> None:
     """The list as the vendor prints it [RKNN-T1 1.3.2, 3.6.15; RKNN-T2 2.3.0, 2.14]."""
     lines = [_STARS]
     for mode, devices in (("adb", adb), ("ntb", ntb)):

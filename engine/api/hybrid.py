@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.api.answering import path_text
 from engine.api.configuration import refuse_pre_compile
 from engine.api.signatures import Parameters
+from engine.api.status import path_text
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
 from engine.base.plain import Values
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.report import gain_text, summary_text
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def run_step1(pipeline: Pipeline, given: Parameters, log: logging.Logger) -> Non
     size = given.get("proposal_dataset_size", 1)
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise UsageError(
-            f"proposal_dataset_size is {printable(repr(size), 40)}; it is a number of samples.",
+            f"proposal_dataset_size is {sanitize(repr(size), 40)}; it is a number of samples.",
             remedy="Give 1 or more.",
         )
     pairs = given.get("custom_hybrid")
@@ -63,7 +63,7 @@ def run_step1(pipeline: Pipeline, given: Parameters, log: logging.Logger) -> Non
     )
     for row in () if found is None else found.ranking:
         gain = gain_text(row.gain_db)
-        log.info("proposal: %s (%s): %s", printable(row.layer, 120), row.op, gain)
+        log.info("proposal: %s (%s): %s", sanitize(row.layer, 120), row.op, gain)
     log.info("Edit %s, then call hybrid_quantization_step2.", files.config.name)
 
 
@@ -95,7 +95,7 @@ def run_step2(
             "line %d: %s of %s: asked %s, got %s%s",
             row.line,
             row.kind,
-            printable(row.layer, 120),
+            sanitize(row.layer, 120),
             row.asked,
             row.got,
             "" if row.ok else f" ({row.why})",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine.api.answering import path_text
 from engine.api.signatures import Parameters
+from engine.api.status import path_text
 from engine.base.errors import UsageError
 from engine.base.plain import Value, Values
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = ["source_values"]
 
@@ -69,7 +69,7 @@ def _darknet(given: Parameters) -> Values:
 
 def _pytorch(given: Parameters) -> Values:
     if given.get("convert_engine", "torch") not in ("torch", "torch1.2"):
-        engine = printable(repr(given["convert_engine"]), 40)
+        engine = sanitize(repr(given["convert_engine"]), 40)
         raise UsageError(f"There is no convert_engine {engine}.", remedy="Leave it out.")
     values = {name: given[name] for name in ("inputs", "outputs", "input_size_list")}
     model = path_text(given["model"], "model")
@@ -107,6 +107,6 @@ def _per_input(given: Any, name: str) -> list[list[float]]:
         return [[float(v) for v in (i if isinstance(i, list | tuple) else [i])] for i in items]
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"{name} is {printable(repr(given), 80)}; it must be one number per input.",
+            f"{name} is {sanitize(repr(given), 80)}; it must be one number per input.",
             remedy="Give 127.5, [127.5] or '127.5#127.5'.",
         ) from error

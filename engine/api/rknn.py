@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from engine.api.answering import answering, path_text
 from engine.api.log import close_log, open_log
 from engine.api.script import Script
-from engine.api.signatures import Parameters, bind, given_names
+from engine.api.signatures import Parameters, bind, passed_names
+from engine.api.status import path_text, returns_status
 from engine.base.errors import UsageError
 from engine.base.events import CallbackReporter, Event, LogLine, StageFinished
 from engine.base.files import atomic_write
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.report import CONTAINER_NOTE, summary_text
 
 if TYPE_CHECKING:
-    from engine.api.model import RunningModel
+    from engine.api.simulated_model import SimulatedModel
     from engine.options import Values
     from engine.pipeline.pipeline import Pipeline
 
@@ -83,7 +83,7 @@ class RKNN:
         self._build: Pipeline | None = None
         self._container: bytes | None = None
         self._loaded: Path | None = None
-        self._running: RunningModel | None = None
+        self._running: SimulatedModel | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name not in _LATER:
@@ -103,12 +103,12 @@ class RKNN:
     def _on_event(self, event: Event) -> None:
         if isinstance(event, LogLine):
             levels = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-            self._log.log(levels[event.level], "%s", printable(event.text, 2000))
+            self._log.log(levels[event.level], "%s", sanitize(event.text, 2000))
         elif isinstance(event, StageFinished):
             how = "from the cache" if event.cached else f"{event.seconds:.2f} s"
             self._log.info("%s: %s", event.stage, how)
 
-    @answering(-1)
+    @returns_status(-1)
     def config(self, *args: Any, **keywords: Any) -> int | None:
         """Set parameters of the build; returns nothing, or -1 after an error.
 
@@ -120,21 +120,21 @@ class RKNN:
         quantized_hybrid_level=0, target_platform, quant_img_RGB2BGR=False, float_dtype='float16',
         optimization_level=3, custom_string, and so on. Positional arguments need ``generation``.
         """
-        from engine.api.configuration import configure, decide_generation
+        from engine.api.configuration import configure, detect_generation
         from engine.recipe import Recipe
 
         self._script.refused = True
         if self._generation is None:
-            self._generation = decide_generation(args, keywords)
+            self._generation = detect_generation(args, keywords)
         call = ("config", self._generation, args, keywords)
-        made = configure(self._generation, bind(*call), given_names(*call))
+        made = configure(self._generation, bind(*call), passed_names(*call))
         Recipe.from_values({k: v for k, v in made.values.items() if v is not None})
         for warning in made.warnings:
             self._log.warning("%s", warning)
         self._script.config, self._script.refused = made, False
         return None
 
-    @answering(-1)
+    @returns_status(-1)
     def reg_custom_op(self, custom_op: Any) -> int:
         """Register a class with ``op_type``, ``shape_infer`` and ``compute`` for the nodes of that
         name; before the model is loaded. A second class of the same name replaces the first.
@@ -144,7 +144,7 @@ class RKNN:
         self._script.operators = registered(self._script.operators, custom_op, self._log)
         return 0
 
-    @answering(None)
+    @returns_status(None)
     def register_op(self, op_path: Any) -> None:
         """Register an operator package (.rknnop) of generation 1, before the model is loaded.
 
@@ -156,14 +156,14 @@ class RKNN:
         path = Path(path_text(op_path, "op_path"))
         self._script.operators = registered_package(self._script.operators, path, self._log)
 
-    @answering(-1)
+    @returns_status(-1)
     def load_onnx(self, *args: Any, **keywords: Any) -> int:
         """Load an ONNX file: model, inputs=None, input_size_list=None, input_initial_val=None,
         outputs=None; ``input_initial_val`` holds arrays or None, one per input.
         """
         return self._load("load_onnx", args, keywords)
 
-    @answering(-1)
+    @returns_status(-1)
     def load_caffe(self, *args: Any, **keywords: Any) -> int:
         """Load a Caffe network.
 
@@ -173,19 +173,19 @@ class RKNN:
         """
         return self._load("load_caffe", args, keywords)
 
-    @answering(-1)
+    @returns_status(-1)
     def load_tensorflow(self, *args: Any, **keywords: Any) -> int:
         """Load a frozen graph: tf_pb, inputs, input_size_list, outputs, then in generation 1
         predef_file=None, mean_values=None, std_values=None, in generation 2 input_is_nchw=False.
         """
         return self._load("load_tensorflow", args, keywords)
 
-    @answering(-1)
+    @returns_status(-1)
     def load_tflite(self, *args: Any, **keywords: Any) -> int:
         """Load a TensorFlow Lite model: model; generation 2 also input_is_nchw=False."""
         return self._load("load_tflite", args, keywords)
 
-    @answering(-1)
+    @returns_status(-1)
     def load_darknet(self, *args: Any, **keywords: Any) -> int:
         """Load a Darknet network: model (.cfg), weight (.weights).
 
@@ -194,17 +194,17 @@ class RKNN:
         """
         return self._load("load_darknet", args, keywords)
 
-    @answering(-1)
+    @returns_status(-1)
     def load_pytorch(self, *args: Any, **keywords: Any) -> int:
         """Load TorchScript: model, input_size_list; ours: route='auto', 'script' or 'export'."""
         return self._load("load_pytorch", args, keywords)
 
-    @answering(-1)
+    @returns_status(-1)
     def load_mxnet(self, *args: Any, **keywords: Any) -> int:
         """Load an MXNet network: symbol (JSON), params, input_size_list."""
         return self._load("load_mxnet", args, keywords)
 
-    @answering(-1)
+    @returns_status(-1)
     def load_keras(self, *_args: Any, **_keywords: Any) -> int:
         """Refused: -1; Keras files are frozen by TensorFlow first."""
         raise UsageError(
@@ -232,7 +232,7 @@ class RKNN:
     def _pipeline(self, changes: Values) -> Pipeline:
         return self._script.pipeline(self.generation, changes)
 
-    @answering(-1)
+    @returns_status(-1)
     def build(self, *args: Any, **keywords: Any) -> int:
         """Build the loaded model.
 
@@ -252,7 +252,7 @@ class RKNN:
         self._log.info("%s", summary_text(result.summary), extra={"plain": True})
         return 0
 
-    @answering(-1)
+    @returns_status(-1)
     def hybrid_quantization_step1(self, *args: Any, **keywords: Any) -> int:
         """Write structure, data and configuration of the loaded model into the current folder.
 
@@ -266,7 +266,7 @@ class RKNN:
         run_step1(self._pipeline(step1_changes(given)), given, self._log)
         return 0
 
-    @answering(-1)
+    @returns_status(-1)
     def hybrid_quantization_step2(self, *args: Any, **keywords: Any) -> int:
         """Build from the files of step 1, the configuration edited; no model has to be loaded.
 
@@ -281,7 +281,7 @@ class RKNN:
         self._build, self._container = done.result.pipeline, done.result.container
         return 0
 
-    @answering(-1)
+    @returns_status(-1)
     def export_rknn(self, export_path: Any, **keywords: Any) -> int:
         """Write the build as a container of ours, for simulation and inspection; it overwrites."""
         if keywords:
@@ -293,12 +293,12 @@ class RKNN:
         self._log.warning("export_rknn: %s", CONTAINER_NOTE)
         return 0
 
-    @answering(-1)
+    @returns_status(-1)
     def load_rknn(self, *args: Any, **keywords: Any) -> int:
         """Load a container of ours to simulate it (our addition); a vendor's file is refused:
         -1.
         """
-        from engine.pipeline.opened import opened
+        from engine.pipeline.load_packed import load_packed
 
         given = bind("load_rknn", self.generation, args, keywords)
         if given["load_model_in_npu"]:
@@ -306,28 +306,28 @@ class RKNN:
                 "load_model_in_npu needs a board.", remedy="Devices come in a later version."
             )
         path = Path(path_text(given["path"], "path"))
-        opened(path)
+        load_packed(path)
         self._script.forget_source()
         self._forget_build()
         self._loaded = path
         return 0
 
-    @answering(-1)
+    @returns_status(-1)
     def init_runtime(self, *args: Any, **keywords: Any) -> int:
         """Get ready to run in the simulator; a ``target`` needs a board and is refused: -1.
 
         Both: target=None, device_id=None, perf_debug=False, eval_mem=False, async_mode=False;
         generation 2 also core_mask=RKNN.NPU_CORE_AUTO, fallback_prior_device='cpu'.
         """
-        from engine.api.model import RunningModel, without_effect
+        from engine.api.simulated_model import SimulatedModel, ignored_arguments
 
         given = bind("init_runtime", self.generation, args, keywords)
-        for name in without_effect(given):
+        for name in ignored_arguments(given):
             self._log.warning("init_runtime: %s has no effect in the simulator.", name)
         if self._build is not None:
-            self._running = RunningModel.of_build(self._build)
+            self._running = SimulatedModel.of_build(self._build)
         elif self._loaded is not None:
-            self._running = RunningModel.of_container(
+            self._running = SimulatedModel.of_container(
                 self._loaded, self.generation, self._script.operators
             )
         else:
@@ -336,7 +336,7 @@ class RKNN:
             )
         return 0
 
-    @answering(None)
+    @returns_status(None)
     def inference(self, *args: Any, **keywords: Any) -> list[np.ndarray] | None:
         """Run inputs in the simulator; a list of ndarray, or None after an error.
 
@@ -357,7 +357,7 @@ class RKNN:
             self._log.warning("%s", warning)
         return list(outputs.values())
 
-    @answering(-1)
+    @returns_status(-1)
     def accuracy_analysis(self, *args: Any, **keywords: Any) -> int:
         """Write golden and simulated tensors of every layer and their errors; after ``build``.
 
@@ -381,10 +381,10 @@ class RKNN:
 
     def list_devices(self) -> tuple[list[str], list[str]]:
         """Serial numbers of the boards in reach: by adb, and by ntb (none yet)."""
-        from engine.api.devices import adb_devices, tell_devices
+        from engine.api.devices import adb_devices, log_devices
 
         found = adb_devices(self._log)
-        tell_devices(self._log, found, [])
+        log_devices(self._log, found, [])
         return found, []
 
     def release(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from engine.base.errors import UsageError
 from engine.base.text import did_you_mean
 
-__all__ = ["KEYWORDS", "NEEDED", "POSITIONAL", "SNAPSHOT", "Parameters", "bind", "given_names"]
+__all__ = ["KEYWORDS", "NEEDED", "POSITIONAL", "SNAPSHOT", "Parameters", "bind", "passed_names"]
 
 SNAPSHOT = "./snapshot"
 """Where ``accuracy_analysis`` writes where nothing else is said."""
@@ -297,7 +297,7 @@ def bind(method: str, generation: int, args: Sequence[Any], keywords: Parameters
     return bound
 
 
-def given_names(
+def passed_names(
     method: str, generation: int, args: Sequence[Any], keywords: Parameters
 ) -> frozenset[str]:
     """The parameters that a call names itself, by position or keyword."""

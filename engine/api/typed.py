@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from engine.api.model import RunningModel
+from engine.api.simulated_model import SimulatedModel
 from engine.base.events import LogLine, NullReporter, Reporter
 from engine.build import BuildSummary
 from engine.pipeline.build import build
@@ -52,8 +52,8 @@ class BuiltModel:
         return self.summary.findings
 
     @cached_property
-    def _running(self) -> RunningModel:
-        return RunningModel.of_build(self._pipeline)
+    def _running(self) -> SimulatedModel:
+        return SimulatedModel.of_build(self._pipeline)
 
 
 def build_model(
@@ -123,7 +123,7 @@ def simulate_model(
     if isinstance(model, BuiltModel):
         running = model._running
     else:
-        running = RunningModel.of_container(model, generation=2)
+        running = SimulatedModel.of_container(model, generation=2)
     outputs, warnings = running.run(
         inputs,
         data_format=None if layout is None else layout.lower(),
@@ -165,9 +165,9 @@ def _pipeline(
     recipe = Recipe.from_values(recipe.to_values(), Path.cwd())
 
     def operators() -> CustomOperators:
-        from engine.pipeline.operators import operators_of
+        from engine.pipeline.operators import load_custom_ops
 
-        return operators_of(recipe, allowed={path.resolve() for path in allow_code})
+        return load_custom_ops(recipe, allowed={path.resolve() for path in allow_code})
 
     named = recipe.source.custom_ops or recipe.source.op_packages
     return Pipeline(

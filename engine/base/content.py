@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from engine.base.errors import EngineError
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = ["ContentError", "reading"]
 
@@ -52,6 +52,6 @@ def reading(refuse: Callable[[str], EngineError | ContentError] | None = None) -
 
 
 def _why(error: Exception) -> str:
-    text = printable(str(error), _WHY_LIMIT)
+    text = sanitize(str(error), _WHY_LIMIT)
     plain = isinstance(error, (ValueError, OSError)) and text
     return text if plain else f"{type(error).__name__} {text}".strip()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = [
     "ContainerError",
@@ -38,7 +38,7 @@ PART_LIMIT = 2000
 
 def _shown(text: str) -> str:
     """``text`` as a screen may show it: line by line, as a remedy may have several."""
-    return "\n".join(printable(line, PART_LIMIT) for line in text[: 4 * PART_LIMIT].split("\n"))
+    return "\n".join(sanitize(line, PART_LIMIT) for line in text[: 4 * PART_LIMIT].split("\n"))
 
 
 class EngineError(Exception):

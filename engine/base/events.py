@@ -155,7 +155,7 @@ class Reporter(Protocol):
     def check_cancelled(self) -> None:
         """Raise ``JobCancelledError`` when the user cancelled; wait while the user pauses."""
 
-    def finish_asked(self) -> bool:
+    def finish_requested(self) -> bool:
         """Whether the user wants the best found so far: a search ends and returns it."""
 
 
@@ -168,7 +168,7 @@ class NullReporter:
     def check_cancelled(self) -> None:
         """Never cancelled."""
 
-    def finish_asked(self) -> bool:
+    def finish_requested(self) -> bool:
         """Never asked."""
         return False
 
@@ -197,6 +197,6 @@ class CallbackReporter:
 
             raise JobCancelledError("The job was cancelled.", remedy="Start it again when ready.")
 
-    def finish_asked(self) -> bool:
+    def finish_requested(self) -> bool:
         """What ``finish`` says."""
         return self._finish is not None and self._finish()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.base.errors import OutputError, OutputExistsError, SourceModelError
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = [
     "atomic_write",
@@ -49,7 +49,7 @@ def output_errors(path: Path) -> Iterator[None]:
 
 
 def _output_error(path: Path, error: OSError) -> OutputError:
-    what = f"{printable(str(path))} could not be written: {error.strerror or error}."
+    what = f"{sanitize(str(path))} could not be written: {error.strerror or error}."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return OutputError(
             what,
@@ -103,7 +103,7 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
             raise IsADirectoryError(errno.EISDIR, "Is a directory")
     if not overwrite:
         raise OutputExistsError(
-            f"{printable(str(path))} exists already.",
+            f"{sanitize(str(path))} exists already.",
             cause="An earlier run wrote it, or it is another file.",
             remedy="Allow overwriting (--force) or choose another name.",
         )
@@ -228,7 +228,7 @@ def _rename_new(temporary: Path, path: Path) -> None:
         path.hardlink_to(temporary)
     except FileExistsError as error:
         raise OutputExistsError(
-            f"{printable(str(path))} exists already.",
+            f"{sanitize(str(path))} exists already.",
             cause="Another process made it meanwhile.",
             remedy="Allow overwriting (--force) or choose another name.",
         ) from error
@@ -280,7 +280,7 @@ def read_bounded(path: Path, limit: int, what: str) -> bytes:
             raise IsADirectoryError(errno.EISDIR, "Is a directory")
         if not path.is_file():  # reading a pipe waits for ever, a device has no end
             raise SourceModelError(
-                f"{printable(str(path))} is a pipe or a device.",
+                f"{sanitize(str(path))} is a pipe or a device.",
                 cause=f"{what[:1].upper()}{what[1:]} is read from a file.",
                 remedy="Write it to a file first.",
             )
@@ -295,7 +295,7 @@ def read_bounded(path: Path, limit: int, what: str) -> bytes:
         raise missing_error(path) from error
     except OSError as error:
         raise SourceModelError(
-            f"{printable(str(path))} could not be read: {error.strerror or error}.",
+            f"{sanitize(str(path))} could not be read: {error.strerror or error}.",
             cause=_READ_CAUSES.get(error.errno or 0, "The file or its disk is damaged."),
             remedy="Check that it is a file and that you have permission to read it.",
         ) from error
@@ -304,7 +304,7 @@ def read_bounded(path: Path, limit: int, what: str) -> bytes:
 def missing_error(path: Path) -> SourceModelError:
     """The error for a file of the user's that is not there."""
     return SourceModelError(
-        f"{printable(str(path))} does not exist.",
+        f"{sanitize(str(path))} does not exist.",
         cause="The path is misspelled, or the file was moved or deleted.",
         remedy="Check the path; relative paths start at the current folder, in a recipe at "
         "the recipe's folder.",

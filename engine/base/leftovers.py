@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.base.folders import private_file, private_folder, state_folder
+from engine.base.paths import private_file, private_folder, state_folder
 
 __all__ = ["OWNER", "clear_leftovers", "let_go", "let_go_empty", "make_owned", "owned_folder"]
 

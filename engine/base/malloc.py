@@ -6,10 +6,10 @@ import ctypes
 import gc
 import sys
 
-__all__ = ["give_back", "trim"]
+__all__ = ["trim", "trim_heap"]
 
 
-def give_back() -> None:
+def trim_heap() -> None:
     """Return what nothing uses any more to the system, as far as it has a way for that.
 
     Graphs refer to themselves in circles, and with them their sessions' memory waits for Python's

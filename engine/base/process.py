@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from engine.base.folders import private_handle
+from engine.base.paths import private_handle
 from engine.base.plain import Values
 
-__all__ = ["ProcessId", "child_environment", "death_of", "engine_command", "try_lock"]
+__all__ = ["ProcessId", "child_environment", "engine_command", "exit_reason", "try_lock"]
 
 _THREAD_CAPS = (
     "OMP_NUM_THREADS",
@@ -143,7 +143,7 @@ class ProcessId:
         return True
 
 
-def death_of(returncode: int | None) -> tuple[str, str]:
+def exit_reason(returncode: int | None) -> tuple[str, str]:
     """How a child ended, and the likely cause: ``("was killed by SIGKILL", "Memory ran out,
     ...")``.
     """

@@ -10,7 +10,7 @@ import resource
 from collections.abc import Iterator
 
 from engine.base.errors import EngineError, OutputError, WorkerError
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = ["resource_error"]
 
@@ -100,7 +100,7 @@ def _no_memory() -> EngineError:
 def _no_room(error: BaseException) -> EngineError:
     name = getattr(error, "filename", None)
     if name:
-        what = f"{printable(str(name), 300)} could not be written: {_reason(error)}."
+        what = f"{sanitize(str(name), 300)} could not be written: {_reason(error)}."
     else:
         what = f"A file for temporary data could not be written: {_reason(error)}."
     return OutputError(

@@ -10,7 +10,7 @@ __all__ = [
     "escaped",
     "human_bytes",
     "not_finite",
-    "printable",
+    "sanitize",
     "shape_text",
     "visible",
 ]
@@ -19,7 +19,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Co", "Zl", "Zp"})
 _PLAIN = {"\t": " ", "\n": " ", "\r": " "}
 
 
-def printable(text: str, limit: int = 500) -> str:
+def sanitize(text: str, limit: int = 500) -> str:
     """``text`` without control, format and bidirectional characters, cut to ``limit`` characters.
 
     Line breaks and tabs become blanks, a byte of a file name that is no UTF-8 a replacement
@@ -36,7 +36,7 @@ def printable(text: str, limit: int = 500) -> str:
 
 
 def visible(text: str) -> str:
-    """``text`` without what :func:`printable` takes out, of any length; line breaks and tabs stay.
+    """``text`` without what :func:`sanitize` takes out, of any length; line breaks and tabs stay.
 
     For text that is used and not only shown, such as what the interface restores.
     """
@@ -72,7 +72,7 @@ def did_you_mean(word: str, candidates: Iterable[str], count: int = 3) -> str:
     import difflib  # only where something was misspelled: 2 ms of every start otherwise
 
     near = difflib.get_close_matches(word, list(candidates), n=count, cutoff=0.5)
-    return f"Did you mean {' or '.join(repr(printable(n, 80)) for n in near)}?" if near else ""
+    return f"Did you mean {' or '.join(repr(sanitize(n, 80)) for n in near)}?" if near else ""
 
 
 def human_bytes(count: int | float) -> str:

@@ -21,10 +21,10 @@ from typing import Any
 
 from engine.base.errors import EngineError, OutputError, UsageError
 from engine.base.files import atomic_write, output_errors, read_bounded, sha256_of
-from engine.base.folders import private_folder, state_folder
+from engine.base.paths import private_folder, state_folder
 from engine.base.process import try_lock
 
-__all__ = ["allowed_code", "allowing", "confirm", "confirmed_digest"]
+__all__ = ["trust_file", "trusted_code", "trusted_digest", "trusting"]
 
 _VERSION = 1
 _LIMIT = 1 << 20
@@ -35,8 +35,8 @@ _allowed: ContextVar[frozenset[Path]] = ContextVar("allowed_code", default=froze
 
 
 @contextmanager
-def allowing(paths: Any) -> Iterator[None]:
-    """Allow the files of one request's ``allow_code`` for the time of the block.
+def trusting(paths: Any) -> Iterator[None]:
+    """Trust the files of one request's ``allow_code`` for the time of the block.
 
     Raises:
         UsageError: ``paths`` is no list of paths.
@@ -51,12 +51,12 @@ def allowing(paths: Any) -> Iterator[None]:
         _allowed.reset(token)
 
 
-def allowed_code() -> frozenset[Path]:
+def trusted_code() -> frozenset[Path]:
     """The files that the present request allows, absolute."""
     return _allowed.get()
 
 
-def confirm(path: Path, sha256: str | None = None) -> str:
+def trust_file(path: Path, sha256: str | None = None) -> str:
     """Let a file run from now on, for as long as it stays as it is.
 
     Args:
@@ -91,7 +91,7 @@ def confirm(path: Path, sha256: str | None = None) -> str:
     )
 
 
-def confirmed_digest(path: Path) -> str | None:
+def trusted_digest(path: Path) -> str | None:
     """The SHA-256 of the bytes that a file was confirmed with; None where it never was."""
     return _confirmed().get(str(path.resolve()))
 

@@ -6,8 +6,8 @@ It is for simulation and inspection and runs on no NPU. Layout: ``docs/container
 from __future__ import annotations
 
 from engine.container.content import Container, ContainerContent, portable_summary
-from engine.container.foreign import foreign_kind
 from engine.container.magic import MAGIC
+from engine.container.other_formats import other_format
 from engine.container.read import read_container
 from engine.container.write import write_container
 
@@ -15,7 +15,7 @@ __all__ = [
     "MAGIC",
     "Container",
     "ContainerContent",
-    "foreign_kind",
+    "other_format",
     "portable_summary",
     "read_container",
     "write_container",

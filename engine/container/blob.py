@@ -27,8 +27,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.base.errors import ContainerError
-from engine.container.foreign import refuse_foreign
 from engine.container.magic import MAGIC
+from engine.container.other_formats import refuse_other_format
 
 __all__ = ["BLOB_VERSION", "HEAD_SIZE", "Frame", "aligned", "pack", "section_offsets", "unpack"]
 
@@ -113,7 +113,7 @@ def unpack(data: bytes, name: str) -> Frame:
     Raises:
         ContainerError: foreign, newer, truncated or changed in any byte.
     """
-    refuse_foreign(name, data[:HEAD_SIZE])
+    refuse_other_format(name, data[:HEAD_SIZE])
     if len(data) < HEAD_SIZE + _PREFIX.size:
         raise _truncated(name)
     _, zero, version, size, _, blob_version, reserved = _HEAD.unpack_from(data)
@@ -191,10 +191,10 @@ def _sections(
 
 def _require(holds: bool, name: str, what: str) -> None:
     if not holds:
-        raise corrupt(name, what)
+        raise corrupt_error(name, what)
 
 
-def corrupt(name: str, what: str) -> ContainerError:
+def corrupt_error(name: str, what: str) -> ContainerError:
     """The error for a container that was changed after it was written."""
     return ContainerError(
         f"{name} is damaged: {what} does not hold.",

@@ -41,7 +41,7 @@ class ContainerContent:
         name: of the model, without folder.
         graph: the QDQ graph, or the optimised float graph of a build without quantization.
         quantized: which of the two it is.
-        recipe: as :func:`engine.recipe.portable` gives it.
+        recipe: as :func:`engine.recipe.relocatable` gives it.
         provenance: where the build came from.
         table: quantization parameters; None without quantization.
         layers: of a quantized graph; None without quantization, and in files of version 0.1.

@@ -12,7 +12,7 @@ import onnx
 import onnx_ir as ir
 
 from engine.base.errors import GraphError
-from engine.container.blob import aligned, corrupt
+from engine.container.blob import aligned, corrupt_error
 from engine.graph.ir import Graph
 from engine.graph.ir.graph import parse_proto
 
@@ -67,7 +67,7 @@ def join_graph(structure: memoryview, weights: memoryview, name: str, section: s
     try:
         proto = parse_proto(bytes(structure))
     except GraphError as error:
-        raise corrupt(name, f"section {section} (no ONNX graph)") from error
+        raise corrupt_error(name, f"section {section} (no ONNX graph)") from error
     end = 0
     for tensor in proto.graph.initializer:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
@@ -76,20 +76,20 @@ def join_graph(structure: memoryview, weights: memoryview, name: str, section: s
         offset, size = aligned(end), _size_of(tensor)
         wanted = {"location": _LOCATION, "offset": str(offset), "length": str(size)}
         if entries != wanted or size is None or offset + size > len(weights):
-            raise corrupt(name, f"the place of a tensor in section {section}")
+            raise corrupt_error(name, f"the place of a tensor in section {section}")
         end = offset + size
         tensor.ClearField("external_data")
         tensor.ClearField("data_location")
         tensor.raw_data = bytes(weights[offset:end])
     if end != len(weights):
-        raise corrupt(name, f"the size of the weights of section {section}")
+        raise corrupt_error(name, f"the size of the weights of section {section}")
     # a tensor anywhere else that names a file would be read from the reader's disk
     if any(t.data_location == onnx.TensorProto.EXTERNAL for t in _all_tensors(proto)):
-        raise corrupt(name, f"a tensor of section {section} that names a file")
+        raise corrupt_error(name, f"a tensor of section {section} that names a file")
     try:
         return Graph.from_proto(proto)
     except GraphError as error:
-        raise corrupt(name, f"section {section} ({error.what})") from error
+        raise corrupt_error(name, f"section {section} ({error.what})") from error
 
 
 def _size_of(tensor: onnx.TensorProto) -> int | None:

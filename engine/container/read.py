@@ -12,12 +12,12 @@ from engine.base.content import reading
 from engine.base.errors import ContainerError, QuantizationError, SourceModelError
 from engine.base.files import read_bounded
 from engine.base.plain import JsonObject, JsonValue
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.build import Provenance
-from engine.container.blob import HEAD_SIZE, Frame, corrupt, unpack
+from engine.container.blob import HEAD_SIZE, Frame, corrupt_error, unpack
 from engine.container.content import Container
-from engine.container.foreign import refuse_foreign
 from engine.container.graphs import join_graph
+from engine.container.other_formats import refuse_other_format
 from engine.container.tables import join_table
 from engine.container.write import SIZE_LIMIT
 from engine.graph.ir import Graph, QuantTable
@@ -38,13 +38,13 @@ def read_container(source: Path | bytes) -> Container:
         ContainerError: missing or unreadable file; a vendor's, an encrypted or another foreign
             file; written by a newer version; truncated; changed in any byte.
     """
-    name = printable(str(source), 300) if isinstance(source, Path) else "The container"
+    name = sanitize(str(source), 300) if isinstance(source, Path) else "The container"
     data = _bytes_of(source, name) if isinstance(source, Path) else source
     frame = unpack(data, name)
     for section in _NEEDED:
         if section not in frame.sections:
-            raise corrupt(name, f"it has no section {section}, and so it")
-    with reading(lambda why: corrupt(name, f"what its sections say ({why})")):
+            raise corrupt_error(name, f"it has no section {section}, and so it")
+    with reading(lambda why: corrupt_error(name, f"what its sections say ({why})")):
         return _container(frame, name, data)
 
 
@@ -76,7 +76,7 @@ def _bytes_of(path: Path, name: str) -> bytes:
     try:
         if path.is_file():
             with path.open("rb") as stream:  # a vendor's file of 1 GB is refused by its head
-                refuse_foreign(name, stream.read(HEAD_SIZE), path)
+                refuse_other_format(name, stream.read(HEAD_SIZE), path)
         return read_bounded(path, SIZE_LIMIT, "a container")
     except SourceModelError as error:
         raise ContainerError(error.what, cause=error.cause, remedy=error.remedy) from error
@@ -98,12 +98,12 @@ class _Parts:
         try:
             return json.loads(bytes(self._sections[section]), parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
-            raise corrupt(self._name, f"section {section} (no JSON)") from error
+            raise corrupt_error(self._name, f"section {section} (no JSON)") from error
 
     def mapping(self, section: str) -> JsonObject:
         data = self.json(section)
         if not isinstance(data, dict):
-            raise corrupt(self._name, f"section {section}")
+            raise corrupt_error(self._name, f"section {section}")
         return data
 
     def text(self, section: str) -> str | None:
@@ -118,7 +118,7 @@ class _Parts:
         try:
             return join_table(self.json("quant_table"), values)
         except QuantizationError as error:
-            raise corrupt(self._name, "section quant_table") from error
+            raise corrupt_error(self._name, "section quant_table") from error
 
     def layers(self, table: QuantTable | None) -> LayerMap | None:
         if "layer_map" not in self._sections:
@@ -135,7 +135,7 @@ def _no_constant(text: str) -> Any:
 
 def _typed(value: Any, kind: type, name: str) -> Any:
     if not isinstance(value, kind):
-        raise corrupt(name, "section about")
+        raise corrupt_error(name, "section about")
     return value
 
 
@@ -164,4 +164,4 @@ def _provenance(data: JsonObject, name: str) -> Provenance:
             libraries=tuple(map(_pair, libraries)),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise corrupt(name, "section provenance") from error
+        raise corrupt_error(name, "section provenance") from error

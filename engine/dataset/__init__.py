@@ -7,7 +7,7 @@ time is in memory, beside pictures that are kept within a budget for who reads t
 from __future__ import annotations
 
 from engine.dataset.checks import check
-from engine.dataset.listing import (
+from engine.dataset.dataset_list import (
     Dataset,
     dataset_digest,
     dataset_from_paths,

@@ -11,19 +11,19 @@ from engine.base.errors import DatasetError
 from engine.base.events import Progress, Reporter
 from engine.base.findings import Finding
 from engine.base.text import shape_text
-from engine.dataset.decode import file_kind, open_picture, orientation
-from engine.dataset.listing import Dataset
-from engine.dataset.look import look_at
+from engine.dataset.dataset_list import Dataset
+from engine.dataset.decode import file_kind, open_image, orientation
+from engine.dataset.inspect import inspect_samples
 from engine.dataset.preprocess import InputPlan, Preprocess
 from engine.dataset.samples import (
-    Tally,
+    ReadingStats,
     input_count_error,
     load_file,
-    note_picture,
+    note_image,
     place_array,
-    require_picture_input,
+    require_image_input,
 )
-from engine.dataset.sanity import sanity_findings
+from engine.dataset.sanity.findings import sanity_findings
 from engine.wire.dataset import DatasetFacts, FileProblem
 
 if TYPE_CHECKING:
@@ -36,25 +36,25 @@ class _Checker:
     def __init__(self, plans: tuple[InputPlan, ...], decode: bool) -> None:
         self.plans = plans
         self.decode = decode
-        self.tally = Tally()
+        self.tally = ReadingStats()
         self.sizes: Counter[str] = Counter()
         self.arrays = 0
         self.turned = 0
 
     def file(self, path: Path, plan: InputPlan) -> None:
         """Check one file; DatasetError when a build would stop at it."""
-        scratch = Tally()  # of the two looks at a file only one counts
+        scratch = ReadingStats()  # of the two looks at a file only one counts
         is_array = file_kind(path) == "npy"
         if is_array:
             placed = place_array(path, plan, scratch if self.decode else self.tally)
             self.arrays += 1
             self.sizes[shape_text(placed.shape)] += 1
         else:
-            require_picture_input(path, plan)
-            with open_picture(path) as image:
+            require_image_input(path, plan)
+            with open_image(path) as image:
                 self.sizes[f"{image.size[0]}x{image.size[1]}"] += 1
                 self.turned += orientation(image) != 1
-                note_picture(image.size, plan, self.tally)
+                note_image(image.size, plan, self.tally)
         if self.decode:
             load_file(path, plan, self.tally if is_array else scratch)
 
@@ -89,7 +89,7 @@ def check(
     """Look at every file: its head only (0.2 ms a picture), or with ``decode`` all of it.
 
     Some samples are decoded in any case, for what makes a dataset doubtful
-    (:mod:`engine.dataset.sanity`).
+    (:mod:`engine.dataset.sanity.findings`).
 
     Raises:
         RecipeError: mean, std or swap do not fit the inputs. What is wrong with the files is no
@@ -115,7 +115,7 @@ def check(
     doubts = sanity_findings(
         dataset,
         checker.plans,
-        look_at(dataset, checker.plans, reporter),
+        inspect_samples(dataset, checker.plans, reporter),
         one_option=preprocess.names[0] == "channel_mean_value",
     )
     return DatasetFacts(
@@ -151,7 +151,7 @@ def _unset(plans: Sequence[InputPlan], pictures: int) -> list[Finding]:
             remedy="Set them as the model was trained, unless it normalises by itself.",
         )
         for plan in plans
-        if plan.takes_pictures and plan.mean is None and plan.std is None and plan.dtype != "uint8"
+        if plan.takes_images and plan.mean is None and plan.std is None and plan.dtype != "uint8"
     ]
 
 
@@ -183,5 +183,5 @@ def _batches(plans: Sequence[InputPlan], pictures: int) -> list[Finding]:
             remedy="Set input_size_list with a batch of 1, where the model allows it.",
         )
         for plan in plans
-        if plan.takes_pictures and plan.shape[0] > 1
+        if plan.takes_images and plan.shape[0] > 1
     ]

@@ -16,18 +16,18 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from engine.base.errors import DatasetError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.dataset.whole import check_png, require_whole
 from engine.graph.ir.arrays import read_npy
 
 __all__ = [
     "file_kind",
+    "image_fault",
     "named",
     "open_array",
-    "open_picture",
+    "open_image",
     "orientation",
-    "readable_picture",
-    "rgb_or_grey",
+    "to_rgb_or_gray",
 ]
 
 PIXEL_LIMIT = 89_478_485
@@ -62,10 +62,10 @@ Kind = Literal["picture", "npy"]
 
 def named(path: Path) -> str:
     """A path for a message: a list may name files with control characters, or that are no UTF-8."""
-    return printable(str(path), 300)
+    return sanitize(str(path), 300)
 
 
-def refuse_device(path: Path) -> None:
+def reject_device_file(path: Path) -> None:
     """A device or pipe may never end, or never begin.
 
     Raises:
@@ -88,7 +88,7 @@ def file_kind(path: Path) -> Kind:
         DatasetError: missing or unreadable; empty; an npz archive.
     """
     try:
-        refuse_device(path)
+        reject_device_file(path)
         with path.open("rb") as stream:
             start = stream.read(8)
     except FileNotFoundError as error:
@@ -115,7 +115,7 @@ def file_kind(path: Path) -> Kind:
     return "picture"
 
 
-def open_picture(path: Path) -> Image.Image:
+def open_image(path: Path) -> Image.Image:
     """A picture whose head was read and checked; its pixels are decoded by whoever uses it.
 
     The caller closes it (it is a context manager). No draft mode: it would change pixels. An EXIF
@@ -135,14 +135,14 @@ def open_picture(path: Path) -> Image.Image:
     except _CORRUPT as error:
         raise unreadable(path, error) from error
     try:
-        _check_picture(path, image)
+        _check_image(path, image)
     except DatasetError:
         image.close()
         raise
     return image
 
 
-def _check_picture(path: Path, image: Image.Image) -> None:
+def _check_image(path: Path, image: Image.Image) -> None:
     width, height = image.size
     if width * height > PIXEL_LIMIT:
         raise DatasetError(
@@ -171,7 +171,7 @@ def _check_picture(path: Path, image: Image.Image) -> None:
 
 def unreadable(path: Path, error: BaseException) -> DatasetError:
     """The error for a picture whose decoder failed."""
-    detail = printable(str(error), 160) or type(error).__name__
+    detail = sanitize(str(error), 160) or type(error).__name__
     return DatasetError(
         f"{named(path)} cannot be decoded: {detail}.",
         cause="The image is truncated or damaged.",
@@ -188,7 +188,7 @@ def orientation(image: Image.Image) -> int:
     return value if isinstance(value, int) else 1
 
 
-def rgb_or_grey(path: Path, image: Image.Image, channels: int) -> Image.Image:
+def to_rgb_or_gray(path: Path, image: Image.Image, channels: int) -> Image.Image:
     """The decoded picture in RGB for 3 channels, grey (ITU-R 601 luma) for 1; alpha is dropped.
 
     Raises:
@@ -201,10 +201,10 @@ def rgb_or_grey(path: Path, image: Image.Image, channels: int) -> Image.Image:
         raise unreadable(path, error) from error
 
 
-def readable_picture(path: Path) -> str:
+def image_fault(path: Path) -> str:
     """Why a picture cannot be used; empty when it can. Decodes it as cheaply as possible."""
     try:
-        with open_picture(path) as image:
+        with open_image(path) as image:
             try:
                 # whether all data is there shows at an eighth of the size too; pixels are not used
                 if not image.info.get("progressive"):  # whose last scans only refine
@@ -234,7 +234,7 @@ def open_array(path: Path) -> np.ndarray:
                 remedy="Save an array of numbers: numpy.save(path, array.astype('float32')).",
             ) from error
         raise DatasetError(
-            f"{named(path)} is not a readable npy file: {printable(str(error), 160)}.",
+            f"{named(path)} is not a readable npy file: {sanitize(str(error), 160)}.",
             cause="It is truncated or damaged.",
             remedy="Save it again with numpy.save.",
         ) from error

@@ -10,18 +10,18 @@ from pathlib import Path
 
 from engine.base.errors import DatasetError, UsageError
 from engine.base.events import Progress, Reporter
-from engine.base.text import printable
-from engine.dataset.decode import named, readable_picture
+from engine.base.text import sanitize
+from engine.dataset.decode import image_fault, named
 
-__all__ = ["PICTURE_SUFFIXES", "Chosen", "choose_pictures"]
+__all__ = ["IMAGE_SUFFIXES", "SampledImages", "sample_images"]
 
-PICTURE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp"})
+IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp"})
 _SPACES = frozenset(" \t\n\r\x0b\x0c")
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SampledImages:
     """Pictures of a folder, sorted by relative path.
 
     Attributes:
@@ -35,14 +35,14 @@ class Chosen:
     skipped: tuple[tuple[Path, str], ...]
 
 
-def choose_pictures(
+def sample_images(
     folder: Path,
     count: int,
     seed: int,
     reporter: Reporter | None = None,
     *,
     list_in: Path | None = None,
-) -> Chosen:
+) -> SampledImages:
     """Choose ``count`` readable pictures below ``folder``, hidden files and folders aside.
 
     All pictures are sorted by relative path and shuffled by ``random.Random(seed)``; the first
@@ -72,7 +72,7 @@ def choose_pictures(
             remedy="Give a folder that holds jpg, png or bmp images.",
         )
     unreadable: list[tuple[Path, str]] = []
-    names = sorted(_pictures(folder, unreadable))
+    names = sorted(_images(folder, unreadable))
     order = names if list_in is None else _nameable(folder, names, list_in, unreadable)
     order = list(order)
     random.Random(seed).shuffle(order)
@@ -83,24 +83,24 @@ def choose_pictures(
         if reporter is not None:
             reporter.check_cancelled()
             reporter.emit(Progress("dataset", len(taken), min(count, len(order)), name))
-        why = readable_picture(folder / name)
+        why = image_fault(folder / name)
         if why:
             unreadable.append((folder / name, why))
         else:
             taken.append(name)
     if not taken:
-        reasons = "; ".join(f"{printable(str(p), 120)}: {why}" for p, why in unreadable[:_SHOWN])
+        reasons = "; ".join(f"{sanitize(str(p), 120)}: {why}" for p, why in unreadable[:_SHOWN])
         raise DatasetError(
             f"{named(folder)} has no readable image.",
             cause=reasons or "It holds no file that ends in jpg, jpeg, png or bmp.",
             remedy="Give a folder of jpg, png or bmp images; npy files need a dataset.txt.",
         )
-    return Chosen(
+    return SampledImages(
         tuple(folder / name for name in sorted(taken)), len(names), tuple(sorted(unreadable))
     )
 
 
-def _pictures(folder: Path, unreadable: list[tuple[Path, str]]) -> Iterator[str]:
+def _images(folder: Path, unreadable: list[tuple[Path, str]]) -> Iterator[str]:
     """Relative paths with slashes; links to folders are not followed, so there is no loop."""
 
     def note(error: OSError) -> None:
@@ -109,7 +109,7 @@ def _pictures(folder: Path, unreadable: list[tuple[Path, str]]) -> Iterator[str]
     for root, folders, files in os.walk(folder, onerror=note):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:
-            if not name.startswith(".") and Path(name).suffix.lower() in PICTURE_SUFFIXES:
+            if not name.startswith(".") and Path(name).suffix.lower() in IMAGE_SUFFIXES:
                 yield (Path(root) / name).relative_to(folder).as_posix()
 
 
@@ -128,7 +128,7 @@ def _nameable(
         else:
             left_out.append((folder / name, "its path has a space, so a list cannot name it"))
     if names and not kept:
-        shown = ", ".join(repr(printable(name, 120)) for name in names[:_SHOWN])
+        shown = ", ".join(repr(sanitize(name, 120)) for name in names[:_SHOWN])
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         raise DatasetError(
             f"A list cannot name the images of {named(folder)}: their paths have spaces "

@@ -9,8 +9,8 @@ from pathlib import Path
 from engine.base.errors import OutputExistsError
 from engine.base.events import Reporter
 from engine.base.files import atomic_write
-from engine.dataset.folder import choose_pictures
-from engine.dataset.listing import Dataset
+from engine.dataset.dataset_list import Dataset
+from engine.dataset.folder import sample_images
 
 __all__ = ["MadeDataset", "make_dataset"]
 
@@ -56,7 +56,7 @@ def make_dataset(
         )
     # ".." is only right from the real place of the list, so links are resolved
     start = out.parent.resolve()
-    chosen = choose_pictures(folder.resolve(), count, seed, reporter, list_in=start)
+    chosen = sample_images(folder.resolve(), count, seed, reporter, list_in=start)
     names = [os.path.relpath(path, start) for path in chosen.files]
     text = "".join(f"{name}\n" for name in names)
     atomic_write(out, os.fsencode(text), overwrite=force)

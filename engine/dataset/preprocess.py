@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.base.errors import DatasetError, RecipeError
 from engine.base.findings import Finding
-from engine.base.text import printable, shape_text
+from engine.base.text import sanitize, shape_text
 
 if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
@@ -106,7 +106,7 @@ class Preprocess:
         for option, rows in zip(self.names, (self.mean, self.std), strict=True):
             if rows is None or not self._left_out(option, rows, inputs):
                 continue
-            left = ", ".join(printable(spec.name, 40) for spec in inputs[len(rows) :][:8])
+            left = ", ".join(sanitize(spec.name, 40) for spec in inputs[len(rows) :][:8])
             return (
                 Finding(
                     "inputs-not-normalised",
@@ -121,7 +121,7 @@ class Preprocess:
         return ()
 
     def _plan(self, spec: TensorSpec, index: int, swap: bool) -> InputPlan:
-        name = printable(spec.name, 80)
+        name = sanitize(spec.name, 80)
         if any(size < 0 for size in spec.shape):
             raise DatasetError(
                 f"Input {name} has no fixed size ({shape_text(spec.shape)}).",
@@ -181,12 +181,12 @@ class InputPlan:
     mask: bool = False
 
     @property
-    def picture_order(self) -> tuple[int, ...] | None:
+    def channel_order(self) -> tuple[int, ...] | None:
         """New channel -> channel of a picture (RGB, or grey); None: the same."""
         return (2, 1, 0) if self.swap and self.channels == 3 else self.reorder
 
     @property
-    def takes_pictures(self) -> bool:
+    def takes_images(self) -> bool:
         """Whether a picture fits: four dimensions, 1 or 3 channels."""
         return self.layout != "" and self.channels in (1, 3)
 
@@ -312,8 +312,7 @@ class InputPlan:
     def _finite(self, array: np.ndarray) -> np.ndarray:
         if not self._holds(array):
             raise DatasetError(
-                f"has values that input {printable(self.name, 80)} of type {self.dtype} cannot "
-                "hold",
+                f"has values that input {sanitize(self.name, 80)} of type {self.dtype} cannot hold",
                 cause=f"They are finite, but beyond {array.dtype}: as they are, or after "
                 "mean_values and std_values.",
                 remedy="Write values of the range that the model was trained with.",
@@ -337,7 +336,7 @@ class InputPlan:
             cast = array.astype(dtype)
         if dtype.kind in "iub" and not np.array_equal(cast, array):
             raise DatasetError(
-                f"has values that input {printable(self.name, 80)} of type {dtype} cannot hold",
+                f"has values that input {sanitize(self.name, 80)} of type {dtype} cannot hold",
                 cause="The input takes whole numbers; the values, after mean and std, are none or "
                 "are out of its range.",
                 remedy="Give whole numbers in range, and leave mean_values and std_values unset.",
@@ -355,7 +354,7 @@ def _layout_of(shape: tuple[int, ...]) -> Layout:
 
 
 def _count_error(option: str, count: int, inputs: Sequence[TensorSpec]) -> RecipeError:
-    names = ", ".join(printable(spec.name, 40) for spec in inputs[:8])
+    names = ", ".join(sanitize(spec.name, 40) for spec in inputs[:8])
     return RecipeError(
         f"{option} has {count} entries and the model {len(inputs)} inputs ({names}).",
         cause="It needs one entry per input, in the model's order.",
@@ -413,7 +412,7 @@ def prepare_array(array: np.ndarray, plan: InputPlan, layout: Layout | None = No
         DatasetError: the shape does not fit, or the values do not.
     """
     placed = plan.to_model_layout(array, layout)
-    name = printable(plan.name, 80)
+    name = sanitize(plan.name, 80)
     if placed is None:
         raise shape_error(f"The array for input {name}", array.shape, plan)
     try:
@@ -435,7 +434,7 @@ def shape_error(what: str, shape: tuple[int, ...], plan: InputPlan) -> DatasetEr
         remedy = f" Save array.transpose({', '.join(map(str, axes))})."
     return DatasetError(
         f"{what} has the shape {shape_text(shape)}; "
-        f"input {printable(plan.name, 80)} takes {wanted}.",
+        f"input {sanitize(plan.name, 80)} takes {wanted}.",
         cause=cause,
         remedy=f"Write it in that shape.{remedy}",
     )

@@ -9,9 +9,9 @@ import numpy as np
 from PIL import Image
 
 from engine.base.errors import DatasetError, UsageError
-from engine.dataset.listing import Dataset
+from engine.dataset.dataset_list import Dataset
 from engine.dataset.preprocess import InputPlan, Preprocess
-from engine.dataset.samples import Tally, input_count_error, load_file, with_line
+from engine.dataset.samples import ReadingStats, input_count_error, load_file, with_line
 from engine.wire.dataset import Channel, Preview
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def preview(
         raise input_count_error(dataset, index, plans)
     plan, path = plans[input_index], dataset.entries[index][input_index]
     try:
-        array = load_file(path, plan, Tally())
+        array = load_file(path, plan, ReadingStats())
     except DatasetError as error:
         raise with_line(dataset, index, error) from error
     view = _channels_first(array, plan)
@@ -69,7 +69,7 @@ def preview(
         samples=len(dataset),
         thumbnail=_thumbnail(view, plan, columns, rows),
         channels=tuple(map(_statistics, view)) if view.shape[0] <= 16 else (),
-        expected=_expected(plan) if plan.takes_pictures else (),
+        expected=_expected(plan) if plan.takes_images else (),
     )
 
 
@@ -98,7 +98,7 @@ def _expected(plan: InputPlan) -> tuple[tuple[float, float], ...]:
 
 
 def _thumbnail(view: np.ndarray, plan: InputPlan, columns: int, rows: int) -> tuple[str, ...]:
-    if not plan.takes_pictures:
+    if not plan.takes_images:
         return ()
     pixels = view.transpose(1, 2, 0).copy()
     if plan.std is not None:
@@ -108,8 +108,8 @@ def _thumbnail(view: np.ndarray, plan: InputPlan, columns: int, rows: int) -> tu
     shown = np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
     if plan.channels == 1:
         shown = np.repeat(shown, 3, axis=2)
-    elif plan.picture_order is not None:
-        shown = shown[..., np.argsort(plan.picture_order)]
+    elif plan.channel_order is not None:
+        shown = shown[..., np.argsort(plan.channel_order)]
     size = _fitted(plan.width, plan.height, columns, rows)
     small = Image.fromarray(np.ascontiguousarray(shown)).resize(size, Image.Resampling.BOX)
     return tuple(row.tobytes().hex() for row in np.asarray(small))

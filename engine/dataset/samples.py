@@ -12,23 +12,23 @@ import numpy as np
 from engine.base.errors import DatasetError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
-from engine.base.text import printable, shape_text
+from engine.base.text import sanitize, shape_text
+from engine.dataset.dataset_list import Dataset
 from engine.dataset.decode import file_kind, named, open_array
-from engine.dataset.listing import Dataset
-from engine.dataset.pictures import PICTURES
+from engine.dataset.images import IMAGES
 from engine.dataset.preprocess import InputPlan, Preprocess, shape_error
 
 if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
 
-__all__ = ["SampleStream", "Tally", "load_file", "samples"]
+__all__ = ["ReadingStats", "SampleStream", "load_file", "samples"]
 
 # an npy of at most this size whose input divides pixels by more was probably normalised before
 _NORMALISED = 16.0
 
 
 @dataclass
-class Tally:
+class ReadingStats:
     """What was noticed while reading; becomes findings."""
 
     pictures: int = 0
@@ -80,7 +80,7 @@ class Tally:
         return tuple(found)
 
 
-def load_file(path: Path, plan: InputPlan, tally: Tally) -> np.ndarray:
+def load_file(path: Path, plan: InputPlan, tally: ReadingStats) -> np.ndarray:
     """One file as the input of ``plan``.
 
     Returns:
@@ -91,30 +91,30 @@ def load_file(path: Path, plan: InputPlan, tally: Tally) -> np.ndarray:
     """
     if file_kind(path) == "npy":
         return _load_array(path, plan, tally)
-    require_picture_input(path, plan)
-    picture = PICTURES.get(path, plan)
-    note_picture(picture.size, plan, tally)
-    pixels = picture.pixels
-    if plan.picture_order is not None:
-        pixels = pixels[..., plan.picture_order]
+    require_image_input(path, plan)
+    image = IMAGES.get(path, plan)
+    note_image(image.size, plan, tally)
+    pixels = image.pixels
+    if plan.channel_order is not None:
+        pixels = pixels[..., plan.channel_order]
     if pixels.shape[:2] != (plan.height, plan.width):
         pixels = _padded(pixels, plan)
     return plan.normalise_pixels(pixels)
 
 
-def require_picture_input(path: Path, plan: InputPlan) -> None:
+def require_image_input(path: Path, plan: InputPlan) -> None:
     """Raise DatasetError where a picture was given to an input that takes none."""
-    if plan.takes_pictures:
+    if plan.takes_images:
         return
     raise DatasetError(
-        f"{named(path)} is an image or unknown; input {printable(plan.name, 80)} of shape "
+        f"{named(path)} is an image or unknown; input {sanitize(plan.name, 80)} of shape "
         f"{shape_text(plan.shape)} takes npy files only.",
         cause="Images fit inputs of four dimensions with 1 or 3 channels.",
         remedy="Save the values with numpy.save and name the npy file.",
     )
 
 
-def note_picture(size: tuple[int, int], plan: InputPlan, tally: Tally) -> None:
+def note_image(size: tuple[int, int], plan: InputPlan, tally: ReadingStats) -> None:
     """Count a picture of that width and height, and whether it will be scaled."""
     tally.pictures += 1
     if size != (plan.width, plan.height):
@@ -134,7 +134,7 @@ def _padded(pixels: np.ndarray, plan: InputPlan) -> np.ndarray:
     return canvas
 
 
-def place_array(path: Path, plan: InputPlan, tally: Tally) -> np.ndarray:
+def place_array(path: Path, plan: InputPlan, tally: ReadingStats) -> np.ndarray:
     """An npy file as an unread view in the model's layout; DatasetError where it does not fit."""
     array = open_array(path)
     placed = plan.to_model_layout(array)
@@ -145,7 +145,7 @@ def place_array(path: Path, plan: InputPlan, tally: Tally) -> np.ndarray:
     return placed
 
 
-def _load_array(path: Path, plan: InputPlan, tally: Tally) -> np.ndarray:
+def _load_array(path: Path, plan: InputPlan, tally: ReadingStats) -> np.ndarray:
     placed = place_array(path, plan, tally)
     if (
         plan.std is not None
@@ -176,9 +176,9 @@ class SampleStream(Iterator[dict[str, np.ndarray]]):
         self._dataset = dataset
         self._plans = preprocess.plans(inputs)
         self._reporter = reporter
-        self._tally = Tally()
+        self._tally = ReadingStats()
         self._next = 0
-        PICTURES.begin_round()
+        IMAGES.begin_round()
         for index, entry in enumerate(dataset.entries):
             if len(entry) != len(self._plans):
                 raise input_count_error(dataset, index, self._plans)
@@ -248,8 +248,8 @@ def with_line(dataset: Dataset, index: int, error: DatasetError) -> DatasetError
 def input_count_error(dataset: Dataset, index: int, plans: Sequence[InputPlan]) -> DatasetError:
     """The error for a line that has not one file per input."""
     entry = dataset.entries[index]
-    names = ", ".join(printable(plan.name, 40) for plan in plans[:8])
-    files = ", ".join(printable(path.name, 60) for path in entry[:4])
+    names = ", ".join(sanitize(plan.name, 40) for plan in plans[:8])
+    files = ", ".join(sanitize(path.name, 60) for path in entry[:4])
     cause = "The line lacks files, or the model has more inputs than you think."
     if len(entry) > len(plans):
         cause = "The line has too many files, or a path contains spaces and is read as two paths."

@@ -9,16 +9,16 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.formula import Formula
 from engine.frontends.loaded import told_of
-from engine.frontends.onnx.cut import cut
+from engine.frontends.onnx.extract import extract_subgraph
 from engine.graph.ir.constants import IR_VERSION, OPSET, ORIGIN
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.shapes import infer_proto
-from engine.graph.ir.skeleton import SMALL_BYTES, strip_weights
 from engine.graph.ir.verify import check_channels, check_proto
+from engine.graph.ir.weightless import SMALL_BYTES, strip_weights
 
 __all__ = ["COPIED", "Emitter", "Resizing", "Window"]
 
@@ -65,7 +65,7 @@ class Emitter:
     def __init__(self, title: str) -> None:
         self.origin = ""
         self._proto = onnx.ModelProto(ir_version=IR_VERSION)
-        self._proto.graph.name = printable(title, 200) or "graph"
+        self._proto.graph.name = sanitize(title, 200) or "graph"
         self._names = UniqueNames(set())
         self._node_names = UniqueNames(set())
         self._domains = {"": OPSET}
@@ -188,7 +188,7 @@ class Emitter:
         with told_of(source):
             if inputs is not None or outputs is not None:
                 proto.graph.initializer.extend(weights.values())
-                cut(infer_for_cut(proto), inputs or None, outputs or None)
+                extract_subgraph(infer_for_cut(proto), inputs or None, outputs or None)
                 weights = strip_weights(proto.graph)
             else:
                 proto.graph.input.extend(

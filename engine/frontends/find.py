@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from engine.base.errors import SeveralFilesError, SourceModelError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.facts import facts
 from engine.frontends.sniff import Recognised, sniff
 from engine.frontends.source import FRAMEWORKS, LoadOptions, SourceModel
@@ -49,7 +49,7 @@ def find_source(
         main = _partner(given, _MAIN[seen.kind], seen)
         if main is None:
             raise SourceModelError(
-                f"{printable(str(given))} is {seen.named}, one half of a model.",
+                f"{sanitize(str(given))} is {seen.named}, one half of a model.",
                 cause=f"Its {_WORDS[_MAIN[seen.kind]]}, which describes the layers, is not beside "
                 "it.",
                 remedy=f"Give the {_WORDS[_MAIN[seen.kind]]} and name this file as its weights.",
@@ -63,7 +63,7 @@ def find_source(
         other = Path(weights) if weights is not None else _partner(given, wanted, seen)
     if weights is not None and wanted is None:
         raise SourceModelError(
-            f"{printable(str(given))} is {seen.named}, which holds its own weights.",
+            f"{sanitize(str(given))} is {seen.named}, which holds its own weights.",
             remedy="Leave the file of weights out.",
         )
     return SourceModel(seen.kind, given, other, seen, options or LoadOptions())
@@ -90,14 +90,14 @@ def _partner(given: Path, kind: str, seen: Recognised) -> Path | None:
     """The file beside ``given`` that is of ``kind``; None where there is none."""
     fitting = _fitting(given, kind)
     if len(fitting) > 1:
-        names_found = ", ".join(printable(place.name, 80) for place in fitting[:5])
+        names_found = ", ".join(sanitize(place.name, 80) for place in fitting[:5])
         more = f" and {len(fitting) - 5} more" if len(fitting) > 5 else ""
         what = f"which {_WORDS[kind]} belongs to it is not clear: {names_found}{more}."
         remedy = "Name it with the option weights (--weights FILE)."
         if kind in FRAMEWORKS:
             remedy = f"Give the {_WORDS[kind]}, and this file as its weights (--weights FILE)."
         raise SeveralFilesError(
-            f"{printable(str(given))} is {seen.named}, and {what}", remedy=remedy
+            f"{sanitize(str(given))} is {seen.named}, and {what}", remedy=remedy
         )
     return fitting[0] if fitting else None
 
@@ -142,12 +142,12 @@ def _stem(name: str) -> str:
 def refusal(path: Path, seen: Recognised) -> SourceModelError:
     """The error for a file that is no source model: what it is, why, and what to do."""
     if seen.kind.startswith("pytorch_"):
-        from engine.frontends.pytorch.explain import explain
+        from engine.frontends.pytorch.error_messages import explain_file
 
-        return explain(path)
+        return explain_file(path)
     remedies = facts(__package__, "remedies.toml")
     return SourceModelError(
-        f"{printable(str(path))} is not a model that can be loaded: it is {seen.named} "
+        f"{sanitize(str(path))} is not a model that can be loaded: it is {seen.named} "
         f"({seen.why}).",
         cause=seen.cause,
         remedy=remedies.get(seen.format) or remedies.get(seen.kind) or remedies["other"],

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from engine.frontends.loaded import Loaded
     from engine.frontends.summary import SourceSummary
 
-__all__ = ["load_source", "look_source"]
+__all__ = ["inspect_source", "load_source"]
 
 _BY_ONNX = frozenset({"onnx", "tensorflow", "pytorch"})
 """Frameworks whose models are loaded by way of ONNX, which checks them."""
@@ -39,11 +39,11 @@ def load_source(source: SourceModel, reporter: Reporter | None = None) -> Loaded
     return loaded
 
 
-def look_source(source: SourceModel) -> SourceSummary:
+def inspect_source(source: SourceModel) -> SourceSummary:
     """What a source model holds, without converting it.
 
     Raises:
         SourceModelError: it cannot be read, or is damaged.
     """
     module = import_module(f"engine.frontends.{source.framework}")
-    return cast("SourceSummary", module.look(source))
+    return cast("SourceSummary", module.inspect(source))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from engine.base.errors import GraphError
 from engine.base.findings import Finding
-from engine.base.text import did_you_mean, printable, shape_text
+from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 from engine.graph.ir.views import Groups
@@ -25,7 +25,7 @@ def preflight(source: SourceModel, summary: SourceSummary) -> Preflight:
     inputs, outputs = (tuple(names[:_SHOWN_CANDIDATES]) for names in summary.candidates)
     return Preflight(
         recognised=FileKind(seen.kind, seen.format, seen.why),
-        files=tuple(printable(name, 200) for name, _ in summary.files),
+        files=tuple(sanitize(name, 200) for name, _ in summary.files),
         versions=summary.version,
         inputs=tuple(map(_tensor, summary.inputs)),
         outputs=tuple(map(_tensor, summary.outputs)),
@@ -69,8 +69,8 @@ def source_findings(summary: SourceSummary) -> tuple[Finding, ...]:
             Finding(
                 code="unsupported-operator",
                 severity="error",
-                where=printable(layer, 200),
-                what=f"{printable(op, 100)} is not supported: {why}.",
+                where=sanitize(layer, 200),
+                what=f"{sanitize(op, 100)} is not supported: {why}.",
                 remedy="Cut the model before it with 'outputs', or after it with 'inputs'.",
             )
         )
@@ -109,7 +109,7 @@ def layer_detail(summary: SourceSummary, name: str) -> NodeDetail:
     layer = layers.get(name)
     if layer is None:
         raise GraphError(
-            f"The model has no layer {printable(name)!r}.",
+            f"The model has no layer {sanitize(name)!r}.",
             remedy=did_you_mean(name, layers) or "Look the name up in the graph view.",
         )
     known: dict[str, SourceLayer | SourceTensor] = {t.name: t for t in summary.inputs}
@@ -119,9 +119,7 @@ def layer_detail(summary: SourceSummary, name: str) -> NodeDetail:
         name=layer.name,
         op=layer.op,
         domain="",
-        attributes=tuple(
-            (key, printable(text, 400)) for key, text in (*refused, *layer.attributes)
-        ),
+        attributes=tuple((key, sanitize(text, 400)) for key, text in (*refused, *layer.attributes)),
         inputs=tuple(_end(tensor, known) for tensor in layer.inputs),
         outputs=tuple(_end(tensor, known) for tensor in layer.outputs),
         origin=(),

@@ -21,7 +21,7 @@ import onnx_ir as ir
 
 from engine.base.errors import RecipeError
 from engine.base.plain import JsonObject
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir import ORIGIN, QuantParams
 from engine.wire.codec import encode, typed
 
@@ -96,7 +96,7 @@ class Layer:
         )
 
     @property
-    def may_lift(self) -> bool:
+    def can_promote(self) -> bool:
         """Whether the layer can be promoted to a higher precision."""
         return self.kind != "float"
 
@@ -201,9 +201,9 @@ class LayerMap:
         found = [layer for layer in self.layers if name in layer.sources]
         if len(found) > 1:
             raise RecipeError(
-                f"{printable(name, 120)!r} is {len(found)} layers of the optimised graph.",
+                f"{sanitize(name, 120)!r} is {len(found)} layers of the optimised graph.",
                 cause="A layer of the source model became several.",
-                remedy=f"Name one of them: {', '.join(printable(one.id, 120) for one in found)}.",
+                remedy=f"Name one of them: {', '.join(sanitize(one.id, 120) for one in found)}.",
             )
         return found[0] if found else None
 
@@ -216,7 +216,7 @@ class LayerMap:
         found = self.find(name)
         if found is None:
             raise RecipeError(
-                f"The model has no layer {printable(name, 120)!r}.",
+                f"The model has no layer {sanitize(name, 120)!r}.",
                 cause="The graph's passes may have merged it into another layer.",
                 remedy=did_you_mean(name, self.names) or "Look its name up in the hybrid table.",
             )

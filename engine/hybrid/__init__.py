@@ -1,40 +1,41 @@
 """Hybrid quantization: layers of another dtype, chosen by hand, by proposal or by search."""
 
-from engine.hybrid.archive import Facts, HybridData, read_data, write_data
 from engine.hybrid.auto import auto_layers
-from engine.hybrid.config import HybridConfig, render_config
+from engine.hybrid.cfg_entries import build_config
+from engine.hybrid.cfg_reader import parse_config, read_config
+from engine.hybrid.cfg_writer import HybridConfig, render_config
+from engine.hybrid.concat_ranges import find_range_mismatches
+from engine.hybrid.data_file import Facts, HybridData, read_data, write_data
 from engine.hybrid.edits import Edits, check_edits, edits_of
-from engine.hybrid.entries import config_of
-from engine.hybrid.honoured import unmet, verify
-from engine.hybrid.joins import find_joins
+from engine.hybrid.evaluator import EvalResult, Evaluator, subsample
 from engine.hybrid.layers import Layers
-from engine.hybrid.noise import noise_samples, noise_terms
+from engine.hybrid.model_structure import read_structure, structure_json
 from engine.hybrid.proposal import propose, remark_of, subgraph_layers
-from engine.hybrid.read import parse_config, read_config
-from engine.hybrid.search import SearchWish, search
-from engine.hybrid.structure import read_structure, structure_json
-from engine.hybrid.table import choices_of, lift_dtype, table_rows
-from engine.hybrid.trial import Outcome, Trials, some_of
+from engine.hybrid.search import SearchConfig, search
+from engine.hybrid.sensitivity import noise_samples, noise_terms
+from engine.hybrid.table import choices_of, promotion_dtype, table_rows
+from engine.hybrid.verify import not_applied, verify_requests
 
 __all__ = [
     "Edits",
+    "EvalResult",
+    "Evaluator",
     "Facts",
     "HybridConfig",
     "HybridData",
     "Layers",
-    "Outcome",
-    "SearchWish",
-    "Trials",
+    "SearchConfig",
     "auto_layers",
+    "build_config",
     "check_edits",
     "choices_of",
-    "config_of",
     "edits_of",
-    "find_joins",
-    "lift_dtype",
+    "find_range_mismatches",
     "noise_samples",
     "noise_terms",
+    "not_applied",
     "parse_config",
+    "promotion_dtype",
     "propose",
     "read_config",
     "read_data",
@@ -42,11 +43,10 @@ __all__ = [
     "remark_of",
     "render_config",
     "search",
-    "some_of",
     "structure_json",
     "subgraph_layers",
+    "subsample",
     "table_rows",
-    "unmet",
-    "verify",
+    "verify_requests",
     "write_data",
 ]

@@ -58,4 +58,4 @@ def auto_layers(
         for layer in layers.all
         if layer.tensor in worst and layer.kind not in ("move", "float")
     }
-    return layers.with_moves(lifted)
+    return layers.with_data_movement(lifted)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from engine.base.errors import EngineError
 from engine.base.findings import Finding
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir import QUANT_DTYPES
-from engine.hybrid.config import Entry, HybridConfig
-from engine.hybrid.entries import tensor_of_key
+from engine.hybrid.cfg_entries import tensors_by_key
+from engine.hybrid.cfg_reader import Problem, problems_error
+from engine.hybrid.cfg_writer import Entry, HybridConfig
 from engine.hybrid.layers import Layers
-from engine.hybrid.read import Problem, problems_error
 from engine.quantize.checks import check_range
 from engine.quantize.dtypes.formats import layer_dtype
 from engine.quantize.planning.node_properties import is_constant
@@ -84,7 +84,7 @@ class _Reading:
         self._config = config
         self._written = written
         self._layers = layers
-        self._tensors = tensor_of_key(layers, config.generation)
+        self._tensors = tensors_by_key(layers, config.generation)
 
     def lifted(self) -> None:
         """The entries of custom(ized)_quantize_layers."""
@@ -102,7 +102,7 @@ class _Reading:
             return
         other = self.layers.get(layer, dtype)
         if other != dtype:
-            self._problem(line, f"{printable(name, 120)!r} is asked for as {other} and {dtype}.")
+            self._problem(line, f"{sanitize(name, 120)!r} is asked for as {other} and {dtype}.")
             return
         self.layers[layer] = dtype
         self.lines[layer, "dtype"] = line
@@ -110,7 +110,7 @@ class _Reading:
             self._note(
                 "hybrid-float32-is-float16",
                 line,
-                f"{printable(name, 120)!r} computes in float16 where the file says float32.",
+                f"{sanitize(name, 120)!r} computes in float16 where the file says float32.",
                 "The NPU has no float32; the vendor's files of generation 1 spell float16 so.",
             )
 
@@ -122,7 +122,7 @@ class _Reading:
             before = self._written.entries.get(key)
             if before is None or key not in self._tensors:
                 near = did_you_mean(key, self._tensors)
-                what = f"The model has no tensor {printable(key, 120)!r} with parameters."
+                what = f"The model has no tensor {sanitize(key, 120)!r} with parameters."
                 self._problem(entry.line, f"{what} {near}".strip())
                 continue
             self._dtype(key, entry, before)
@@ -133,7 +133,7 @@ class _Reading:
             return
         layer = self._layers.by_tensor.get(self._tensors[key])
         if layer is None:
-            name = printable(key, 120)
+            name = sanitize(key, 120)
             self._problem(entry.line, f"The dtype of {name!r} follows from its layer's.")
             return
         first = self._config.generation == 1
@@ -150,7 +150,7 @@ class _Reading:
         rescaled = (entry.scale, entry.zero_point) != (before.scale, before.zero_point)
         if not moved and not rescaled:
             return
-        tensor, name = self._tensors[key], printable(key, 120)
+        tensor, name = self._tensors[key], sanitize(key, 120)
         value = self._layers.graph.values.get(tensor)
         if value is None or is_constant(value):
             self._problem(

@@ -93,7 +93,7 @@ class Layers:
                     waiting.append(name_of(value))
         return frozenset(found)
 
-    def with_moves(self, lifted: Mapping[str, str]) -> dict[str, str]:
+    def with_data_movement(self, lifted: Mapping[str, str]) -> dict[str, str]:
         """The lifted layers, and the moves between them.
 
         A move is lifted where it hands a lifted layer's values on to lifted layers, to layers that

@@ -16,7 +16,7 @@ import onnx
 import onnx_ir as ir
 
 from engine.graph.execute import open_model, simulation_errors
-from engine.graph.execute.segments import Runs
+from engine.graph.execute.segments import SessionLike
 from engine.graph.ir import Graph
 
 __all__ = ["Parts"]
@@ -37,7 +37,7 @@ class _Part:
     nodes: Sequence[ir.Node]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    session: Runs | None = None
+    session: SessionLike | None = None
 
 
 class Parts:
@@ -107,7 +107,7 @@ class Parts:
             found = part.session.run(list(part.outputs), feeds)
         return dict(zip(part.outputs, found, strict=True))
 
-    def _open(self, part: _Part, feeds: Values) -> Runs:
+    def _open(self, part: _Part, feeds: Values) -> SessionLike:
         inputs = [
             onnx.helper.make_tensor_value_info(
                 name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape

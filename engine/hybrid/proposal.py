@@ -8,13 +8,13 @@ import numpy as np
 
 from engine.base.errors import RecipeError, UsageError
 from engine.base.events import Reporter
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.layers import Layer
 from engine.graph.metrics import decibel
+from engine.hybrid.evaluator import sqnr_of
 from engine.hybrid.layers import Layers
-from engine.hybrid.model import NoiseModel
-from engine.hybrid.noise import noise_terms
-from engine.hybrid.trial import sqnr_of
+from engine.hybrid.noise_model import NoiseModel
+from engine.hybrid.sensitivity import noise_terms
 from engine.quantize import Quantized
 from engine.report import sqnr_text
 from engine.wire.hybrid import Proposal, Ranked
@@ -79,7 +79,7 @@ def propose(
             cost = model.cost(lifted)
             lifted.append(name)
             ranking.append(_row(layers.by_id[name], cost, model.cost(lifted), whole))
-    chosen = layers.with_moves(dict.fromkeys(lifted, dtype))
+    chosen = layers.with_data_movement(dict.fromkeys(lifted, dtype))
     before, after = (sqnr_of(model.noise(names)) for names in ((), lifted))
     return Proposal(chosen, tuple(ranking), before, after)
 
@@ -105,7 +105,7 @@ def subgraph_layers(layers: Layers, pairs: Iterable[Sequence[str]]) -> tuple[str
     for pair in pairs:
         if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(p, str) for p in pair):
             raise UsageError(
-                f"custom_hybrid has {printable(repr(pair), 120)} where a pair of names belongs.",
+                f"custom_hybrid has {sanitize(repr(pair), 120)} where a pair of names belongs.",
                 remedy="Write [[input, output], ...].",
             )
         wanted |= _between(layers, *pair)
@@ -120,11 +120,11 @@ def _between(layers: Layers, start: str, end: str) -> set[str]:
     found = {
         name
         for name in _reach_back(layers, last.node)
-        if name in after and layers.by_id[name].may_lift
+        if name in after and layers.by_id[name].can_promote
     }
     if last.id not in after:
         raise RecipeError(
-            f"No way leads from {printable(start, 120)!r} to {printable(end, 120)!r}.",
+            f"No way leads from {sanitize(start, 120)!r} to {sanitize(end, 120)!r}.",
             cause="The input of a pair must lie before its output.",
             remedy="Take both names from the .model file, the input first.",
         )

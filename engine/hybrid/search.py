@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 
 from engine.base.errors import UsageError
 from engine.base.events import LogLine
+from engine.hybrid.evaluator import EvalResult, Evaluator, sqnr_of
 from engine.hybrid.layers import Layers
-from engine.hybrid.model import NoiseModel
-from engine.hybrid.noise import noise_samples, noise_terms
-from engine.hybrid.trial import Outcome, Trials, sqnr_of
+from engine.hybrid.noise_model import NoiseModel
+from engine.hybrid.sensitivity import noise_samples, noise_terms
 from engine.report import sqnr_rank
 from engine.wire.hybrid import CURVE, CurvePoint, SearchResult
 
-__all__ = ["SearchWish", "search"]
+__all__ = ["SearchConfig", "search"]
 
 # Proposals that are built before one is chosen, and where none of them gains.
 _TRIED, _TRIED_AT_MOST = 3, 6
@@ -30,7 +30,7 @@ _LEAST_DB = 0.02
 
 
 @dataclass(frozen=True)
-class SearchWish:
+class SearchConfig:
     """What a search is asked for.
 
     Attributes:
@@ -54,20 +54,20 @@ class SearchWish:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
-def search(trials: Trials, wish: SearchWish) -> SearchResult:
+def search(trials: Evaluator, config: SearchConfig) -> SearchResult:
     """Search; every point is told as a piece ``CURVE`` when it is built.
 
     Raises:
         UsageError: neither a floor nor a budget nor a time, an output that does not exist.
         EngineError: the model cannot be quantized or run.
     """
-    return _Search(trials, wish).run()
+    return _Search(trials, config).run()
 
 
 @dataclass
 class _Search:
-    trials: Trials
-    wish: SearchWish
+    trials: Evaluator
+    config: SearchConfig
     curve: list[CurvePoint] = field(default_factory=list)
     count: int = 0
 
@@ -85,7 +85,7 @@ class _Search:
             reporter=self.trials.reporter,
         )
         self.model = NoiseModel(terms, self.trials.outputs, self._weights())
-        if self.wish.lower:
+        if self.config.lower:
             ended = self._lower()
         else:
             self._tell("", start, frozenset())
@@ -95,19 +95,19 @@ class _Search:
         return SearchResult(best, tuple(self.curve), met, ended, self.count)
 
     def _check(self) -> None:
-        wish = self.wish
-        if wish.budget is None and not self._has_floor and wish.seconds is None:
+        config = self.config
+        if config.budget is None and not self._has_floor and config.seconds is None:
             raise UsageError(
                 "A search needs a floor, a budget or a time to stop at.",
                 remedy="Give a floor in dB (--floor) or a number of layers (--budget).",
             )
-        if wish.lower and not self._has_floor:
+        if config.lower and not self._has_floor:
             raise UsageError(
                 "Lowering layers needs a floor: without one every layer could be lowered.",
                 remedy="Give the SQNR that every output must reach (--floor).",
             )
-        if isinstance(wish.floor_db, Mapping):
-            for name in wish.floor_db:
+        if isinstance(config.floor_db, Mapping):
+            for name in config.floor_db:
                 if name not in self.trials.outputs:
                     raise UsageError(
                         f"The model has no float output {name!r}.",
@@ -116,10 +116,10 @@ class _Search:
 
     @property
     def _has_floor(self) -> bool:
-        return self.wish.floor_db is not None or self.wish.floor_score is not None
+        return self.config.floor_db is not None or self.config.floor_score is not None
 
     def _floor(self, output: str) -> float | None:
-        floor = self.wish.floor_db
+        floor = self.config.floor_db
         return floor.get(output) if isinstance(floor, Mapping) else floor
 
     def _weights(self) -> dict[str, float]:
@@ -129,17 +129,17 @@ class _Search:
             return dict.fromkeys(floors, 1.0)
         return {name: 0.0 if f is None else 10 ** (f / 10) for name, f in floors.items()}
 
-    def _try(self, lifted: Mapping[str, str]) -> Outcome:
+    def _try(self, lifted: Mapping[str, str]) -> EvalResult:
         self.count += 1
-        chosen = self.layers.with_moves({**self.wish.layers, **lifted})
-        return self.trials.run(chosen, self.wish.ranges)
+        chosen = self.layers.with_data_movement({**self.config.layers, **lifted})
+        return self.trials.run(chosen, self.config.ranges)
 
-    def _tell(self, layer: str, outcome: Outcome, lifted: frozenset[str]) -> CurvePoint:
+    def _tell(self, layer: str, outcome: EvalResult, lifted: frozenset[str]) -> CurvePoint:
         point = CurvePoint(
             step=len(self.curve),
             tensor=self.layers.by_id[layer].tensor if layer else "",
             layer=layer,
-            dtype=self.wish.dtype if layer in lifted else "",
+            dtype=self.config.dtype if layer in lifted else "",
             layers=outcome.layers,
             lifted=tuple(one.id for one in self.layers.all if one.id in lifted),
             outputs=outcome.sqnr,
@@ -154,14 +154,14 @@ class _Search:
     def _ended(self) -> str:
         """Why to stop now; empty to go on."""
         self.trials.reporter.check_cancelled()
-        if self.trials.reporter.finish_asked():
+        if self.trials.reporter.finish_requested():
             return "asked"
-        seconds = self.wish.seconds
+        seconds = self.config.seconds
         return "time" if seconds is not None and time.perf_counter() - self.begun > seconds else ""
 
     def _meets(self, point: CurvePoint) -> bool:
-        if self.wish.floor_score is not None:
-            return point.score is not None and point.score >= self.wish.floor_score
+        if self.config.floor_score is not None:
+            return point.score is not None and point.score >= self.config.floor_score
         floors = ((value, self._floor(name)) for name, value in point.outputs.items())
         return all(f is None or sqnr_rank(v) >= f for v, f in floors)
 
@@ -185,7 +185,7 @@ class _Search:
 
     def _lift(self) -> str:
         lifted: frozenset[str] = frozenset()
-        budget = len(self.model.layers) if self.wish.budget is None else self.wish.budget
+        budget = len(self.model.layers) if self.config.budget is None else self.config.budget
         while True:
             point = self.curve[-1]
             if self._has_floor and self._meets(point):
@@ -228,14 +228,14 @@ class _Search:
         return sorted(added, key=lambda name: (self.model.cost(lifted | {name}), name))
 
     def _as_layers(self, lifted: frozenset[str]) -> dict[str, str]:
-        return dict.fromkeys(lifted, self.wish.dtype)
+        return dict.fromkeys(lifted, self.config.dtype)
 
     # -- lowering ----------------------------------------------------------------------------------
 
     def _lower(self) -> str:
         """Bisect the order of least harm for the most layers that may be lowered."""
         every = frozenset(self.model.layers)
-        order = self.model.least_harm(every)
+        order = self.model.demotion_order(every)
         start = self._try(self._as_layers(every))
         self._tell("", start, every)
         if not self._meets(self.curve[-1]):

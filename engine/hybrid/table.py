@@ -9,11 +9,11 @@ from engine.build import ErrorFigure
 from engine.graph.layers import Layer
 from engine.hybrid.layers import Layers
 from engine.quantize import Quantized, QuantizeSettings
-from engine.quantize import honoured as dtypes_of
+from engine.quantize import applied_dtypes as dtypes_of
 from engine.quantize.dtypes.formats import LAYER_DTYPES, check_layer_dtype, scheme_of
 from engine.wire.hybrid import LayerRow
 
-__all__ = ["base_label", "choices_of", "lift_dtype", "table_rows"]
+__all__ = ["base_label", "choices_of", "promotion_dtype", "table_rows"]
 
 
 def base_label(dtype: str) -> str:
@@ -35,7 +35,7 @@ def choices_of(dtype: str, target: str | None = None) -> tuple[str, ...]:
     return (own, *(name for name in others if _has(name, target)))
 
 
-def lift_dtype(dtype: str, target: str | None = None) -> str:
+def promotion_dtype(dtype: str, target: str | None = None) -> str:
     """What layers of a model are lifted to: half precision, by the name of its generation.
 
     Empty where the target has no half precision for single layers.
@@ -69,7 +69,7 @@ def table_rows(
         target: the chip that limits the choices.
     """
     choices = choices_of(settings.dtype, target)
-    own = {layer.id: choices[0] for layer in layers.all if layer.may_lift}
+    own = {layer.id: choices[0] for layer in layers.all if layer.can_promote}
     got = dtypes_of({**own, **settings.layers}, quantized)
     return tuple(
         _row(layer, quantized, got.get(layer.id), choices, errors.get(layer.tensor))
@@ -85,7 +85,7 @@ def _row(
     error: ErrorFigure | None,
 ) -> LayerRow:
     params = quantized.table.get(layer.tensor)
-    own = choices if layer.may_lift else ["float32", *(c for c in choices if c == "float16")]
+    own = choices if layer.can_promote else ["float32", *(c for c in choices if c == "float16")]
     has_range = params is not None and not params.is_float
     low = params.minimum if params is not None and has_range else None
     high = params.maximum if params is not None and has_range else None

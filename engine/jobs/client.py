@@ -99,7 +99,7 @@ class _Connection:
             def answered(message: Message) -> None:
                 self.submitted.discard(call.number)
                 if (job := self.jobs.pop(call.number, None)) is not None:
-                    job.answered(message)
+                    job.set_result(message)
                 settle(message)
 
             call = self.peer.request(method, params, accepted)
@@ -122,7 +122,7 @@ class _Connection:
     def _wake(self, message: Message) -> None:
         for job in self.jobs.values():
             if job.id == message.get("job"):
-                job.woken()
+                job.notify()
 
     def _answered(self, call: Call) -> None:
         self.asked.pop(call.number, None)
@@ -151,7 +151,7 @@ class _Connection:
             self.child.lost("The worker process", returncode, "Try again; a new worker is started.")
         )
         for job in jobs.values():
-            job.worker_ended(returncode)
+            job.worker_exited(returncode)
         self.gone.set()
 
     async def _returncode(self) -> int | None:
@@ -190,7 +190,7 @@ class _Connection:
             WorkerError("The worker was stopped before it answered.", remedy="Ask again.")
         )
         for job in jobs.values():
-            job.let_go()
+            job.detach()
         if self.child.process.returncode is None:
             # it works on without us; Popen must not warn that nobody waited for it
             self.child.process.returncode = 0

@@ -24,7 +24,7 @@ from engine.base.errors import UsageError, WorkerError
 from engine.base.events import Reporter
 from engine.base.files import read_bounded
 from engine.base.leftovers import owned_folder
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = ["Cluster", "ClusterAddress", "open_cluster"]
 
@@ -71,12 +71,12 @@ class ClusterAddress:
         scheme, _, host = self.address.partition("://")
         if scheme not in ("tls", "tcp") or not host:
             raise UsageError(
-                f"{printable(self.address, 80)!r} is not an address of a Dask scheduler.",
+                f"{sanitize(self.address, 80)!r} is not an address of a Dask scheduler.",
                 remedy="Give it as tls://HOST:8786.",
             )
         if scheme == "tcp":
             raise UsageError(
-                f"{printable(self.address, 80)} is not encrypted.",
+                f"{sanitize(self.address, 80)} is not encrypted.",
                 cause="Dask's messages are Python objects: whoever can speak to a client or a "
                 "scheduler can run programs there. On loopback every user of the machine can.",
                 remedy="Start the cluster with TLS and give its address as tls://..., with the "
@@ -91,7 +91,7 @@ class ClusterAddress:
         # OpenSSL would ask for the password at the terminal, where nobody waits for it
         if self.key is not None and b"ENCRYPTED" in read_bounded(self.key, _PEM_LIMIT, "a key"):
             raise UsageError(
-                f"The key {printable(str(self.key))} has a password.",
+                f"The key {sanitize(str(self.key))} has a password.",
                 cause="Nobody can type it while the sweep connects.",
                 remedy="Give a key file without a password that only you may read.",
             )
@@ -123,7 +123,7 @@ class Cluster:
         try:
             while futures:
                 reporter.check_cancelled()
-                if reporter.finish_asked():
+                if reporter.finish_requested():
                     return
                 with contextlib.suppress(TimeoutError), self._client.as_current():
                     wait(list(futures), timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
@@ -146,7 +146,7 @@ class Cluster:
             error
             if isinstance(error, Exception)
             else WorkerError(
-                printable(repr(error), 300),
+                sanitize(repr(error), 300),
                 remedy="Build only this combination; its log has the details.",
             )
         )
@@ -192,7 +192,7 @@ def open_cluster(where: ClusterAddress | None, workers: int) -> Iterator[Cluster
             )
         except (OSError, TimeoutError, ValueError) as error:
             raise WorkerError(
-                f"The Dask cluster does not answer: {printable(str(error), 200)}",
+                f"The Dask cluster does not answer: {sanitize(str(error), 200)}",
                 cause="The address is wrong, its scheduler is not running, or its certificate is "
                 "of another authority.",
                 remedy="Check the address and the three PEM files, or leave the address out.",
@@ -235,7 +235,7 @@ def _local(stack: contextlib.ExitStack, workers: int) -> tuple[Any, Any]:
     except (OSError, RuntimeError, TimeoutError) as error:
         raise WorkerError(
             "The processes of the sweep could not be started.",
-            cause=f"One was killed, or memory or a folder is missing: {printable(str(error), 200)}",
+            cause=f"One was killed, or memory or a folder is missing: {sanitize(str(error), 200)}",
             remedy="Try again, with fewer processes (--workers) where memory is short.",
         ) from error
     stack.callback(_end, cluster)

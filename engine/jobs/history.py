@@ -12,16 +12,16 @@ from engine.base.errors import UsageError, WorkerError
 from engine.base.events import Event, LogLine, StageFinished, StageStarted, event_from_dict
 from engine.base.files import open_regular
 from engine.base.peers.far import Message
-from engine.base.process import ProcessId, death_of
-from engine.base.text import printable
+from engine.base.process import ProcessId, exit_reason
+from engine.base.text import sanitize
 from engine.jobs.record import PASSING, State, is_locked, jobs_folder, read_json
 
 __all__ = [
     "EventTail",
     "JobRecord",
+    "crashed_error",
     "job_record",
     "list_jobs",
-    "lost_error",
     "read_events",
     "read_log",
     "read_result",
@@ -85,13 +85,13 @@ def record_of(folder: Path) -> JobRecord | None:
         end = end or read_json(folder / "end.json")
         if end is None:
             state = "cancelled" if (folder / "cancel").exists() else "lost"
-            error = dict(lost_error(folder, job).to_dict())
+            error = dict(crashed_error(folder, job).to_dict())
         else:
             state, error = end["state"], end.get("error")
     return JobRecord(
         id=folder.name,
-        method=printable(job["method"], 80),
-        title=printable(job["title"], 300),
+        method=sanitize(job["method"], 80),
+        title=sanitize(job["title"], 300),
         state=state,
         started=float(job["started"]),
         finished=end.get("finished") if end else None,
@@ -144,14 +144,14 @@ def _damaged(folder: Path, job: Message) -> JobRecord:
     title = job.get("title")
     started = job.get("started")
     error = WorkerError(
-        f"The record of the job {printable(folder.name, 80)} is damaged.",
+        f"The record of the job {sanitize(folder.name, 80)} is damaged.",
         cause="Its files were edited or cut short.",
         remedy=f"Remove the folder {folder}.",
     )
     return JobRecord(
         id=folder.name,
         method="damaged",
-        title=printable(title, 300) if isinstance(title, str) else "damaged record",
+        title=sanitize(title, 300) if isinstance(title, str) else "damaged record",
         state="lost",
         started=float(started) if isinstance(started, float) and _is_time(started) else 0.0,
         finished=None,
@@ -260,7 +260,7 @@ def _last_stage(folder: Path) -> str:
     return stage
 
 
-def lost_error(
+def crashed_error(
     folder: Path, job: Message | None = None, returncode: int | None = None
 ) -> WorkerError:
     """What to tell of a job whose worker is gone without an end."""
@@ -270,7 +270,7 @@ def lost_error(
         return WorkerError(
             f"The job was cancelled; its worker was ended{at}.", remedy="Start it again when ready."
         )
-    how, cause = death_of(returncode)
+    how, cause = exit_reason(returncode)
     process = ProcessId.from_dict((job or {}).get("process") or {})
     if returncode is None and process.pid and not process.same_boot:
         cause = "The machine was restarted while the job ran."

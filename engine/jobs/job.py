@@ -17,13 +17,13 @@ from typing import Any, Generic, Literal, TypeVar
 from engine.base.errors import JobCancelledError, WorkerError, error_from_dict
 from engine.base.events import Event, Finished
 from engine.base.files import output_errors
-from engine.base.folders import private_file
+from engine.base.paths import private_file
 from engine.base.peers.child import LADDER_SECONDS
 from engine.base.peers.far import Message
 from engine.base.peers.near import LOOK_SECONDS, ladder
 from engine.base.plain import JsonObject
 from engine.base.process import ProcessId
-from engine.jobs.history import EventTail, job_record, lost_error
+from engine.jobs.history import EventTail, crashed_error, job_record
 from engine.jobs.record import is_locked, read_json
 
 __all__ = ["Job", "attach"]
@@ -153,7 +153,7 @@ class Job(Generic[R]):
         """
         self._ask("finish")
 
-    def drop(self) -> None:
+    def discard(self) -> None:
         """Ask the job to stop where it next looks, since its result is of no use any more.
 
         Unlike :meth:`cancel` this never ends the worker, which keeps what it has loaded.
@@ -197,7 +197,7 @@ class Job(Generic[R]):
                 return {"result": result}
         if end is not None and end.get("error"):
             return {"error": end["error"]}
-        lost = self._lost or lost_error(self.folder, read_json(self.folder / "job.json"))
+        lost = self._lost or crashed_error(self.folder, read_json(self.folder / "job.json"))
         return {"error": lost.to_dict()}
 
     def _state_of(self, error: JsonObject) -> Literal["failed", "cancelled"]:
@@ -205,24 +205,24 @@ class Job(Generic[R]):
         killed = error.get("kind") == WorkerError.kind and (self.folder / "cancel").exists()
         return "cancelled" if cancelled or killed else "failed"
 
-    def let_go(self) -> None:
+    def detach(self) -> None:
         """The pipe to the worker is closed: from now on the record alone tells."""
         self._piped = False
         self._wake.set()
 
-    def woken(self) -> None:
+    def notify(self) -> None:
         """The record has grown."""
         self._wake.set()
 
-    def answered(self, message: Message) -> None:
+    def set_result(self, message: Message) -> None:
         """The worker sent the result or the error."""
         self._answer = message
         self._wake.set()
 
-    def worker_ended(self, returncode: int | None) -> None:
+    def worker_exited(self, returncode: int | None) -> None:
         """The worker is gone; what it left on disk decides."""
         if self._answer is None:
-            self._lost = lost_error(self.folder, read_json(self.folder / "job.json"), returncode)
+            self._lost = crashed_error(self.folder, read_json(self.folder / "job.json"), returncode)
         self._wake.set()
 
 

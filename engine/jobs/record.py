@@ -28,14 +28,14 @@ from typing import Any, Literal
 
 from engine.base.events import Event, Finished, LogLine, Progress, event_to_dict
 from engine.base.files import open_regular
-from engine.base.folders import (
+from engine.base.leftovers import make_owned
+from engine.base.paths import (
     log_crash,
     private_file,
     private_folder,
     private_handle,
     state_folder,
 )
-from engine.base.leftovers import make_owned
 from engine.base.peers.far import LINE_LIMIT, Message, encode
 from engine.base.process import ProcessId, try_lock
 
@@ -177,21 +177,21 @@ class JobRecorder:
         if not self._cancelled and now - self._asked > _LOOK_SECONDS:
             self._asked = now
             while (self.folder / "pause").exists() and not (
-                self.cancel_asked or self.finish_asked()
+                self.cancel_requested or self.finish_requested()
             ):
                 time.sleep(_LOOK_SECONDS)
-            self._cancelled = self.cancel_asked
+            self._cancelled = self.cancel_requested
         if self._cancelled:
             from engine.base.errors import JobCancelledError
 
             raise JobCancelledError("The job was cancelled.", remedy="Start it again when ready.")
 
     @property
-    def cancel_asked(self) -> bool:
+    def cancel_requested(self) -> bool:
         """Whether somebody asked to cancel."""
         return (self.folder / "cancel").exists()
 
-    def finish_asked(self) -> bool:
+    def finish_requested(self) -> bool:
         """Whether the file ``finish`` exists."""
         return (self.folder / "finish").exists()
 

@@ -31,14 +31,14 @@ from engine.base.errors import (
     WorkerError,
 )
 from engine.base.events import Reporter
-from engine.base.folders import log_handle, state_folder
 from engine.base.leftovers import clear_leftovers
-from engine.base.malloc import give_back
+from engine.base.malloc import trim_heap
+from engine.base.paths import log_handle, state_folder
 from engine.base.peers.far import FarEnd, Message, Request, outcome, take_streams
 from engine.base.plain import JsonObject
 from engine.base.resources import resource_error
-from engine.base.text import did_you_mean, printable
-from engine.base.trust import allowing
+from engine.base.text import did_you_mean, sanitize
+from engine.base.trust import trusting
 from engine.jobs.bounds import Bounds
 from engine.jobs.record import JobRecorder, log_traceback, new_record
 
@@ -70,7 +70,7 @@ def _as_error(error: BaseException, log: Path | None = None) -> EngineError:
     path = log_traceback(error, log)
     where = f"Report it with the log file {path}." if path else "Its log could not be written."
     return InternalError(
-        f"Internal error; please report it: {type(error).__name__}: {printable(str(error), 200)}",
+        f"Internal error; please report it: {type(error).__name__}: {sanitize(str(error), 200)}",
         cause="A bug in this program.",
         remedy=where,
     )
@@ -127,12 +127,12 @@ class _Server:
         home = self._queries.get(request.method)
         if home is None:
             raise UsageError(
-                f"The worker has no method {printable(request.method, 80)}.",
+                f"The worker has no method {sanitize(request.method, 80)}.",
                 remedy=did_you_mean(request.method, [*self._queries, *self._tasks]),
             )
         function: Query = _resolve(home)
         params = request.params
-        with allowing(params.get("allow_code")), self._bounds.query(params):
+        with trusting(params.get("allow_code")), self._bounds.query(params):
             return function(params)
 
     def _accept(self, request: Request) -> bool:
@@ -171,7 +171,7 @@ class _Server:
             self._log_to(self._idle_log)
             request.answer(answer)
             del recorder, request, item, answer
-            give_back()
+            trim_heap()
             self._bounds.job_went()
             self._end_if_idle()
 
@@ -187,7 +187,7 @@ class _Server:
             recorder.check_cancelled()
             function: JobFunction = _resolve(self._tasks[request.method])
             params = request.params
-            with allowing(params.get("allow_code")):
+            with trusting(params.get("allow_code")):
                 result = function(params, recorder)
             recorder.end("done", result=result)
             return {"result": result}
@@ -207,7 +207,7 @@ class _Server:
         recorder = self._running
         if recorder is not None:
             error: EngineError
-            if recorder.cancel_asked:
+            if recorder.cancel_requested:
                 error = JobCancelledError(
                     "The job was cancelled.", remedy="Start it again when ready."
                 )
@@ -230,7 +230,7 @@ def _title(method: str, params: JsonObject) -> str:
     recipe = params.get("recipe") or {}
     source = params.get("path") if method == "simulate" else None
     source = source or (recipe.get("model") if isinstance(recipe, Mapping) else None)
-    return printable(f"{method} {Path(str(source)).name}" if source else method, 200)
+    return sanitize(f"{method} {Path(str(source)).name}" if source else method, 200)
 
 
 def _be_modest() -> None:

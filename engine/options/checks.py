@@ -7,26 +7,26 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from engine.base.errors import RecipeError
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.options.values import (
-    finite,
+    format_value,
     is_code,
+    is_finite,
+    is_int,
+    is_integral,
     is_path,
-    is_whole_number,
     per_input,
-    shown,
-    whole,
 )
 
 if TYPE_CHECKING:
     from engine.options.declare import Option
 
-__all__ = ["CHECKS", "check_refused", "expected_entries"]
+__all__ = ["CHECKS", "check_unsupported", "expected_length"]
 
 Value = Any
 
 
-def expected_entries(option: Option) -> str:
+def expected_length(option: Option) -> str:
     """What a ``mapping`` or ``ranges`` takes, for a message."""
     return {
         "mapping": f"tensor names with one of {', '.join(option.choices)} each, as "
@@ -35,7 +35,7 @@ def expected_entries(option: Option) -> str:
     }[option.kind]
 
 
-def check_refused(option: Option, value: Value) -> Value:
+def check_unsupported(option: Option, value: Value) -> Value:
     """The default of an option that takes nothing else.
 
     Raises:
@@ -45,7 +45,7 @@ def check_refused(option: Option, value: Value) -> Value:
         return option.default
     default = option.render(option.default) or "none"
     raise RecipeError(
-        f"{option.name} is {shown(value)}, which is not supported.",
+        f"{option.name} is {format_value(value)}, which is not supported.",
         cause=option.reason,
         remedy=f"Keep the default ({default}).",
     )
@@ -58,7 +58,7 @@ def _bool(option: Option, value: Value) -> bool:
 
 
 def _int(option: Option, value: Value) -> int:
-    if not is_whole_number(value):
+    if not is_int(value):
         raise option.error(value, "a whole number")
     number = int(value)
     _bounds(option, number)
@@ -66,7 +66,7 @@ def _int(option: Option, value: Value) -> int:
 
 
 def _float(option: Option, value: Value) -> float:
-    if not finite(value):
+    if not is_finite(value):
         raise option.error(value, "a number")
     number = float(value)
     _bounds(option, number)
@@ -97,38 +97,38 @@ def _chosen(option: Option, value: Value, what: str) -> str:
         known = {c.lower(): c for c in option.choices} | dict(option.aliases)
         if lowered in known:
             return known[lowered]
-        if lowered in option.refused:
+        if lowered in option.unsupported:
             raise RecipeError(
                 f"{what} is {lowered}, which is not supported.",
-                cause=option.refused[lowered],
+                cause=option.unsupported[lowered],
                 remedy=f"Choose one of {', '.join(option.choices)}.",
             )
     near = did_you_mean(str(value), [*option.choices, *option.aliases])
     known_names = ", ".join(option.choices)
     raise RecipeError(
-        f"{what} is {printable(repr(value), 80)}; it must be one of {known_names}.",
+        f"{what} is {sanitize(repr(value), 80)}; it must be one of {known_names}.",
         remedy=near or f"Choose one of {known_names}.",
     )
 
 
 def _mapping(option: Option, value: Value) -> dict[str, str] | None:
     if not isinstance(value, Mapping):
-        raise option.error(value, expected_entries(option))
+        raise option.error(value, expected_length(option))
     return {
-        _tensor(option, name): _chosen(option, one, f"{option.name} of {printable(str(name), 80)}")
+        _tensor(option, name): _chosen(option, one, f"{option.name} of {sanitize(str(name), 80)}")
         for name, one in value.items()
     } or None
 
 
 def _ranges(option: Option, value: Value) -> dict[str, list[float]] | None:
     if not isinstance(value, Mapping):
-        raise option.error(value, expected_entries(option))
+        raise option.error(value, expected_length(option))
     found: dict[str, list[float]] = {}
     for name, pair in value.items():
         fits = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
-        if not fits or not all(finite(n) for n in pair) or not pair[0] < pair[1]:
+        if not fits or not all(is_finite(n) for n in pair) or not pair[0] < pair[1]:
             raise RecipeError(
-                f"{option.name} of {printable(str(name), 80)} is {shown(pair)}; it must be a "
+                f"{option.name} of {sanitize(str(name), 80)} is {format_value(pair)}; it must be a "
                 "minimum and a larger maximum.",
                 remedy=option.help,
             )
@@ -140,7 +140,7 @@ def _tensor(option: Option, name: Value) -> str:
     if isinstance(name, str) and name and "\0" not in name:
         return name
     raise RecipeError(
-        f"{option.name} names {shown(name)}, which is not a tensor name.",
+        f"{option.name} names {format_value(name)}, which is not a tensor name.",
         cause="YAML reads a name of only digits as a number: put it in quotes.",
         remedy=option.help,
     )
@@ -180,7 +180,7 @@ def _flags(option: Option, value: Value) -> bool | list[bool]:
 
 def _shapes(option: Option, value: Value) -> list[list[int]]:
     rows = per_input(value, empty=True)
-    if rows and all(whole(n) and n > 0 for row in rows for n in row):
+    if rows and all(is_integral(n) and n > 0 for row in rows for n in row):
         return [[int(n) for n in row] for row in rows]
     raise option.error(
         value,
@@ -203,7 +203,7 @@ def _channels(option: Option, value: Value) -> list[list[float]]:
     if option.generations == (1,):
         value = _rows_of_text(option, value)
     rows = per_input(value)
-    if rows and all(finite(n) for row in rows for n in row):
+    if rows and all(is_finite(n) for row in rows for n in row):
         return [[float(n) for n in row] for row in rows]
     raise option.error(value, "one list of numbers per input, as [[127, 127, 127]]")
 

@@ -9,14 +9,14 @@ from typing import Literal
 
 from engine.base.errors import RecipeError
 from engine.base.plain import Value, Values
-from engine.base.text import printable
-from engine.options.checks import CHECKS, check_refused, expected_entries
+from engine.base.text import sanitize
+from engine.options.checks import CHECKS, check_unsupported, expected_length
 from engine.options.values import (
+    format_rows,
+    format_value,
     mapping_of_text,
     mapping_text,
     number_text,
-    rows_text,
-    shown,
     sizes,
 )
 
@@ -66,7 +66,7 @@ class Option:
             vendor's binary alone and is carried to its compiler; ``refused``: only its default is
             taken, ``reason`` says why.
         reason: why a ``refused`` option is.
-        refused: choices that the vendor's code names and that are not taken -> why.
+        unsupported: choices that the vendor's code names and that are not taken -> why.
         about: a line on each of the choices.
         rule: of a value in its normal form: what it must be where it is not, else an empty text.
     """
@@ -85,7 +85,7 @@ class Option:
     frameworks: tuple[str, ...] = ()
     role: Role = "simulator"
     reason: str = ""
-    refused: Mapping[str, str] = field(default_factory=dict)
+    unsupported: Mapping[str, str] = field(default_factory=dict)
     about: Mapping[str, str] = field(default_factory=dict)
     rule: Callable[[Value], str] | None = None
 
@@ -95,7 +95,7 @@ class Option:
         return "--" + self.name.replace("_", "-").lower()
 
     @property
-    def ours(self) -> bool:
+    def extension(self) -> bool:
         """Whether this is our own addition, which no vendor API has."""
         return not self.generations
 
@@ -166,7 +166,7 @@ class Option:
             return self._parse_json(text, "a mapping")
         found = mapping_of_text(text)
         if found is None:
-            raise self.error(text, expected_entries(self))
+            raise self.error(text, expected_length(self))
         if self.kind == "mapping":
             return found
         try:
@@ -175,7 +175,7 @@ class Option:
                 for name, pair in found.items()
             }
         except ValueError:
-            raise self.error(text, expected_entries(self)) from None
+            raise self.error(text, expected_length(self)) from None
 
     def _parse_json(self, text: str, expected: str) -> Value:
         try:
@@ -194,7 +194,7 @@ class Option:
         if value is None:
             return self.default
         if self.role == "refused":
-            return check_refused(self, value)
+            return check_unsupported(self, value)
         checked = CHECKS[self.kind](self, value)
         wrong = self.rule(checked) if self.rule is not None else ""
         if wrong:
@@ -204,7 +204,7 @@ class Option:
     def error(self, value: Value, expected: str) -> RecipeError:
         """The error of a value that is not what it must be."""
         return RecipeError(
-            f"{self.name} is {shown(value)}; it must be {expected}.",
+            f"{self.name} is {format_value(value)}; it must be {expected}.",
             remedy=f"{self.help} Default: {self.default!r}.",
         )
 
@@ -219,9 +219,9 @@ class Option:
             plain = not text.startswith(("[", '"')) and self.parse_list(text) == list(value)
             return text if plain else json.dumps(value)
         if self.kind in ("channels", "shapes") and all(isinstance(row, list) for row in value):
-            return rows_text(value, "x" if self.kind == "shapes" else ",")
+            return format_rows(value, "x" if self.kind == "shapes" else ",")
         if self.kind == "shape_sets":
-            return "|".join(rows_text(rows, "x") for rows in value)
+            return "|".join(format_rows(rows, "x") for rows in value)
         if self.repeated:
             entries = value
             if self.kind == "ranges":
@@ -239,5 +239,5 @@ def _flag(text: str, option: Option) -> bool:
     if lowered in _FALSE:
         return False
     raise RecipeError(
-        f"{option.name} is {printable(repr(text), 80)}; it must be yes or no.", remedy=option.help
+        f"{option.name} is {sanitize(repr(text), 80)}; it must be yes or no.", remedy=option.help
     )

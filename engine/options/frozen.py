@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.base.plain import Value, Values
 
-__all__ = ["FrozenMap", "frozen", "thawed"]
+__all__ = ["FrozenMap", "frozen", "to_mutable"]
 
 
 class FrozenMap(Mapping[str, Value]):
@@ -50,8 +50,8 @@ def frozen(value: Any) -> Any:
     return tuple(frozen(v) for v in value) if isinstance(value, list | tuple) else value
 
 
-def thawed(value: Any) -> Any:
+def to_mutable(value: Any) -> Any:
     """Tuples, nested ones too, as lists, maps as dicts: what JSON and YAML have."""
     if isinstance(value, Mapping):
-        return {name: thawed(one) for name, one in value.items()}
-    return [thawed(v) for v in value] if isinstance(value, list | tuple) else value
+        return {name: to_mutable(one) for name, one in value.items()}
+    return [to_mutable(v) for v in value] if isinstance(value, list | tuple) else value

@@ -48,7 +48,7 @@ class More(TypedDict, total=False):
     frameworks: tuple[str, ...]
     role: Role
     reason: str
-    refused: Mapping[str, str]
+    unsupported: Mapping[str, str]
     about: Mapping[str, str]
     rule: Callable[[Value], str]
 

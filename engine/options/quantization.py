@@ -48,7 +48,7 @@ class Quantization(Section):
         default="normal",
         choices=ALGORITHMS,
         stage="quantize",
-        refused=REFUSED_ALGORITHMS,
+        unsupported=REFUSED_ALGORITHMS,
         about=ALGORITHM_ABOUT,
     )
     quantized_method = choice(
@@ -56,7 +56,7 @@ class Quantization(Section):
         default="channel",
         choices=GRANULARITIES,
         stage="quantize",
-        refused=REFUSED_GRANULARITIES,
+        unsupported=REFUSED_GRANULARITIES,
         about=METHOD_ABOUT,
     )
     bias_correction = boolean(

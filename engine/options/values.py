@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = [
-    "finite",
+    "format_rows",
+    "format_value",
     "is_code",
+    "is_finite",
+    "is_int",
+    "is_integral",
     "is_path",
-    "is_whole_number",
     "mapping_of_text",
     "mapping_text",
     "number_text",
     "per_input",
-    "rows_text",
-    "shown",
     "sizes",
-    "whole",
 ]
 
 _LARGEST = 3.4e38  # what float32 holds
@@ -30,7 +30,7 @@ _LARGEST_SIZE = 2**31 - 1
 _ENTRY = re.compile(r"\s*(?P<name>[^=]+?)\s*=\s*(?P<value>[^=;]*?)\s*(?:;|$)")
 
 
-def finite(value: Any) -> bool:
+def is_finite(value: Any) -> bool:
     """Whether it is a number within float32's range; NaN is not."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
@@ -38,12 +38,12 @@ def finite(value: Any) -> bool:
     return bool(-_LARGEST <= number <= _LARGEST)
 
 
-def whole(value: Any) -> bool:
+def is_integral(value: Any) -> bool:
     """Whether it is a whole number that a size may have."""
-    return finite(value) and abs(value) <= _LARGEST_SIZE and int(value) == value
+    return is_finite(value) and abs(value) <= _LARGEST_SIZE and int(value) == value
 
 
-def is_whole_number(value: Any) -> bool:
+def is_int(value: Any) -> bool:
     """Whether it is of a type of whole numbers; yes and no are not."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
@@ -63,12 +63,12 @@ def per_input(value: Any, *, empty: bool = False) -> list[list[Any]] | None:
     rows = [row for row in value if isinstance(row, Sequence) and not isinstance(row, str)]
     if len(rows) == len(value) and (empty or all(len(row) for row in rows)):
         return [list(row) for row in value]
-    if all(finite(n) for n in value):
+    if all(is_finite(n) for n in value):
         return [list(value)]
     return None
 
 
-def rows_text(rows: Sequence[Sequence[float]], between: str) -> str:
+def format_rows(rows: Sequence[Sequence[float]], between: str) -> str:
     """Numbers of each input, inputs split by semicolons; a shape without any is ``scalar``."""
     return ";".join(between.join(map(number_text, row)) or "scalar" for row in rows)
 
@@ -93,10 +93,10 @@ def is_code(value: Any) -> bool:
     return bool(file) and str(name).isidentifier()
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value for a message: one line, at most 80 characters."""
     try:
-        return printable(repr(value), 80)
+        return sanitize(repr(value), 80)
     except ValueError:  # Python refuses to print a whole number of more than 4300 digits
         return "a very large number"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.accuracy.analyse import AccuracyReport, analyse
-from engine.accuracy.damage import with_damage
+from engine.accuracy.output_sensitivity import with_output_sensitivity
 from engine.accuracy.rows import layer_rows
 from engine.accuracy.snapshot import SnapshotWriter, error_table
 from engine.base.errors import UsageError
@@ -93,7 +93,7 @@ def analyse_build(
                 files = snapshot.finish(report if errors else None)
         if damage:
             first = pipeline.feeds(dataset.first(1))
-            report = with_damage(report, build, first, reporter=reporter)
+            report = with_output_sensitivity(report, build, first, reporter=reporter)
         for path in files:
             size = path.stat().st_size if path.is_file() else 0
             reporter.emit(ArtifactWritten(str(path), "snapshot", size))

@@ -25,10 +25,10 @@ from typing import Any
 
 from engine.base.files import open_regular
 from engine.base.findings import Finding
-from engine.base.folders import cache_folder, private_folder
+from engine.base.paths import cache_folder, private_folder
 from engine.base.process import try_lock
 
-__all__ = ["Memory", "StageCache", "cache_limit"]
+__all__ = ["LruCache", "StageCache", "cache_limit"]
 
 _INDEX = "index.json"
 _PART = ".part-"
@@ -191,8 +191,8 @@ def _finding(folder: Path, error: OSError) -> Finding:
     )
 
 
-class Memory:
-    """The last results of a warm process, by key; for several threads.
+class LruCache:
+    """The results used last in a warm process, by key; for several threads.
 
     Args:
         count: how many values are kept at most.

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.base.errors import DatasetError, QuantizationError, RecipeError
 from engine.base.findings import Finding
-from engine.hybrid import Edits, HybridData, unmet, verify
+from engine.hybrid import Edits, HybridData, not_applied, verify_requests
 from engine.pipeline.layers import quantized_of
 from engine.pipeline.pipeline import Stage
 from engine.pipeline.results import Calibration, GraphData, LoadedModel, OptimisedGraph
@@ -21,8 +21,8 @@ from engine.pipeline.stages import STAGES
 from engine.pipeline.stages.calibrate import CALIBRATE
 from engine.pipeline.stages.load import LOAD
 from engine.pipeline.stages.optimise import OPTIMISE
-from engine.recipe import Recipe, stage_key
-from engine.wire.hybrid import Honoured
+from engine.recipe import Recipe, cache_key
+from engine.wire.hybrid import RequestCheck
 
 if TYPE_CHECKING:
     from engine.dataset import Dataset, SampleStream
@@ -43,7 +43,7 @@ def stages_of(data: HybridData, graph: GraphData, edits: Edits) -> tuple[Stage[A
         edits: of the configuration.
     """
     facts = {**OPTIMISE.versions, "hybrid": data.facts.model}
-    key = stage_key(Recipe(), "optimise", extra=facts)
+    key = cache_key(Recipe(), "optimise", extra=facts)
     given: dict[str, Stage[Any]] = {
         "load": replace(LOAD, run=lambda _, key: _loaded(key, data, graph), codec=None, key=key),
         "optimise": replace(
@@ -56,13 +56,13 @@ def stages_of(data: HybridData, graph: GraphData, edits: Edits) -> tuple[Stage[A
             facts=lambda _: {"seen": _digest_of_parts(data)},
         ),
     }
-    honour: Stage[tuple[Honoured, ...]] = Stage(
+    honour: Stage[tuple[RequestCheck, ...]] = Stage(
         name="honour",
-        run=lambda pipeline, _: verify(
+        run=lambda pipeline, _: verify_requests(
             quantized_of(pipeline), edits.layers, edits.ranges, edits.lines
         ),
         inputs=("quantize",),
-        findings=lambda pipeline: (*edits.findings, *unmet(pipeline.result("honour"))),
+        findings=lambda pipeline: (*edits.findings, *not_applied(pipeline.result("honour"))),
     )
     return (*(given.get(stage.name, stage) for stage in STAGES), honour)
 

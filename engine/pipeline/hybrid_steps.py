@@ -17,13 +17,13 @@ from engine.base.files import (
     refuse_existing,
     sha256_of,
 )
-from engine.base.malloc import give_back
-from engine.base.text import printable
+from engine.base.malloc import trim_heap
+from engine.base.text import sanitize
 from engine.hybrid import (
     Facts,
     HybridData,
     Layers,
-    config_of,
+    build_config,
     edits_of,
     parse_config,
     propose,
@@ -32,15 +32,15 @@ from engine.hybrid import (
     read_structure,
     remark_of,
     render_config,
-    some_of,
     structure_json,
     subgraph_layers,
+    subsample,
     write_data,
 )
 from engine.pipeline.build import BuildResult, build
-from engine.pipeline.cache import Memory, StageCache
+from engine.pipeline.cache import LruCache, StageCache
 from engine.pipeline.hybrid_stages import StepSamples, stages_of
-from engine.pipeline.layers import dtype_to_lift, quantize_settings
+from engine.pipeline.layers import quantize_settings, resolve_promotion_dtype
 from engine.pipeline.pipeline import Pipeline
 from engine.pipeline.results import GraphData
 from engine.pipeline.samples import RecipeSamples
@@ -48,7 +48,7 @@ from engine.pipeline.source import RecipeSource
 from engine.quantize import Quantized, quantize
 from engine.quantize.dtypes.formats import scheme_of
 from engine.recipe import Recipe
-from engine.wire.hybrid import Honoured, Proposal
+from engine.wire.hybrid import Proposal, RequestCheck
 
 if TYPE_CHECKING:
     from engine.graph.ir import CustomOperators
@@ -123,18 +123,18 @@ def write_step1(
     quantized = _quantized(pipeline)
     layers = Layers(graph)
     lifted = dict(quantize_settings(pipeline).layers)
-    dtype = dtype_to_lift(pipeline) if proposal or custom_hybrid else ""
+    dtype = resolve_promotion_dtype(pipeline) if proposal or custom_hybrid else ""
     chosen = subgraph_layers(layers, custom_hybrid or ())
     lifted |= dict.fromkeys(chosen, dtype)
     found = None
     if proposal:
-        samples = some_of(pipeline.feeds(), max(1, proposal_dataset_size))
-        give_back()
+        samples = subsample(pipeline.feeds(), max(1, proposal_dataset_size))
+        trim_heap()
         found = propose(quantized, samples, dtype=dtype, reporter=pipeline.reporter)
-        give_back()
+        trim_heap()
         lifted |= found.layers
     remark = "" if found is None else remark_of(found)
-    config = render_config(config_of(layers, quantized.table, generation, lifted), remark)
+    config = render_config(build_config(layers, quantized.table, generation, lifted), remark)
     structure, weights = structure_json(layers) if generation == 1 else (graph.to_bytes(), {})
     data = _data_of(pipeline, structure, config, weights)
     contents = ((files.model, structure), (files.data, data), (files.config, config.encode()))
@@ -178,7 +178,7 @@ def _data_of(
     seen = pipeline.calibration.to_files()
     files = {"written.cfg": config.encode("utf-8"), **weights}
     files |= {f"calibration/{name}": content for name, content in seen.items()}
-    samples = some_of(pipeline.feeds(), _KEPT_SAMPLES)
+    samples = subsample(pipeline.feeds(), _KEPT_SAMPLES)
     return write_data(HybridData(facts, files, tuple(samples)))
 
 
@@ -214,7 +214,7 @@ class StepTwo:
     """A build of step 2, and what became of every edit."""
 
     result: BuildResult
-    honoured: tuple[Honoured, ...]
+    honoured: tuple[RequestCheck, ...]
 
 
 def build_step2(
@@ -224,7 +224,7 @@ def build_step2(
     *,
     dataset: Path | None = None,
     reporter: Reporter | None = None,
-    memory: Memory | None = None,
+    memory: LruCache | None = None,
     operators: CustomOperators | None = None,
 ) -> StepTwo:
     """Build from the files of step 1, the configuration edited.
@@ -244,13 +244,13 @@ def build_step2(
     held = read_data(data)
     if sha256_of_structure(model) != held.facts.model:
         raise RecipeError(
-            f"{printable(str(model), 200)} and {printable(str(data), 200)} do not belong together.",
+            f"{sanitize(str(model), 200)} and {sanitize(str(data), 200)} do not belong together.",
             cause="One of them was changed, or they come from two runs of step 1.",
             remedy="Run step 1 again; edit the .quantization.cfg alone.",
         )
     if "written.cfg" not in held.files or not held.part("calibration"):
         raise RecipeError(
-            f"{printable(str(data), 300)} lacks what step 1 wrote.",
+            f"{sanitize(str(data), 300)} lacks what step 1 wrote.",
             cause="It was damaged, or written by another program.",
             remedy="Run hybrid step 1 again.",
         )
@@ -259,7 +259,7 @@ def build_step2(
     written, _ = parse_config(held.files["written.cfg"])
     if edited.generation != held.facts.generation:
         raise RecipeError(
-            f"{printable(str(config), 300)} is of generation {edited.generation}, the other files "
+            f"{sanitize(str(config), 300)} is of generation {edited.generation}, the other files "
             f"are of generation {held.facts.generation}.",
             remedy="Give the three files of one run of step 1.",
         )
@@ -295,6 +295,6 @@ def sha256_of_structure(path: Path) -> str:
         return sha256_of(path)
     except OSError as error:
         raise RecipeError(
-            f"{printable(str(path), 300)} could not be read: {error.strerror or error}.",
+            f"{sanitize(str(path), 300)} could not be read: {error.strerror or error}.",
             remedy="Give the .model or .json file that step 1 wrote.",
         ) from error

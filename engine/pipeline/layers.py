@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.base.errors import QuantizationError, UsageError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.layers import LayerMap
 from engine.pipeline.pipeline import Pipeline
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = [
     "by_layer",
     "by_tensor",
-    "dtype_to_lift",
-    "find_all_joins",
+    "find_all_range_mismatches",
     "quantize_settings",
     "quantized_of",
+    "resolve_promotion_dtype",
 ]
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def quantize_settings(pipeline: Pipeline) -> QuantizeSettings:
         QuantizeSettings,
         check_dtype,
         check_layer_dtype,
-        layers_of_targets,
+        cpu_layers,
         resolve_dtype,
     )
 
@@ -49,7 +49,7 @@ def quantize_settings(pipeline: Pipeline) -> QuantizeSettings:
     for dtype in dict.fromkeys(layers.values()):
         check_layer_dtype(dtype, target)
     if options.op_target:
-        targets = layers_of_targets(pipeline.optimised.graph.graph, options.op_target)
+        targets = cpu_layers(pipeline.optimised.graph.graph, options.op_target)
         layers = by_layer(pipeline, targets) | layers
     return QuantizeSettings(
         dtype=resolve_dtype(options.quantized_dtype, target),
@@ -115,7 +115,7 @@ def _by(
         key = key_of(layers, name)
         if key in found and found[key] != entry:
             raise QuantizationError(
-                f"{printable(said[key], 120)!r} and {printable(name, 120)!r} are one layer "
+                f"{sanitize(said[key], 120)!r} and {sanitize(name, 120)!r} are one layer "
                 "and are given two values.",
                 remedy="Give the layer one entry.",
             )
@@ -131,16 +131,16 @@ def quantized_of(pipeline: Pipeline) -> Quantized:
     return Quantized(done.graph.graph, done.table, pipeline.reference, done.findings, done.layers)
 
 
-def dtype_to_lift(pipeline: Pipeline, asked: str | None = None) -> str:
+def resolve_promotion_dtype(pipeline: Pipeline, asked: str | None = None) -> str:
     """The dtype of lifted layers: as asked, else half precision by the name of its generation.
 
     Raises:
         UsageError: none is asked for, and the target has no half precision for single layers.
     """
-    from engine.hybrid import lift_dtype
+    from engine.hybrid import promotion_dtype
 
     target = pipeline.recipe.target.target_platform
-    dtype = asked or lift_dtype(quantize_settings(pipeline).dtype, target)
+    dtype = asked or promotion_dtype(quantize_settings(pipeline).dtype, target)
     if not dtype:
         raise UsageError(
             f"{target} has no half precision to promote layers to.",
@@ -150,19 +150,19 @@ def dtype_to_lift(pipeline: Pipeline, asked: str | None = None) -> str:
     return dtype
 
 
-def find_all_joins(pipeline: Pipeline) -> Sequence[Finding]:
+def find_all_range_mismatches(pipeline: Pipeline) -> Sequence[Finding]:
     """Joins of unlike ranges, by the calibration where it is there, else by the structure."""
-    from engine.hybrid import find_joins, lift_dtype
+    from engine.hybrid import find_range_mismatches, promotion_dtype
 
     recipe = pipeline.recipe
     calibrated = (
         pipeline.quantized_build and pipeline.samples.is_named and pipeline.has("calibrate")
     )
-    return find_joins(
+    return find_range_mismatches(
         pipeline.optimised.graph.graph,
         pipeline.calibration.observations if calibrated else None,
         source=pipeline.loaded.graph.graph,
         outputs=recipe.source.outputs,
         layers=by_layer(pipeline, recipe.quantization.quantized_layers or {}),
-        dtype=lift_dtype(recipe.quantization.quantized_dtype, recipe.target.target_platform),
+        dtype=promotion_dtype(recipe.quantization.quantized_dtype, recipe.target.target_platform),
     )

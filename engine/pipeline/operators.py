@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.base.errors import UsageError
 from engine.base.findings import Finding
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.ir.custom import (
     CustomOperator,
     CustomOperators,
@@ -18,13 +18,13 @@ from engine.graph.ir.custom import (
     is_custom,
 )
 from engine.graph.ir.graph import Graph
-from engine.pipeline.usercode import named_object, refused
+from engine.pipeline.trusted_code import code_error, named_object
 from engine.recipe import Recipe
 
-__all__ = ["note_of", "operator_of_package", "operators_of"]
+__all__ = ["load_custom_ops", "note_of", "operator_of_package"]
 
 
-def operators_of(recipe: Recipe, *, allowed: Collection[Path] = ()) -> CustomOperators:
+def load_custom_ops(recipe: Recipe, *, allowed: Collection[Path] = ()) -> CustomOperators:
     """The operators that a recipe names; runs its Python files only where they may run.
 
     Args:
@@ -41,7 +41,7 @@ def operators_of(recipe: Recipe, *, allowed: Collection[Path] = ()) -> CustomOpe
     try:
         operators = CustomOperators(classes)
     except UsageError as error:
-        raise refused("custom_ops", error.what, error.cause, error.remedy) from error
+        raise code_error("custom_ops", error.what, error.cause, error.remedy) from error
     for path in source.op_packages or ():
         package = None if path is None else operator_of_package(Path(path))
         # a class for the same operator knows more
@@ -64,7 +64,7 @@ def operator_of_package(path: Path) -> CustomOperator | None:
     name = inspect_op_package(path).name
     if not custom_names(name):
         return None
-    return CustomOperator(name, None, None, f"package {printable(path.name, 120)}")
+    return CustomOperator(name, None, None, f"package {sanitize(path.name, 120)}")
 
 
 def note_of(graph: Graph) -> Finding | None:
@@ -74,7 +74,7 @@ def note_of(graph: Graph) -> Finding | None:
         return None
     known = graph.operators
     parts = [
-        f"{printable(op, 80)} ({count}) by {known[op].origin if op in known else 'nothing'}"
+        f"{sanitize(op, 80)} ({count}) by {known[op].origin if op in known else 'nothing'}"
         for op, count in sorted(counts.items())
     ]
     return Finding(
@@ -93,6 +93,6 @@ def _from_file(code: str, allowed: Collection[Path]) -> CustomOperator:
     found = named_object(code, allowed, "custom_ops", isclass, "class")
     path = Path(code.rpartition(":")[0])
     try:
-        return from_class(found, f"{printable(path.name, 120)}:{code.rpartition(':')[2]}")
+        return from_class(found, f"{sanitize(path.name, 120)}:{code.rpartition(':')[2]}")
     except UsageError as error:
-        raise refused("custom_ops", error.what, error.cause, error.remedy) from error
+        raise code_error("custom_ops", error.what, error.cause, error.remedy) from error

@@ -22,7 +22,7 @@ from engine.base.malloc import trim
 from engine.base.plain import JsonObject
 from engine.base.version import __version__
 from engine.build import StageTime
-from engine.pipeline.cache import Memory, StageCache
+from engine.pipeline.cache import LruCache, StageCache
 from engine.pipeline.results import (
     Calibration,
     Deployed,
@@ -35,14 +35,14 @@ from engine.pipeline.results import (
 )
 from engine.pipeline.samples import CalibrationSamples, RecipeSamples
 from engine.pipeline.source import RecipeSource
-from engine.pipeline.versions import code_digest, libraries
-from engine.recipe import Recipe, stage_key
+from engine.pipeline.versions import code_fingerprint, library_versions
+from engine.recipe import Recipe, cache_key
 
 if TYPE_CHECKING:
     from engine.dataset import Dataset, SampleStream
     from engine.graph.ir import Graph
 
-__all__ = ["Codec", "Pipeline", "Stage", "told_stages"]
+__all__ = ["Codec", "Pipeline", "Stage", "reported_stages"]
 
 R = TypeVar("R")
 
@@ -74,7 +74,7 @@ class Stage(Generic[R]):
         facts: what else decides the result.
         key: of a result that is given from elsewhere, in the place of the hash of all these.
         is_valid: whether a result out of the cache still holds.
-        is_kept: whether the result may be kept, or taken from the cache.
+        is_cached: whether the result may be kept, or taken from the cache.
         weight: bytes that the result takes in memory beside what its files hold.
         findings: what a user should know once the result is there.
     """
@@ -91,17 +91,17 @@ class Stage(Generic[R]):
     facts: Callable[[Pipeline], JsonObject] = lambda _: {}
     key: str = ""
     is_valid: Callable[[Pipeline, R], bool] = lambda _, __: True
-    is_kept: Callable[[Pipeline], bool] = lambda _: True
+    is_cached: Callable[[Pipeline], bool] = lambda _: True
     weight: Callable[[Pipeline], int] = lambda _: 0
     findings: Callable[[Pipeline], Iterable[Finding]] = lambda _: ()
 
     @property
     def versions(self) -> JsonObject:
         """The versions of our code and of the libraries that decide the result."""
-        return {"version": f"{__version__}.{self.version}", "libraries": dict(libraries())}
+        return {"version": f"{__version__}.{self.version}", "libraries": dict(library_versions())}
 
 
-def told_stages(
+def reported_stages(
     stages: Sequence[Stage[Any]], last: str | None = None, *, quantized: bool = True
 ) -> tuple[str, ...]:
     """Names of the stages that a user is told of, in order.
@@ -173,7 +173,7 @@ class Pipeline:
         *,
         reporter: Reporter | None = None,
         cache: StageCache | None = None,
-        memory: Memory | None = None,
+        memory: LruCache | None = None,
         refresh: bool = False,
         generation: int = 2,
         source: RecipeSource | None = None,
@@ -184,7 +184,7 @@ class Pipeline:
         self.recipe = recipe
         self.reporter = reporter or NullReporter()
         self.cache = cache
-        self.memory = memory if memory is not None else Memory()
+        self.memory = memory if memory is not None else LruCache()
         self.refresh = refresh
         self.generation = generation
         self.source = source or RecipeSource(recipe)
@@ -195,7 +195,7 @@ class Pipeline:
             if stage.name in self._stages or not self._stages.keys() >= {*stage.inputs}:
                 raise ValueError(f"Stage {stage.name} stands twice, or before its inputs.")
             self._stages[stage.name] = stage
-        self.told = (*told_stages(stages, last, quantized=self.quantized_build), *then)
+        self.told = (*reported_stages(stages, last, quantized=self.quantized_build), *then)
         self._keys: dict[str, str] = {}
         self._results: dict[str, object] = {}
 
@@ -263,7 +263,7 @@ class Pipeline:
         """The hash of what a stage depends on: the same for the same inputs everywhere."""
         if name not in self._keys:
             stage = self._stages[name]
-            self._keys[name] = stage.key or stage_key(
+            self._keys[name] = stage.key or cache_key(
                 self.recipe,
                 stage.options or name,
                 contents=stage.contents(self),
@@ -310,7 +310,7 @@ class Pipeline:
         place = self.told.index(stage.name) if stage.name in self.told else 0
         self.reporter.emit(StageStarted(stage.name, stage.title, place, len(self.told)))
         begun = time.perf_counter()
-        kept = stage.is_kept(self)
+        kept = stage.is_cached(self)
         result = self._from_caches(stage, key) if kept and not self.refresh else None
         cached = result is not None
         if result is None:
@@ -362,7 +362,7 @@ class Pipeline:
 
 def _place(key: str) -> str:
     """Where the cache on disk keeps a result: no result of other code is ever taken for ours."""
-    return f"{key}-{code_digest()[:16]}"
+    return f"{key}-{code_fingerprint()[:16]}"
 
 
 def _weight(files: Files) -> int:

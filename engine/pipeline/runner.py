@@ -12,11 +12,11 @@ import numpy as np
 from engine.base.content import reading
 from engine.base.errors import ContainerError
 from engine.base.plain import JsonObject
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, QuantParams, TensorSpec
 from engine.graph.layers import LayerMap
-from engine.pipeline.opened import opened
+from engine.pipeline.load_packed import load_packed
 
 if TYPE_CHECKING:
     from engine.container import Container
@@ -95,7 +95,7 @@ class Runnable:
             ContainerError: it is missing, foreign or corrupt.
             SimulationError: it has a custom operator that is not among ``operators``.
         """
-        found = opened(path)
+        found = load_packed(path)
         with reading(lambda why: does_not_run(path, why)):
             return cls._of_content(found, operators)
 
@@ -117,7 +117,7 @@ class Runnable:
 def does_not_run(path: Path, why: str) -> ContainerError:
     """The error for a container whose checksums hold and whose content does not."""
     return ContainerError(
-        f"{printable(str(path), 300)} does not run: {why}.",
+        f"{sanitize(str(path), 300)} does not run: {why}.",
         cause="It was written by another program, or changed and its checksums were recomputed.",
         remedy="Export it again from its model.",
     )

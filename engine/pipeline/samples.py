@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from engine.base.errors import RecipeError
 from engine.base.events import Reporter
-from engine.pipeline.digests import digest_of_dataset
+from engine.pipeline.fingerprints import digest_of_dataset
 from engine.recipe import Recipe
 
 if TYPE_CHECKING:

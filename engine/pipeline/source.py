@@ -16,7 +16,7 @@ from engine.base.errors import EngineError, RecipeError
 from engine.base.plain import JsonObject, JsonValue
 from engine.frontends.find import find_source
 from engine.frontends.source import LoadOptions, SourceModel
-from engine.pipeline.digests import digest_of
+from engine.pipeline.fingerprints import digest_of
 from engine.recipe import Recipe
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["code_digest", "libraries"]
+__all__ = ["code_fingerprint", "library_versions"]
 
 
 @cache
-def libraries() -> tuple[tuple[str, str], ...]:
+def library_versions() -> tuple[tuple[str, str], ...]:
     """(name, version) of the libraries that decide numbers or bytes."""
     found = []
     for name in ("numpy", "onnx", "onnx-ir", "onnxruntime", "pillow", "protobuf"):
@@ -23,7 +23,7 @@ def libraries() -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def code_digest() -> str:
+def code_fingerprint() -> str:
     """Hexadecimal SHA-256 of the engine's own code (its files take some milliseconds to read)."""
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()

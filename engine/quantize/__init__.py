@@ -4,17 +4,17 @@ from engine.quantize.calibration.calibrate import (
     Observation,
     Observations,
     calibrate,
-    samples_wanted,
+    sample_limit,
 )
 from engine.quantize.dtypes.formats import check_dtype, check_layer_dtype, resolve_dtype
 from engine.quantize.plain import require_plain_run
-from engine.quantize.planning.operators import LAYOUT, WEIGHTED, Role, reason_for, role_of
-from engine.quantize.planning.placement import layers_of_targets
+from engine.quantize.planning.operators import LAYOUT, WEIGHTED, Role, role_of, unquantized_reason
+from engine.quantize.planning.placement import cpu_layers
 from engine.quantize.planning.plan import is_quantized_source, plan
 from engine.quantize.planning.sources import layers_of
 from engine.quantize.qdq.insert import REASON
 from engine.quantize.qdq.vendor_opset import lower_for_vendor
-from engine.quantize.qdq.verify import honoured
+from engine.quantize.qdq.verify import applied_dtypes
 from engine.quantize.quantize import quantize, to_float16
 from engine.quantize.quantized import Quantized
 from engine.quantize.settings import QuantizeSettings
@@ -28,20 +28,20 @@ __all__ = [
     "QuantizeSettings",
     "Quantized",
     "Role",
+    "applied_dtypes",
     "calibrate",
     "check_dtype",
     "check_layer_dtype",
-    "honoured",
+    "cpu_layers",
     "is_quantized_source",
     "layers_of",
-    "layers_of_targets",
     "lower_for_vendor",
     "plan",
     "quantize",
-    "reason_for",
     "require_plain_run",
     "resolve_dtype",
     "role_of",
-    "samples_wanted",
+    "sample_limit",
     "to_float16",
+    "unquantized_reason",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.base.errors import QuantizationError
 from engine.base.findings import Finding
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir import Graph, QuantParams
 from engine.graph.layers import LayerMap
 from engine.quantize.dtypes.formats import HALF_LIMIT
@@ -23,10 +23,10 @@ from engine.quantize.weights import LayerWeights
 __all__ = [
     "check_constants",
     "check_range",
+    "float16_overflows",
+    "ineffective_algorithm",
     "overflow_finding",
-    "overflows",
-    "with_ranges_of_roots",
-    "without_effect",
+    "resolve_shared_ranges",
 ]
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -49,7 +49,7 @@ def check_constants(graph: Graph) -> None:
                 continue
             bad = int(array.size - np.isfinite(array).sum())
             kind = "not a number (NaN)" if np.isnan(array).any() else "infinite"
-            layer, name = (printable(text or "", 120) for text in (node.name, value.name))
+            layer, name = (sanitize(text or "", 120) for text in (node.name, value.name))
             raise QuantizationError(
                 f"The weights {name!r} of layer {layer!r} hold {bad} values that are {kind}.",
                 cause="The training diverged, or the file is damaged.",
@@ -77,7 +77,7 @@ def check_range(low: float, high: float) -> str:
     return ""
 
 
-def with_ranges_of_roots(settings: QuantizeSettings, plan: Plan) -> QuantizeSettings:
+def resolve_shared_ranges(settings: QuantizeSettings, plan: Plan) -> QuantizeSettings:
     """The settings with ranges under the names of the tensors that have a range of their own.
 
     A range of a tensor that takes its scale from another (behind a Transpose, a MaxPool), or of
@@ -89,7 +89,7 @@ def with_ranges_of_roots(settings: QuantizeSettings, plan: Plan) -> QuantizeSett
     """
     if not settings.ranges:
         return settings
-    twins = {b.name: tensor for tensor, borders in plan.borders.items() for b in borders}
+    twins = {b.name: tensor for tensor, boundaries in plan.boundaries.items() for b in boundaries}
     ranges: dict[str, tuple[float, float]] = {}
     owners: dict[str, str] = {}
     known = set(plan.tensors)
@@ -97,12 +97,12 @@ def with_ranges_of_roots(settings: QuantizeSettings, plan: Plan) -> QuantizeSett
         tensor = twins.get(name, name)
         if tensor not in known:
             raise QuantizationError(
-                f"A range is set for {printable(name, 120)!r}, which is not a quantized tensor.",
+                f"A range is set for {sanitize(name, 120)!r}, which is not a quantized tensor.",
                 remedy=did_you_mean(name, known) or "Take the name from the quant table.",
             )
         if fault := check_range(low, high):
             raise QuantizationError(
-                f"The range of {printable(name, 120)!r} cannot be used: {fault}",
+                f"The range of {sanitize(name, 120)!r} cannot be used: {fault}",
                 cause="It was set by hand (quantized_ranges, --range).",
                 remedy="Give its smaller and its larger end, with 0 between them or at one.",
             )
@@ -110,14 +110,14 @@ def with_ranges_of_roots(settings: QuantizeSettings, plan: Plan) -> QuantizeSett
         other = owners.setdefault(root, name)
         if ranges.setdefault(root, (low, high)) != (low, high):
             raise QuantizationError(
-                f"{printable(other, 120)!r} and {printable(name, 120)!r} share one scale and are "
+                f"{sanitize(other, 120)!r} and {sanitize(name, 120)!r} share one scale and are "
                 "given two ranges.",
-                remedy=f"Set only the range of {printable(root, 120)!r}.",
+                remedy=f"Set only the range of {sanitize(root, 120)!r}.",
             )
     return replace(settings, ranges=ranges)
 
 
-def overflows(
+def float16_overflows(
     activations: Mapping[str, QuantParams],
     weights: Mapping[str, LayerWeights],
     layers: LayerMap,
@@ -148,7 +148,7 @@ def overflows(
 
 def overflow_finding(where: str, largest: float) -> Finding:
     """What is told of a layer that half precision cannot hold."""
-    name = printable(where, 120)
+    name = sanitize(where, 120)
     return Finding(
         code="float16-overflow",
         severity="warning",
@@ -159,8 +159,8 @@ def overflow_finding(where: str, largest: float) -> Finding:
     )
 
 
-def without_effect(settings: QuantizeSettings) -> tuple[Finding, ...]:
-    """What is told where an algorithm was asked for and no tensor is in integers."""
+def ineffective_algorithm(settings: QuantizeSettings) -> tuple[Finding, ...]:
+    """A finding where an algorithm is set and no activation is quantized to integers."""
     if settings.algorithm == "normal":
         return ()
     return (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from engine.base.errors import QuantizationError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.execute.runtime import RUNTIME_ERRORS, ort
 
 __all__ = ["require_plain_run"]
@@ -42,7 +42,7 @@ def require_plain_run(data: bytes, feeds: Mapping[str, np.ndarray] | None = None
             reason = str(error).rsplit("Status Message: ", 1)[-1].strip()
             how = "" if entry is None else f" with {entry}"
             raise QuantizationError(
-                f"The exported graph does not run in ONNX Runtime{how}: {printable(reason, 300)}",
+                f"The exported graph does not run in ONNX Runtime{how}: {sanitize(reason, 300)}",
                 cause="A mistake of this program: it wrote a graph that other programs refuse.",
                 remedy="Export a container instead, or build with a lower optimization level or "
                 "other dtypes; and report this with the name of the operator.",

@@ -9,7 +9,7 @@ import numpy as np
 from engine.base.errors import QuantizationError
 from engine.base.events import LogLine, NullReporter, Reporter
 from engine.base.findings import Finding
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir import Graph, QuantTable
 from engine.options.names import (
     ALGORITHMS,
@@ -23,15 +23,15 @@ from engine.quantize.algorithms import mmse as mmse_layers
 from engine.quantize.algorithms import range_based as by_ranges
 from engine.quantize.algorithms.vendor import mode as vendor_mode
 from engine.quantize.calibration.calibrate import Observations
-from engine.quantize.checks import overflows, with_ranges_of_roots, without_effect
+from engine.quantize.checks import float16_overflows, ineffective_algorithm, resolve_shared_ranges
 from engine.quantize.dtypes.formats import check_dtype, check_layer_dtype
 from engine.quantize.planning.node_properties import array_of
 from engine.quantize.planning.plan import is_quantized_source, plan
-from engine.quantize.planning.sources import layers_of, table_of
+from engine.quantize.planning.sources import layers_of, read_qdq_params
 from engine.quantize.prepared import Feeds, Prepare
-from engine.quantize.qdq.conform import conform
+from engine.quantize.qdq.enforce_formats import enforce_formats
 from engine.quantize.qdq.insert import insert_qdq
-from engine.quantize.qdq.verify import honoured
+from engine.quantize.qdq.verify import applied_dtypes
 from engine.quantize.quantized import Quantized
 from engine.quantize.settings import QuantizeSettings
 
@@ -71,7 +71,7 @@ def quantize(
     _check_names(settings)
     reporter = reporter or NullReporter()
     if is_quantized_source(graph):
-        table = QuantTable(table_of(graph))
+        table = QuantTable(read_qdq_params(graph))
         return Quantized(graph, table, graph, (_kept(graph),), layers_of(graph))
     found = check_dtype(settings.dtype)
     for dtype in dict.fromkeys(settings.layers.values()):
@@ -83,19 +83,19 @@ def quantize(
             cause=_nothing_because(graph),
             remedy="Build it without quantization (--no-quantize).",
         )
-    settings = with_ranges_of_roots(settings, decided)
+    settings = resolve_shared_ranges(settings, decided)
     # without integers there is nothing that an algorithm could choose
     algorithm = settings.algorithm if decided.tensors else ""
-    found += () if algorithm else without_effect(settings)
+    found += () if algorithm else ineffective_algorithm(settings)
     prepare = _PREPARE.get(algorithm, by_ranges.prepare)
     ready = prepare(graph, decided, observations, settings, feeds, reporter)
     if algorithm in _PREPARE:
-        ready = conform(ready, settings.granularity)
+        ready = enforce_formats(ready, settings.granularity)
     reporter.check_cancelled()
     quantized, params, layers = insert_qdq(
         ready.graph, ready.plan, ready.activations, ready.weights
     )
-    found += (*ready.findings, *overflows(ready.activations, ready.weights, layers))
+    found += (*ready.findings, *float16_overflows(ready.activations, ready.weights, layers))
     how = ", ".join(part for part in (settings.dtype, algorithm, settings.granularity) if part)
     reporter.emit(LogLine(f"{len(params)} tensors quantized to {how}"))
     done = Quantized(quantized, QuantTable(params), ready.graph, found, layers)
@@ -127,10 +127,10 @@ def _verify(settings: QuantizeSettings, done: Quantized) -> None:
     Raises:
         QuantizationError: the algorithm did not follow the plan.
     """
-    for name, got in honoured(settings.layers, done).items():
+    for name, got in applied_dtypes(settings.layers, done).items():
         if got != settings.layers[name]:
             raise QuantizationError(
-                f"The layer {printable(name, 120)!r} is {got}, not {settings.layers[name]}.",
+                f"The layer {sanitize(name, 120)!r} is {got}, not {settings.layers[name]}.",
                 cause=f"The algorithm {settings.algorithm} cannot give it another dtype.",
                 remedy="Choose the algorithm normal, or do not change the layer.",
             )
@@ -149,7 +149,7 @@ def _nothing_because(graph: Graph) -> str:
     for name, value in graph.model.graph.initializers.items():
         array = array_of(value)
         if array is not None and array.dtype.kind == "f" and not np.isfinite(array).all():
-            return f"The weights {printable(name, 80)!r} hold NaN or infinity."
+            return f"The weights {sanitize(name, 80)!r} hold NaN or infinity."
     if any(spec.dtype == "float16" for spec in (*graph.inputs, *graph.outputs)):
         return "It computes in float16, and float32 is what is quantized: export it in float32."
     return "No operator of it has an 8-bit form."

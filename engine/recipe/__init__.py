@@ -6,9 +6,9 @@ here a second time.
 
 from __future__ import annotations
 
-from engine.recipe.keys import canonical_json, portable, portable_values, stage_key, stage_values
+from engine.recipe.applicability import applicability_findings
+from engine.recipe.keys import cache_key, canonical_json, portable_values, relocatable, stage_values
 from engine.recipe.model import VERSION, Recipe, recipe_problems
-from engine.recipe.notes import option_notes
 from engine.recipe.schema import recipe_schema
 from engine.recipe.text import (
     Change,
@@ -25,17 +25,17 @@ __all__ = [
     "Change",
     "Problem",
     "Recipe",
+    "applicability_findings",
+    "cache_key",
     "canonical_json",
     "diff_recipes",
     "dump_recipe",
     "load_recipe",
-    "option_notes",
     "parse_recipe",
-    "portable",
     "portable_values",
     "read_recipe",
     "recipe_problems",
     "recipe_schema",
-    "stage_key",
+    "relocatable",
     "stage_values",
 ]

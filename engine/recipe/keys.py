@@ -10,10 +10,10 @@ from typing import Any
 
 from engine.base.plain import JsonObject, JsonValue
 from engine.options import OPTIONS, SECTIONS, Value, option
-from engine.options.frozen import thawed
+from engine.options.frozen import to_mutable
 from engine.recipe.model import PATH_KINDS, VERSION, Recipe
 
-__all__ = ["canonical_json", "portable", "portable_values", "stage_key", "stage_values"]
+__all__ = ["cache_key", "canonical_json", "portable_values", "relocatable", "stage_values"]
 
 
 def canonical_json(value: Any) -> bytes:
@@ -30,16 +30,16 @@ def canonical_json(value: Any) -> bytes:
 def stage_values(recipe: Recipe, stage: str) -> dict[str, Value]:
     """Every option whose first stage is ``stage``, defaults included, those naming files aside.
 
-    What the named files hold decides, not their names: :func:`stage_key` takes their hashes.
+    What the named files hold decides, not their names: :func:`cache_key` takes their hashes.
     """
     return {
-        o.name: thawed(recipe.value(o.name))
+        o.name: to_mutable(recipe.value(o.name))
         for o in OPTIONS
         if o.stage == stage and o.kind not in PATH_KINDS
     }
 
 
-def stage_key(
+def cache_key(
     recipe: Recipe,
     stage: str,
     *,
@@ -76,7 +76,7 @@ def stage_key(
     return hashlib.sha256(canonical_json(parts)).hexdigest()
 
 
-def portable(recipe: Recipe, digests: Mapping[str, str]) -> dict[str, JsonValue]:
+def relocatable(recipe: Recipe, digests: Mapping[str, str]) -> dict[str, JsonValue]:
     """The recipe for a container: every default written out, files as name and SHA-256, no path.
 
     Args:
@@ -88,7 +88,7 @@ def portable(recipe: Recipe, digests: Mapping[str, str]) -> dict[str, JsonValue]
     """
     parts: dict[str, dict[str, Value]] = {name: {} for name in SECTIONS}
     for declared in OPTIONS:
-        value = thawed(recipe.value(declared.name))
+        value = to_mutable(recipe.value(declared.name))
         if declared.kind in PATH_KINDS:
             value = _named(value, digests)
         parts[declared.section][declared.name] = value

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.base.errors import RecipeError
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.options import (
     OPTIONS,
     Calibration,
@@ -23,8 +23,8 @@ from engine.options import (
     check_values,
     option,
 )
-from engine.options.frozen import frozen, thawed
-from engine.recipe.consistent import contradictions
+from engine.options.frozen import frozen, to_mutable
+from engine.recipe.validation import cross_check
 
 __all__ = ["VERSION", "Recipe", "recipe_problems"]
 
@@ -75,7 +75,7 @@ class Recipe:
                 if option(name).kind in PATH_KINDS:
                     checked[name] = _resolved(value, base)
         recipe = _of_checked(checked)
-        problems = contradictions(recipe.source, recipe.preprocess)
+        problems = cross_check(recipe.source, recipe.preprocess)
         if problems:
             raise RecipeError(
                 " ".join(problems.values()), remedy="Change one of the options named above."
@@ -94,7 +94,7 @@ class Recipe:
     def to_values(self, *, everything: bool = False) -> dict[str, Value]:
         """The flat dict of option name -> value, as JSON has it; defaults with ``everything``."""
         return {
-            o.name: thawed(value)
+            o.name: to_mutable(value)
             for o in OPTIONS
             if (value := self.value(o.name)) != frozen(o.default) or everything
         }
@@ -109,7 +109,7 @@ _NAMES = frozenset(o.name for o in OPTIONS)
 
 def unknown_option(name: str, near: Collection[str]) -> RecipeError:
     """The error for a name that is no option, or that belongs to another section."""
-    shown = printable(name, 80)
+    shown = sanitize(name, 80)
     if name in _NAMES:
         home = option(name).section
         return RecipeError(
@@ -136,7 +136,7 @@ def _resolved(value: Value, base: Path) -> Value:
 def recipe_problems(values: Values) -> dict[str, str]:
     """Option name -> message of everything in a flat dict that does not fit."""
     checked, problems = check_values(values)
-    return problems | contradictions(Source.of(checked), Preprocessing.of(checked))
+    return problems | cross_check(Source.of(checked), Preprocessing.of(checked))
 
 
 def _of_checked(values: Values) -> Recipe:

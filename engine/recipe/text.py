@@ -11,9 +11,9 @@ import yaml
 
 from engine.base.errors import RecipeError, SourceModelError
 from engine.base.files import read_bounded
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.options import OPTIONS, SECTIONS, Option, Value, option
-from engine.options.frozen import frozen, thawed
+from engine.options.frozen import frozen, to_mutable
 from engine.recipe.model import (
     PATH_KINDS,
     VERSION,
@@ -86,7 +86,7 @@ def load_recipe(path: Path) -> Recipe:
         shown = "; ".join(str(p) for p in problems[:_SHOWN_PROBLEMS])
         more = len(problems) - _SHOWN_PROBLEMS
         raise RecipeError(
-            f"{printable(str(path), 300)} cannot be used: {shown}"
+            f"{sanitize(str(path), 300)} cannot be used: {shown}"
             + (f"; and {more} more." if more > 0 else ""),
             remedy="Correct these lines; docs/recipe.md lists every option.",
         )
@@ -126,10 +126,10 @@ def parse_recipe(content: bytes | str) -> tuple[dict[str, Value], tuple[Problem,
         return {}, (refused.problem,)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        what = printable(" ".join(p for p in (error.context, error.problem) if p), 200)
+        what = sanitize(" ".join(p for p in (error.context, error.problem) if p), 200)
         return {}, (Problem("", mark.line + 1 if mark else 0, f"It is not valid YAML: {what}."),)
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        return {}, (Problem("", 0, f"It is not valid YAML: {printable(str(error), 200)}."),)
+        return {}, (Problem("", 0, f"It is not valid YAML: {sanitize(str(error), 200)}."),)
     return _values(data, node)
 
 
@@ -206,10 +206,10 @@ def _entries(node: Any, problems: list[Problem]) -> Iterator[tuple[str, int, Any
     for key, _ in node.value:
         line = key.start_mark.line + 1
         if key.tag != "tag:yaml.org,2002:str":
-            shown = printable(str(key.value), 40)
+            shown = sanitize(str(key.value), 40)
             problems.append(Problem("", line, f"{shown} is not the name of an option."))
         elif key.value in seen:
-            problems.append(Problem(key.value, line, f"{printable(key.value, 80)} is given twice."))
+            problems.append(Problem(key.value, line, f"{sanitize(key.value, 80)} is given twice."))
         else:
             seen.add(key.value)
             yield key.value, line, last[key.value]
@@ -220,7 +220,7 @@ def _twice(option_name: str, node: Any) -> Iterator[Problem]:
     seen: set[str] = set()
     for key, _ in node.value:
         if key.value in seen:
-            shown = printable(str(key.value), 80)
+            shown = sanitize(str(key.value), 80)
             line = key.start_mark.line + 1
             yield Problem(option_name, line, f"{option_name} names {shown} twice.")
         seen.add(str(key.value))
@@ -236,11 +236,11 @@ def _version_problems(data: Mapping[Any, Any], node: Any) -> Iterator[Problem]:
             "version", line, f"It has version {version}; this program reads {VERSION}. Update it."
         )
     elif version is True or version != VERSION:
-        yield Problem("version", line, f"version is {printable(repr(version), 40)}; it must be 1.")
+        yield Problem("version", line, f"version is {sanitize(repr(version), 40)}; it must be 1.")
 
 
 def _unknown_section(key: str) -> str:
-    shown = printable(key, 80)
+    shown = sanitize(key, 80)
     if any(o.name == key for o in OPTIONS):
         return f"{shown} belongs under {option(key).section}:, indented."
     return f"There is no section {shown}. {did_you_mean(key, SECTIONS)}".strip()
@@ -302,7 +302,7 @@ def dump_recipe(
 
 
 def _entry(declared: Option, value: Value, base: Path | None) -> list[str]:
-    plain = _whole_numbers(thawed(value))
+    plain = _whole_numbers(to_mutable(value))
     _refuse_bytes(declared.name, plain)
     if base is not None and declared.kind in PATH_KINDS:
         plain = _relative(plain, base.absolute())
@@ -322,7 +322,7 @@ def _refuse_bytes(name: str, value: Value) -> None:
     for text in value if isinstance(value, list | dict) else [value]:
         if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
             raise RecipeError(
-                f"{name} {printable(text, 300)} cannot be written in a recipe: it is not UTF-8.",
+                f"{name} {sanitize(text, 300)} cannot be written in a recipe: it is not UTF-8.",
                 cause="The file was named on a system with another character set.",
                 remedy="Rename the file.",
             )
@@ -353,7 +353,7 @@ def _relative(value: Value, base: Path) -> Value:
 def diff_recipes(before: Recipe, after: Recipe) -> tuple[Change, ...]:
     """The options that differ, in their order; an empty text is an unset option."""
     return tuple(
-        Change(o.name, o.render(thawed(old)), o.render(thawed(new)))
+        Change(o.name, o.render(to_mutable(old)), o.render(to_mutable(new)))
         for o in OPTIONS
         if (old := before.value(o.name)) != (new := after.value(o.name))
     )

@@ -11,7 +11,7 @@ from engine.services.registry import QUERIES, TASKS
 
 def _close_children() -> None:
     """Let the processes of converters go, with their folders: ``os._exit`` runs no clean-up."""
-    foreign = sys.modules.get("engine.frontends.foreign")
+    foreign = sys.modules.get("engine.frontends.converter_process")
     if foreign is not None:
         foreign.close()
 

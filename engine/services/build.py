@@ -15,10 +15,10 @@ from engine.base.content import reading
 from engine.base.errors import OutputExistsError, UsageError
 from engine.base.events import ArtifactWritten, LogLine, Reporter, StageFinished, StageStarted
 from engine.base.files import atomic_write, output_errors, refuse_existing
-from engine.base.trust import allowed_code
+from engine.base.trust import trusted_code
 from engine.report import CONTAINER_NOTE
 from engine.services.handler import runs
-from engine.services.state import KEPT, pipeline_of, recipe_at, recipe_of
+from engine.services.state import WORKER_STATE, get_pipeline, recipe_at, recipe_of
 from engine.wire.build import (
     ACCURACY,
     BUILD,
@@ -62,7 +62,7 @@ def load(params: LoadParams, reporter: Reporter) -> Loaded:
     """Load a source model, converting it where its framework needs that, and describe the graph."""
     from engine.graph.ir import describe
 
-    pipeline = pipeline_of(recipe_at(params), reporter, refresh=params.refresh, last="load")
+    pipeline = get_pipeline(recipe_at(params), reporter, refresh=params.refresh, last="load")
     loaded = pipeline.loaded
     facts, taken = describe(loaded.graph.graph), pipeline.times[-1]
     return Loaded(
@@ -88,7 +88,7 @@ def build(params: BuildParams, reporter: Reporter) -> BuildSummary:
     from engine.pipeline.build import build as run
 
     summary: BuildSummary = run(
-        pipeline_of(recipe_at(params), reporter, refresh=params.refresh)
+        get_pipeline(recipe_at(params), reporter, refresh=params.refresh)
     ).summary
     return summary
 
@@ -105,37 +105,37 @@ def _runnable(
     if params.path and params.recipe is None:
         path = Path(params.path)
         if sniff(path).kind in ("rknn", "rknn_vendor"):
-            from engine.pipeline.opened import opened, unknown_finding
+            from engine.pipeline.load_packed import load_packed, unknown_finding
 
             operators = _operators_beside(params)
-            found = opened(path)
+            found = load_packed(path)
             if (unknown := unknown_finding(found, path)) is not None:
                 reporter.emit(LogLine(f"{unknown.what} {unknown.cause}", "warning"))
             key = f"run {found.sha256}"
-            kept = None if operators else KEPT.get(key)
+            kept = None if operators else WORKER_STATE.get(key)
             kept = kept or Runnable.of_container(path, operators)
             if not operators:
-                KEPT.put(key, kept)
+                WORKER_STATE.put(key, kept)
             with reading(lambda why: does_not_run(path, why)):
                 values = portable_values(kept.recipe)
                 values.pop("model", None)
                 return kept, Preprocess.from_recipe(Recipe.from_values(values)), ()
     recipe = recipe_at(params)
-    pipeline = pipeline_of(recipe, reporter, last="quantize", then=("simulate",))
+    pipeline = get_pipeline(recipe, reporter, last="quantize", then=("simulate",))
     _ = pipeline.quantized if pipeline.quantized_build else pipeline.optimised
     key = f"run {pipeline.key('deploy')}"
-    kept = KEPT.get(key) or Runnable.of_build(pipeline)
-    KEPT.put(key, kept)
+    kept = WORKER_STATE.get(key) or Runnable.of_build(pipeline)
+    WORKER_STATE.put(key, kept)
     return kept, Preprocess.from_recipe(recipe), pipeline.told[:-1]
 
 
 def _operators_beside(params: SimulateParams) -> CustomOperators:
     """The custom operators that a request gives beside a container, which holds no code."""
-    from engine.pipeline.operators import operators_of
+    from engine.pipeline.operators import load_custom_ops
 
     given = params.source
     named = {name: given[name] for name in ("custom_ops", "op_packages") if given.get(name)}
-    return operators_of(recipe_of(named), allowed=allowed_code())
+    return load_custom_ops(recipe_of(named), allowed=trusted_code())
 
 
 @runs(SIMULATE)
@@ -233,7 +233,7 @@ def accuracy(params: AccuracyParams, reporter: Reporter) -> Analysis:
     from engine.pipeline.analysis import analyse_build
 
     recipe = recipe_at(params)
-    pipeline = pipeline_of(recipe, reporter, last="quantize", then=("accuracy",))
+    pipeline = get_pipeline(recipe, reporter, last="quantize", then=("accuracy",))
     inputs = None if params.inputs is None else _paths(params.inputs)
     folder = None if params.output_dir is None else Path(params.output_dir)
     found = analyse_build(pipeline, inputs, folder, force=params.force, damage=params.damage)
@@ -246,7 +246,7 @@ def export(params: ExportParams, reporter: Reporter) -> Exported:
     recipe, path, form = recipe_of(params.recipe), Path(params.path), params.format
     refuse_existing(path, overwrite=params.force)
     last = "container" if form == "rknn" else "quantize"
-    pipeline = pipeline_of(recipe, reporter, refresh=params.refresh, last=last)
+    pipeline = get_pipeline(recipe, reporter, refresh=params.refresh, last=last)
     content = pipeline.packed.data if form == "rknn" else vendor_onnx(pipeline)
     atomic_write(path, content, overwrite=params.force)
     reporter.emit(ArtifactWritten(str(path), form, len(content)))

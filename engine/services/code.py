@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.base.errors import UsageError
 from engine.base.files import sha256_of
-from engine.base.trust import allowed_code, confirm, confirmed_digest
+from engine.base.trust import trust_file, trusted_code, trusted_digest
 from engine.services.handler import answers
 from engine.wire.recipes import CODE_CONFIRM, CODE_FILES, CodeDigest, CodeFile, CodeFiles, CodeState
 from engine.wire.requests import ModelTarget
@@ -34,10 +34,10 @@ def _state(path: Path, names: tuple[str, ...]) -> CodeFile:
     except OSError:
         digest = ""
     state: CodeState
-    known = confirmed_digest(path)
+    known = trusted_digest(path)
     if not digest:
         state = "missing"
-    elif path in allowed_code():
+    elif path in trusted_code():
         state = "allowed"
     elif known is None:
         state = "new"
@@ -52,4 +52,4 @@ def confirm_file(params: CodeDigest) -> CodeDigest:
     path, digest = Path(params.path), params.sha256
     if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
         raise UsageError("sha256 is the hexadecimal SHA-256 that code.files told.")
-    return CodeDigest(str(path.resolve()), confirm(path, digest))
+    return CodeDigest(str(path.resolve()), trust_file(path, digest))

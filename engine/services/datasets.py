@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.options import Values
 from engine.services.handler import answers
 from engine.wire.dataset import (
@@ -33,9 +33,9 @@ __all__ = ["check", "make", "preview"]
 
 
 def _inputs(recipe: Recipe) -> tuple[TensorSpec, ...]:
-    from engine.services.state import loaded_at_once, pipeline_of
+    from engine.services.state import get_pipeline, load_directly
 
-    return loaded_at_once(pipeline_of(recipe)).graph.graph.inputs
+    return load_directly(get_pipeline(recipe)).graph.graph.inputs
 
 
 def _dataset(recipe: Recipe, given: str | None) -> Dataset:
@@ -91,7 +91,7 @@ def _not_a_file(path: Path) -> str:
     try:
         return "" if stat.S_ISREG(path.stat().st_mode) else "It is not a file."
     except FileNotFoundError:
-        return f"{printable(path.name, 80)} does not exist."
+        return f"{sanitize(path.name, 80)} does not exist."
     except OSError as error:  # among them names that are longer than a file system takes
         return f"It could not be read: {error.strerror or error}."
 

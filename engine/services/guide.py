@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.accuracy.guide import STEPS, Fact, Step, following
+from engine.accuracy.guide import STEPS, Fact, Step, next_step
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir.arrays import read_npy
 from engine.recipe import Recipe
 from engine.services.guide_float import FLOAT_CHECKS, float_verdict
 from engine.services.guide_probe import Check, Probe
 from engine.services.guide_quantized import QUANTIZED_CHECKS, quantized_verdict
 from engine.services.handler import runs
-from engine.services.state import pipeline_of, recipe_of
+from engine.services.state import get_pipeline, recipe_of
 from engine.wire.guide import GUIDE, Answer, GuideParams, NextStep
 from engine.wire.guide import Step as Told
 
@@ -44,14 +44,14 @@ def guide(params: GuideParams, reporter: Reporter) -> Answer:
             "The accuracy guide needs samples, and no dataset is set.",
             remedy="Set dataset to a dataset.txt or a folder of images.",
         )
-    probe = Probe(pipeline_of(recipe, reporter, last=""), _reference(params.reference))
+    probe = Probe(get_pipeline(recipe, reporter, last=""), _reference(params.reference))
     holds = _facts(recipe, probe)
-    step = _asked(params.step, known) or following(done, holds)
+    step = _asked(params.step, known) or next_step(done, holds)
     if step is None:
         return Answer(None, None, len(STEPS))
     with probe.pipeline.step("guide", step.title):
         outcome = _CHECKS[step.id](probe)
-    after = following([*done, step.id], holds)
+    after = next_step([*done, step.id], holds)
     then = None if after is None else NextStep(after.id, after.title, after.why)
     told = Told(
         id=step.id,
@@ -72,7 +72,7 @@ def _asked(wanted: str | None, known: list[str]) -> Step | None:
         return None
     if wanted not in known:
         raise UsageError(
-            f"The guide has no step {printable(wanted, 40)}.",
+            f"The guide has no step {sanitize(wanted, 40)}.",
             remedy=did_you_mean(wanted, known) or f"It has {', '.join(known)}.",
         )
     return STEPS[known.index(wanted)]
@@ -113,7 +113,7 @@ def _reference(paths: Sequence[str] | None) -> list[np.ndarray] | None:
             arrays.append(read_npy(Path(path)))
         except (OSError, ValueError) as error:
             raise UsageError(
-                f"The reference {printable(path)} could not be read: {printable(str(error), 200)}",
+                f"The reference {sanitize(path)} could not be read: {sanitize(str(error), 200)}",
                 remedy="Save every output of the original framework with numpy.save.",
             ) from error
     return arrays

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from engine.accuracy.guide import Outcome, verdict_of, worst
+from engine.accuracy.guide import StepResult, cosine_verdict, worst_verdict
 from engine.accuracy.rows import float_rows
 from engine.base.errors import EngineError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.options import Value, Values
-from engine.services.guide_probe import Check, Probe, cosines, told_cosines
-from engine.services.state import KEPT
-from engine.wire.guide import Found, Verdict
+from engine.services.guide_probe import Check, Probe, cosine_text, cosines
+from engine.services.state import WORKER_STATE
+from engine.wire.guide import StepFinding, Verdict
 
 __all__ = ["FLOAT_CHECKS", "float_verdict"]
 
@@ -36,12 +36,12 @@ def float_verdict(probe: Probe) -> Verdict:
     """Whether the float16 model gives what the source model does; kept between steps."""
     pipeline = probe.pipeline
     key = f"guide {pipeline.key('calibrate')}"
-    found: dict[str, float] | None = None if probe.given else KEPT.get(key)
+    found: dict[str, float] | None = None if probe.given else WORKER_STATE.get(key)
     if found is None:
         found = _half_cosines(probe)
         if not probe.given:
-            KEPT.put(key, found)
-    return worst(verdict_of(value) for value in found.values())
+            WORKER_STATE.put(key, found)
+    return worst_verdict(cosine_verdict(value) for value in found.values())
 
 
 def _half_cosines(probe: Probe) -> dict[str, float]:
@@ -59,10 +59,10 @@ def _half(probe: Probe) -> Graph:
         return graph
 
 
-def _a1(probe: Probe) -> Outcome:
+def _a1(probe: Probe) -> StepResult:
     values = _half_cosines(probe)
-    found = [*told_cosines(values), *_inputs(probe), *_overflow(probe)]
-    verdict = worst(verdict_of(value) for value in values.values())
+    found = [*cosine_text(values), *_inputs(probe), *_overflow(probe)]
+    verdict = worst_verdict(cosine_verdict(value) for value in values.values())
     against = "the outputs you gave" if probe.given else "the source model as it was loaded here"
     advice = {
         "pass": "The float model is right; quantization comes next.",
@@ -76,7 +76,7 @@ def _a1(probe: Probe) -> Outcome:
             "outputs of the original framework (--reference)."
         )
     count = len(probe.feeds)
-    return Outcome(
+    return StepResult(
         f"Ran {count} calibration samples in float16 (simulated) and compared them with {against}.",
         tuple(found),
         verdict,
@@ -84,7 +84,7 @@ def _a1(probe: Probe) -> Outcome:
     )
 
 
-def _inputs(probe: Probe) -> list[Found]:
+def _inputs(probe: Probe) -> list[StepFinding]:
     """What the network sees, where that looks odd."""
     found = []
     for name in probe.feeds[0]:
@@ -98,11 +98,11 @@ def _inputs(probe: Probe) -> list[Found]:
             text += ": hardly any contrast; were the values normalised twice?"
         elif odd:
             text += ": correct only for a network that normalises its input itself"
-        found.append(Found(f"input {name}", text, "warning" if odd else "told"))
+        found.append(StepFinding(f"input {name}", text, "warning" if odd else "told"))
     return found
 
 
-def _overflow(probe: Probe) -> list[Found]:
+def _overflow(probe: Probe) -> list[StepFinding]:
     """Layers whose values half precision cannot hold."""
     graph = probe.pipeline.optimised.graph.graph
     tensors = [row.golden for row in float_rows(graph) if row.computed]
@@ -113,24 +113,24 @@ def _overflow(probe: Probe) -> list[Found]:
         if array.size and not bool((np.abs(array) <= _HALF_MAX).all())
     }
     if not large:
-        return [Found("float16 range", f"every layer stays below {_HALF_MAX:.0f}", "pass")]
+        return [StepFinding("float16 range", f"every layer stays below {_HALF_MAX:.0f}", "pass")]
     return [
-        Found(
+        StepFinding(
             name, f"reaches {value:.4g}, float16 holds {_HALF_MAX:.0f}: rescale this layer", "fail"
         )
         for name, value in sorted(large.items(), key=lambda item: -item[1])[:5]
     ]
 
 
-def _a2(probe: Probe) -> Outcome:
+def _a2(probe: Probe) -> StepResult:
     settings = probe.recipe.preprocess
     told = (
-        Found("mean_values", str(settings.mean_values or "0")),
-        Found("std_values", str(settings.std_values or "1")),
-        Found("quant_img_RGB2BGR", "yes" if settings.quant_img_RGB2BGR else "no"),
+        StepFinding("mean_values", str(settings.mean_values or "0")),
+        StepFinding("std_values", str(settings.std_values or "1")),
+        StepFinding("quant_img_RGB2BGR", "yes" if settings.quant_img_RGB2BGR else "no"),
     )
     if not probe.given:
-        return Outcome(
+        return StepResult(
             "Read the settings of the inputs.",
             told,
             "told",
@@ -141,21 +141,21 @@ def _a2(probe: Probe) -> Outcome:
     now, tried = _alternatives(probe)
     best = max(tried, key=lambda item: item[1], default=None)
     lines = tuple(
-        Found(name, f"worst cosine {value:.5f}", verdict_of(value))
+        StepFinding(name, f"worst cosine {value:.5f}", cosine_verdict(value))
         for name, value, _ in sorted(tried, key=lambda item: -item[1])[:6]
     )
-    as_set = Found("as set", f"worst cosine {now:.5f}", verdict_of(now))
+    as_set = StepFinding("as set", f"worst cosine {now:.5f}", cosine_verdict(now))
     did = f"Ran the first sample with {len(tried)} other ways to prepare it, in float32."
-    if best is None or verdict_of(best[1]) == "fail" or best[1] <= now:
+    if best is None or cosine_verdict(best[1]) == "fail" or best[1] <= now:
         advice = (
             "No other mean, std or channel order gives the reference. Check input_size_list, "
             "inputs, outputs and the order of the reference files; else a graph pass is the cause."
         )
-        return Outcome(did, (*told, as_set, *lines), "fail", advice)
-    return Outcome(
+        return StepResult(did, (*told, as_set, *lines), "fail", advice)
+    return StepResult(
         did,
         (*told, as_set, *lines),
-        verdict_of(best[1]),
+        cosine_verdict(best[1]),
         f"The reference was made with {best[0]}.",
         best[2],
     )
@@ -197,28 +197,30 @@ def _channels(shape: tuple[int, ...]) -> int:
     return shape[1] if shape[1] in (1, 3, 4) else shape[3]
 
 
-def _a3(probe: Probe) -> Outcome:
+def _a3(probe: Probe) -> StepResult:
     from engine.graph.passes import PIPELINES, optimise
 
     source = probe.pipeline.loaded.graph.graph
     expected = probe.run(source)
-    found: list[Found] = []
+    found: list[StepFinding] = []
     culprit: int | None = None
     for level in PIPELINES:
         probe.reporter.check_cancelled()
         done = optimise(source, level)
         values = cosines(probe.outputs, expected, probe.run(done.graph))
         lowest = min(values.values(), default=1.0)
-        verdict = verdict_of(lowest)
+        verdict = cosine_verdict(lowest)
         ran = sum(record.modified for record in done.log)
         found.append(
-            Found(f"level {level}", f"worst cosine {lowest:.6f}, {ran} passes changed it", verdict)
+            StepFinding(
+                f"level {level}", f"worst cosine {lowest:.6f}, {ran} passes changed it", verdict
+            )
         )
         if verdict != "pass" and culprit is None:
             culprit = level
     did = "Optimised the source model at every level and compared the outputs in float32."
     if culprit is None:
-        return Outcome(
+        return StepResult(
             did,
             tuple(found),
             "pass",
@@ -226,8 +228,8 @@ def _a3(probe: Probe) -> Outcome:
             "or keep the model and quantize it to 16-bit integers.",
         )
     if culprit == 0:
-        return Outcome(did, tuple(found), "fail", "Even the source graph differs: report this.")
-    return Outcome(
+        return StepResult(did, tuple(found), "fail", "Even the source graph differs: report this.")
+    return StepResult(
         did,
         tuple(found),
         "fail",

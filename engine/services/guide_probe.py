@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.accuracy.guide import Outcome, verdict_of
+from engine.accuracy.guide import StepResult, cosine_verdict
 from engine.base.errors import UsageError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import cosine
-from engine.wire.guide import Found, Verdict
+from engine.wire.guide import StepFinding, Verdict
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
     from engine.pipeline.results import Evaluation
 
-__all__ = ["Check", "Probe", "cosines", "told_cosines"]
+__all__ = ["Check", "Probe", "cosine_text", "cosines"]
 
 PROBES = 4
 """Calibration samples that the float checks run on; the procedure asks for one at least."""
@@ -92,9 +92,9 @@ class Probe:
 
     def with_options(self, **changes: Any) -> Pipeline:
         """The pipeline of the recipe with other options, over the same caches."""
-        from engine.services.state import pipeline_of
+        from engine.services.state import get_pipeline
 
-        return pipeline_of(self.recipe.with_values(**changes), self.reporter)
+        return get_pipeline(self.recipe.with_values(**changes), self.reporter)
 
     @property
     def evaluation(self) -> Evaluation:
@@ -102,7 +102,7 @@ class Probe:
         return self.pipeline.evaluation
 
 
-Check = Callable[[Probe], Outcome]
+Check = Callable[[Probe], StepResult]
 
 
 def cosines(
@@ -117,10 +117,10 @@ def cosines(
     }
 
 
-def told_cosines(values: Mapping[str, float], what: str = "cosine") -> tuple[Found, ...]:
+def cosine_text(values: Mapping[str, float], what: str = "cosine") -> tuple[StepFinding, ...]:
     """A line for each output."""
 
     def verdict(value: float) -> Verdict:
-        return verdict_of(value)
+        return cosine_verdict(value)
 
-    return tuple(Found(name, f"{what} {v:.5f}", verdict(v)) for name, v in values.items())
+    return tuple(StepFinding(name, f"{what} {v:.5f}", verdict(v)) for name, v in values.items())

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.accuracy.analyse import LayerAccuracy, analyse, noisiest
-from engine.accuracy.guide import Outcome, verdict_of, worst
+from engine.accuracy.guide import StepResult, cosine_verdict, worst_verdict
 from engine.base.errors import EngineError
 from engine.options import Value, Values
 from engine.pipeline.layers import by_layer, quantized_of
 from engine.pipeline.results import Evaluation
 from engine.report import samples_text, sqnr_text
-from engine.services.guide_probe import Check, Probe, cosines, told_cosines
-from engine.wire.guide import Found, Verdict
+from engine.services.guide_probe import Check, Probe, cosine_text, cosines
+from engine.wire.guide import StepFinding, Verdict
 
 __all__ = ["QUANTIZED_CHECKS", "quantized_verdict"]
 
@@ -26,25 +26,25 @@ _SHARE_OF_BAD_SET = 0.5  # of the distance to 1 that one sample alone must take 
 
 def quantized_verdict(probe: Probe) -> Verdict:
     """What the recipe's build loses, by its worst output."""
-    return verdict_of(_lowest(probe.evaluation))
+    return cosine_verdict(_lowest(probe.evaluation))
 
 
 def _lowest(evaluation: Evaluation) -> float:
     return min((output.cosine for output in evaluation.outputs), default=1.0)
 
 
-def _told(evaluation: Evaluation) -> tuple[Found, ...]:
+def _told(evaluation: Evaluation) -> tuple[StepFinding, ...]:
     return tuple(
-        Found(
+        StepFinding(
             output.name,
             f"cosine {output.cosine:.5f}, SQNR {sqnr_text(output.sqnr_db)}",
-            verdict_of(output.cosine),
+            cosine_verdict(output.cosine),
         )
         for output in evaluation.outputs
     )
 
 
-def _b1(probe: Probe) -> Outcome:
+def _b1(probe: Probe) -> StepResult:
     evaluation = probe.evaluation
     verdict = quantized_verdict(probe)
     lowest = _lowest(evaluation)
@@ -62,30 +62,30 @@ def _b1(probe: Probe) -> Outcome:
     if hidden and verdict == "pass":
         verdict = "warning"
         advice = f"Near enough to float as a whole, which hides a part. {hidden[0].remedy}"
-    found = (*_told(evaluation), *(Found(f.where, f.what, "warning") for f in hidden))
-    return Outcome(did, found, verdict, advice, dict(hidden[0].changes) if hidden else {})
+    found = (*_told(evaluation), *(StepFinding(f.where, f.what, "warning") for f in hidden))
+    return StepResult(did, found, verdict, advice, dict(hidden[0].changes) if hidden else {})
 
 
-def _b2_dtype(probe: Probe) -> Outcome:
+def _b2_dtype(probe: Probe) -> StepResult:
     dtype = probe.recipe.quantization.quantized_dtype
     few = "4" in dtype.split("a")[0]
-    found = (Found("quantized_dtype", dtype, "warning" if few else "pass"),)
+    found = (StepFinding("quantized_dtype", dtype, "warning" if few else "pass"),)
     did = "Read the quantized dtype."
     if not few:
-        return Outcome(did, found, "pass", "Eight bits or more: not the first suspect.")
+        return StepResult(did, found, "pass", "Eight bits or more: not the first suspect.")
     return _trial(
         probe, {"quantized_dtype": "w8a8"}, "Weights of 4 bits suit few models", found, did
     )
 
 
-def _b2_colours(probe: Probe) -> Outcome:
+def _b2_colours(probe: Probe) -> StepResult:
     swap = probe.recipe.preprocess.quant_img_RGB2BGR
     specs = probe.pipeline.optimised.graph.graph.inputs
-    told = Found("quant_img_RGB2BGR", "yes" if swap else "no")
+    told = StepFinding("quant_img_RGB2BGR", "yes" if swap else "no")
     pictures = any(len(spec.shape) == 4 and 3 in (spec.shape[1], spec.shape[3]) for spec in specs)
     files = [path for entry in probe.pipeline.dataset.entries for path in entry]
     if not pictures or all(path.suffix.lower() == ".npy" for path in files):
-        return Outcome(
+        return StepResult(
             "Looked for images in the calibration set.",
             (told,),
             "pass",
@@ -97,11 +97,11 @@ def _b2_colours(probe: Probe) -> Outcome:
     other = probe.run(graph, list(turned.feeds(first)))
     values = cosines(probe.outputs, probe.run(graph), other)
     lowest = min(values.values(), default=1.0)
-    found = (told, *told_cosines(values, "float outputs with the other order: cosine"))
+    found = (told, *cosine_text(values, "float outputs with the other order: cosine"))
     did = "Ran the probes in float with their channels in the other order."
     if lowest >= 0.999:
-        return Outcome(did, found, "pass", "The outputs hardly depend on the order.")
-    return Outcome(
+        return StepResult(did, found, "pass", "The outputs hardly depend on the order.")
+    return StepResult(
         did,
         found,
         "told",
@@ -110,7 +110,7 @@ def _b2_colours(probe: Probe) -> Outcome:
     )
 
 
-def _b2_probe(probe: Probe) -> Outcome:
+def _b2_probe(probe: Probe) -> StepResult:
     from engine.quantize import QuantizeSettings, calibrate, quantize
 
     options = probe.recipe.quantization
@@ -129,45 +129,45 @@ def _b2_probe(probe: Probe) -> Outcome:
     after = cosines(probe.outputs, expected, probe.run(alone.graph, [feed]))
     low, high = min(before.values(), default=1.0), min(after.values(), default=1.0)
     found = (
-        *told_cosines(before, "calibrated with the set: cosine"),
-        *told_cosines(after, "calibrated with the probe only: cosine"),
+        *cosine_text(before, "calibrated with the set: cosine"),
+        *cosine_text(after, "calibrated with the probe only: cosine"),
     )
     did = "Calibrated with only the first sample and ran that sample."
-    if verdict_of(low) == "pass":
-        return Outcome(did, found, "pass", "This sample is near float either way.")
+    if cosine_verdict(low) == "pass":
+        return StepResult(did, found, "pass", "This sample is near float either way.")
     if 1 - high < _SHARE_OF_BAD_SET * (1 - low):
-        return Outcome(
+        return StepResult(
             did,
             found,
             "warning",
             "Much better with its own ranges: the calibration set has other scenes, or outliers. "
             "Choose samples like the deployed inputs.",
         )
-    return Outcome(
+    return StepResult(
         did, found, "pass", "Not better with its own ranges: the calibration set is not the cause."
     )
 
 
-def _b2_count(probe: Probe) -> Outcome:
+def _b2_count(probe: Probe) -> StepResult:
     samples = probe.pipeline.calibration.samples
     did = "Counted the calibration samples."
     if samples >= _ENOUGH:
-        found = Found("samples", str(samples), "pass")
-        return Outcome(did, (found,), "pass", "Enough; many more seldom help.")
+        found = StepFinding("samples", str(samples), "pass")
+        return StepResult(did, (found,), "pass", "Enough; many more seldom help.")
     verdict: Verdict = "fail" if samples < _FEW else "warning"
-    return Outcome(
+    return StepResult(
         did,
-        (Found("samples", str(samples), verdict),),
+        (StepFinding("samples", str(samples), verdict),),
         verdict,
         "Few: the manuals recommend 50 to 200. `rknntui dataset make` selects them from a folder.",
     )
 
 
-def _b2_joins(probe: Probe) -> Outcome:
-    from engine.hybrid import find_joins
+def _b2_joins(probe: Probe) -> StepResult:
+    from engine.hybrid import find_range_mismatches
 
     pipeline = probe.pipeline
-    joins = find_joins(
+    joins = find_range_mismatches(
         pipeline.optimised.graph.graph,
         pipeline.calibration.observations,
         source=pipeline.loaded.graph.graph,
@@ -175,12 +175,12 @@ def _b2_joins(probe: Probe) -> Outcome:
     )
     did = "Searched for Concat and Add inputs with very different ranges."
     if not joins:
-        found = Found("joins", "no mismatched ranges", "pass")
-        return Outcome(did, (found,), "pass", "Nothing to repair here.")
-    told = tuple(Found(join.where, join.what, "warning") for join in joins)
+        found = StepFinding("joins", "no mismatched ranges", "pass")
+        return StepResult(did, (found,), "pass", "Nothing to repair here.")
+    told = tuple(StepFinding(join.where, join.what, "warning") for join in joins)
     changes = _layers_of(probe, *(join.changes for join in joins))
     if not changes:
-        return Outcome(did, told, "warning", joins[0].remedy)
+        return StepResult(did, told, "warning", joins[0].remedy)
     return _trial(probe, changes, "The joined values get a scale each", told, did)
 
 
@@ -195,13 +195,15 @@ def _layers_of(probe: Probe, *changes: Values) -> dict[str, Value]:
 
 
 def _method(changes: Values, gain: str) -> Check:
-    def check(probe: Probe) -> Outcome:
+    def check(probe: Probe) -> StepResult:
         return _trial(probe, changes, gain, (), "")
 
     return check
 
 
-def _trial(probe: Probe, changes: Values, gain: str, found: tuple[Found, ...], did: str) -> Outcome:
+def _trial(
+    probe: Probe, changes: Values, gain: str, found: tuple[StepFinding, ...], did: str
+) -> StepResult:
     """Build with other options; they are proposed where the worst output gets nearer to float."""
     words = ", ".join(f"{name} {_shown(value)}" for name, value in changes.items())
     tried = f"{did} Built with {words} and compared it with float (simulated).".strip()
@@ -209,16 +211,16 @@ def _trial(probe: Probe, changes: Values, gain: str, found: tuple[Found, ...], d
     try:
         evaluation = probe.with_options(**changes).evaluation
     except EngineError as error:
-        return Outcome(tried, found, "told", f"Not possible here: {error.what}")
+        return StepResult(tried, found, "told", f"Not possible here: {error.what}")
     after = _lowest(evaluation)
-    told = (*found, Found("before", f"worst cosine {before:.5f}", verdict_of(before)))
+    told = (*found, StepFinding("before", f"worst cosine {before:.5f}", cosine_verdict(before)))
     told += _told(evaluation)
     if after <= before:
-        return Outcome(tried, told, "told", "Not better than before: keep the current setting.")
-    verdict = verdict_of(after)
+        return StepResult(tried, told, "told", "Not better than before: keep the current setting.")
+    verdict = cosine_verdict(after)
     reached = "that is near enough" if verdict == "pass" else "not enough alone"
     advice = f"{gain}: the worst output goes from {before:.5f} to {after:.5f}; {reached}."
-    return Outcome(tried, told, verdict, advice, dict(changes))
+    return StepResult(tried, told, verdict, advice, dict(changes))
 
 
 def _shown(value: Any) -> str:
@@ -227,19 +229,19 @@ def _shown(value: Any) -> str:
     return "yes" if value is True else "no" if value is False else str(value)
 
 
-def _b4_rank(probe: Probe) -> Outcome:
+def _b4_rank(probe: Probe) -> StepResult:
     pipeline = probe.pipeline
     report = analyse(quantized_of(pipeline), probe.feeds, reporter=probe.reporter)
     ranked = noisiest(report, _RANKED)
-    found = tuple(Found(layer.layer, _ranked(layer), _guilt(layer)) for layer in ranked)
+    found = tuple(StepFinding(layer.layer, _ranked(layer), _guilt(layer)) for layer in ranked)
     guilty = [layer.layer for layer in ranked if _guilt(layer) != "pass"]
     advice = (
         f"Layers with a large error of their own: {', '.join(guilty)}."
         if guilty
         else "No single layer has a large error: the error accumulates over many layers."
     )
-    verdict = worst(_guilt(layer) for layer in ranked)
-    return Outcome(
+    verdict = worst_verdict(_guilt(layer) for layer in ranked)
+    return StepResult(
         f"Ran every layer isolated on float inputs, for {report.samples} samples (simulated).",
         found,
         verdict,
@@ -248,11 +250,13 @@ def _b4_rank(probe: Probe) -> Outcome:
 
 
 def _guilt(layer: LayerAccuracy) -> Verdict:
-    return "pass" if layer.single is None else verdict_of(layer.single.cosine)
+    return "pass" if layer.single is None else cosine_verdict(layer.single.cosine)
 
 
 def _ranked(layer: LayerAccuracy) -> str:
-    parts = [] if layer.own is None else [f"isolated {sqnr_text(layer.own.sqnr_db)}"]
+    parts = (
+        [] if layer.single_error is None else [f"isolated {sqnr_text(layer.single_error.sqnr_db)}"]
+    )
     if layer.single is not None:
         parts.append(f"cosine {layer.single.cosine:.5f}")
     if layer.own_share is not None:
@@ -262,22 +266,22 @@ def _ranked(layer: LayerAccuracy) -> str:
     return ", ".join(parts)
 
 
-def _b4_lift(probe: Probe) -> Outcome:
+def _b4_lift(probe: Probe) -> StepResult:
     from engine.hybrid import propose
 
     pipeline = probe.pipeline
     proposal = propose(quantized_of(pipeline), probe.feeds[:1], reporter=probe.reporter)
     did = "Predicted for every rounding what it does to the outputs."
     if not proposal.layers:
-        return Outcome(did, (), "told", "No small group of layers dominates the error.")
+        return StepResult(did, (), "told", "No small group of layers dominates the error.")
     changes = _layers_of(probe, {"quantized_layers": dict(proposal.layers)})
-    told = tuple(Found(name, f"to {dtype}") for name, dtype in proposal.layers.items())
+    told = tuple(StepFinding(name, f"to {dtype}") for name, dtype in proposal.layers.items())
     return _trial(probe, changes, f"{len(proposal.layers)} layers in float16", told, did)
 
 
-def _b5(probe: Probe) -> Outcome:
+def _b5(probe: Probe) -> StepResult:
     del probe
-    return Outcome(
+    return StepResult(
         "Nothing to run.",
         (),
         "told",
@@ -287,11 +291,11 @@ def _b5(probe: Probe) -> Outcome:
     )
 
 
-def _c1(probe: Probe) -> Outcome:
+def _c1(probe: Probe) -> StepResult:
     del probe
-    return Outcome(
+    return StepResult(
         "Not run: no board is connected, and this version does not run on one.",
-        (Found("board", "not available"),),
+        (StepFinding("board", "not available"),),
         "told",
         "On a board use exactly the same npy, compare with the simulator outputs by name, and "
         "check colour order, layout, want_float and scale in your own program.",

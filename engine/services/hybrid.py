@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.pipeline.layers import (
     by_layer,
     by_tensor,
-    dtype_to_lift,
-    find_all_joins,
+    find_all_range_mismatches,
     quantize_settings,
     quantized_of,
+    resolve_promotion_dtype,
 )
 from engine.services.handler import answers, runs
-from engine.services.state import KEPT, pipeline_of, recipe_at
+from engine.services.state import WORKER_STATE, get_pipeline, recipe_at
 from engine.wire.hybrid import (
     EFFECT,
     JOINS,
@@ -40,7 +40,7 @@ from engine.wire.hybrid import (
 from engine.wire.requests import ModelTarget
 
 if TYPE_CHECKING:
-    from engine.hybrid import SearchWish, Trials
+    from engine.hybrid import Evaluator, SearchConfig
     from engine.pipeline.pipeline import Pipeline
     from engine.quantize import QuantizeSettings
 
@@ -92,7 +92,7 @@ def _quantizing(
     Raises:
         UsageError: it does not quantize.
     """
-    pipeline = pipeline_of(recipe_at(params), reporter, last=last, then=further)
+    pipeline = get_pipeline(recipe_at(params), reporter, last=last, then=further)
     if not pipeline.quantized_build:
         raise UsageError(
             "The build is not quantized: no layer can be promoted.",
@@ -106,20 +106,20 @@ def _plain(settings: QuantizeSettings) -> QuantizeSettings:
     return replace(settings, layers={}, ranges={})
 
 
-def _trials(pipeline: Pipeline) -> Trials:
+def _trials(pipeline: Pipeline) -> Evaluator:
     """Trials of a model, kept warm: a toggle needs neither samples nor float results again."""
-    from engine.hybrid import Trials, some_of
+    from engine.hybrid import Evaluator, subsample
 
     settings = _plain(quantize_settings(pipeline))
     key = f"trials {pipeline.calibration.key} {settings}"
-    kept: Trials | None = KEPT.get(key)
+    kept: Evaluator | None = WORKER_STATE.get(key)
     if kept is None:
-        feeds = some_of(pipeline.feeds())
+        feeds = subsample(pipeline.feeds())
         graph = pipeline.optimised.graph.graph
         seen = pipeline.calibration.observations
-        kept = Trials(graph, seen, settings, feeds, everything=pipeline.feeds)
+        kept = Evaluator(graph, seen, settings, feeds, everything=pipeline.feeds)
         weight = sum(array.nbytes for feed in feeds for array in feed.values())
-        KEPT.put(key, kept, weight)
+        WORKER_STATE.put(key, kept, weight)
     kept.reporter = pipeline.reporter
     return kept
 
@@ -129,7 +129,7 @@ def effect(params: EffectParams, reporter: Reporter) -> Effect:
     """What other layers and ranges than a build's would do to its outputs, simulated over the first
     calibration samples.
     """
-    from engine.hybrid import verify
+    from engine.hybrid import verify_requests
     from engine.report import samples_text
 
     pipeline = _quantizing(params, reporter, "effect")
@@ -141,7 +141,7 @@ def effect(params: EffectParams, reporter: Reporter) -> Effect:
     with pipeline.step("effect", "Try the choice of layers"):
         before = trials.run(own.layers, own.ranges)
         after = trials.run(layers, ranges)
-        rows = verify(trials.build(layers, ranges), layers, ranges)
+        rows = verify_requests(trials.build(layers, ranges), layers, ranges)
     return Effect(
         outputs=tuple(EffectOutput(n, v, before.sqnr[n]) for n, v in after.sqnr.items()),
         honoured=rows,
@@ -164,14 +164,14 @@ def _ranges(params: EffectParams) -> Mapping[str, tuple[float, float]]:
     for name, (low, high) in given.items():
         fault = check_range(float(low), float(high))
         if fault:
-            raise UsageError(f"The range of {printable(name, 120)!r} cannot be used: {fault}")
+            raise UsageError(f"The range of {sanitize(name, 120)!r} cannot be used: {fault}")
     return given
 
 
 @runs(PROPOSE)
 def propose(params: ProposeParams, reporter: Reporter) -> Proposal:
     """Layers to lift; see :mod:`engine.hybrid.proposal`."""
-    from engine.hybrid import Layers, noise_samples, some_of
+    from engine.hybrid import Layers, noise_samples, subsample
     from engine.hybrid import propose as propose_layers
 
     pipeline = _quantizing(params, reporter, "propose", last="quantize")
@@ -179,8 +179,10 @@ def propose(params: ProposeParams, reporter: Reporter) -> Proposal:
     with pipeline.step("propose", "Weigh every rounding"):
         found = propose_layers(
             quantized,
-            some_of(pipeline.feeds(), params.samples or noise_samples(Layers(quantized.reference))),
-            dtype=dtype_to_lift(pipeline, params.dtype),
+            subsample(
+                pipeline.feeds(), params.samples or noise_samples(Layers(quantized.reference))
+            ),
+            dtype=resolve_promotion_dtype(pipeline, params.dtype),
             budget=params.budget,
             reporter=reporter,
         )
@@ -197,16 +199,18 @@ def search(params: SearchParams, reporter: Reporter) -> SearchResult:
     from engine.hybrid import search as find
 
     pipeline = _quantizing(params, reporter, "search")
-    wish = _wish(params, quantize_settings(pipeline), dtype_to_lift(pipeline, params.dtype))
+    config = _search_config(
+        params, quantize_settings(pipeline), resolve_promotion_dtype(pipeline, params.dtype)
+    )
     trials = _trials(pipeline)
     with pipeline.step("search", "Search the layers that matter"):
-        return find(trials, wish)
+        return find(trials, config)
 
 
-def _wish(params: SearchParams, own: QuantizeSettings, dtype: str) -> SearchWish:
-    from engine.hybrid import SearchWish
+def _search_config(params: SearchParams, own: QuantizeSettings, dtype: str) -> SearchConfig:
+    from engine.hybrid import SearchConfig
 
-    return SearchWish(
+    return SearchConfig(
         floor_db=params.floor_db,
         budget=params.budget,
         dtype=dtype,
@@ -220,4 +224,4 @@ def _wish(params: SearchParams, own: QuantizeSettings, dtype: str) -> SearchWish
 @answers(JOINS)
 def joins(params: ModelTarget) -> Joins:
     """Joins of unlike ranges of a recipe's model, with figures once calibrated."""
-    return Joins(tuple(find_all_joins(pipeline_of(recipe_at(params)))))
+    return Joins(tuple(find_all_range_mismatches(get_pipeline(recipe_at(params)))))

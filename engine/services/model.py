@@ -48,12 +48,12 @@ from engine.wire.requests import AtPath, ModelTarget
 
 if TYPE_CHECKING:
     from engine.container import Container
-    from engine.frontends.onnx import SourceLook
+    from engine.frontends.onnx import SourceInspection
     from engine.graph.ir import Graph
     from engine.pipeline.pipeline import Pipeline
-    from engine.services.told import ToldGraph
+    from engine.services.read_only_graph import ReadOnlyGraph
 
-    Seen = SourceLook | Graph | ToldGraph
+    Seen = SourceInspection | Graph | ReadOnlyGraph
 
 __all__ = [
     "graph",
@@ -85,7 +85,7 @@ def warm(params: Nothing) -> WorkerFacts:
     """Import what opening and building need, so that the first request does not wait for it."""
     import engine.frontends.onnx
     import engine.pipeline.pipeline
-    import engine.services.looks
+    import engine.services.source_info
     import engine.services.state  # noqa: F401 - for the next request
 
     gc.collect()
@@ -143,19 +143,19 @@ def _path_of(params: ModelTarget) -> Path:
 
 
 def _source_view(params: ModelTarget) -> ModelView:
-    from engine.services.looks import source_view
-    from engine.services.state import pipeline_of, recipe_at
+    from engine.services.source_info import source_view
+    from engine.services.state import get_pipeline, recipe_at
 
-    return source_view(pipeline_of(recipe_at(params)))
+    return source_view(get_pipeline(recipe_at(params)))
 
 
 def _container_view(path: Path) -> ModelView:
     from engine.graph.ir import describe
-    from engine.pipeline.opened import opened, unknown_finding
+    from engine.pipeline.load_packed import load_packed, unknown_finding
     from engine.pipeline.runner import does_not_run
     from engine.recipe import portable_values
 
-    found = opened(path)
+    found = load_packed(path)
     unknown = unknown_finding(found, path)
     with reading(lambda why: does_not_run(path, why)):
         told, recipe = describe(found.graph), portable_values(found.recipe)
@@ -198,7 +198,7 @@ def _simulate(path: Path) -> str:
     return shlex.join(["rknntui", "simulate", str(path), "--input", "FILE"])
 
 
-def _asked(params: GraphParams) -> Graph | ToldGraph | ModelTarget:
+def _asked(params: GraphParams) -> Graph | ReadOnlyGraph | ModelTarget:
     """The graph of a container or vendor's file, or the request with the recipe of its path."""
     if params.recipe is not None:
         return params
@@ -207,9 +207,9 @@ def _asked(params: GraphParams) -> Graph | ToldGraph | ModelTarget:
     path = _path_of(params)
     kind = sniff(path).kind
     if kind == "rknn":
-        from engine.pipeline.opened import opened
+        from engine.pipeline.load_packed import load_packed
 
-        found = opened(path)
+        found = load_packed(path)
         if params.which == "quantized" and not found.quantized:
             raise UsageError(f"{path.name} is not quantized: it has no quantized graph.")
         return found.graph
@@ -229,14 +229,14 @@ def _seen(params: GraphParams) -> Seen:
     asked = _asked(params)
     if not isinstance(asked, ModelTarget):
         return asked
-    from engine.services.looks import look_of, plain_onnx
-    from engine.services.state import pipeline_of, recipe_at
+    from engine.services.source_info import plain_onnx, source_inspection
+    from engine.services.state import get_pipeline, recipe_at
 
     recipe = recipe_at(asked)
     if params.which == "source":
         plain = plain_onnx(recipe)
-        return _loaded_or_told(pipeline_of(recipe)) if plain is None else look_of(plain)
-    pipeline = pipeline_of(recipe)
+        return _loaded_or_told(get_pipeline(recipe)) if plain is None else source_inspection(plain)
+    pipeline = get_pipeline(recipe)
     result = pipeline.optimised if params.which == "optimised" else pipeline.quantized
     return result.graph.graph
 
@@ -244,15 +244,15 @@ def _seen(params: GraphParams) -> Seen:
 def _loaded_or_told(pipeline: Pipeline) -> Seen:
     """The graph, or where it cannot be had at once the layers as the files tell them."""
     from engine.pipeline.stages.load import loads_at_once
-    from engine.services.looks import summary_of
-    from engine.services.told import ToldGraph
+    from engine.services.read_only_graph import ReadOnlyGraph
+    from engine.services.source_info import summary_of
 
     if loads_at_once(pipeline):
         try:
             return pipeline.loaded.graph.graph
         except (RecipeError, SourceModelError):
             pass  # a model that cannot be loaded is shown too; its view says why not
-    return ToldGraph.of_source(summary_of(pipeline.source.model))
+    return ReadOnlyGraph.of_source(summary_of(pipeline.source.model))
 
 
 @answers(GRAPH)
@@ -293,13 +293,13 @@ def layer(params: LayerParams) -> LayerSpread:
     """Histograms of one tensor over the calibration samples, float and simulated."""
     from engine.accuracy.histograms import tensor_histograms
     from engine.pipeline.layers import quantized_of
-    from engine.services.state import KEPT, pipeline_of, recipe_at
+    from engine.services.state import WORKER_STATE, get_pipeline, recipe_at
 
-    pipeline = pipeline_of(recipe_at(params))
+    pipeline = get_pipeline(recipe_at(params))
     key = f"layer {pipeline.quantized.key} {params.bins} {params.tensor}"
-    found: LayerSpread | None = KEPT.get(key)
+    found: LayerSpread | None = WORKER_STATE.get(key)
     if found is None:
         build = quantized_of(pipeline)
         found = tensor_histograms(build, pipeline.feeds, params.tensor, params.bins)
-        KEPT.put(key, found)
+        WORKER_STATE.put(key, found)
     return found

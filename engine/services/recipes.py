@@ -49,8 +49,8 @@ def _listed(problems: dict[str, str]) -> tuple[Problem, ...]:
 
 def _against_files(recipe: Recipe) -> tuple[dict[str, str], list[Finding]]:
     from engine.dataset import read_dataset
-    from engine.services.looks import NO_SIZES
-    from engine.services.state import pipeline_of
+    from engine.services.source_info import NO_SIZES
+    from engine.services.state import get_pipeline
 
     problems: dict[str, str] = {}
     found: list[Finding] = []
@@ -58,7 +58,7 @@ def _against_files(recipe: Recipe) -> tuple[dict[str, str], list[Finding]]:
         problems["model"] = "No model is set."
     else:
         try:
-            found += _of_model(pipeline_of(recipe))
+            found += _of_model(get_pipeline(recipe))
             problems |= {f.where: f"{f.what} {f.remedy}" for f in found if f.code == NO_SIZES}
         except EngineError as error:
             problems[_blamed(error)] = _sentence(error)
@@ -93,7 +93,7 @@ def _of_model(pipeline: Pipeline) -> tuple[Finding, ...]:
     from engine.dataset import Preprocess
     from engine.frontends.views import source_findings
     from engine.pipeline.stages.load import loads_at_once
-    from engine.services.looks import missing_sizes, summary_of
+    from engine.services.source_info import missing_sizes, summary_of
 
     if not loads_at_once(pipeline):
         source = pipeline.source.model

@@ -11,11 +11,11 @@ import numpy as np
 
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
-from engine.base.text import did_you_mean, printable
-from engine.base.trust import allowed_code
-from engine.pipeline.usercode import named_object
+from engine.base.text import did_you_mean, sanitize
+from engine.base.trust import trusted_code
+from engine.pipeline.trusted_code import named_object
 from engine.services.handler import runs
-from engine.services.state import pipeline_of, recipe_of
+from engine.services.state import get_pipeline, recipe_of
 from engine.wire.score import EVALUATE, SCORE, Evaluated, EvaluateParams, ScoreParams, ShortScore
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ def evaluate(params: EvaluateParams, reporter: Reporter) -> Evaluated:
         RecipeError: the scoring function may not run, or does not.
     """
     return evaluate_build(
-        pipeline_of(recipe_of(params.recipe), reporter, last="quantize", then=("score",)),
+        get_pipeline(recipe_of(params.recipe), reporter, last="quantize", then=("score",)),
         Path(params.labels),
         top=params.top,
         output=params.output,
         offset=params.label_offset,
         code=params.score,
-        allowed=allowed_code(),
+        allowed=trusted_code(),
     )
 
 
@@ -116,7 +116,7 @@ def score(params: ScoreParams, reporter: Reporter) -> ShortScore:
         UsageError: the model has several outputs, or the build is not quantized.
         DatasetError: the samples do not fit.
     """
-    pipeline = pipeline_of(recipe_of(params.recipe), reporter, last="quantize", then=("score",))
+    pipeline = get_pipeline(recipe_of(params.recipe), reporter, last="quantize", then=("score",))
     found = evaluate_build(pipeline, Path(params.samples), top=1)
     (first,) = found.scores
     return ShortScore(found.samples, first.golden, first.simulated, found.agreement)
@@ -129,7 +129,7 @@ def _output(specs: tuple[TensorSpec, ...], wanted: str | None) -> str:
         if wanted in names:
             return wanted
         raise UsageError(
-            f"The model has no float output {printable(wanted, 80)!r}.",
+            f"The model has no float output {sanitize(wanted, 80)!r}.",
             remedy=did_you_mean(wanted, names) or f"It has {', '.join(names)}.",
         )
     if len(names) != 1:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from engine.base.errors import RecipeError, SourceModelError, UsageError
 from engine.base.events import Reporter
-from engine.base.trust import allowed_code
+from engine.base.trust import trusted_code
 from engine.options import Values
-from engine.pipeline.cache import Memory, StageCache
+from engine.pipeline.cache import LruCache, StageCache
 from engine.pipeline.pipeline import Pipeline
 from engine.pipeline.results import LoadedModel
 from engine.pipeline.source import RecipeSource
@@ -23,9 +23,9 @@ from engine.wire.requests import ModelTarget
 if TYPE_CHECKING:
     from engine.graph.ir.custom import CustomOperators
 
-__all__ = ["KEPT", "loaded_at_once", "pipeline_of", "recipe_at", "recipe_of"]
+__all__ = ["WORKER_STATE", "get_pipeline", "load_directly", "recipe_at", "recipe_of"]
 
-KEPT = Memory()
+WORKER_STATE = LruCache()
 """Results of stages and views, by key."""
 
 
@@ -53,7 +53,7 @@ def recipe_at(target: ModelTarget) -> Recipe:
     return recipe_of({"model": target.path, **given})
 
 
-def pipeline_of(
+def get_pipeline(
     recipe: Recipe,
     reporter: Reporter | None = None,
     *,
@@ -75,7 +75,7 @@ def pipeline_of(
         STAGES,
         reporter=reporter,
         cache=StageCache(),
-        memory=KEPT,
+        memory=WORKER_STATE,
         refresh=refresh,
         source=RecipeSource(recipe, None, _operators_of(recipe)),
         last=last,
@@ -87,12 +87,12 @@ def _operators_of(recipe: Recipe) -> Callable[[], CustomOperators] | None:
     """What gives the custom operators that a recipe names, as the present request allows them."""
     if not recipe.source.custom_ops and not recipe.source.op_packages:
         return None  # nothing to import
-    from engine.pipeline.operators import operators_of
+    from engine.pipeline.operators import load_custom_ops
 
-    return partial(operators_of, recipe, allowed=allowed_code())
+    return partial(load_custom_ops, recipe, allowed=trusted_code())
 
 
-def loaded_at_once(pipeline: Pipeline) -> LoadedModel:
+def load_directly(pipeline: Pipeline) -> LoadedModel:
     """The loaded model, for a query: nobody waits seconds for one.
 
     Raises:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from engine.base.events import ArtifactWritten, Reporter
 from engine.base.files import atomic_write, refuse_existing
-from engine.base.trust import allowed_code
+from engine.base.trust import trusted_code
 from engine.pipeline.hybrid_steps import build_step2, write_step1
 from engine.services.handler import runs
-from engine.services.state import KEPT, pipeline_of, recipe_at, recipe_of
+from engine.services.state import WORKER_STATE, get_pipeline, recipe_at, recipe_of
 from engine.wire.hybrid import STEP1, STEP2, Built, Step1, Step1Params, Step2Params, StepFiles
 
 __all__ = ["step1", "step2"]
@@ -19,7 +19,7 @@ __all__ = ["step1", "step2"]
 def step1(params: Step1Params, reporter: Reporter) -> Step1:
     """Write structure, data and configuration; propose layers where asked."""
     files, found = write_step1(
-        pipeline_of(recipe_at(params), reporter, last="calibrate"),
+        get_pipeline(recipe_at(params), reporter, last="calibrate"),
         Path(params.folder),
         proposal=params.proposal,
         proposal_dataset_size=params.proposal_dataset_size,
@@ -35,7 +35,7 @@ def step1(params: Step1Params, reporter: Reporter) -> Step1:
 @runs(STEP2)
 def step2(params: Step2Params, reporter: Reporter) -> Built:
     """Build from the files of step 1, and write the container where asked."""
-    from engine.pipeline.operators import operators_of
+    from engine.pipeline.operators import load_custom_ops
 
     path = None if params.path is None else Path(params.path)
     if path is not None:
@@ -47,8 +47,8 @@ def step2(params: Step2Params, reporter: Reporter) -> Built:
         Path(params.config),
         dataset=None if params.dataset is None else Path(params.dataset),
         reporter=reporter,
-        memory=KEPT,
-        operators=operators_of(recipe_of(named), allowed=allowed_code()) or None,
+        memory=WORKER_STATE,
+        operators=load_custom_ops(recipe_of(named), allowed=trusted_code()) or None,
     )
     if path is not None:
         size = atomic_write(path, done.result.container, overwrite=params.force)

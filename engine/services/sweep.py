@@ -25,8 +25,8 @@ from engine.base.events import (
     StageStarted,
 )
 from engine.base.resources import resource_error
-from engine.base.text import did_you_mean, printable
-from engine.base.trust import allowed_code, allowing
+from engine.base.text import did_you_mean, sanitize
+from engine.base.trust import trusted_code, trusting
 from engine.options import OPTIONS, Values
 from engine.services.handler import runs
 from engine.wire.codec import encode, typed
@@ -52,10 +52,10 @@ class Combination:
     @property
     def shared(self) -> str:
         """The same for combinations whose first stages are the same."""
-        from engine.pipeline.pipeline import told_stages
+        from engine.pipeline.pipeline import reported_stages
         from engine.pipeline.stages import STAGES
 
-        shared = told_stages(STAGES, "calibrate")
+        shared = reported_stages(STAGES, "calibrate")
         stage = {option.name: option.stage for option in OPTIONS}
         first = {k: v for k, v in self.recipe.items() if stage.get(k, "load") in shared}
         return json.dumps(first, sort_keys=True)
@@ -79,7 +79,7 @@ def combinations(
     for name, values in axes.items():
         if name not in known:
             raise UsageError(
-                f"There is no option {printable(name, 60)}.", remedy=did_you_mean(name, known)
+                f"There is no option {sanitize(name, 60)}.", remedy=did_you_mean(name, known)
             )
         if not values:
             raise UsageError(f"The axis {name} has no values.", remedy="Give a list of values.")
@@ -127,7 +127,7 @@ def sweep(params: SweepParams, reporter: Reporter) -> Sweep:
                 done = sum(row is not None for row in rows)
                 reporter.emit(Progress("sweep", done, len(rows)))
                 reporter.emit(ROW.event(IndexedRow(index=number, **vars(row))))
-            if reporter.finish_asked():
+            if reporter.finish_requested():
                 break
     reporter.emit(StageFinished("sweep", round(time.perf_counter() - begun, 3)))
     kept = tuple(row for row in rows if row is not None)
@@ -186,7 +186,7 @@ class _Task:
 
 
 def _task(combination: Combination, evaluation: str | None) -> str:
-    code = tuple(sorted(str(path) for path in allowed_code()))
+    code = tuple(sorted(str(path) for path in trusted_code()))
     values, recipe = combination.values, combination.recipe
     return json.dumps(encode(_Task(values, recipe, evaluation, str(Path.cwd()), code)))
 
@@ -196,7 +196,7 @@ def _row(values: Values, answer: str | Exception) -> Row:
         return typed(Row, json.loads(answer))
     if not isinstance(answer, EngineError):
         answer = WorkerError(
-            f"The build ended with its process: {printable(str(answer), 200)}",
+            f"The build ended with its process: {sanitize(str(answer), 200)}",
             cause="Native code crashed, or memory ran out.",
             remedy="Build this combination alone; its log tells more.",
         )
@@ -208,14 +208,14 @@ def run_combination(text: str) -> str:
     task = typed(_Task, json.loads(text))
     begun = time.perf_counter()
     try:
-        with allowing(list(task.allow_code)):
+        with trusting(list(task.allow_code)):
             row = _built(task)
     except EngineError as error:
         row = _row(task.values, error)
     except Exception as error:  # noqa: BLE001 - nobody else would tell the user
         mistake = resource_error(error) or InternalError(
             f"Internal error; please report it: {type(error).__name__}: "
-            f"{printable(str(error), 200)}",
+            f"{sanitize(str(error), 200)}",
             cause="A bug in this program.",
             remedy="Build this combination alone; its log has the details.",
         )
@@ -230,10 +230,10 @@ def _built(task: _Task) -> Row:
     from engine.dataset import read_dataset
     from engine.pipeline.layers import quantized_of
     from engine.recipe import Recipe
-    from engine.services.state import pipeline_of
+    from engine.services.state import get_pipeline
 
     recipe = Recipe.from_values(task.recipe, Path(task.folder))
-    pipeline = pipeline_of(recipe)
+    pipeline = get_pipeline(recipe)
     if not pipeline.quantized_build:
         raise UsageError(
             "A build without quantization has nothing to compare.",

@@ -40,9 +40,9 @@ def samples(params: ListParams) -> Samples:
 @answers(RANGES)
 def ranges(params: ModelTarget) -> Ranges:
     """The quant table of a build as rows."""
-    from engine.services.state import pipeline_of, recipe_at
+    from engine.services.state import get_pipeline, recipe_at
 
-    table = pipeline_of(recipe_at(params)).quantized.table
+    table = get_pipeline(recipe_at(params)).quantized.table
     return Ranges(
         tuple(
             RangeRow(

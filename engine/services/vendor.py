@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.files import sha256_of
-from engine.base.text import printable
-from engine.pipeline.digests import stamp_of
-from engine.services.told import ToldGraph
+from engine.base.text import sanitize
+from engine.pipeline.fingerprints import file_fingerprint
+from engine.services.read_only_graph import ReadOnlyGraph
 from engine.wire.graph import GraphView, NodeDetail
 from engine.wire.model import ModelView
 
@@ -31,7 +31,7 @@ def vendor_model(path: Path) -> ModelView:
     return _package_view(path, seen) if isinstance(seen, OpPackage) else vendor_view(seen)
 
 
-def vendor_graph(path: Path) -> ToldGraph:
+def vendor_graph(path: Path) -> ReadOnlyGraph:
     """The layers of a vendor's file; a package has none.
 
     Raises:
@@ -44,31 +44,31 @@ def vendor_graph(path: Path) -> ToldGraph:
     why = "A compiled model holds its weights in a form of its NPU."
     if not isinstance(seen, OpPackage):
         model = seen
-        return ToldGraph(
+        return ReadOnlyGraph(
             vendor_graph_view(model), lambda name: vendor_node_detail(model, name), why
         )
 
     def nothing(name: str) -> NodeDetail:
         raise GraphError(
-            f"A package of an operator has no layer {printable(name)!r}.",
+            f"A package of an operator has no layer {sanitize(name)!r}.",
             remedy="Check the name in the package of the operator.",
         )
 
-    return ToldGraph(GraphView((), (), (), ()), nothing, why)
+    return ReadOnlyGraph(GraphView((), (), (), ()), nothing, why)
 
 
 def _inspected(path: Path) -> VendorModel | OpPackage:
     """What a file holds, kept until it changes."""
     from engine.container.vendor import inspect_op_package, inspect_vendor
     from engine.frontends.sniff import sniff
-    from engine.services.state import KEPT
+    from engine.services.state import WORKER_STATE
 
     package = sniff(path).kind == "rknnop"
-    key = f"vendor {stamp_of(path)}"
-    seen: VendorModel | OpPackage | None = KEPT.get(key)
+    key = f"vendor {file_fingerprint(path)}"
+    seen: VendorModel | OpPackage | None = WORKER_STATE.get(key)
     if seen is None:
         seen = inspect_op_package(path) if package else inspect_vendor(path)
-        KEPT.put(key, seen, path.stat().st_size)
+        WORKER_STATE.put(key, seen, path.stat().st_size)
     return seen
 
 
@@ -76,7 +76,7 @@ def _package_view(path: Path, package: OpPackage) -> ModelView:
     return ModelView(
         kind="rknnop",
         path=str(path),
-        name=printable(path.name),
+        name=sanitize(path.name),
         format="package of a custom operator of generation 1 (.rknnop)",
         sha256=sha256_of(path),
         inputs=(),
@@ -89,17 +89,17 @@ def _package_view(path: Path, package: OpPackage) -> ModelView:
         recipe=None,
         summary=None,
         vendor={
-            "operator": printable(package.name),
+            "operator": sanitize(package.name),
             "version": package.op_version,
-            "platform": printable(package.target_platform),
-            "framework": printable(package.framework),
+            "platform": sanitize(package.target_platform),
+            "framework": sanitize(package.framework),
             "inputs": _shown(package.inputs),
             "outputs": _shown(package.outputs),
             "parameters": _shown(package.params),
-            "section_bytes": {printable(name): size for name, size in package.sections},
+            "section_bytes": {sanitize(name): size for name, size in package.sections},
         },
     )
 
 
 def _shown(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    return [printable(f"{name} {kind}") for name, kind in pairs]
+    return [sanitize(f"{name} {kind}") for name, kind in pairs]

@@ -19,7 +19,7 @@ from engine.build import LayerCoverage
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.layers import FUSED_ACTIVATIONS, Layer, LayerMap
-from engine.quantize import LAYOUT, REASON, WEIGHTED, Role, layers_of, reason_for, role_of
+from engine.quantize import LAYOUT, REASON, WEIGHTED, Role, layers_of, role_of, unquantized_reason
 
 __all__ = ["integer_coverage"]
 
@@ -155,12 +155,12 @@ def _reason(node: ir.Node, found: bool) -> str:
     if noted:
         return noted
     if role_of(node.op_type) in (Role.EMULATED, Role.FLOAT):
-        return reason_for(node.op_type)
+        return unquantized_reason(node.op_type)
     data = node.inputs[0]
     producer = None if data is None else data.producer()
     if producer is None or producer.op_type != "DequantizeLinear":
         return "its input is not quantized"
-    if role_of(node.op_type) is Role.SHARE:
+    if role_of(node.op_type) is Role.PASSTHROUGH:
         return f"ONNX Runtime has no integer {node.op_type}; it only moves values, which is exact"
     if node.op_type in WEIGHTED and not _weight_is_quantized(node):
         return "its weights are not quantized"

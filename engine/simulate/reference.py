@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 from engine.base.errors import SimulationError
 from engine.graph.ir import IR_VERSION, OPSET, QuantParams
 from engine.simulate.layers import QuantizedLayer
-from engine.simulate.windows import averages, convolve, maxima, spread
+from engine.simulate.reference_ops import avg_pool, conv, conv_transpose, max_pool
 
 __all__ = ["reference_layer", "stored_steps"]
 
@@ -146,7 +146,7 @@ def _channel_scale(weight: _Operand, rank: int, axis: int) -> np.ndarray | float
 def _conv(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
     data, weight = _given(operands, 0), _given(operands, 1)
     transposed = layer.node.op_type == "ConvTranspose"
-    sums = (spread if transposed else convolve)(layer.node, data.steps, weight.steps)
+    sums = (conv_transpose if transposed else conv)(layer.node, data.steps, weight.steps)
     shape = (1, -1) + (1,) * (sums.ndim - 2)
     scale = float(data.scale) * _channel_scale(weight, sums.ndim, 1)
     return [_biased(layer, operands, sums, scale, shape)]
@@ -212,12 +212,12 @@ def _global_average(_layer: QuantizedLayer, operands: list[_Operand | None]) -> 
 
 def _average(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
     data = _given(operands, 0)
-    return [averages(layer.node, data.steps) * float(data.scale)]
+    return [avg_pool(layer.node, data.steps) * float(data.scale)]
 
 
 def _max_pool(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:
     data = _given(operands, 0)
-    return [maxima(layer.node, data.steps) * float(data.scale)]
+    return [max_pool(layer.node, data.steps) * float(data.scale)]
 
 
 def _concat(layer: QuantizedLayer, operands: list[_Operand | None]) -> list[np.ndarray]:

@@ -13,7 +13,7 @@ from engine.graph.ir import Graph, TensorSpec
 from engine.graph.layers import LayerMap
 from engine.quantize import is_quantized_source, layers_of, to_float16
 from engine.simulate.exactness import inexact_notes
-from engine.simulate.half import find_overflow
+from engine.simulate.fp16 import find_overflow
 from engine.simulate.selfcheck import check_saturation
 
 __all__ = ["Simulator"]

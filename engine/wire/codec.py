@@ -24,7 +24,7 @@ from typing import (
 
 from engine.base.errors import UsageError, WorkerError
 from engine.base.plain import JsonValue, Values
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.wire.record import record
 
 __all__ = [
@@ -62,7 +62,7 @@ class _MisfitError(ValueError):
 
     def __str__(self) -> str:
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.where)
-        where = printable("".join(steps).lstrip("."), 120)
+        where = sanitize("".join(steps).lstrip("."), 120)
         return self.what.replace("{name}", where or "it")
 
 
@@ -209,7 +209,7 @@ def _checked(read: Callable[[Any], Any], limit: Any) -> Callable[[Any], Any]:
 def _literal(names: tuple[Any, ...]) -> Callable[[Any], Any]:
     def read(data: Any) -> Any:
         if not any(type(name) is type(data) and name == data for name in names):
-            given = printable(str(data), 40)
+            given = sanitize(str(data), 40)
             raise _MisfitError(f"{{name}} is {given}; it is one of {', '.join(map(str, names))}.")
         return data
 

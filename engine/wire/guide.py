@@ -8,7 +8,7 @@ from engine.wire.codec import Text, Values
 from engine.wire.method import Task
 from engine.wire.record import record
 
-__all__ = ["GUIDE", "Answer", "Found", "GuideParams", "NextStep", "Step", "Verdict"]
+__all__ = ["GUIDE", "Answer", "GuideParams", "NextStep", "Step", "StepFinding", "Verdict"]
 
 Verdict = Literal["pass", "warning", "fail", "told"]
 
@@ -31,7 +31,7 @@ class GuideParams:
 
 
 @record
-class Found:
+class StepFinding:
     """One thing that a step found."""
 
     label: str
@@ -54,7 +54,7 @@ class Step:
     title: str
     source: str
     did: str
-    found: tuple[Found, ...]
+    found: tuple[StepFinding, ...]
     verdict: Verdict
     advice: str
     changes: Values

@@ -29,7 +29,6 @@ __all__ = [
     "Effect",
     "EffectOutput",
     "EffectParams",
-    "Honoured",
     "Joins",
     "LayerDtypes",
     "LayerRow",
@@ -37,6 +36,7 @@ __all__ = [
     "Proposal",
     "ProposeParams",
     "Ranked",
+    "RequestCheck",
     "SearchParams",
     "SearchResult",
     "Step1",
@@ -159,7 +159,7 @@ class EffectOutput(OutputFigure):
 
 
 @record
-class Honoured:
+class RequestCheck:
     """One request and what the build has.
 
     Attributes:
@@ -187,7 +187,7 @@ class Effect:
     """
 
     outputs: tuple[EffectOutput, ...]
-    honoured: tuple[Honoured, ...]
+    honoured: tuple[RequestCheck, ...]
     seconds: float
     samples: int
     over: str
@@ -306,7 +306,7 @@ class Built:
     """What step 2 built, what became of every edit, and the file that was written."""
 
     summary: BuildSummary
-    honoured: tuple[Honoured, ...]
+    honoured: tuple[RequestCheck, ...]
     path: str | None
 
 

@@ -121,7 +121,7 @@ def _flag(option: Option) -> Callable[[Command], Command]:
     help_text = option.help
     if option.frameworks:
         help_text = f"{', '.join(option.frameworks)}: {help_text}"
-    if option.ours:
+    if option.extension:
         help_text += " (rknntui extension)"
     if option.role == "compiler":
         help_text += " (vendor compiler only; no effect in the simulator)"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
-from engine import OutputError, escaped, printable
+from engine import OutputError, escaped, sanitize
 
 __all__ = ["abandon_stdout", "emit", "table"]
 
@@ -34,7 +34,7 @@ def emit(data: Any, text: str | Iterable[str], *, as_json: bool) -> None:
         return
     body = text if isinstance(text, str) else "\n".join(text)
     # whatever name got into it: a control character must not reach a terminal
-    _write("\n".join(printable(line, LINE_LIMIT) for line in body.split("\n")))
+    _write("\n".join(sanitize(line, LINE_LIMIT) for line in body.split("\n")))
 
 
 def _json(data: Any) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from rknntui.cli.failure import failed
+from rknntui.cli.errors import failed
 from rknntui.cli.verbs import VERBS
 
 EXIT_CODES = """\b

@@ -62,7 +62,7 @@ def indistinct(key: str) -> str:
 def read_keymap(path: Path, registry: Registry) -> Keymap:
     """Read and check the user's keys; a wrong entry is reported and left out, the others count."""
     keymap = Keymap()
-    from engine import open_regular, printable
+    from engine import open_regular, sanitize
 
     try:
         with open_regular(path) as stream:
@@ -70,7 +70,7 @@ def read_keymap(path: Path, registry: Registry) -> Keymap:
     except FileNotFoundError:
         return keymap
     except (OSError, ValueError, RecursionError) as error:
-        keymap.problems.append(printable(f"{path}: {error}"))
+        keymap.problems.append(sanitize(f"{path}: {error}"))
         return keymap
     entries = data.get("keys")
     if not isinstance(entries, dict) or set(data) - {"keys"}:
@@ -87,14 +87,14 @@ def read_keymap(path: Path, registry: Registry) -> Keymap:
 
 
 def _check(name: str, keys: object, registry: Registry) -> str:
-    from engine import did_you_mean, printable
+    from engine import did_you_mean, sanitize
 
     if name not in registry:
-        shown = printable(name, 80)
+        shown = sanitize(name, 80)
         return f"There is no action {shown}. {did_you_mean(name, [a.id for a in registry])}".strip()
     if not isinstance(keys, str) or not all(key.strip() for key in keys.split(",")):
         return f'{name}: keys are a text, as in "f3, ctrl+s".'
-    if printable(keys) != keys:
+    if sanitize(keys) != keys:
         return f"{name}: keys have letters that no keyboard sends, or are too many."
     for key in keys.split(","):
         same = indistinct(key)

@@ -44,7 +44,7 @@ class ActionProvider(Provider):
         current = self.workbench.current
         listed = [action for action in REGISTRY if action.palette]
         for action in sorted(listed, key=lambda a: a.noun != current):
-            reason = self.workbench.why_not(action)
+            reason = self.workbench.disabled_reason(action)
             keys = ", ".join(self.workbench.keys_of(action))
             text = f"{action.help} Key: {keys}" if keys else action.help
             yield action, escape(f"Not now: {reason}" if reason else text)
@@ -73,7 +73,7 @@ class ActionProvider(Provider):
 
     def _places(self) -> Iterator[tuple[str, str, Link]]:
         """(title, description, link) of what the open model has: options, layers of its build."""
-        from engine import OPTIONS, printable
+        from engine import OPTIONS, sanitize
 
         session = self.workbench.session
         if not session.recipe:
@@ -82,7 +82,7 @@ class ActionProvider(Provider):
             values = f" Values: {', '.join(option.choices)}." if option.choices else ""
             yield f"option: {option.name}", f"{option.help}{values}", GoToOption(option.name)
         for layer in session.summary.layers if session.summary is not None else ():
-            yield f"layer: {printable(layer.layer, 200)}", layer.op, GoToNode(layer.layer)
+            yield f"layer: {sanitize(layer.layer, 200)}", layer.op, GoToNode(layer.layer)
 
     async def _go(self, link: Link) -> None:
         self.app.post_message(link)

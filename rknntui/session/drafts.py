@@ -184,11 +184,11 @@ def told(left: str | None, draft: Draft | None) -> list[str]:
         left: the file whose unsaved recipe was kept; None where nothing was unsaved.
         draft: that came back; None where there was none.
     """
-    from engine import printable
+    from engine import sanitize
 
     texts, undo = [], key_text("app.undo")
     if left is not None:
-        name = printable(left.rsplit("/", 1)[-1], 60)
+        name = sanitize(left.rsplit("/", 1)[-1], 60)
         back = f"{undo} or opening the file brings them back."
         texts.append(f"Your changes of {name} are kept as a draft. {back}")
     if draft is not None:

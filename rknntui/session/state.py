@@ -14,7 +14,7 @@ from textual.message import Message
 
 from engine.wire.names import VENDOR_KINDS
 from rknntui.session.drafts import STEPS, Draft, Drafts, Values
-from rknntui.session.jobview import JobView
+from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import (
     BuildFinished,
     JobChanged,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rknntui.widgets.histogram_chart import Chart, bars
-from rknntui.widgets.paint import Line, fit
+from rknntui.widgets.strips import Line, fit
 
 __all__ = ["CurveChart", "Series"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from textual.widget import Widget
 
-from rknntui.widgets.paint import shorten
+from rknntui.widgets.strips import shorten
 from rknntui.widgets.wrap import wrap
 
 __all__ = ["Fact", "FactsLine", "fit_facts"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from engine import Finding, printable
+from engine import Finding, sanitize
 from rknntui.keys.text import key_text
-from rknntui.widgets.paint import Line
-from rknntui.widgets.rows import TextRows
+from rknntui.widgets.line_list import TextRows
+from rknntui.widgets.strips import Line
 from rknntui.widgets.wrap import wrap
 
 __all__ = ["FindingRows", "finding_lines", "wrapped"]
@@ -30,17 +30,17 @@ def finding_lines(findings: Iterable[Finding], width: int, applies: str) -> list
     lines: list[Line] = []
     for finding in findings:
         sign, style = signs[finding.severity]
-        where = printable(finding.where, 60)
-        what = f"{where}: {printable(finding.what)}" if where else finding.what
+        where = sanitize(finding.where, 60)
+        what = f"{where}: {sanitize(finding.what)}" if where else finding.what
         rows = wrap(what, max(10, width - 2))
         lines += [
             [(f"{sign} " if i == 0 else "  ", style), (row, "")] for i, row in enumerate(rows)
         ]
         if finding.cause:
-            lines += wrapped(f"Cause: {printable(finding.cause)}", width, "dim", "  ")
+            lines += wrapped(f"Cause: {sanitize(finding.cause)}", width, "dim", "  ")
         if finding.remedy:
             key = f" ({key_text(applies)} applies it)" if finding.changes else ""
-            remedy = f"Fix: {printable(finding.remedy)}{key}"
+            remedy = f"Fix: {sanitize(finding.remedy)}{key}"
             lines += wrapped(remedy, width, "dim", "  ")
     return lines
 

@@ -13,9 +13,9 @@ from textual.containers import Container
 from textual.message import Message
 from textual.widgets import Input
 
-from engine import EngineError, printable
-from rknntui.widgets.paint import Line, fit
-from rknntui.widgets.rows import Rows
+from engine import EngineError, sanitize
+from rknntui.widgets.line_list import Rows
+from rknntui.widgets.strips import Line, fit
 
 if TYPE_CHECKING:
     from engine import Option
@@ -161,7 +161,7 @@ class FormRows(Rows):
         note = "problem" if state.problem else "changed" if state.changed else ""
         if not note:
             note = "" if state.given else "default"
-        name = row.name + (" ext" if row.ours else "")
+        name = row.name + (" ext" if row.extension else "")
         here = "▸" if index == self.cursor else " "
         return [
             (here, ""),
@@ -322,7 +322,7 @@ def _parsed(option: Option, text: str) -> tuple[Any, str]:
     try:
         return option.parse(text), ""
     except EngineError as error:
-        return None, printable(error.what, 300)
+        return None, sanitize(error.what, 300)
 
 
 def value_text(option: Option, recipe: Mapping[str, object]) -> str:
@@ -331,4 +331,4 @@ def value_text(option: Option, recipe: Mapping[str, object]) -> str:
     if option.kind in PER_LAYER and isinstance(value, Mapping) and value:
         return f"{len(value)} tensors (Enter: Hybrid, e: edit as text)"
     shown = option.render(option.default if value is None else value)
-    return printable(shown, 300) if cell_len(shown) else ""
+    return sanitize(shown, 300) if cell_len(shown) else ""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from textual.binding import Binding
 
-from engine import printable
-from rknntui.widgets.paint import Line, cells, fit
-from rknntui.widgets.rows import Rows
+from engine import sanitize
+from rknntui.widgets.line_list import Rows
+from rknntui.widgets.strips import Line, cells, fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -160,7 +160,7 @@ class GraphTree(Rows):
         if entry.kind == "group":
             group = self._groups[entry.at]
             sign = "▾" if entry.at in self._open else "▸"
-            name = printable(group.name, 200)
+            name = sanitize(group.name, 200)
             return [(f"{indent}{sign} ", "key"), (name, ""), (f"  {group.count}", "dim")]
         if entry.kind == "node":
             name, op, _, shape, *_ = self.nodes[entry.at]
@@ -172,7 +172,7 @@ class GraphTree(Rows):
     def _leaf(self, indent: str, op: str, name: str, shape: str, width: int) -> Line:
         """Operator, name, shape; a name that begins or ends with its operator says it once."""
         style = "good" if op in ("input", "output") else "accent"
-        op, name = printable(op, 60), printable(name, 300)
+        op, name = sanitize(op, 60), sanitize(name, 300)
         rest = name[len(op) :] if name.startswith(op) else f" {name.removesuffix(f'/{op}')}"
         room = width - len(indent) - len(op) - len(shape) - 2
         if room < 6:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from textual.geometry import Size
 from textual.strip import Strip
 
-from rknntui.widgets.paint import Line, Painted
+from rknntui.widgets.strips import Line, Painted
 
 __all__ = ["Chart", "Histogram", "HistogramChart", "bars", "rebinned"]
 

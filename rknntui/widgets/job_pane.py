@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from textual.binding import Binding
 from textual.geometry import Region
 
-from rknntui.widgets.rows import Rows
+from rknntui.widgets.line_list import Rows
 
 if TYPE_CHECKING:
-    from rknntui.session.jobview import JobView, StageView
-    from rknntui.widgets.paint import Line
+    from rknntui.session.job_view_model import JobView, StageView
+    from rknntui.widgets.strips import Line
 
 __all__ = ["JobPane", "bar", "stage_line", "stages_shown"]
 
@@ -89,13 +89,13 @@ class JobPane(Rows):
         return line
 
     def row_line(self, index: int, width: int) -> Line:
-        from engine import printable
+        from engine import sanitize
 
         if self.job is None:
             return []
         entry = self.job.log[index]
         sign, style = LEVELS.get(entry.level, ("  ", ""))
-        return [(sign, style), (printable(entry.text, 1000), style)]
+        return [(sign, style), (sanitize(entry.text, 1000), style)]
 
     def watch_cursor(self, old: int, new: int) -> None:
         self.following = new >= self.row_count - 1

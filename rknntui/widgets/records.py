@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from textual.message import Message
 
-from engine import printable
-from rknntui.widgets.paint import Line
+from engine import sanitize
+from rknntui.widgets.strips import Line
 from rknntui.widgets.table import Column, Table
 from rknntui.widgets.wrap import wrap
 
@@ -252,7 +252,7 @@ class RecordTable(Table, Generic[R]):
 
 def name_text(value: object) -> str:
     """A name of a model, safe for a terminal and cut."""
-    return printable(str(value), 300)
+    return sanitize(str(value), 300)
 
 
 def number(digits: int, *, signed: bool = False) -> Callable[[Any], str]:

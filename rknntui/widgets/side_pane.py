@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.message import Message
 
-from rknntui.widgets.rows import TextRows
+from rknntui.widgets.line_list import TextRows
 
 __all__ = ["SidePane"]
 

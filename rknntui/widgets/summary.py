@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from engine import OPTIONS, summary_sections
-from rknntui.widgets.paint import Line, fit
-from rknntui.widgets.rows import TextRows
+from rknntui.widgets.line_list import TextRows
+from rknntui.widgets.strips import Line, fit
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from textual.binding import Binding
 
-from engine import printable
-from rknntui.widgets.paint import Line, cells, fit
-from rknntui.widgets.rows import Rows
+from engine import sanitize
+from rknntui.widgets.line_list import Rows
+from rknntui.widgets.strips import Line, cells, fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -188,7 +188,7 @@ class Table(Rows):
         line: Line = []
         row = self.rows[self._order[index]]
         for column, value, cell in zip(self.columns, row, self._widths(width), strict=True):
-            text = printable(column.show(value), SHOWN)  # values may be names from files
+            text = sanitize(column.show(value), SHOWN)  # values may be names from files
             spare = cell - cells([(text, "")])
             shown = " " * spare + text if column.right and spare >= 0 else fit(text, cell)
             style = column.style(value) if column.style else ""

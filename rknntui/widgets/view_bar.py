@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 from textual.strip import Strip
 
-from rknntui.widgets.paint import Line, Painted, cells
+from rknntui.widgets.strips import Line, Painted, cells
 
 if TYPE_CHECKING:
     from textual import events

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rknntui.widgets.paint import Line
+    from rknntui.widgets.strips import Line
 
 __all__ = ["wrap", "wrap_line"]
 

@@ -35,9 +35,9 @@ def test_build_ranking_and_histograms_say_the_same_of_a_layer() -> None:
         row = ranking[layer.tensor]
         seen = tensor_histograms(quantized, lambda: feeds, layer.tensor, 8)
         assert row.error is not None
-        assert row.own is not None
+        assert row.single_error is not None
         assert layer.samples == 3
-        assert (row.own.samples, row.own.scope) == (3, "single")
+        assert (row.single_error.samples, row.single_error.scope) == (3, "single")
         assert _same(layer, row.error)
         assert seen.cosine is not None
         assert _same(layer, ErrorFigure(seen.sqnr_db, seen.cosine, seen.samples))
@@ -51,7 +51,7 @@ def test_the_noisiest_layers_come_first_and_equal_ones_never() -> None:
     _, quantized = built()
     report = analyse(quantized, inputs(1))
     found = noisiest(report, 100)
-    own = [layer.own.sqnr_db for layer in found if layer.own is not None]
+    own = [layer.single_error.sqnr_db for layer in found if layer.single_error is not None]
     assert None not in own
     assert own == sorted(own, key=sqnr_rank)
     assert noisiest(report, 2) == found[:2]

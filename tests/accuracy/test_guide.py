@@ -12,7 +12,7 @@ import onnx
 import pytest
 from PIL import Image
 
-from engine.accuracy.guide import STEPS, Fact, following, verdict_of, worst
+from engine.accuracy.guide import STEPS, Fact, cosine_verdict, next_step, worst_verdict
 from engine.base.errors import UsageError
 from engine.base.events import NullReporter
 from engine.graph.execute import Session
@@ -26,7 +26,7 @@ from tests.accuracy.build import float_graph
 
 def order(**facts: bool) -> list[str]:
     done: list[str] = []
-    while (step := following(done, lambda fact: holds(fact, facts))) is not None:
+    while (step := next_step(done, lambda fact: holds(fact, facts))) is not None:
         done.append(step.id)
     return done
 
@@ -65,13 +65,13 @@ def test_methods_come_cheap_to_costly_and_layers_after_them() -> None:
     [(1.0, "pass"), (0.99, "pass"), (0.9899, "warning"), (0.98, "warning"), (0.9799, "fail")],
 )
 def test_verdicts_are_the_manuals(cosine: float, verdict: str) -> None:
-    assert verdict_of(cosine) == verdict
+    assert cosine_verdict(cosine) == verdict
 
 
 def test_no_number_is_wrong() -> None:
-    assert verdict_of(float("nan")) == "fail"
-    assert worst(["pass", "warning", "pass"]) == "warning"
-    assert worst([]) == "pass"
+    assert cosine_verdict(float("nan")) == "fail"
+    assert worst_verdict(["pass", "warning", "pass"]) == "warning"
+    assert worst_verdict([]) == "pass"
 
 
 def test_every_step_can_run() -> None:

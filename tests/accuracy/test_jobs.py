@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from engine.base.errors import RecipeError, UsageError
 from engine.base.events import NullReporter
-from engine.base.trust import allowing, confirm
+from engine.base.trust import trust_file, trusting
 from engine.graph.execute import Session
 from engine.services.scoring import evaluate, score
-from engine.services.state import pipeline_of, recipe_of
+from engine.services.state import get_pipeline, recipe_of
 from rknntui.cli.root import cli
 from rknntui.demo import demo_folder, demo_recipe, demo_test_samples
 
@@ -36,7 +36,7 @@ def test_top_1_of_the_demo_against_sums_of_our_own() -> None:
     data = run(top=3)
     one, three = data["scores"]
     assert (one["name"], three["name"], data["samples"]) == ("top-1", "top-3", 500)
-    pipeline = pipeline_of(recipe_of(demo_recipe()))
+    pipeline = get_pipeline(recipe_of(demo_recipe()))
     float_graph = pipeline.optimised.graph.graph
     (spec,) = float_graph.inputs
     with np.load(demo_test_samples()) as arrays:
@@ -70,18 +70,18 @@ def test_a_function_runs_only_where_the_user_said_so(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="score: the recipe wants to run"):
         run(score=code)
     assert not (tmp_path / "own.py.ran").exists()
-    with allowing([str(file)]):
+    with trusting([str(file)]):
         data = run(score=code)
     assert (tmp_path / "own.py.ran").exists()
     right = data["scores"][0]
     assert (right["name"], right["float"]) == ("right", run()["scores"][0]["float"])
     assert right["float_interval"][0] < right["float"] < right["float_interval"][1]
-    confirm(file)
+    trust_file(file)
     assert run(score=code)["scores"] == data["scores"]
     file.write_text(CODE + "\n")
     with pytest.raises(RecipeError, match="has changed since it was confirmed"):
         run(score=code)
-    with allowing([str(file)]), pytest.raises(RecipeError, match="has no function nargin"):
+    with trusting([str(file)]), pytest.raises(RecipeError, match="has no function nargin"):
         run(score=f"{file}:nargin")
 
 

@@ -12,9 +12,9 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.utils import Extractor
 
-from engine.accuracy import SnapshotWriter, analyse, layer_rows, with_damage
-from engine.accuracy.damage import LAYERS
+from engine.accuracy import SnapshotWriter, analyse, layer_rows, with_output_sensitivity
 from engine.accuracy.histograms import tensor_histograms
+from engine.accuracy.output_sensitivity import LAYERS
 from engine.accuracy.rows import CONVERTER
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, infer_shapes
@@ -54,11 +54,11 @@ def test_own_error_is_told_from_inherited_error() -> None:
         share = layer.single.euclidean**2 / layer.entire.euclidean**2
         assert layer.own_share == pytest.approx(min(1.0, share))
         golden = Session(graph, outputs=[layer.tensor]) if layer.tensor in graph.values else None
-        if golden is None or layer.own is None:
+        if golden is None or layer.single_error is None:
             continue
         array = golden.run(feeds(1, seed=9)[0])[layer.tensor].astype(np.float64)
         noise = layer.single.euclidean**2
-        assert layer.own.sqnr_db == pytest.approx(
+        assert layer.single_error.sqnr_db == pytest.approx(
             10 * np.log10(np.square(array).sum() / noise), abs=1e-3
         )
     by_name = {layer.tensor: layer for layer in report.layers}
@@ -158,8 +158,8 @@ def test_tensors_of_rank_0_have_rows(dtype: str, tmp_path: Path) -> None:
     assert len(scalars) == 5
     for row in scalars:
         assert row.error is None or sqnr_rank(row.error.sqnr_db) > 20
-    report = with_damage(report, done, samples[:1])
-    assert any(row.damage for row in report.layers)
+    report = with_output_sensitivity(report, done, samples[:1])
+    assert any(row.output_sensitivity for row in report.layers)
 
 
 MIXED: list[tuple[QuantizeSettings, dict[str, str]]] = [
@@ -232,10 +232,10 @@ def test_damage_is_what_a_layers_error_does_to_the_output() -> None:
     graph, quantized = built()
     (sample,) = feeds(1, seed=9)
     report = analyse(quantized, [sample])
-    found = with_damage(report, quantized, [sample])
+    found = with_output_sensitivity(report, quantized, [sample])
     layers = {layer.tensor: layer for layer in found.layers}
-    assert layers["c1"].damage is None  # fused
-    assert sum(layer.damage is not None for layer in found.layers) <= LAYERS
+    assert layers["c1"].output_sensitivity is None  # fused
+    assert sum(layer.output_sensitivity is not None for layer in found.layers) <= LAYERS
     clean = Session(graph).run(sample)["prob"].astype(np.float64)
     total = np.square(Session(quantized.graph).run(sample)["prob"].astype(np.float64) - clean).sum()
     extractor = Extractor(onnx.shape_inference.infer_shapes(graph.to_proto()))
@@ -243,7 +243,7 @@ def test_damage_is_what_a_layers_error_does_to_the_output() -> None:
         alone = _alone(tensor, sample)
         rest = Session(Graph.from_proto(extractor.extract_model([tensor], ["prob"])))
         noise = np.square(rest.run({tensor: alone})["prob"].astype(np.float64) - clean).sum()
-        assert layers[tensor].damage == pytest.approx(noise / total, rel=1e-2), tensor
+        assert layers[tensor].output_sensitivity == pytest.approx(noise / total, rel=1e-2), tensor
 
 
 def _alone(tensor: str, sample: dict[str, np.ndarray]) -> np.ndarray:

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from engine.api import RKNN
-from engine.api.configuration import configure, decide_generation
+from engine.api.configuration import configure, detect_generation
 from engine.api.signatures import bind
 from engine.base.errors import EngineError, OutputError, UsageError
 from engine.graph.execute import Session
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.usefixtures("place")
 def test_the_first_config_decides_the_generation(
     keywords: dict[str, object], generation: int
 ) -> None:
-    assert decide_generation((), keywords) == generation
+    assert detect_generation((), keywords) == generation
 
 
 def test_what_does_not_decide_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -389,7 +389,7 @@ def test_a_mistake_of_ours_is_no_traceback(
     def broken(*_args: object, **_keywords: object) -> None:
         raise ZeroDivisionError("a mistake")
 
-    monkeypatch.setattr("engine.api.model.RunningModel.of_build", broken)
+    monkeypatch.setattr("engine.api.simulated_model.SimulatedModel.of_build", broken)
     assert rknn.init_runtime() == -1
     told = capsys.readouterr().err
     assert "Internal error; please report it: ZeroDivisionError" in told

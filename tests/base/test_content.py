@@ -226,15 +226,15 @@ def whole_container() -> tuple[dict[str, bytes], bytes]:
     from engine.base.events import NullReporter
     from engine.container.blob import unpack
     from engine.pipeline.build import build
-    from engine.services.state import pipeline_of, recipe_of
+    from engine.services.state import get_pipeline, recipe_of
     from rknntui.demo import demo_recipe
 
-    frame = unpack(build(pipeline_of(recipe_of(demo_recipe()), NullReporter())).container, "x")
+    frame = unpack(build(get_pipeline(recipe_of(demo_recipe()), NullReporter())).container, "x")
     return {name: bytes(part) for name, part in frame.sections.items()}, bytes(frame.layers)
 
 
 def test_a_data_file_of_step_1_with_a_damaged_member_is_refused(tmp_path: Path) -> None:
-    from engine.hybrid.archive import Facts, HybridData, read_data, write_data
+    from engine.hybrid.data_file import Facts, HybridData, read_data, write_data
 
     facts = Facts(generation=2, recipe={}, model="0" * 64)
     samples_ = ({"x": np.zeros((1, 3), np.float32)},)

@@ -8,7 +8,7 @@ import pytest
 
 from engine.base.errors import EngineError, OutputError, OutputExistsError, error_from_dict
 from engine.base.files import refuse_existing
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 
 def test_parts_of_an_error_are_printable_and_bounded() -> None:
@@ -27,7 +27,7 @@ def test_parts_of_an_error_are_printable_and_bounded() -> None:
 
 
 def test_printable_marks_bytes_that_are_no_text() -> None:
-    assert printable("b\udce9d\tx\ny") == "b\ufffdd x y"
+    assert sanitize("b\udce9d\tx\ny") == "b\ufffdd x y"
 
 
 def test_an_output_is_refused_before_the_work(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.base.malloc import give_back
+from engine.base.malloc import trim_heap
 from engine.graph.execute import PartedRun
 from tests.quantize.models import Net
 
@@ -28,7 +28,7 @@ def test_circles_are_gone() -> None:
     try:
         circle = weakref.ref(_Circle())
         assert circle() is not None
-        give_back()
+        trim_heap()
         assert circle() is None
     finally:
         gc.enable()
@@ -41,13 +41,13 @@ def test_the_pool_of_parts_is_given_back() -> None:
     y = net.op("Neg", net.op("Abs", x))
     graph = net.graph(net.op("ReduceSum", y))
     feed = {x: np.ones((1, 64, 512, 512), np.float32)}
-    give_back()
+    trim_heap()
     before = _resident()
     run = PartedRun(graph, [y])
     for given in run.run(feed):
         assert _resident() - before > 60
         del given
-    give_back()
+    trim_heap()
     assert _resident() - before < 40
 
 

@@ -16,15 +16,15 @@ import pytest
 
 from engine.base import leftovers
 from engine.base.files import atomic_write
-from engine.base.folders import (
+from engine.base.leftovers import clear_leftovers, make_owned, owned_folder
+from engine.base.paths import (
     cache_folder,
     log_crash,
     private_file,
     private_folder,
     state_folder,
 )
-from engine.base.leftovers import clear_leftovers, make_owned, owned_folder
-from engine.base.trust import confirm
+from engine.base.trust import trust_file
 from engine.jobs.record import new_record
 from engine.pipeline.cache import StageCache
 
@@ -55,15 +55,15 @@ def test_state_and_cache_are_private_whatever_the_umask(
     code = private_folder(Path(tempfile.mkdtemp()) / "of-theirs") / "code.py"
     with private_file(code) as stream:
         stream.write(b"x = 1\n")
-    confirm(code)
+    trust_file(code)
     shutil.rmtree(code.parent.parent)
     recorder = new_record()
     recorder.start("hybrid.effect", "t", {})
     recorder.end("done", result={})
     log_crash(ValueError("x"))
-    from rknntui.session import uistate
+    from rknntui.session import ui_state
 
-    uistate.save({"theme": "dark"})
+    ui_state.save({"theme": "dark"})
     StageCache().put("load", "k", {"a": b"b"})
     assert (state_folder() / "confirmed-code.json").exists()
     assert (state_folder() / "interface.json").exists()

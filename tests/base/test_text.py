@@ -7,19 +7,19 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.base.text import did_you_mean, human_bytes, printable, shape_text
+from engine.base.text import did_you_mean, human_bytes, sanitize, shape_text
 
 
 @given(st.text(max_size=300), st.integers(1, 100))
 def test_printable_has_no_control_characters_and_is_bounded(text: str, limit: int) -> None:
-    shown = printable(text, limit)
+    shown = sanitize(text, limit)
     assert len(shown) <= limit
     assert all(unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co") for c in shown)
 
 
 def test_printable_keeps_letters_of_all_scripts() -> None:
-    assert printable("层/conv_1 ümläut\x1b[31m\u202e") == "层/conv_1 ümläut[31m"
-    assert printable("a\nb\tc") == "a b c"
+    assert sanitize("层/conv_1 ümläut\x1b[31m\u202e") == "层/conv_1 ümläut[31m"
+    assert sanitize("a\nb\tc") == "a b c"
 
 
 def test_did_you_mean() -> None:

@@ -14,7 +14,7 @@ import pytest
 from engine.base.errors import ContainerError
 from engine.container import (
     ContainerContent,
-    foreign_kind,
+    other_format,
     read_container,
     write_container,
 )
@@ -237,7 +237,7 @@ def test_foreign_files_are_named(head: bytes, says: str) -> None:
 
 def test_vendor_files_of_the_zoo_are_named_without_reading_them(zoo: Path) -> None:
     files = sorted((zoo / "rknn_vendor").iterdir())
-    kinds = {path.name: foreign_kind(path.read_bytes()[:64]) for path in files}
+    kinds = {path.name: other_format(path.read_bytes()[:64]) for path in files}
     assert {name.rpartition(".")[2] for name, kind in kinds.items() if "operator" in kind} == {
         "rknnop"
     }

@@ -11,7 +11,7 @@ from engine.container.content import SECTIONS
 from engine.pipeline.build import build
 from engine.services.build import simulate
 from engine.services.model import open_model
-from engine.services.state import pipeline_of, recipe_of
+from engine.services.state import get_pipeline, recipe_of
 from rknntui.demo import demo_folder, demo_recipe
 from tests.container.build import content
 
@@ -25,7 +25,7 @@ def test_what_is_written_is_known() -> None:
 def test_a_section_that_is_not_known_is_told_by_looking_and_by_running(tmp_path: Path) -> None:
     told: list[Event] = []
     reporter = CallbackReporter(told.append)
-    frame = unpack(build(pipeline_of(recipe_of(demo_recipe()), reporter)).container, "x")
+    frame = unpack(build(get_pipeline(recipe_of(demo_recipe()), reporter)).container, "x")
     path = tmp_path / "newer.rknn"
     path.write_bytes(pack({**frame.sections, "of_later": b"x"}, bytes(frame.layers)))
     view = open_model({"path": str(path)})

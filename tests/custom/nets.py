@@ -107,7 +107,7 @@ def branching(custom: bool = True, domain: str = "cst") -> onnx.ModelProto:
 
 def graph(proto: onnx.ModelProto, operators: CustomOperators = OPERATORS) -> Graph:
     """The graph of a model, inferred, its operators attached."""
-    from engine.graph.ir import adopt, infer_shapes
+    from engine.graph.ir import assign_custom_domain, infer_shapes
 
-    adopt(proto, operators)
+    assign_custom_domain(proto, operators)
     return infer_shapes(Graph.from_proto(proto, operators=operators))

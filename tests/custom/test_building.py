@@ -20,7 +20,7 @@ from engine.base.errors import SimulationError
 from engine.frontends.onnx import load_onnx
 from engine.graph.execute import Session
 from engine.graph.passes import optimise
-from engine.pipeline.opened import opened
+from engine.pipeline.load_packed import load_packed
 from engine.pipeline.runner import Runnable
 from engine.quantize import calibrate, lower_for_vendor, quantize
 from engine.simulate import Simulator, integer_coverage
@@ -233,7 +233,7 @@ def test_a_container_runs_with_operators_beside_it(saved: Path) -> None:
     assert rknn.build(do_quantization=False) == 0
     assert rknn.export_rknn(str(saved.with_suffix(".rknn"))) == 0
     path = saved.with_suffix(".rknn")
-    assert len(opened(path).graph.operators) == 0
+    assert len(load_packed(path).graph.operators) == 0
     with pytest.raises(SimulationError, match="no class is registered"):
         Runnable.of_container(path)
     found = Runnable.of_container(path, OPERATORS).run(feeds()[0])

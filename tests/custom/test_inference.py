@@ -15,7 +15,7 @@ from engine.graph.ir import (
     CustomOperator,
     CustomOperators,
     Graph,
-    adopt,
+    assign_custom_domain,
     diff,
     from_class,
     graph_view,
@@ -66,7 +66,7 @@ def test_a_node_without_a_domain_gets_the_vendor_s() -> None:
     assert dict(found.model.opset_imports) == {"": 21, CUSTOM_DOMAIN: 1}
     verify(found)
     untouched = branching(domain="")
-    adopt(untouched, None)
+    assign_custom_domain(untouched, None)
     assert untouched == branching(domain="")
 
 

@@ -25,10 +25,10 @@ from engine.base.errors import (
 )
 from engine.base.events import StageFinished
 from engine.base.files import sha256_of
-from engine.base.folders import state_folder
-from engine.base.trust import allowed_code, allowing, confirm, confirmed_digest
+from engine.base.paths import state_folder
+from engine.base.trust import trust_file, trusted_code, trusted_digest, trusting
 from engine.jobs.client import Worker
-from engine.pipeline.operators import operators_of
+from engine.pipeline.operators import load_custom_ops
 from engine.recipe import Recipe, load_recipe
 from tests.custom.nets import branching
 from tests.safety import PATIENCE
@@ -101,7 +101,7 @@ def place(tmp_path: Path) -> Path:
 
 def is_confirmed(path: Path) -> bool:
     """Whether a file was confirmed and is what it was then."""
-    known = confirmed_digest(path)
+    known = trusted_digest(path)
     return known is not None and path.is_file() and sha256_of(path) == known
 
 
@@ -119,64 +119,64 @@ def recipe(place: Path, name: str = "cstSoftmax") -> Recipe:
 
 def test_nothing_runs_before_somebody_allows_it(place: Path) -> None:
     with pytest.raises(RecipeError) as caught:
-        operators_of(recipe(place))
+        load_custom_ops(recipe(place))
     told = caught.value
     assert str(place / "ops.py") in told.what
     assert "nobody allowed it. Nothing of it ran." in told.what
     assert f"--allow-code {place / 'ops.py'}" in told.remedy
     assert "confirm it in the workbench" in told.remedy
     assert not (place / "ran").exists()
-    operators = operators_of(recipe(place), allowed={(place / "ops.py").resolve()})
+    operators = load_custom_ops(recipe(place), allowed={(place / "ops.py").resolve()})
     assert operators["cstSoftmax"].origin == "ops.py:cstSoftmax"
     assert (place / "ran").exists()
     assert not (place / "__pycache__").exists()
     assert str(place) not in sys.path
     # that was for one request
     with pytest.raises(RecipeError):
-        operators_of(recipe(place))
+        load_custom_ops(recipe(place))
 
 
 def test_a_confirmation_holds_for_one_path_and_one_content(place: Path) -> None:
     file, other = place / "ops.py", place / "copy.py"
     other.write_text(CODE)
     assert not is_confirmed(file)
-    digest = confirm(file)
+    digest = trust_file(file)
     assert is_confirmed(file)
     assert not is_confirmed(other)
-    assert list(operators_of(recipe(place))) == ["cstSoftmax"]
+    assert list(load_custom_ops(recipe(place))) == ["cstSoftmax"]
     file.write_text(CODE + "# more\n")
     assert not is_confirmed(file)
     with pytest.raises(RecipeError, match="it has changed since it was confirmed"):
-        operators_of(recipe(place))
-    confirm(file)
-    assert list(operators_of(recipe(place))) == ["cstSoftmax"]
+        load_custom_ops(recipe(place))
+    trust_file(file)
+    assert list(load_custom_ops(recipe(place))) == ["cstSoftmax"]
     # what was shown is what is confirmed, whatever lies there meanwhile
-    confirm(file, digest)
+    trust_file(file, digest)
     with pytest.raises(RecipeError):
-        operators_of(recipe(place))
-    confirm(other)
+        load_custom_ops(recipe(place))
+    trust_file(other)
     stored = json.loads((state_folder() / "confirmed-code.json").read_text())
     assert set(stored["files"]) == {str(file.resolve()), str(other.resolve())}
 
 
 def test_a_link_is_the_file_that_it_leads_to(place: Path) -> None:
-    confirm(place / "ops.py")
+    trust_file(place / "ops.py")
     (place / "linked.py").symlink_to(place / "ops.py")
     assert is_confirmed(place / "linked.py")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', '{"version": 9, "files": {}}'])
 def test_a_damaged_list_confirms_nothing_and_is_written_anew(place: Path, text: str) -> None:
-    confirm(place / "ops.py")
+    trust_file(place / "ops.py")
     (state_folder() / "confirmed-code.json").write_text(text)
     assert not is_confirmed(place / "ops.py")
-    confirm(place / "ops.py")
+    trust_file(place / "ops.py")
     assert is_confirmed(place / "ops.py")
 
 
 def test_a_file_that_is_gone_cannot_be_confirmed(place: Path) -> None:
     with pytest.raises(OutputError):
-        confirm(place / "gone.py")
+        trust_file(place / "gone.py")
     assert not is_confirmed(place / "gone.py")
 
 
@@ -187,8 +187,8 @@ def test_paths_of_a_recipe_file_start_at_its_folder(
         "version: 1\nsource:\n  model: net.onnx\n  custom_ops: [ops.py:cstSoftmax]\n"
     )
     monkeypatch.chdir("/")
-    confirm(place / "ops.py")
-    assert list(operators_of(load_recipe(place / "my.yaml"))) == ["cstSoftmax"]
+    trust_file(place / "ops.py")
+    assert list(load_custom_ops(load_recipe(place / "my.yaml"))) == ["cstSoftmax"]
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,9 @@ def test_a_file_that_does_not_hold_the_class_is_told(
 ) -> None:
     (place / "ops.py").write_text(code)
     (place / "helper_beside.py").write_text(CODE)
-    confirm(place / "ops.py")
+    trust_file(place / "ops.py")
     with pytest.raises(RecipeError) as caught:
-        operators_of(recipe(place, name))
+        load_custom_ops(recipe(place, name))
     assert words in caught.value.what
     assert caught.value.remedy
 
@@ -219,34 +219,34 @@ def test_a_file_that_does_not_hold_the_class_is_told(
 def test_missing_files_and_packages_are_told(place: Path) -> None:
     (place / "ops.py").unlink()
     with pytest.raises(RecipeError, match="does not exist"):
-        operators_of(recipe(place))
+        load_custom_ops(recipe(place))
     os.mkfifo(place / "ops.py")
     with pytest.raises(RecipeError, match="is not a file"):
-        operators_of(recipe(place))
+        load_custom_ops(recipe(place))
     assert not is_confirmed(place / "ops.py")
     broken = place / "broken.rknnop"
     broken.write_bytes(b"RKNN" + bytes(100))
     with pytest.raises(ContainerError):
-        operators_of(Recipe.from_values({"op_packages": [str(broken)]}))
+        load_custom_ops(Recipe.from_values({"op_packages": [str(broken)]}))
 
 
 def test_a_class_knows_more_than_the_package_of_its_operator(zoo: Path, place: Path) -> None:
     file = place / "area.py"
     file.write_text(CODE.replace("cstSoftmax", "ResizeArea"))
-    confirm(file)
+    trust_file(file)
     package = str(zoo / "rknn_vendor" / "ResizeArea.rknnop")
-    alone = operators_of(Recipe.from_values({"op_packages": [package]}))
+    alone = load_custom_ops(Recipe.from_values({"op_packages": [package]}))
     assert alone["ResizeArea"].compute is None
     both = {"op_packages": [package], "custom_ops": [f"{file}:ResizeArea"]}
-    assert operators_of(Recipe.from_values(both))["ResizeArea"].compute is not None
+    assert load_custom_ops(Recipe.from_values(both))["ResizeArea"].compute is not None
 
 
 def test_what_a_request_allows_ends_with_it(place: Path) -> None:
-    with allowing([str(place / "ops.py")]):
-        assert allowed_code() == {(place / "ops.py").resolve()}
-    assert allowed_code() == frozenset()
+    with trusting([str(place / "ops.py")]):
+        assert trusted_code() == {(place / "ops.py").resolve()}
+    assert trusted_code() == frozenset()
     for wrong in ("ops.py", [3], [""]):
-        with pytest.raises(UsageError, match="allow_code is a list"), allowing(wrong):
+        with pytest.raises(UsageError, match="allow_code is a list"), trusting(wrong):
             pass
 
 

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from engine.base.findings import Finding
-from engine.dataset import Preprocess, check, dataset_from_paths, look
-from engine.dataset.listing import Dataset
+from engine.dataset import Preprocess, check, dataset_from_paths, inspect
+from engine.dataset.dataset_list import Dataset
 from engine.graph.ir import TensorSpec
 from engine.recipe import Recipe
 
@@ -198,7 +198,7 @@ def test_two_channels_take_arrays_only(tmp_path: Path) -> None:
 
 
 def test_the_look_is_bounded_and_spread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look, "MOST", 5)
+    monkeypatch.setattr(inspect, "MOST", 5)
     arrays = [photograph(i) for i in range(10)] + [photograph(i)[..., 1] for i in range(10)]
     found = findings(folder(tmp_path, arrays))
     assert "2 of 5 images" in found["pictures-grey"].what

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.base.errors import EngineError, GraphError, SourceModelError, UnsupportedOperatorError
-from engine.frontends.onnx import inspect_onnx, load_onnx, look_at
+from engine.frontends.onnx import inspect_file, inspect_onnx, load_onnx
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, graph_view, node_detail, verify
 from engine.wire.graph import Tensor, TensorQuant
@@ -394,7 +394,7 @@ def test_the_quick_view_says_what_loading_says(save: Save) -> None:
     assert model.parameters == 6 * 27 + 6 + 36 + 30
     assert model.weights_bytes == 4 * model.parameters
     assert model.findings == ()
-    look = look_at(path)
+    look = inspect_file(path)
     for node in loaded.nodes:
         assert look.node(node.name or "") == node_detail(loaded, node.name or "")
     for name in loaded.model.graph.initializers:
@@ -420,7 +420,7 @@ def test_the_quick_view_of_a_quantized_model_has_its_parameters(save: Save) -> N
     path = save(
         helper.make_model(model, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     )
-    loaded, look = load_onnx(path).graph, look_at(path)
+    loaded, look = load_onnx(path).graph, inspect_file(path)
     details = {name: look.node(name) for name in ("quantize", "dequantize", "relu")}
     assert details == {name: node_detail(loaded, name) for name in details}
     assert details["relu"].inputs[0].quant == TensorQuant("uint8", (0.5,), (128,), None)
@@ -457,7 +457,7 @@ def test_a_node_with_a_graph_of_its_own_is_shown(save: Save) -> None:
     path = save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     )
-    look = look_at(path)
+    look = inspect_file(path)
     assert look.model.findings[0].code == "control-flow"
     detail = look.node("choose")
     assert [name for name, _ in detail.attributes] == ["else_branch", "then_branch"]
@@ -507,7 +507,7 @@ def test_a_model_with_changed_bytes_never_raises_anything_else(save: Save, tmp_p
         with contextlib.suppress(EngineError):
             load_onnx(path)
         with contextlib.suppress(EngineError):
-            look = look_at(path)
+            look = inspect_file(path)
             for row in look.graph.nodes:
                 with contextlib.suppress(EngineError):
                     look.node(row[0])

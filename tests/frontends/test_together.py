@@ -12,7 +12,7 @@ from PIL import Image
 
 from engine.api import RKNN
 from engine.frontends.find import find_source
-from engine.frontends.load import load_source, look_source
+from engine.frontends.load import inspect_source, load_source
 from engine.frontends.source import LoadOptions
 from engine.graph.execute import Session
 from engine.graph.ir import verify
@@ -64,7 +64,7 @@ def test_a_look_tells_what_a_load_gives(
     zoo: Path, framework: str, path: str, options: dict[str, Any]
 ) -> None:
     source = find_source(zoo / path, None, LoadOptions(**options))
-    told, loaded = look_source(source), load_source(source)
+    told, loaded = inspect_source(source), load_source(source)
     assert source.framework == told.framework == loaded.source.framework == framework
     assert told.files == loaded.source.files
     assert not told.refused

@@ -32,9 +32,9 @@ def asked(home: str, **params: Any) -> None:
     from engine.base.peers.far import encode
     from engine.jobs.worker import _resolve
     from engine.services.registry import QUERIES, TASKS
-    from engine.services.state import KEPT
+    from engine.services.state import WORKER_STATE
 
-    KEPT.clear()
+    WORKER_STATE.clear()
     if home in TASKS:
         encode(_resolve(TASKS[home])(params, NullReporter()))
     else:
@@ -174,10 +174,10 @@ def remade(_zoo: Path) -> Attack:
     from engine.pipeline.build import build
     from engine.services.build import simulate
     from engine.services.model import open_model
-    from engine.services.state import pipeline_of, recipe_of
+    from engine.services.state import get_pipeline, recipe_of
     from rknntui.demo import demo_recipe
 
-    built = build(pipeline_of(recipe_of(demo_recipe()), NullReporter()))
+    built = build(get_pipeline(recipe_of(demo_recipe()), NullReporter()))
     frame = unpack(built.container, "seed")
     files = {name: (bytes(part), part[:1] in b"{[") for name, part in frame.sections.items()}
     picture = str(next((demo_folder() / "calibration").glob("*.png")))
@@ -198,7 +198,7 @@ def records(_zoo: Path) -> Attack:
     from engine.jobs.history import EventTail, record_of
     from engine.jobs.record import jobs_folder, new_record
     from rknntui.screens.jobs.workspace import _when
-    from rknntui.session.jobview import JobView
+    from rknntui.session.job_view_model import JobView
 
     recorder = new_record()
     recorder.start("build", "build m.onnx", {"recipe": {"model": "m.onnx"}})

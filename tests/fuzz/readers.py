@@ -32,12 +32,12 @@ class Attack:
 def load(path: Path, **options: object) -> None:
     """Load a source model as everybody does, look at it first, and verify the graph."""
     from engine.frontends.find import find_source
-    from engine.frontends.load import load_source, look_source
+    from engine.frontends.load import inspect_source, load_source
     from engine.frontends.source import LoadOptions
     from engine.graph.ir import verify
 
     source = find_source(path, None, LoadOptions(**options))  # type: ignore[arg-type]
-    look_source(source)
+    inspect_source(source)
     verify(load_source(source).graph)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from engine.base.errors import EngineError
 from engine.base.peers.limits import resident_bytes
-from engine.frontends import foreign
+from engine.frontends import converter_process
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from engine.frontends.source import LoadOptions
@@ -33,11 +33,11 @@ def attack(name: str, seed: bytes, suffix: str, options: LoadOptions, folder: Pa
         verify(load_source(find_source(path, None, options)).graph)
 
     load(seed)
-    before = resident_bytes(foreign._children[name].child.process.pid)
+    before = resident_bytes(converter_process._children[name].child.process.pid)
     seen = {"loaded": 0, "refused": 0}
     slowest, grown = 0.0, 0
     for number in range(MUTANTS):
-        converter = foreign._children.get(name)
+        converter = converter_process._children.get(name)
         begun = time.perf_counter()
         with ends():
             try:
@@ -46,7 +46,7 @@ def attack(name: str, seed: bytes, suffix: str, options: LoadOptions, folder: Pa
             except EngineError:
                 seen["refused"] += 1
         if (
-            foreign._children.get(name) is converter
+            converter_process._children.get(name) is converter
         ):  # a new one takes seconds to import its framework
             slowest = max(slowest, time.perf_counter() - begun)
         if converter is not None and converter.child.alive:

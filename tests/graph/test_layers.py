@@ -9,8 +9,8 @@ import pytest
 
 from engine.base.errors import RecipeError
 from engine.graph.layers import Layer, LayerMap, with_own_ids
-from engine.quantize import QuantizeSettings, calibrate, honoured, plan, quantize
-from engine.services.state import pipeline_of, recipe_of
+from engine.quantize import QuantizeSettings, applied_dtypes, calibrate, plan, quantize
+from engine.services.state import get_pipeline, recipe_of
 from tests.quantize.models import Net
 
 
@@ -59,7 +59,7 @@ def test_a_build_takes_the_ids_of_its_layers() -> None:
         settings = QuantizeSettings(layers={name: "int16"})
         built = quantize(graph, calibrate(graph, feeds), settings)
         assert [one.dtype for one in built.layers.layers] == ["int16", "int8"], name
-        assert honoured({name: "int16", second.id: "int8"}, built) == {
+        assert applied_dtypes({name: "int16", second.id: "int8"}, built) == {
             name: "int16",
             second.id: "int8",
         }
@@ -67,7 +67,7 @@ def test_a_build_takes_the_ids_of_its_layers() -> None:
 
 def test_every_id_of_a_real_caffe_net_finds_its_layer(zoo: Path) -> None:
     recipe = recipe_of({"model": str(zoo / "caffe" / "mtcnn_det2.prototxt")})
-    layers = plan(pipeline_of(recipe).optimised.graph.graph).layers
+    layers = plan(get_pipeline(recipe).optimised.graph.graph).layers
     assert len({one.id for one in layers.layers}) == len(layers.layers)
     assert [layers.named(one.id) for one in layers.layers] == list(layers.layers)
     assert any(one.id != one.node for one in layers.layers)

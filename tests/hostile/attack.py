@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 
 from engine.base.errors import EngineError
-from rknntui.cli.failure import failed
+from rknntui.cli.errors import failed
 from rknntui.cli.root import cli
 from tests.hostile.inside import COMMANDS, inside
 from tests.hostile.mutate import mutant

@@ -19,9 +19,9 @@ SECONDS = 60
 
 
 def look(path: Path) -> None:
-    from engine.frontends.onnx import look_at
+    from engine.frontends.onnx import inspect_file
 
-    look_at(path)
+    inspect_file(path)
 
 
 def load(path: Path) -> None:

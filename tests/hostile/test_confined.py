@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 
 from engine.base.errors import EngineError, GraphError, SourceModelError
 from engine.frontends.find import find_source
-from engine.frontends.load import look_source
-from engine.frontends.onnx import load_onnx, look_at
+from engine.frontends.load import inspect_source
+from engine.frontends.onnx import inspect_file, load_onnx
 from engine.frontends.source import LoadOptions
 from engine.graph.ir import Graph
 from tests.hostile.models import DOMAIN, IMPORTS, model
@@ -64,8 +64,8 @@ def test_a_file_outside_the_folder_is_never_read(
     path.write_bytes(PLACES[place]("../secret").SerializeToString())
     with pytest.raises(SourceModelError, match="outside its own folder"):
         load_onnx(path)
-    look_at(path)
-    shown = look_source(find_source(path, None, LoadOptions()))
+    inspect_file(path)
+    shown = inspect_source(find_source(path, None, LoadOptions()))
     assert "2.0" not in str(shown)
 
 
@@ -103,6 +103,6 @@ def test_numbers_in_the_field_of_another_type(kind: int, tmp_path: Path) -> None
     proto.graph.initializer[0].data_type = kind
     path = tmp_path / "m.onnx"
     path.write_bytes(proto.SerializeToString())
-    for read in (look_at, load_onnx):
+    for read in (inspect_file, load_onnx):
         with pytest.raises(EngineError, match="float_data"):
             read(path)

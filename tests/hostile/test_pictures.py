@@ -14,7 +14,7 @@ import pytest
 from PIL import Image, ImageFile
 
 from engine.base.errors import DatasetError
-from engine.dataset.decode import open_picture, readable_picture, rgb_or_grey
+from engine.dataset.decode import image_fault, open_image, to_rgb_or_gray
 from engine.dataset.whole import _PASSES
 
 CODE = """
@@ -22,10 +22,10 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1_000_000_000, 1_000_000_000))
 from pathlib import Path
 from engine.base.errors import DatasetError
-from engine.dataset.decode import open_picture, rgb_or_grey
+from engine.dataset.decode import open_image, to_rgb_or_gray
 try:
-    with open_picture(Path(sys.argv[1])) as image:
-        rgb_or_grey(Path(sys.argv[1]), image, 3)
+    with open_image(Path(sys.argv[1])) as image:
+        to_rgb_or_gray(Path(sys.argv[1]), image, 3)
 except DatasetError as error:
     print(error.what)
 """
@@ -45,14 +45,14 @@ def png(
 
 
 def read(path: Path) -> np.ndarray:
-    with open_picture(path) as image:
-        return np.asarray(rgb_or_grey(path, image, 3))
+    with open_image(path) as image:
+        return np.asarray(to_rgb_or_gray(path, image, 3))
 
 
 def refused(path: Path, words: str) -> None:
     with pytest.raises(DatasetError, match=words):
         read(path)
-    assert readable_picture(path)
+    assert image_fault(path)
 
 
 def row(width: int, value: int) -> bytes:
@@ -72,7 +72,7 @@ def test_a_png_of_black_rows_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(png(16, 16, row(16, 9) * 4 + row(16, 0) * 12))
     assert read(path)[:4].min() == 9
-    assert not readable_picture(path)
+    assert not image_fault(path)
 
 
 @pytest.mark.parametrize("missing", [0, 1, 60])
@@ -124,7 +124,7 @@ def test_a_jpeg_that_is_cut(progressive: bool, flat: bool, tmp_path: Path) -> No
     for content in (whole, whole + b"trailing" * 9):
         path.write_bytes(content)
         assert read(path).shape == (96, 72, 3)
-        assert not readable_picture(path)
+        assert not image_fault(path)
     for end in (b"", b"\xff\xd9"):
         path.write_bytes(whole[: int(len(whole) * 0.6)] + end)
         refused(path, "cannot be decoded")

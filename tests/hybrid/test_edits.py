@@ -11,14 +11,14 @@ from engine.base.errors import RecipeError
 from engine.hybrid import (
     Edits,
     Layers,
+    build_config,
     check_edits,
-    config_of,
     edits_of,
     parse_config,
     render_config,
-    verify,
+    verify_requests,
 )
-from engine.hybrid.read import Problem
+from engine.hybrid.cfg_reader import Problem
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.quantize.checks import check_range
 from tests.hybrid.nets import chain
@@ -32,7 +32,7 @@ FIRST = LAYERS.all[0].tensor
 def text_of(generation: int = 2) -> str:
     dtype = "asymmetric_quantized-u8" if generation == 1 else "w8a8"
     built = quantize(GRAPH, SEEN, QuantizeSettings(dtype=dtype, granularity="layer"))
-    return render_config(config_of(LAYERS, built.table, generation))
+    return render_config(build_config(LAYERS, built.table, generation))
 
 
 def read(text: str, generation: int = 2) -> tuple[Edits, list[Problem]]:
@@ -75,7 +75,7 @@ def test_a_dtype_is_honoured_in_the_build(generation: int, entry: str, dtype: st
     assert edits.layers == {LAYERS.all[0].id: dtype}
     base = "asymmetric_quantized-u8" if generation == 1 else "w8a8"
     built = quantize(GRAPH, SEEN, QuantizeSettings(dtype=base, layers=edits.layers))
-    (row,) = verify(built, edits.layers, lines=edits.lines)
+    (row,) = verify_requests(built, edits.layers, lines=edits.lines)
     assert (row.asked, row.got, row.ok) == (dtype, dtype, True)
     assert row.line > 0
 
@@ -103,7 +103,7 @@ def test_a_range_is_honoured_in_the_build(generation: int) -> None:
     # scale and zero point still are those of the old range: that is told
     assert [found.code for found in edits.findings] == ["hybrid-parameters-disagree"]
     built = quantize(GRAPH, SEEN, QuantizeSettings(ranges=edits.ranges))
-    (row,) = verify(built, {}, edits.ranges, edits.lines)
+    (row,) = verify_requests(built, {}, edits.ranges, edits.lines)
     assert row.ok
     assert row.got == "0 to 1.5"
     assert built.table[FIRST].scale[0] == pytest.approx(1.5 / 255, rel=1e-6)
@@ -118,7 +118,7 @@ def test_a_changed_scale_means_its_range() -> None:
 
 def test_a_range_that_the_build_shares_is_told() -> None:
     built = quantize(GRAPH, SEEN, QuantizeSettings())
-    (row,) = verify(built, {}, {FIRST: (0.0, 1e6)})
+    (row,) = verify_requests(built, {}, {FIRST: (0.0, 1e6)})
     assert not row.ok
     assert "0 to 1e+06" in row.asked
 

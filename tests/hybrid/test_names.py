@@ -23,7 +23,7 @@ from engine.services.build import accuracy, build
 from engine.services.hybrid import effect, propose, table
 from engine.services.model import layer as layer_values
 from engine.services.recipes import save as write_recipe
-from engine.services.state import pipeline_of, recipe_of
+from engine.services.state import get_pipeline, recipe_of
 from engine.services.steps import step1
 from engine.wire.build import Analysis, BuildSummary
 from engine.wire.codec import typed
@@ -60,7 +60,7 @@ def test_the_tables_of_all_verbs_name_the_same_layers(recipe: dict[str, Any]) ->
 
 
 def test_every_alias_finds_its_layer(recipe: dict[str, Any]) -> None:
-    graph = pipeline_of(recipe_of(recipe)).optimised.graph.graph
+    graph = get_pipeline(recipe_of(recipe)).optimised.graph.graph
     layers = Layers(graph)
     names = plan(graph).layers.layers
     fused = next(layer for layer in names if len(layer.nodes) > 1)
@@ -79,7 +79,7 @@ def test_every_alias_finds_its_layer(recipe: dict[str, Any]) -> None:
 
 
 def test_the_values_of_a_layer_are_found_by_any_name(recipe: dict[str, Any]) -> None:
-    graph = pipeline_of(recipe_of(recipe)).optimised.graph.graph
+    graph = get_pipeline(recipe_of(recipe)).optimised.graph.graph
     fused = next(layer for layer in plan(graph).layers.layers if len(layer.nodes) > 1)
     for alias in (fused.id, *fused.nodes, *fused.tensors, fused.sources[0]):
         found = layer_values({"recipe": recipe, "tensor": alias, "bins": 4})
@@ -92,7 +92,7 @@ def test_the_values_of_a_layer_are_found_by_any_name(recipe: dict[str, Any]) -> 
 def test_the_map_of_a_build_comes_back_from_cache_and_container(
     recipe: dict[str, Any], tmp_path: Path
 ) -> None:
-    pipeline = pipeline_of(recipe_of(recipe))
+    pipeline = get_pipeline(recipe_of(recipe))
     kept = pipeline.quantized
     again = QuantizedGraph.from_files(kept.key, kept.to_files())
     assert again.layers == kept.layers
@@ -103,9 +103,9 @@ def test_the_map_of_a_build_comes_back_from_cache_and_container(
 
 def test_the_listing_of_a_container_has_a_layers_own_dtype(recipe: dict[str, Any]) -> None:
     """Beside a lifted layer its tensor is converted for its readers, which is not its dtype."""
-    layers = plan(pipeline_of(recipe_of(recipe)).optimised.graph.graph).layers.layers
+    layers = plan(get_pipeline(recipe_of(recipe)).optimised.graph.graph).layers.layers
     lifted = next(layer for layer in layers[1:] if layer.op == "Conv")
-    data = pipeline_of(recipe_of({**recipe, "quantized_layers": {lifted.id: "int16"}})).packed.data
+    data = get_pipeline(recipe_of({**recipe, "quantized_layers": {lifted.id: "int16"}})).packed.data
     (size,) = struct.unpack_from("<Q", data, 16)
     nodes = json.loads(data[64 + size + 8 :])["nodes"]
     own = [node for node in nodes if node["lid"] == lifted.id]
@@ -113,7 +113,7 @@ def test_the_listing_of_a_container_has_a_layers_own_dtype(recipe: dict[str, Any
 
 
 def test_a_recipe_takes_any_name(recipe: dict[str, Any]) -> None:
-    graph = pipeline_of(recipe_of(recipe)).optimised.graph.graph
+    graph = get_pipeline(recipe_of(recipe)).optimised.graph.graph
     fused = next(layer for layer in plan(graph).layers.layers if len(layer.nodes) > 1)
     for alias in (fused.id, fused.nodes[1], fused.sources[-1], fused.tensors[0]):
         asked = {**recipe, "quantized_layers": {alias: "float16"}}
@@ -136,7 +136,7 @@ def test_a_recipe_takes_any_name(recipe: dict[str, Any]) -> None:
 def test_what_is_written_has_ids_and_what_was_written_is_read(
     recipe: dict[str, Any], tmp_path: Path
 ) -> None:
-    graph = pipeline_of(recipe_of(recipe)).optimised.graph.graph
+    graph = get_pipeline(recipe_of(recipe)).optimised.graph.graph
     fused = next(layer for layer in plan(graph).layers.layers if len(layer.nodes) > 1)
     old = {**recipe, "quantized_layers": {fused.tensor: "int16"}}  # as recipes had it
     found = propose({"recipe": old, "budget": 14, "samples": 1}, QUIET)
@@ -187,7 +187,7 @@ def test_the_worst_layer_has_one_name_everywhere(
     text = summary_text(typed(BuildSummary, summary))
     assert worst["layer"] in text
     path = tmp_path / "net.rknn"
-    pipeline = pipeline_of(recipe_of(recipe))
+    pipeline = get_pipeline(recipe_of(recipe))
     path.write_bytes(pipeline.packed.data)
     inspected = CliRunner().invoke(cli, ["inspect", str(path)])
     assert worst["layer"] in inspected.output
@@ -208,7 +208,7 @@ def test_the_worst_layer_has_one_name_everywhere(
 def test_the_command_line_shows_and_takes_these_names(
     recipe: dict[str, Any], tmp_path: Path
 ) -> None:
-    graph = pipeline_of(recipe_of(recipe)).optimised.graph.graph
+    graph = get_pipeline(recipe_of(recipe)).optimised.graph.graph
     fused = next(layer for layer in plan(graph).layers.layers if len(layer.nodes) > 1)
     words = [recipe["model"], "--dataset", recipe["dataset"], "--dataset-count", "8"]
     words += ["--mean-values", "127.5", "--std-values", "127.5", "-q"]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from engine.graph.execute import Session
-from engine.hybrid import Layers, noise, noise_terms, parts
-from engine.hybrid.noise import Switches
+from engine.hybrid import Layers, noise_terms, parts, sensitivity
+from engine.hybrid.sensitivity import QuantizerToggles
 from engine.quantize import calibrate, quantize
 from tests.hybrid.nets import chain
 
@@ -26,16 +26,16 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         return plain(self, part, values)
 
     monkeypatch.setattr(parts.Parts, "_run", run)
-    monkeypatch.setattr(noise, "_LARGE", 0)
-    monkeypatch.setattr(noise, "_SWITCHES", 2)
+    monkeypatch.setattr(sensitivity, "_LARGE", 0)
+    monkeypatch.setattr(sensitivity, "_SWITCHES", 2)
     return ran
 
 
 def test_all_off_in_parts_is_the_float_graph(counted: list[object]) -> None:
     graph, feeds = chain()
-    switches = Switches(Layers(graph), quantize(graph, calibrate(graph, feeds)))
-    (name,) = switches.outputs
-    found = switches.run(feeds[0])[name]
+    toggles = QuantizerToggles(Layers(graph), quantize(graph, calibrate(graph, feeds)))
+    (name,) = toggles.outputs
+    found = toggles.run(feeds[0])[name]
     assert len(counted) > 3
     np.testing.assert_allclose(found, Session(graph).run(feeds[0])[name], rtol=1e-4, atol=1e-4)
 
@@ -46,7 +46,7 @@ def test_terms_are_those_of_the_whole_graph(
     graph, feeds = chain()
     built, layers = quantize(graph, calibrate(graph, feeds)), Layers(graph)
     cut = noise_terms(layers, built, feeds[:2])
-    monkeypatch.setattr(noise, "_LARGE", 1 << 60)
+    monkeypatch.setattr(sensitivity, "_LARGE", 1 << 60)
     whole = noise_terms(layers, built, feeds[:2])
     assert [(t.tensor, t.weights, t.needs) for t in cut] == [
         (t.tensor, t.weights, t.needs) for t in whole
@@ -58,27 +58,27 @@ def test_terms_are_those_of_the_whole_graph(
 
 def test_a_late_rounding_runs_nothing_before_it(counted: list[object]) -> None:
     graph, feeds = chain()
-    switches = Switches(Layers(graph), quantize(graph, calibrate(graph, feeds)))
-    before = switches.values(feeds[0])
+    toggles = QuantizerToggles(Layers(graph), quantize(graph, calibrate(graph, feeds)))
+    before = toggles.values(feeds[0])
     every, counted[:] = list(counted), []
-    (name,) = switches.outputs
-    found = switches.again(before, _of(switches, name))[name]
+    (name,) = toggles.outputs
+    found = toggles.again(before, _of(toggles, name))[name]
     assert counted == every[-1:]
     counted.clear()
-    switches.again(before, _of(switches, "image"))
+    toggles.again(before, _of(toggles, "image"))
     assert counted == every
-    np.testing.assert_array_equal(found, switches.run(feeds[0], _of(switches, name))[name])
+    np.testing.assert_array_equal(found, toggles.run(feeds[0], _of(toggles, name))[name])
 
 
 def test_what_changes_nothing_ends_there(counted: list[object]) -> None:
     graph, feeds = chain()
-    switches = Switches(Layers(graph), quantize(graph, calibrate(graph, feeds)))
+    toggles = QuantizerToggles(Layers(graph), quantize(graph, calibrate(graph, feeds)))
     zeros = {name: np.zeros_like(array) for name, array in feeds[0].items()}
-    before = switches.values(zeros)
+    before = toggles.values(zeros)
     every, counted[:] = list(counted), []
-    switches.again(before, _of(switches, "image"))  # 0 is exact
+    toggles.again(before, _of(toggles, "image"))  # 0 is exact
     assert len(counted) < len(every)
 
 
-def _of(switches: Switches, tensor: str) -> Sequence[noise.Switch]:
-    return [s for s in switches.switches if s.tensor == tensor and not s.weights]
+def _of(toggles: QuantizerToggles, tensor: str) -> Sequence[sensitivity.QuantizerToggle]:
+    return [s for s in toggles.toggles if s.tensor == tensor and not s.weights]

@@ -10,7 +10,7 @@ import pytest
 
 from engine.frontends.onnx import load_onnx
 from engine.graph.passes import optimise
-from engine.hybrid import SearchWish, Trials, search, some_of
+from engine.hybrid import Evaluator, SearchConfig, search, subsample
 from engine.quantize import QuantizeSettings, calibrate
 
 
@@ -32,13 +32,13 @@ def test_two_layers_gain_on_photographs_that_were_not_seen(
     seen = calibrate(graph, feeds["calib"])
     settings = QuantizeSettings()
 
-    def of(role: str) -> Trials:
+    def of(role: str) -> Evaluator:
         chosen: list[dict[str, np.ndarray]] = feeds[role]
-        return Trials(
-            graph, seen, settings, some_of(chosen), everything=lambda: iter(feeds["calib"])
+        return Evaluator(
+            graph, seen, settings, subsample(chosen), everything=lambda: iter(feeds["calib"])
         )
 
-    result = search(of("calib"), SearchWish(budget=2))
+    result = search(of("calib"), SearchConfig(budget=2))
     evaluation = of("eval")
     before = evaluation.run().sqnr
     after = evaluation.run(result.best.layers).sqnr

@@ -8,7 +8,7 @@ import pytest
 
 from engine.base.errors import JobCancelledError, QuantizationError, UsageError
 from engine.base.events import CallbackReporter, Event, Partial
-from engine.hybrid import Layers, SearchWish, Trials, propose, search, subgraph_layers
+from engine.hybrid import Evaluator, Layers, SearchConfig, propose, search, subgraph_layers
 from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.wire.codec import encode
 from engine.wire.hybrid import SearchResult
@@ -17,19 +17,21 @@ from tests.hybrid.nets import chain
 
 
 @pytest.fixture(scope="module")
-def trials() -> Trials:
+def trials() -> Evaluator:
     graph, feeds = chain()
-    return Trials(graph, calibrate(graph, feeds), QuantizeSettings(), feeds)
+    return Evaluator(graph, calibrate(graph, feeds), QuantizeSettings(), feeds)
 
 
-def run(trials: Trials, wish: SearchWish, reporter: CallbackReporter | None = None) -> SearchResult:
+def run(
+    trials: Evaluator, wish: SearchConfig, reporter: CallbackReporter | None = None
+) -> SearchResult:
     trials.reporter = reporter or CallbackReporter(lambda _: None)
     return search(trials, wish)
 
 
-def test_the_pair_around_the_coarse_tensor_is_found(trials: Trials) -> None:
+def test_the_pair_around_the_coarse_tensor_is_found(trials: Evaluator) -> None:
     events: list[Event] = []
-    result = run(trials, SearchWish(budget=2), CallbackReporter(events.append))
+    result = run(trials, SearchConfig(budget=2), CallbackReporter(events.append))
     order = [layer.id for layer in Layers(trials.graph).all]
     assert set(result.best.lifted) == {order[2], order[3]}
     assert result.ended == "budget"
@@ -43,8 +45,8 @@ def test_the_pair_around_the_coarse_tensor_is_found(trials: Trials) -> None:
     assert told == [encode(point) for point in result.curve]
 
 
-def test_no_other_pair_is_better(trials: Trials) -> None:
-    result = run(trials, SearchWish(budget=2))
+def test_no_other_pair_is_better(trials: Evaluator) -> None:
+    result = run(trials, SearchConfig(budget=2))
     names = [layer.id for layer in Layers(trials.graph).all]
     noises = {
         pair: sum(trials.run(dict.fromkeys(pair, "float16")).noise.values())
@@ -53,18 +55,18 @@ def test_no_other_pair_is_better(trials: Trials) -> None:
     assert set(min(noises, key=lambda pair: noises[pair])) == set(result.best.lifted)
 
 
-def test_a_floor_is_met_with_few_layers(trials: Trials) -> None:
-    lifted = run(trials, SearchWish(floor_db=30.0))
+def test_a_floor_is_met_with_few_layers(trials: Evaluator) -> None:
+    lifted = run(trials, SearchConfig(floor_db=30.0))
     assert (lifted.reached, lifted.ended) == (True, "floor")
-    lowered = run(trials, SearchWish(floor_db=30.0, lower=True))
+    lowered = run(trials, SearchConfig(floor_db=30.0, lower=True))
     for result in (lifted, lowered):
         assert all(value is None or value >= 30.0 for value in result.best.outputs.values())
     assert len(lifted.best.lifted) <= len(lowered.best.lifted) + 1
     assert lowered.trials < 6  # bisection, not one by one
 
 
-def test_a_floor_out_of_reach_gives_the_best(trials: Trials) -> None:
-    result = run(trials, SearchWish(floor_db=300.0, budget=2))
+def test_a_floor_out_of_reach_gives_the_best(trials: Evaluator) -> None:
+    result = run(trials, SearchConfig(floor_db=300.0, budget=2))
     assert result.reached is False
     assert len(result.best.lifted) == 2
 
@@ -72,47 +74,48 @@ def test_a_floor_out_of_reach_gives_the_best(trials: Trials) -> None:
 def test_the_users_score_decides() -> None:
     graph, feeds = chain()
     (name,) = (spec.name for spec in graph.outputs)
-    trials = Trials(
+    trials = Evaluator(
         graph,
         calibrate(graph, feeds),
         QuantizeSettings(),
         feeds,
         score=lambda results: -sum(float(abs(one[name]).mean()) for one in results),
     )
-    result = search(trials, SearchWish(budget=1))
+    result = search(trials, SearchConfig(budget=1))
     scores = [point.score for point in result.curve if point.score is not None]
     assert result.best.score == max(scores)
 
 
-def test_it_ends_with_the_best_when_asked(trials: Trials) -> None:
+def test_it_ends_with_the_best_when_asked(trials: Evaluator) -> None:
     asked = iter([False, True, True, True, True, True, True, True])
     result = run(
-        trials, SearchWish(budget=6), CallbackReporter(lambda _: None, finish=lambda: next(asked))
+        trials, SearchConfig(budget=6), CallbackReporter(lambda _: None, finish=lambda: next(asked))
     )
     assert result.ended == "asked"
     assert 0 < len(result.best.lifted) < 6
 
 
-def test_it_can_be_cancelled(trials: Trials) -> None:
+def test_it_can_be_cancelled(trials: Evaluator) -> None:
     with pytest.raises(JobCancelledError):
-        run(trials, SearchWish(budget=2), CallbackReporter(lambda _: None, lambda: True))
+        run(trials, SearchConfig(budget=2), CallbackReporter(lambda _: None, lambda: True))
 
 
 @pytest.mark.parametrize(
-    "wish", [SearchWish(), SearchWish(lower=True, budget=2), SearchWish(floor_db={"nothing": 3.0})]
+    "wish",
+    [SearchConfig(), SearchConfig(lower=True, budget=2), SearchConfig(floor_db={"nothing": 3.0})],
 )
-def test_a_wish_that_cannot_be_is_refused(trials: Trials, wish: SearchWish) -> None:
+def test_a_wish_that_cannot_be_is_refused(trials: Evaluator, wish: SearchConfig) -> None:
     with pytest.raises(UsageError):
         run(trials, wish)
 
 
-def test_an_unknown_dtype_is_refused(trials: Trials) -> None:
+def test_an_unknown_dtype_is_refused(trials: Evaluator) -> None:
     with pytest.raises(QuantizationError, match="floaty"):
-        run(trials, SearchWish(budget=1, dtype="floaty"))
+        run(trials, SearchConfig(budget=1, dtype="floaty"))
 
 
-def test_time_is_kept(trials: Trials) -> None:
-    assert run(trials, SearchWish(seconds=1e-6)).ended == "time"
+def test_time_is_kept(trials: Evaluator) -> None:
+    assert run(trials, SearchConfig(seconds=1e-6)).ended == "time"
 
 
 def test_the_proposal_lifts_the_pair() -> None:

@@ -14,7 +14,7 @@ from engine import list_jobs, read_events
 from engine.base.events import LogLine, Progress, event_from_dict
 from engine.jobs.record import JobRecorder, new_record, read_json
 from rknntui.screens.jobs.workspace import _when
-from rknntui.session.jobview import JobView
+from rknntui.session.job_view_model import JobView
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

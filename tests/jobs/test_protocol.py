@@ -129,12 +129,12 @@ async def test_a_dropped_job_ends_and_its_worker_stays_whatever_it_does(toy: Wor
     await toy.call("echo", {})
     pid = toy.pid
     job = await toy.submit("count", {"to": 10_000, "seconds": 0.01})
-    job.drop()
-    job.drop()
+    job.discard()
+    job.discard()
     with pytest.raises(JobCancelledError):
         await job.result()
     deaf = await toy.submit("stubborn", {"seconds": 0.4})
-    deaf.drop()
+    deaf.discard()
     await asyncio.wait([asyncio.ensure_future(deaf.result())])
     assert (await toy.call("echo", {"n": 1})) == {"n": 1}
     assert toy.pid == pid

@@ -76,7 +76,7 @@ def count(params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
 def search(_params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
     """Finds better and better until it is told that this is enough."""
     best = 0
-    while not reporter.finish_asked():
+    while not reporter.finish_requested():
         reporter.check_cancelled()
         best += 1
         reporter.emit(Partial("toy.best", {"best": best}))

@@ -22,7 +22,7 @@ from engine.options import (
     check_values,
     option,
 )
-from engine.pipeline.pipeline import told_stages
+from engine.pipeline.pipeline import reported_stages
 from engine.pipeline.stages import STAGES
 
 NAMES = [o.name for o in OPTIONS]
@@ -33,13 +33,13 @@ def test_declarations_are_complete() -> None:
     assert len({o.flag for o in OPTIONS}) == len(NAMES)
     for o in OPTIONS:
         assert o.section in SECTIONS
-        assert o.stage in told_stages(STAGES)
+        assert o.stage in reported_stages(STAGES)
         assert o.help.endswith(".")
         assert o.check(None) == o.default
         if o.default is not None:
             assert o.check(o.default) == o.default
         assert bool(o.choices) == (o.kind in ("choice", "mapping"))
-        assert not set(o.refused) & {*o.choices, *o.aliases}
+        assert not set(o.unsupported) & {*o.choices, *o.aliases}
         assert bool(o.reason) == (o.role == "refused")
         assert set(o.aliases.values()) <= set(o.choices)
         assert all(alias == alias.lower() for alias in o.aliases)

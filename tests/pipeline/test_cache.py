@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.pipeline.cache import Memory, StageCache, cache_limit
+from engine.pipeline.cache import LruCache, StageCache, cache_limit
 
 FILES = {"a.bin": b"\0" * 1000, "b.json": b"{}"}
 
@@ -131,7 +131,7 @@ def test_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_memory_forgets_what_was_not_used_for_longest() -> None:
-    memory = Memory(2)
+    memory = LruCache(2)
     memory.put("a", 1)
     memory.put("b", 2)
     assert memory.get("a") == 1
@@ -141,7 +141,7 @@ def test_memory_forgets_what_was_not_used_for_longest() -> None:
 
 
 def test_memory_keeps_within_its_bytes() -> None:
-    memory = Memory(10, limit=100)
+    memory = LruCache(10, limit=100)
     memory.put("a", 1, 60)
     memory.put("a", 1, 50)
     memory.put("b", 2, 50)

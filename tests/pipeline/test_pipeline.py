@@ -15,7 +15,7 @@ from engine.base.findings import Finding
 from engine.options import OPTIONS
 from engine.pipeline.build import build
 from engine.pipeline.cache import StageCache
-from engine.pipeline.pipeline import Codec, Pipeline, Stage, told_stages
+from engine.pipeline.pipeline import Codec, Pipeline, Stage, reported_stages
 from engine.pipeline.stages import STAGES
 from engine.recipe import Recipe
 from rknntui.demo import demo_recipe
@@ -112,7 +112,7 @@ def test_only_what_depends_on_a_stage_runs_again(tmp_path: Path) -> None:
         toy.ran.clear()
     Pipeline(QUANTIZED, (a, b, replace(c, is_valid=lambda _, __: False)), cache=cache).result("c")
     assert toy.ran == ["c"]
-    Pipeline(QUANTIZED, (a, b, replace(c, is_kept=lambda _: False)), cache=cache).result("c")
+    Pipeline(QUANTIZED, (a, b, replace(c, is_cached=lambda _: False)), cache=cache).result("c")
     assert toy.ran == ["c", "c"]
     assert Pipeline(QUANTIZED, toy.stages, cache=cache).has("c")
     assert not Pipeline(QUANTIZED, toy.stages, cache=cache, refresh=True).has("c")
@@ -136,7 +136,7 @@ def test_stages_out_of_order_or_of_one_name_are_a_mistake() -> None:
 
 
 def test_every_option_belongs_to_a_stage_that_is_told() -> None:
-    assert {option.stage for option in OPTIONS} <= set(told_stages(STAGES))
+    assert {option.stage for option in OPTIONS} <= set(reported_stages(STAGES))
     assert all(stage.title for stage in STAGES if stage.codec is not None)
 
 

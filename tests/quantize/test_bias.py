@@ -106,7 +106,7 @@ def test_inputs_of_another_shape_start_a_pile_of_their_own() -> None:
     sums, alone = Sums([wanted]), Sums([wanted])
     arrays = [net.normal(1, 2, size, size) for size in (4, 4, 6)]
     for array in arrays:
-        sums.take(x, array)
+        sums.add_input(x, array)
         alone.add(wanted, wanted.of(array))
-    sums.settle()
+    sums.flush()
     np.testing.assert_allclose(sums.means[wanted].mean, alone.means[wanted].mean, rtol=1e-5)

@@ -14,7 +14,7 @@ from engine.base.errors import JobCancelledError, QuantizationError
 from engine.base.events import CallbackReporter, Event, Progress
 from engine.graph.execute import Session
 from engine.quantize import Observations, QuantizeSettings, calibrate, quantize
-from engine.quantize.calibration.calibrate import samples_wanted
+from engine.quantize.calibration.calibrate import sample_limit
 from tests.quantize.models import Net, quantile, small_cnn, stream
 
 
@@ -148,13 +148,13 @@ def test_going_on_with_another_graph_is_refused() -> None:
 def test_batches_limit_the_samples() -> None:
     net, graph = small_cnn()
     feeds = net.feeds(6)
-    assert samples_wanted(100, -1) is None
-    assert samples_wanted(2, 2) == 4
-    assert calibrate(graph, feeds, limit=samples_wanted(2, 2)) == calibrate(graph, feeds[:4])
-    assert calibrate(graph, feeds, limit=samples_wanted(100, 3)).samples == 6
+    assert sample_limit(100, -1) is None
+    assert sample_limit(2, 2) == 4
+    assert calibrate(graph, feeds, limit=sample_limit(2, 2)) == calibrate(graph, feeds[:4])
+    assert calibrate(graph, feeds, limit=sample_limit(100, 3)).samples == 6
     for batch_size, epochs in ((0, 1), (-1, -1), (10, 0), (10, -2)):
         with pytest.raises(QuantizationError, match="nothing to calibrate"):
-            samples_wanted(batch_size, epochs)
+            sample_limit(batch_size, epochs)
 
 
 @pytest.mark.parametrize("algorithm", ["normal", "kl_divergence", "mmse"])

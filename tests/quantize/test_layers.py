@@ -12,7 +12,14 @@ from engine.base.errors import QuantizationError
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import sqnr
-from engine.quantize import Observations, Quantized, QuantizeSettings, calibrate, honoured, quantize
+from engine.quantize import (
+    Observations,
+    Quantized,
+    QuantizeSettings,
+    applied_dtypes,
+    calibrate,
+    quantize,
+)
 from engine.quantize.algorithms.activations import activation_table
 from engine.quantize.dtypes.formats import LAYER_DTYPES
 from engine.quantize.planning.plan import Plan, plan
@@ -43,22 +50,22 @@ def test_every_layer_gets_what_was_asked_for(dtype: str, step: int) -> None:
         if not tensor.startswith("Softmax") or dtype.startswith("float"):
             asked = {tensor: dtype}
             result = quantize(graph, seen, QuantizeSettings(layers=asked))
-            assert honoured(asked, result) == asked
+            assert applied_dtypes(asked, result) == asked
 
 
 def test_all_layers_at_once_and_lowered_ones() -> None:
     _, graph = small_cnn()
     every = dict.fromkeys(written(graph), "float16")
-    assert honoured(every, done(every)[1]) == every
+    assert applied_dtypes(every, done(every)[1]) == every
     lowered = {"Conv_5_0": "int8", "Relu_7_0": "int8"}
-    assert honoured(lowered, done(lowered, "w8a16")[1]) == lowered
-    assert honoured(lowered, done(lowered, "float16")[1]) == lowered
+    assert applied_dtypes(lowered, done(lowered, "w8a16")[1]) == lowered
+    assert applied_dtypes(lowered, done(lowered, "float16")[1]) == lowered
 
 
 def test_what_was_not_honoured_is_seen() -> None:
     _, plain = done({})
     asked = {"Conv_5_0": "float16", "Softmax_23_0": "float16"}
-    assert honoured(asked, plain) == {"Conv_5_0": "int8", "Softmax_23_0": "float"}
+    assert applied_dtypes(asked, plain) == {"Conv_5_0": "int8", "Softmax_23_0": "float"}
 
 
 def test_borders_are_named_as_the_vendor_does_and_nothing_else_changes() -> None:
@@ -164,7 +171,7 @@ def test_every_algorithm_gives_layers_their_dtype(algorithm: str) -> None:
     layers = {"Conv_5_0": "float16", "Conv_9_0": "int16", "Conv_20_0": "dynamic_fixed_point-i8"}
     chosen = QuantizeSettings(algorithm=algorithm, layers=layers)
     result = quantize(graph, calibrate(graph, feeds), chosen, feeds=lambda: iter(feeds))
-    assert honoured(layers, result) == layers
+    assert applied_dtypes(layers, result) == layers
     expected, found = Session(graph).run(feeds[0]), Session(result.graph).run(feeds[0])
     for name, array in expected.items():
         assert sqnr(array, found[name]) > 25

@@ -12,8 +12,8 @@ from engine.quantize import QuantizeSettings, calibrate, quantize
 from engine.quantize.algorithms.mmse_range import (
     CAUTION,
     RangeCost,
-    lattice_range,
     least_cost_range,
+    pixel_grid_range,
 )
 from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.calibration.observations import Observation, Observations
@@ -119,12 +119,12 @@ def test_pixels_that_lie_between_the_steps_get_a_range_of_their_own() -> None:
     def error(low: float, high: float) -> float:
         return sum(_reference(pixels, low, high))
 
-    low, high = lattice_range(np.repeat(pixels, 3), -1.0, 1.0)
+    low, high = pixel_grid_range(np.repeat(pixels, 3), -1.0, 1.0)
     assert error(low, high) < 0.6 * error(-1.0, 1.0)
     exact = np.arange(256, dtype=np.float32) / 256
-    assert lattice_range(exact, 0.0, 255 / 256) == (0.0, 255 / 256)
+    assert pixel_grid_range(exact, 0.0, 255 / 256) == (0.0, 255 / 256)
     noise = np.random.default_rng(0).normal(size=5000).astype(np.float32)
-    assert lattice_range(noise, -3.0, 3.0) == (-3.0, 3.0)
+    assert pixel_grid_range(noise, -3.0, 3.0) == (-3.0, 3.0)
 
 
 def _unequal_net() -> tuple[Net, Graph]:

@@ -13,26 +13,26 @@ from hypothesis import strategies as st
 
 from engine.base.errors import RecipeError
 from engine.options import OPTIONS, SECTIONS, Option, Value
-from engine.pipeline.pipeline import told_stages
+from engine.pipeline.pipeline import reported_stages
 from engine.pipeline.stages import STAGES
 from engine.recipe import (
     Recipe,
+    cache_key,
     canonical_json,
     diff_recipes,
     dump_recipe,
     load_recipe,
     parse_recipe,
-    portable,
     portable_values,
     read_recipe,
     recipe_problems,
     recipe_schema,
-    stage_key,
+    relocatable,
     stage_values,
 )
 from tests.safety import ends
 
-NAMES = told_stages(STAGES)
+NAMES = reported_stages(STAGES)
 
 FULL: dict[str, Any] = {
     "model": "net.onnx",
@@ -297,7 +297,7 @@ def test_stage_keys_depend_on_their_own_options_only() -> None:
     contents = {"model": "m" * 64, "dataset": "d" * 64}
 
     def keys(recipe: Recipe) -> dict[str, str]:
-        return {s: stage_key(recipe, s, contents=contents) for s in NAMES}
+        return {s: cache_key(recipe, s, contents=contents) for s in NAMES}
 
     plain = keys(base)
     assert len(set(plain.values())) == len(NAMES)
@@ -317,11 +317,11 @@ def test_stage_keys_depend_on_their_own_options_only() -> None:
         assert {s for s in NAMES if changed[s] != plain[s]} == {stage}
     # names do not matter, what the files hold does
     assert keys(base.with_values(model="/b/c.onnx", dataset="x")) == plain
-    assert stage_key(base, "load", contents={"model": "x"}) != plain["load"]
-    assert stage_key(base, "load", contents=contents, previous="p") != plain["load"]
-    assert stage_key(base, "load", contents=contents, extra={"ort": "1"}) != plain["load"]
+    assert cache_key(base, "load", contents={"model": "x"}) != plain["load"]
+    assert cache_key(base, "load", contents=contents, previous="p") != plain["load"]
+    assert cache_key(base, "load", contents=contents, extra={"ort": "1"}) != plain["load"]
     with pytest.raises(KeyError):
-        stage_key(base, "load")
+        cache_key(base, "load")
     stages = [name for stage in NAMES for name in stage_values(base, stage)]
     files = ("path", "paths", "code")
     assert sorted(stages) == sorted(o.name for o in OPTIONS if o.kind not in files)
@@ -338,7 +338,7 @@ def test_keys_are_the_same_in_every_process() -> None:
         "model_pruning": False,
         "remove_reshape": False,
     }
-    assert stage_key(recipe, "optimise") == (
+    assert cache_key(recipe, "optimise") == (
         "16585e72d1f9ec648c307b3fbbcfbb529232792e100cdf5bcf79b05a9c1f7e72"
     )
 
@@ -351,7 +351,7 @@ def test_portable_recipe_has_every_default_and_no_path(tmp_path: Path) -> None:
         str(tmp_path / "sub/dataset.txt"): "b" * 64,
         str(tmp_path / "init.npy"): "c" * 64,
     }
-    data = portable(recipe, digests)
+    data = relocatable(recipe, digests)
     text = json.dumps(data)
     assert str(tmp_path) not in text
     assert "sub/" not in text
@@ -363,7 +363,7 @@ def test_portable_recipe_has_every_default_and_no_path(tmp_path: Path) -> None:
     assert shown == values | {"dataset": "dataset.txt"}
     elsewhere = Recipe.from_values(values, tmp_path / "other")
     other = {k.replace(str(tmp_path), str(tmp_path / "other")): v for k, v in digests.items()}
-    assert portable(elsewhere, other) == data
+    assert relocatable(elsewhere, other) == data
 
 
 def test_portable_recipes_of_other_versions_are_shown_as_far_as_known() -> None:
@@ -396,7 +396,7 @@ def test_mappings_are_frozen_compared_and_shown_by_their_entries() -> None:
     two = Recipe.from_values({"quantized_layers": {"b": "float16", "a": "int8"}})
     assert one == two
     assert hash(one) == hash(two)
-    assert stage_key(one, "quantize") == stage_key(two, "quantize")
+    assert cache_key(one, "quantize") == cache_key(two, "quantize")
     assert one.with_values(quantized_layers={}) == Recipe()
     (change,) = diff_recipes(one, two.with_values(quantized_layers={"a": "int16"}))
     assert str(change) == "quantized_layers: a=int8; b=float16 -> a=int16"

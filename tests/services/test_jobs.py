@@ -44,12 +44,12 @@ from engine.jobs import history
 from engine.jobs.client import Worker, run_job
 from engine.pipeline.build import build
 from engine.pipeline.cache import StageCache
-from engine.pipeline.pipeline import Pipeline, told_stages
+from engine.pipeline.pipeline import Pipeline, reported_stages
 from engine.pipeline.stages import STAGES
 from engine.recipe import Recipe
 from tests.pipeline.nets import picture, small_net
 
-BUILD_STAGES = told_stages(STAGES)
+BUILD_STAGES = reported_stages(STAGES)
 
 in_module = pytest.mark.asyncio(loop_scope="module")
 
@@ -207,7 +207,7 @@ async def test_a_float_build(worker: Worker, recipe: dict[str, Any], tmp_path: P
     plain = {**recipe, "do_quantization": False}
     del plain["dataset"]
     summary, events = await finished(worker, "build", recipe=plain)
-    assert list(stages(events)) == list(told_stages(STAGES, quantized=False))
+    assert list(stages(events)) == list(reported_stages(STAGES, quantized=False))
     assert (summary["quantized"], summary["quantized_bytes"], summary["outputs"]) == (
         False,
         None,

@@ -13,7 +13,7 @@ from engine.base.events import CallbackReporter, Event, Finished, StageStarted
 from engine.jobs.worker import _resolve
 from engine.services.registry import TASKS
 from rknntui.demo import demo_folder, demo_recipe, demo_test_samples
-from rknntui.session.jobview import JobView, StageView
+from rknntui.session.job_view_model import JobView, StageView
 from rknntui.widgets.job_pane import stage_line, stages_shown
 
 

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from engine.wire.model import ModelView
 from rknntui.app import Workbench
 from rknntui.screens.base.workspace import Workspace
-from rknntui.widgets.bars import KeyBar
+from rknntui.widgets.header_footer import KeyBar
 from rknntui.workspaces import WORKSPACES
 from tests.tui.conftest import until
 

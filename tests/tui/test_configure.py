@@ -13,7 +13,7 @@ from rknntui.screens.configure.text import help_lines
 from rknntui.screens.configure.workspace import Configure
 from rknntui.screens.dialogs.dialogs import ChoiceDialog
 from rknntui.widgets.form import FormRows, OptionForm
-from rknntui.widgets.rows import TextRows
+from rknntui.widgets.line_list import TextRows
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.flow import choose_path, press_text, visited, write_recipe
 
@@ -38,7 +38,7 @@ async def test_every_option_has_a_line_with_its_default_and_its_help(demo: Path)
             await pilot.pause()
             help_text = workspace.query_one("#option-help").text().replace("\n", " ")
             assert rows.option.help.split(".")[0] in help_text
-            assert "rknntui extension" in help_text or not rows.option.ours
+            assert "rknntui extension" in help_text or not rows.option.extension
         assert seen == {o.name for o in known}
         assert "dataset_seed ext" in screen_text(app)
 

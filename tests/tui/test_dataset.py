@@ -9,7 +9,7 @@ import pytest
 
 from rknntui.app import Workbench
 from rknntui.screens.dataset.workspace import DatasetWorkspace
-from rknntui.widgets.rows import TextRows
+from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.thumbnail import Thumbnail
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, grey_keys, pictures, press_text, visited, write_recipe
@@ -114,7 +114,7 @@ async def test_a_remedy_that_can_be_applied_is_not_a_grey_key(demo: Path, tmp_pa
     app = Workbench(str(recipe), state_kept=False)
     async with app.run_test(size=(120, 40)) as pilot:
         workspace = await visited(pilot, DatasetWorkspace)
-        await until(pilot, lambda: not workspace.why_not("apply_remedy"), "a remedy")
+        await until(pilot, lambda: not workspace.disabled_reason("apply_remedy"), "a remedy")
         await until(pilot, lambda: "Apply fix" not in grey_keys(app), "its key works")
         assert "Apply fix" in screen_text(app).splitlines()[-1]
 

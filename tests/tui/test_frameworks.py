@@ -78,7 +78,7 @@ async def test_a_model_without_sizes_leads_to_the_option_and_loads(tmp_path: Pat
         assert "it needs input_size_list" in " ".join(detail(app).split())
         assert detail(app).count("The symbol says no size") == 1
         assert "c Option" in screen_text(app)
-        assert "input_size_list" in app.workspace.unavailable("load")
+        assert "input_size_list" in app.workspace.unavailable_reason("load")
         await pilot.press("c")
         await until(pilot, lambda: app.current == "configure", "Configure")
         assert app.workspace.form.rows.option.name == "input_size_list"
@@ -89,7 +89,7 @@ async def test_a_model_without_sizes_leads_to_the_option_and_loads(tmp_path: Pat
         await until(pilot, lambda: app.session.model.loaded, "it is looked at again")
         await until(pilot, lambda: "source · 2 nodes" in screen_text(app), "its graph")
         assert "1x3x4x4 float32" in detail(app)
-        assert app.workspace.unavailable("option") != ""
+        assert app.workspace.unavailable_reason("option") != ""
 
 
 async def test_either_file_of_a_pair_and_only_the_frameworks_options(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ async def test_every_kind_of_a_vendors_file_is_shown(tmp_path: Path, kind: str) 
         assert app.session.vendor
         assert ("Operator" if kind == "op-package" else "Compiled model") in text
         assert "Inputs" not in text or kind != "op-package"
-        assert "not open" in app.workspace.unavailable("load")
+        assert "not open" in app.workspace.unavailable_reason("load")
 
 
 async def test_hostile_names_steer_no_terminal_in_any_view(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def _children_of(worker: int) -> list[int]:
     for thread in Path(f"/proc/{worker}/task").iterdir():
         for child in (thread / "children").read_text().split():
             with suppress(OSError):  # it may end while it is looked at
-                if b"foreign_child" in Path(f"/proc/{child}/cmdline").read_bytes():
+                if b"converter_child" in Path(f"/proc/{child}/cmdline").read_bytes():
                     found.append(int(child))
     return found
 
@@ -366,7 +366,9 @@ async def test_a_traced_model_takes_the_sizes_that_it_was_traced_with(traced: Pa
         await pilot.press("a")
         assert app.session.recipe["input_size_list"] == [[1, 3, 16, 16]]
         await pilot.press("1")
-        await until(pilot, lambda: app.workspace.unavailable("load") == "", "it can be converted")
+        await until(
+            pilot, lambda: app.workspace.unavailable_reason("load") == "", "it can be converted"
+        )
         await converted(pilot, app)
         await until(pilot, lambda: app.session.model.loaded, "converted")
         assert "1x5 float32" in detail(app)

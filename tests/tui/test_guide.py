@@ -9,7 +9,7 @@ import pytest
 
 from engine import Finding, RecipeError
 from engine.wire.graph import RangeRow
-from engine.wire.guide import Answer, Found, NextStep, Step
+from engine.wire.guide import Answer, NextStep, Step, StepFinding
 from rknntui.app import Workbench
 from rknntui.screens.accuracy.guide import step_lines
 from rknntui.screens.accuracy.score import ScorePane
@@ -28,7 +28,7 @@ STEP = Step(
     title="Weights per channel",
     source="RKNN-T2",
     did="Built with one scale per channel.",
-    found=(Found("logits", "31.2 dB to 33.9 dB", "warning"),),
+    found=(StepFinding("logits", "31.2 dB to 33.9 dB", "warning"),),
     verdict="fail",
     advice="Take one scale per channel.",
     changes={"quantized_method": "layer", "bias_correction": False},
@@ -77,7 +77,7 @@ async def test_of_several_remedies_one_is_chosen() -> None:
         await settle(pilot)
         await pilot.press("4")
         await settle(pilot)
-        assert app.workspace.why_not("apply_remedy")
+        assert app.workspace.disabled_reason("apply_remedy")
         app.workspace.query_one(FindingRows).show(found)
         await pilot.press("a")
         await until(pilot, lambda: type(app.screen).__name__ == "RemedyDialog", "the choice")

@@ -19,7 +19,7 @@ from rknntui.bridge import Bridge
 from rknntui.demo import demo_recipe, demo_test_samples
 from rknntui.screens.accuracy.workspace import Accuracy
 from rknntui.screens.hybrid.workspace import Hybrid
-from rknntui.session.jobview import JobView
+from rknntui.session.job_view_model import JobView
 from tests.tui.conftest import residual_model, screen_text, settle, until
 
 SIZE = (110, 34)

@@ -15,9 +15,9 @@ from engine.wire.hybrid import (
     CurvePoint,
     Effect,
     EffectOutput,
-    Honoured,
     LayerRow,
     OutputFigure,
+    RequestCheck,
     SearchParams,
 )
 from rknntui.app import Workbench
@@ -34,7 +34,7 @@ from rknntui.screens.hybrid.plan import (
 from rknntui.screens.hybrid.search import _gained, search_flags, search_params
 from rknntui.screens.hybrid.text import facts, layer_record, output_lines, point_record
 from rknntui.screens.hybrid.workspace import Hybrid
-from rknntui.session.jobview import JobView
+from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded
 from rknntui.widgets.curve_chart import CurveChart, Series
 from rknntui.widgets.facts_line import fit_facts
@@ -166,7 +166,7 @@ def test_a_record_says_what_became_of_what_was_asked() -> None:
             ranges={},
             built={"a": before} if before else {},
             got={"a": got} if got else {},
-            unmet={},
+            not_applied={},
             own={},
         )["built"]
 
@@ -210,7 +210,7 @@ def test_the_line_on_top_is_never_cut(state: str) -> None:
     edits = SimpleNamespace(
         layers={"a": "int16"}, rows=[1] * 112, ranges={"a": (0, 1)}, marked={"b"}
     )
-    effect = SimpleNamespace(unmet={"a": "why not"}, state=state)
+    effect = SimpleNamespace(not_applied={"a": "why not"}, state=state)
     told = facts(edits, effect, "32 of 100 calibration samples", "1 of 100 calibration samples")
     for width, kept in ((78, 3), (118, 4), (198, 6)):
         line = fit_facts(told, width)
@@ -239,7 +239,7 @@ async def test_the_newest_edit_wins_and_drops_the_effect_that_runs() -> None:
             asked.append(params.layers)
             return JobView(f"job{len(asked)}", method, title, 0.0, quiet=quiet)
 
-        def drop(self, job):
+        def discard(self, job):
             dropped.append(job)
 
     loop = asyncio.get_running_loop()
@@ -264,12 +264,12 @@ async def test_the_newest_edit_wins_and_drops_the_effect_that_runs() -> None:
     assert dropped == ["job1"]
     effect.ended(JobEnded("job1", "hybrid.effect", "cancelled"))
     assert effect.state.startswith("▶")
-    honoured = (Honoured("b", "dtype", "int16", "int8", ok=False, why="why not"),)
+    honoured = (RequestCheck("b", "dtype", "int16", "int8", ok=False, why="why not"),)
     answer = Effect((EffectOutput("o", 2.0, 1.0),), honoured, 0.25, 1, "one", "simulated")
     effect.ended(JobEnded("job2", "hybrid.effect", "done", answer))
     assert effect.state == "simulated over 1 sample in 250 ms"
     assert effect.outputs["o"].sqnr_db == 2.0
-    assert (effect.got, effect.unmet) == ({"b": "int8"}, {"b": "why not"})
+    assert (effect.got, effect.not_applied) == ({"b": "int8"}, {"b": "why not"})
     effect.edited(base, base)
     assert effect.state == ""
     effect.edited({**base, "quantized_layers": {"b": "int16"}}, base)
@@ -299,7 +299,7 @@ async def test_keys_that_work_are_not_grey_once_the_layers_are_there(
     app = Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         workspace = await in_hybrid(pilot)
-        assert not workspace.why_not("lift")
+        assert not workspace.disabled_reason("lift")
         await until(pilot, lambda: not grey_keys(app), "no key is grey")
 
 

@@ -11,7 +11,7 @@ from engine import list_jobs
 from engine.wire.build import BUILD, BuildParams
 from rknntui.app import Workbench
 from rknntui.screens.jobs.diff import differences
-from rknntui.session.jobview import JobView
+from rknntui.session.job_view_model import JobView
 from tests.safety import PATIENCE
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.terminal import Terminal

@@ -18,7 +18,7 @@ from rknntui.arguments import given_options
 from rknntui.screens.accuracy.workspace import Accuracy
 from rknntui.screens.dialogs.dialogs import ConfirmDialog
 from rknntui.screens.dialogs.picker import PathPicker
-from rknntui.session.jobview import JobView
+from rknntui.session.job_view_model import JobView
 from rknntui.widgets.records import RecordTable
 from tests.tui.conftest import screen_text, settle, until
 from tests.tui.terminal import Terminal

@@ -32,11 +32,11 @@ from rknntui.screens.model.pane import DetailPane
 from rknntui.screens.model.source import SourceLoad
 from rknntui.screens.quantize.build import BuildStarter
 from rknntui.screens.quantize.findings import BuildFindings
-from rknntui.session.jobview import JobView
+from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import JobEnded, RecipeChanged
 from rknntui.session.state import Session
 from rknntui.widgets.histogram_chart import HistogramChart
-from rknntui.widgets.rows import TextRows
+from rknntui.widgets.line_list import TextRows
 from rknntui.workspaces import load_all
 from tests.tui.flow import model_view
 
@@ -91,7 +91,7 @@ class Stub:
         self.workbench = SimpleNamespace(show_error=self.errors.append)
         self.reason = ""
 
-    def why_not(self, method: str) -> str:
+    def disabled_reason(self, method: str) -> str:
         return self.reason
 
     def ask(

@@ -18,7 +18,7 @@ from rknntui.app import Workbench
 from rknntui.bridge import PATIENCE_SECONDS
 from rknntui.keys.actions import REGISTRY
 from rknntui.keys.keymap import conflicts, indistinct
-from rknntui.session import uistate
+from rknntui.session import ui_state
 from rknntui.workspaces import WORKSPACES, load, load_all
 from tests.tui.conftest import residual_model, screen_text, settle, until
 
@@ -151,7 +151,7 @@ async def test_wide_screens_have_more_keys_in_the_footer() -> None:
             await until(pilot, lambda name=name: app.current == name, name)
             await settle(pilot)
             footer = screen_text(app).splitlines()[-1]
-            for shown in (a for a in REGISTRY.of(name) if a.footer and not app.why_not(a)):
+            for shown in (a for a in REGISTRY.of(name) if a.footer and not app.disabled_reason(a)):
                 assert shown.label in footer, "the most needed keys come before the others"
             assert footer.rstrip().endswith("^p Palette")
             assert "^q Quit" in footer
@@ -313,7 +313,7 @@ def test_texts_of_the_state_file_are_cleaned(own_home: Path) -> None:
     state.mkdir(parents=True)
     hurt = {"a\x9b31m": ["b\u202e\nc\x7f", 1, None, {"d": "e\x1b[2J"}]}
     (state / "interface.json").write_text(json.dumps({"version": 1, "views": hurt}))
-    assert uistate.load()["views"] == {"a31m": ["b\nc", 1, None, {"d": "e[2J"}]}
+    assert ui_state.load()["views"] == {"a31m": ["b\nc", 1, None, {"d": "e[2J"}]}
 
 
 @pytest.mark.usefixtures("no_engine")

@@ -13,8 +13,8 @@ from engine.wire.build import SimulatedOutput, TopValue
 from engine.wire.graph import GraphView
 from rknntui.screens.model.detail import histogram
 from rknntui.widgets.graph_tree import GraphTree
-from rknntui.widgets.paint import cells, fit
 from rknntui.widgets.record_view import as_file
+from rknntui.widgets.strips import cells, fit
 from rknntui.widgets.table import Column, Table
 
 

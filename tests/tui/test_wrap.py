@@ -17,9 +17,9 @@ from rknntui.screens.dialogs.help import HelpDialog
 from rknntui.screens.dialogs.picker import PathPicker
 from rknntui.screens.dialogs.remedies import RemedyDialog
 from rknntui.screens.model.workspace import ModelWorkspace
-from rknntui.widgets.paint import fit
+from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.records import RecordTable
-from rknntui.widgets.rows import TextRows
+from rknntui.widgets.strips import fit
 from rknntui.widgets.table import Column, Table
 from rknntui.widgets.wrap import wrap, wrap_line
 from tests.tui.conftest import screen_text, until

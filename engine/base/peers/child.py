@@ -16,7 +16,7 @@ from typing import cast
 from engine.base.errors import WorkerError
 from engine.base.peers.far import LINE_LIMIT, Message
 from engine.base.peers.near import Call, Peer, ladder
-from engine.base.process import ProcessId, death_of
+from engine.base.process import ProcessId, exit_reason
 
 __all__ = ["GOODBYE_SECONDS", "LADDER_SECONDS", "Child"]
 
@@ -97,7 +97,7 @@ class Child:
 
     def lost(self, name: str, returncode: int | None, remedy: str) -> WorkerError:
         """The error of a call that it ended instead of answering."""
-        how, cause = death_of(returncode)
+        how, cause = exit_reason(returncode)
         if said := self.peer.last_words:
             cause = f"{cause} It said last: {said}"
         return WorkerError(f"{name} {how}.", cause=cause, remedy=remedy)

@@ -26,7 +26,7 @@ from engine.base.peers.far import (
     encode,
 )
 from engine.base.plain import JsonObject
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 if TYPE_CHECKING:
     import asyncio
@@ -220,7 +220,7 @@ class Peer:
         """The last line that it wrote to stderr, fit to be shown; empty where there is none."""
         self._read_errors()
         lines = self._tail.decode("utf-8", "replace").split("\n")
-        return next((printable(line, _SHOWN) for line in reversed(lines) if line.strip()), "")
+        return next((sanitize(line, _SHOWN) for line in reversed(lines) if line.strip()), "")
 
     def _send(self, message: Message) -> None:
         self._outgoing += encode(message)

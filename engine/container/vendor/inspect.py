@@ -15,14 +15,14 @@ from engine.base.files import sha256_of
 from engine.base.findings import Finding
 from engine.chips import chip, chips
 from engine.container.magic import MAGIC
+from engine.container.vendor.bounded_reader import BoundedReader, open_bounded
 from engine.container.vendor.layer_list import NBG_OP, LayerList, read_layer_list
 from engine.container.vendor.model import CustomSection, VendorMemory, VendorModel
 from engine.container.vendor.nbg import NBG_MAGIC, NbgModel, read_nbg
 from engine.container.vendor.npu import IDENTIFIER, NpuModel, read_mini, read_npu
 from engine.container.vendor.package import is_package, read_custom_sections, read_package
-from engine.container.vendor.ports import ports_of, with_observed
+from engine.container.vendor.ports import add_observed, ports_of
 from engine.container.vendor.rknx import RKNX_MAGIC, read_rknx
-from engine.container.vendor.span import Span, opened
 from engine.container.vendor.values import as_mapping, read_json
 
 __all__ = ["inspect_vendor", "vendor_origin"]
@@ -71,7 +71,7 @@ def vendor_origin(path: Path) -> str:
 
 
 def _inspected(path: Path) -> VendorModel:
-    with opened(path) as span:
+    with open_bounded(path) as span:
         base = VendorModel(str(path), span.size, "", "npu")
         head = span.head(64)
         for matches, read in _KINDS:
@@ -103,7 +103,7 @@ def _finished(model: VendorModel) -> VendorModel:
     return replace(model, chips=names, generation=generation, findings=everything)
 
 
-def _read_package(span: Span, base: VendorModel) -> VendorModel:
+def _read_package(span: BoundedReader, base: VendorModel) -> VendorModel:
     package = read_package(span)
     return replace(
         base,
@@ -120,7 +120,7 @@ def _read_package(span: Span, base: VendorModel) -> VendorModel:
     )
 
 
-def _read_encrypted(span: Span, base: VendorModel) -> VendorModel:
+def _read_encrypted(span: BoundedReader, base: VendorModel) -> VendorModel:
     _, level, size = span.unpack("3Q", 8, "the head")
     findings = []
     if size != span.size - _CRYPT_HEAD:
@@ -140,7 +140,7 @@ def _read_encrypted(span: Span, base: VendorModel) -> VendorModel:
     return replace(base, kind="encrypted", encryption_level=level, findings=tuple(findings))
 
 
-def _read_rknx(span: Span, base: VendorModel) -> VendorModel:
+def _read_rknx(span: BoundedReader, base: VendorModel) -> VendorModel:
     model = read_rknx(span)
     graph = model.graphs[0] if model.graphs else None
     return replace(
@@ -158,7 +158,7 @@ def _read_rknx(span: Span, base: VendorModel) -> VendorModel:
     )
 
 
-def _read_nbg(span: Span, base: VendorModel) -> VendorModel:
+def _read_nbg(span: BoundedReader, base: VendorModel) -> VendorModel:
     model = read_nbg(span)
     return replace(
         base,
@@ -181,12 +181,12 @@ def _names_only() -> Finding:
     )
 
 
-def _read_bare_npu(span: Span, base: VendorModel) -> VendorModel:
+def _read_bare_npu(span: BoundedReader, base: VendorModel) -> VendorModel:
     part = span.inner(0, span.size, "the graph")
     return _with_npu(replace(base, kind="npu-bare", generation=2), read_npu(part))
 
 
-def _read_bare_json(span: Span, base: VendorModel) -> VendorModel:
+def _read_bare_json(span: BoundedReader, base: VendorModel) -> VendorModel:
     if span.head(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{":
         raise ContainerError(
             f"{span.name} is not a file of the vendor.",
@@ -196,7 +196,9 @@ def _read_bare_json(span: Span, base: VendorModel) -> VendorModel:
     part = span.inner(0, span.size, "the layer list")
     data = as_mapping(read_json(part))
     if not data.get("network_platform"):
-        raise part.damaged("there is no network_platform, which every model of the vendor has")
+        raise part.damaged_error(
+            "there is no network_platform, which every model of the vendor has"
+        )
     layers = read_layer_list(data, part)
     return _with_list(replace(base, kind="layers-bare"), layers)
 
@@ -206,16 +208,16 @@ class _Frame:
     """The parts of a container."""
 
     version: int
-    data: Span
-    json: Span
+    data: BoundedReader
+    json: BoundedReader
     end: int
 
 
-def _frame(span: Span) -> _Frame:
+def _frame(span: BoundedReader) -> _Frame:
     """Head, data, JSON: ``RKNN``, u32, u64 version, u64 D, 40 bytes, D bytes, u64 J, J bytes."""
     version, size = span.unpack("QQ", 8, "the head")
     if version >> 8 not in (0, _SMALL_FORM):
-        raise span.damaged(f"its container has version {version}, which is not known")
+        raise span.damaged_error(f"its container has version {version}, which is not known")
     start = 24 + (_RESERVED if version & 0xFF > 1 and size else 0)
     data = span.inner(start, size, "the compiled model")
     place = start + size
@@ -224,7 +226,7 @@ def _frame(span: Span) -> _Frame:
     return _Frame(version, data, json, place + 8 + count)
 
 
-def _read_container(span: Span, base: VendorModel) -> VendorModel:
+def _read_container(span: BoundedReader, base: VendorModel) -> VendorModel:
     frame = _frame(span)
     layers = read_layer_list(read_json(frame.json), frame.json)
     head = frame.data.head(8)
@@ -249,7 +251,7 @@ def _read_container(span: Span, base: VendorModel) -> VendorModel:
     return _with_tail(model, span, frame, layers.first_generation)
 
 
-def _with_sections(model: VendorModel, parts: tuple[tuple[str, Span], ...]) -> VendorModel:
+def _with_sections(model: VendorModel, parts: tuple[tuple[str, BoundedReader], ...]) -> VendorModel:
     sizes = tuple((name, part.size) for name, part in parts)
     memory = replace(model.memory, sections=(*sizes, *model.memory.sections))
     return replace(model, memory=memory)
@@ -259,7 +261,7 @@ def _noting(model: VendorModel, finding: Finding) -> VendorModel:
     return replace(model, findings=(*model.findings, finding))
 
 
-def _with_tail(model: VendorModel, span: Span, frame: _Frame, first: bool) -> VendorModel:
+def _with_tail(model: VendorModel, span: BoundedReader, frame: _Frame, first: bool) -> VendorModel:
     """What follows the layer list: generation 1's custom operators, else nothing that is known."""
     rest = span.size - frame.end
     if not rest:
@@ -305,7 +307,7 @@ def _with_nbg(model: VendorModel, nbg: NbgModel) -> VendorModel:
 
 
 def _with_npu(model: VendorModel, npu: NpuModel, layers: LayerList | None = None) -> VendorModel:
-    graphs = tuple(with_observed(graph, npu.facts) for graph in npu.graphs)
+    graphs = tuple(add_observed(graph, npu.facts) for graph in npu.graphs)
     first = graphs[0]
     listed = layers.platforms if layers else ()
     findings = list(npu.findings)
@@ -342,14 +344,14 @@ def _disagreement(what: str, listed: str, compiled: str) -> Finding:
     )
 
 
-def _read_ours(span: Span, _base: VendorModel) -> VendorModel:
+def _read_ours(span: BoundedReader, _base: VendorModel) -> VendorModel:
     raise ContainerError(
         f"{span.name} is a container of this program, not a file of the vendor.",
         remedy="Open it as a model.",
     )
 
 
-_Read = Callable[[Span, VendorModel], VendorModel]
+_Read = Callable[[BoundedReader, VendorModel], VendorModel]
 
 
 def _starts(magic: bytes, offset: int = 0) -> Callable[[bytes], bool]:
@@ -357,7 +359,7 @@ def _starts(magic: bytes, offset: int = 0) -> Callable[[bytes], bool]:
 
 
 def _package(head: bytes) -> bool:
-    return is_package(Span(head, 0, len(head), "", ""))
+    return is_package(BoundedReader(head, 0, len(head), "", ""))
 
 
 # in the order in which the viewer Netron asks; an own container and a package start as models do

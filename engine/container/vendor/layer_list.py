@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from engine.base.plain import JsonObject
+from engine.container.vendor.bounded_reader import BoundedReader
 from engine.container.vendor.model import (
     VendorGraph,
     VendorLayer,
@@ -18,7 +19,6 @@ from engine.container.vendor.model import (
     VendorQuant,
     VendorTensor,
 )
-from engine.container.vendor.span import Span
 from engine.container.vendor.values import (
     as_floats,
     as_ints,
@@ -67,7 +67,7 @@ class LayerList:
     outputs: tuple[VendorPort, ...]
 
 
-def read_layer_list(model: Any, span: Span) -> LayerList:
+def read_layer_list(model: Any, span: BoundedReader) -> LayerList:
     """A layer list that was parsed.
 
     Raises:
@@ -75,7 +75,7 @@ def read_layer_list(model: Any, span: Span) -> LayerList:
     """
     data = as_mapping(model)
     if not isinstance(data.get("nodes"), list) or not as_text(data.get("version")):
-        raise span.damaged("there is no list of layers with a version")
+        raise span.damaged_error("there is no list of layers with a version")
     first = "ovxlib_version" in data
     reader = _Reader(data, span, turned=first)
     graph = reader.graph()
@@ -146,7 +146,7 @@ class _Links:
 
 
 class _Reader:
-    def __init__(self, data: JsonObject, span: Span, *, turned: bool) -> None:
+    def __init__(self, data: JsonObject, span: BoundedReader, *, turned: bool) -> None:
         self._data = data
         self._span = span
         self._turned = turned
@@ -182,10 +182,10 @@ class _Reader:
     def _entries(self, part: str) -> list[JsonObject]:
         entries = as_list(self._data.get(part))
         if len(entries) > _MOST:
-            raise self._span.damaged(f"{part} has more than {_MOST} entries")
+            raise self._span.damaged_error(f"{part} has more than {_MOST} entries")
         tables: list[JsonObject] = [entry for entry in entries if isinstance(entry, dict)]
         if len(tables) < len(entries):
-            raise self._span.damaged(f"{part} holds something else than tables")
+            raise self._span.damaged_error(f"{part} holds something else than tables")
         return tables
 
     def _add(self, part: str, entry: JsonObject, kind: str) -> None:
@@ -215,14 +215,14 @@ class _Reader:
     def _number(self, entry: JsonObject, field: str, part: str, most: int = 1 << 31) -> int:
         value = entry.get(field)
         if type(value) is not int or not 0 <= value < most:
-            raise self._span.damaged(f"{part} has the {field} {str(value)[:40]!r}")
+            raise self._span.damaged_error(f"{part} has the {field} {str(value)[:40]!r}")
         return value
 
     def _ports(self, side: str) -> tuple[int, ...]:
         found: dict[int, int] = {}
         for entry in self._entries("graph"):
             if entry.get("left") not in ("input", "output"):
-                raise self._span.damaged("a port of the graph is neither input nor output")
+                raise self._span.damaged_error("a port of the graph is neither input nor output")
             if entry["left"] == side:
                 number = self._number(entry, "right_tensor_id", "graph")
                 key = f"{as_text(entry.get('right'))}:{number}"
@@ -240,7 +240,7 @@ class _Reader:
             elif entry.get("left") == "output":
                 links[node].set_output(links[node].ports, tensor)
             else:
-                raise self._span.damaged("a connection is neither input nor output")
+                raise self._span.damaged_error("a connection is neither input nor output")
         return links
 
     def _far_end(self, entry: JsonObject, links: list[_Links]) -> int:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.container.vendor.bounded_reader import BoundedReader
 from engine.container.vendor.model import VendorGraph, VendorLayer
-from engine.container.vendor.span import Span
 
 __all__ = ["NBG_MAGIC", "NbgModel", "read_nbg"]
 
@@ -34,7 +34,7 @@ def _skipped(major: int) -> int:
     return 288 if major <= 3 else 296
 
 
-def read_nbg(span: Span) -> NbgModel:
+def read_nbg(span: BoundedReader) -> NbgModel:
     """A precompiled graph.
 
     Raises:
@@ -47,7 +47,7 @@ def read_nbg(span: Span) -> NbgModel:
     offset = span.unpack("6I", _HEAD + _skipped(major), "the table of offsets")[4]
     stride = _NAME + 4 * (3 if major > 3 else 2)
     if count > _MOST_LAYERS:
-        raise span.damaged(f"there are more than {_MOST_LAYERS} layers")
+        raise span.damaged_error(f"there are more than {_MOST_LAYERS} layers")
     span.check(offset, count * stride, "the list of layers")
     layers = []
     for position in range(count):

@@ -16,6 +16,7 @@ from typing import Any
 from engine.base.findings import Finding
 from engine.base.formats.flatbuffers import FlatTable
 from engine.base.plain import JsonObject
+from engine.container.vendor.bounded_reader import BoundedReader, flat_root
 from engine.container.vendor.model import (
     VendorGraph,
     VendorLayer,
@@ -35,7 +36,6 @@ from engine.container.vendor.slots import (
     UNIONS,
     TensorSlots,
 )
-from engine.container.vendor.span import Span, flat_root
 from engine.container.vendor.values import (
     as_mapping,
     checked_shape,
@@ -79,7 +79,7 @@ class NpuModel:
     findings: list[Finding] = field(default_factory=list)
 
 
-def read_npu(span: Span) -> NpuModel:
+def read_npu(span: BoundedReader) -> NpuModel:
     """The full form.
 
     Of a file with another schema version only that is read which Netron reads of every version.
@@ -118,7 +118,7 @@ def read_npu(span: Span) -> NpuModel:
     return model
 
 
-def mini_parts(span: Span) -> tuple[Span, VendorMemory]:
+def mini_parts(span: BoundedReader) -> tuple[BoundedReader, VendorMemory]:
     """(FlatBuffer, memory) of the small form: a head of 64 bytes, four blobs, the FlatBuffer.
 
     Head, u32 each: 0 size of the FlatBuffer, 1 and 3 sizes of blobs that are not established, 4
@@ -132,7 +132,7 @@ def mini_parts(span: Span) -> tuple[Span, VendorMemory]:
     flat, first, _, second, internal, weights, copies = head
     offset = _MINI_HEAD + first + second + weights + copies
     if offset + flat != span.size:
-        raise span.damaged(
+        raise span.damaged_error(
             f"the parts have {offset} and {flat} bytes, which is not the {span.size} of the data"
         )
     sections = ("blob 1", first), ("blob 2", second), ("weights", weights), ("copies", copies)
@@ -140,7 +140,7 @@ def mini_parts(span: Span) -> tuple[Span, VendorMemory]:
     return span.inner(offset, flat, "the graph of the small form"), memory
 
 
-def read_mini(span: Span) -> NpuModel:
+def read_mini(span: BoundedReader) -> NpuModel:
     """The small form. Attributes of layers are not established there and stay empty.
 
     Raises:
@@ -158,7 +158,7 @@ def read_mini(span: Span) -> NpuModel:
     model.toolkit, model.compiler = _versions(root.text(slots.versions))
     model.facts = _facts(root, slots.facts, part, model.findings)
     if root.number(0) != _MINI_SCHEMA:
-        raise part.damaged(f"the schema version is {root.number(0)}, not {_MINI_SCHEMA}")
+        raise part.damaged_error(f"the schema version is {root.number(0)}, not {_MINI_SCHEMA}")
     model.findings.append(
         Finding(
             "attributes-not-established",
@@ -179,7 +179,7 @@ def _versions(text: str) -> tuple[str, str]:
     return (found["toolkit"].strip(), found["compiler"].strip()) if found else (text, "")
 
 
-def _facts(root: FlatTable, slot: int, span: Span, findings: list[Finding]) -> JsonObject:
+def _facts(root: FlatTable, slot: int, span: BoundedReader, findings: list[Finding]) -> JsonObject:
     text = root.text(slot)
     if not text:
         return {}
@@ -197,11 +197,11 @@ def _facts(root: FlatTable, slot: int, span: Span, findings: list[Finding]) -> J
     return facts or {}
 
 
-def _ports(root: FlatTable, slot: int | None, span: Span) -> JsonObject:
+def _ports(root: FlatTable, slot: int | None, span: BoundedReader) -> JsonObject:
     text = b"" if slot is None else root.raw(slot)
     if not text.strip(b"\0 \n"):
         return {}
-    part = Span(text, 0, len(text), span.name, "the table of the runtime's types")
+    part = BoundedReader(text, 0, len(text), span.name, "the table of the runtime's types")
     return as_mapping(read_json(part))
 
 
@@ -217,7 +217,7 @@ class _GraphReader:
     """Tables into layers and tensors."""
 
     def __init__(
-        self, span: Span, slots: TensorSlots | None, unions: bool, findings: list[Finding]
+        self, span: BoundedReader, slots: TensorSlots | None, unions: bool, findings: list[Finding]
     ) -> None:
         self._span = span
         self._slots = slots
@@ -232,7 +232,7 @@ class _GraphReader:
         graphs = tuple(self._graph(table) for table in islice(root.tables(2), _MOST_GRAPHS + 1))
         if not 1 <= len(graphs) <= _MOST_GRAPHS:
             what = f"there are more than {_MOST_GRAPHS} graphs" if graphs else "there is no graph"
-            raise self._span.damaged(what)
+            raise self._span.damaged_error(what)
         for code, example in self._unknown.items():
             self._findings.append(
                 Finding("code-unknown", "info", example, f"{code} is not established.")
@@ -252,13 +252,13 @@ class _GraphReader:
     def _positions(self, ids: tuple[int, ...], count: int) -> tuple[int, ...]:
         for number in ids:
             if not 0 <= number < count:
-                raise self._span.damaged(f"tensor {number} is named, but there are {count}")
+                raise self._span.damaged_error(f"tensor {number} is named, but there are {count}")
         return ids
 
     def _tensor(self, table: FlatTable, position: int) -> VendorTensor:
         self._tensors += 1
         if self._tensors > _MOST_TENSORS:
-            raise self._span.damaged(f"there are more than {_MOST_TENSORS} tensors")
+            raise self._span.damaged_error(f"there are more than {_MOST_TENSORS} tensors")
         name = table.text(5) or ("" if position == 0 else f"#{position}")
         dtype, kind = table.number(0, "b"), table.number(2, "b")
         slots = self._slots
@@ -307,7 +307,7 @@ class _GraphReader:
     def _layer(self, table: FlatTable, tensors: int) -> VendorLayer:
         self._layers += 1
         if self._layers > _MOST_LAYERS:
-            raise self._span.damaged(f"there are more than {_MOST_LAYERS} layers")
+            raise self._span.damaged_error(f"there are more than {_MOST_LAYERS} layers")
         op, name = table.text(1), table.text(2)
         attributes: tuple[tuple[str, Any], ...] = ()
         source: tuple[tuple[str, Any], ...] = ()

@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from engine.base.plain import JsonObject
+from engine.container.vendor.bounded_reader import BoundedReader, open_bounded
 from engine.container.vendor.model import CustomSection, OpPackage
-from engine.container.vendor.span import Span, opened
 from engine.container.vendor.values import as_list, as_mapping, as_text, read_json
 
 __all__ = [
@@ -51,31 +51,31 @@ def inspect_op_package(path: Path) -> OpPackage:
     Raises:
         ContainerError: missing, unreadable, damaged, or no package.
     """
-    with opened(path) as span:
+    with open_bounded(path) as span:
         if not is_package(span):
-            raise span.damaged("there is no package of a custom operator (.rknnop)")
+            raise span.damaged_error("there is no package of a custom operator (.rknnop)")
         return read_package(span)
 
 
-def is_package(span: Span) -> bool:
+def is_package(span: BoundedReader) -> bool:
     """Whether a file starts as a package does."""
     head = span.head(_HEAD + 12)
     return head[:4] == b"RKNN" and head[8:9] == b"\x02" and head[24:28] == KERNEL_MAGIC
 
 
-def _tail(span: Span, start: int, most: int) -> list[Span]:
+def _tail(span: BoundedReader, start: int, most: int) -> list[BoundedReader]:
     """The parts from ``start`` to the end, each behind its u64 length."""
-    parts: list[Span] = []
+    parts: list[BoundedReader] = []
     while start < span.size:
         if len(parts) == most:
-            raise span.damaged(f"there are more than {most} parts")
+            raise span.damaged_error(f"there are more than {most} parts")
         (size,) = span.unpack("Q", start, "the length of a part")
         parts.append(span.inner(start + 8, size, f"part {len(parts) + 1}"))
         start += 8 + size
     return parts
 
 
-def read_package(span: Span) -> OpPackage:
+def read_package(span: BoundedReader) -> OpPackage:
     """A package that was opened.
 
     Raises:
@@ -83,14 +83,14 @@ def read_package(span: Span) -> OpPackage:
     """
     (version,) = span.unpack("Q", 8, "the version")
     if version != _VERSION:
-        raise span.damaged(f"the package has version {version}, and {_VERSION} is known")
+        raise span.damaged_error(f"the package has version {version}, and {_VERSION} is known")
     parts = _tail(span, _HEAD, _MOST_PARTS)
     if len(parts) != len(_PARTS):
-        raise span.damaged(f"there are {len(parts)} parts, not {len(_PARTS)}")
+        raise span.damaged_error(f"there are {len(parts)} parts, not {len(_PARTS)}")
     text = _description(parts[_PARTS.index("description")])
     name = as_text(text.get("name"))
     if not name:
-        raise span.damaged("the description does not name the operator")
+        raise span.damaged_error("the description does not name the operator")
     op_version = text.get("op_version")
     return OpPackage(
         name=name,
@@ -104,27 +104,27 @@ def read_package(span: Span) -> OpPackage:
     )
 
 
-def _description(span: Span) -> JsonObject:
+def _description(span: BoundedReader) -> JsonObject:
     if span.size > _DESCRIPTION_LIMIT:
-        raise span.damaged(f"the description has {span.size} bytes")
+        raise span.damaged_error(f"the description has {span.size} bytes")
     raw = span.read()
     if raw.count(b"[") + raw.count(b"{") > _MOST_ARGUMENTS:  # a nest of them costs seconds
-        raise span.damaged("the description has too many brackets")
+        raise span.damaged_error("the description has too many brackets")
     try:
         return as_mapping(yaml.safe_load(raw.decode("utf-8")))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, AttributeError) as error:
-        raise span.damaged("the description is not YAML text") from error
+        raise span.damaged_error("the description is not YAML text") from error
 
 
-def _arguments(value: Any, span: Span) -> tuple[tuple[str, str], ...]:
+def _arguments(value: Any, span: BoundedReader) -> tuple[tuple[str, str], ...]:
     """(name, type) of ``{name: {type: TYPE}}``."""
     entries = as_mapping(value)
     if len(entries) > _MOST_ARGUMENTS:
-        raise span.damaged(f"an operator has more than {_MOST_ARGUMENTS} arguments")
+        raise span.damaged_error(f"an operator has more than {_MOST_ARGUMENTS} arguments")
     return tuple((str(k), as_text(as_mapping(v).get("type"))) for k, v in entries.items())
 
 
-def read_custom_sections(span: Span, start: int) -> tuple[tuple[CustomSection, ...], int]:
+def read_custom_sections(span: BoundedReader, start: int) -> tuple[tuple[CustomSection, ...], int]:
     """(custom operators, bytes of their code) behind a layer list that ends at ``start``.
 
     A part with a JSON list of operators, and a part with the pieces of code that they name.
@@ -134,22 +134,22 @@ def read_custom_sections(span: Span, start: int) -> tuple[tuple[CustomSection, .
     """
     parts = _tail(span, start, _MOST_PARTS)
     if len(parts) != 2:
-        raise span.damaged(f"{len(parts)} parts follow the layer list; 2 are known")
+        raise span.damaged_error(f"{len(parts)} parts follow the layer list; 2 are known")
     table, code = parts
     entries = as_list(read_json(table))
     if len(entries) > _MOST_ARGUMENTS:
-        raise table.damaged(f"there are more than {_MOST_ARGUMENTS} custom operators")
+        raise table.damaged_error(f"there are more than {_MOST_ARGUMENTS} custom operators")
     return tuple(_section(as_mapping(entry), table, code) for entry in entries), code.size
 
 
-def _section(entry: JsonObject, table: Span, code: Span) -> CustomSection:
+def _section(entry: JsonObject, table: BoundedReader, code: BoundedReader) -> CustomSection:
     pieces = []
     for piece, field in _CODE.items():
         place, size = entry.get(f"{field}_offset"), entry.get(f"{field}_len")
         if place is None and size is None:
             continue
         if type(place) is not int or type(size) is not int:
-            raise table.damaged(f"the place of the {piece} is not a number")
+            raise table.damaged_error(f"the place of the {piece} is not a number")
         code.check(place, size, f"the {piece}")
         pieces.append((piece, size))
     return CustomSection(

@@ -8,7 +8,7 @@ from engine.base.plain import JsonObject
 from engine.container.vendor.model import VendorGraph, VendorPort, VendorTensor
 from engine.container.vendor.values import as_floats, as_mapping, as_text
 
-__all__ = ["ports_of", "with_observed"]
+__all__ = ["add_observed", "ports_of"]
 
 
 def ports_of(
@@ -44,7 +44,7 @@ def _port(tensor: VendorTensor, attrs: JsonObject, runtime: JsonObject) -> Vendo
     )
 
 
-def with_observed(graph: VendorGraph, facts: JsonObject) -> VendorGraph:
+def add_observed(graph: VendorGraph, facts: JsonObject) -> VendorGraph:
     """The graph with the observed ranges of the table ``quant_tab`` beside the ranges used."""
     table = as_mapping(facts.get("quant_tab"))
     tensors = list(graph.tensors)

@@ -11,8 +11,8 @@ from itertools import islice
 
 from engine.base.findings import Finding
 from engine.base.formats.flatbuffers import FlatTable
+from engine.container.vendor.bounded_reader import BoundedReader, flat_root
 from engine.container.vendor.model import VendorGraph, VendorLayer, VendorTensor
-from engine.container.vendor.span import Span, flat_root
 from engine.container.vendor.values import checked_shape
 
 __all__ = ["RKNX_MAGIC", "RknxModel", "read_rknx"]
@@ -39,7 +39,7 @@ class RknxModel:
     findings: list[Finding] = field(default_factory=list)
 
 
-def read_rknx(span: Span) -> RknxModel:
+def read_rknx(span: BoundedReader) -> RknxModel:
     """An RKNN3 file.
 
     Raises:
@@ -66,7 +66,7 @@ def read_rknx(span: Span) -> RknxModel:
     return model
 
 
-def _sub(span: Span) -> int | None:
+def _sub(span: BoundedReader) -> int | None:
     """Where the graph's head starts: on a multiple of 8."""
     found = _HEADER - 1
     for _ in range(_MOST_TRIES):
@@ -76,11 +76,11 @@ def _sub(span: Span) -> int | None:
     return found if found >= 0 and found % 8 == 0 else None
 
 
-def _graph(table: FlatTable, span: Span) -> VendorGraph:
+def _graph(table: FlatTable, span: BoundedReader) -> VendorGraph:
     tensors: list[VendorTensor] = []
     for entry in table.tables(2):
         if len(tensors) >= _MOST:
-            raise span.damaged(f"there are more than {_MOST} tensors")
+            raise span.damaged_error(f"there are more than {_MOST} tensors")
         tensors.append(
             VendorTensor(
                 name=entry.text(6) or f"#{len(tensors)}",
@@ -92,11 +92,11 @@ def _graph(table: FlatTable, span: Span) -> VendorGraph:
     ports = table.numbers(3), table.numbers(4)
     for number in (*ports[0], *ports[1]):
         if not 0 <= number < len(tensors):
-            raise span.damaged(f"tensor {number} is named, but there are {len(tensors)}")
+            raise span.damaged_error(f"tensor {number} is named, but there are {len(tensors)}")
     layers: list[VendorLayer] = []
     for task in table.tables(5):
         if len(layers) >= _MOST:
-            raise span.damaged(f"there are more than {_MOST} tasks")
+            raise span.damaged_error(f"there are more than {_MOST} tasks")
         values = tuple((f"var{slot}", task.number(slot)) for slot in range(_TASK_FIELDS))
         layers.append(VendorLayer(f"Task_{len(layers)}", "Task", attributes=values))
     return VendorGraph(tuple(layers), tuple(tensors), *ports)

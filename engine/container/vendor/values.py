@@ -14,7 +14,7 @@ import struct
 from typing import Any
 
 from engine.base.plain import JsonObject, JsonValue
-from engine.container.vendor.span import Span
+from engine.container.vendor.bounded_reader import BoundedReader
 
 __all__ = [
     "as_floats",
@@ -55,24 +55,24 @@ _TOKEN = re.compile(
 _SPECIAL = {"inf": "1e999", "-inf": "-1e999", "nan": "None", "-nan": "None"}
 
 
-def read_json(span: Span) -> Any:
+def read_json(span: BoundedReader) -> Any:
     """A JSON text.
 
     Raises:
         ContainerError: it is no JSON, too large or too deep.
     """
     if span.size > JSON_LIMIT:
-        raise span.damaged(f"there are {span.size} bytes of JSON; {JSON_LIMIT} are read")
+        raise span.damaged_error(f"there are {span.size} bytes of JSON; {JSON_LIMIT} are read")
     raw = span.read()
     marks = sum(raw.count(mark) for mark in (b",", b":", b'"', b"[", b"{"))
     if marks > _MOST_MARKS:
-        raise span.damaged("there are more values in its JSON than a model can have")
+        raise span.damaged_error("there are more values in its JSON than a model can have")
     if _deepest(_STRING.sub(b"", raw).translate(None, _NO_BRACKETS)) > _DEPTH:
-        raise span.damaged(f"its brackets are nested more than {_DEPTH} deep")
+        raise span.damaged_error(f"its brackets are nested more than {_DEPTH} deep")
     try:
         return json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise span.damaged("there is no valid JSON") from error
+        raise span.damaged_error("there is no valid JSON") from error
 
 
 def _deepest(brackets: bytes) -> int:
@@ -83,7 +83,7 @@ def _deepest(brackets: bytes) -> int:
     return deepest
 
 
-def read_literal(text: str, span: Span) -> JsonObject | None:
+def read_literal(text: str, span: BoundedReader) -> JsonObject | None:
     """A Python dict written by ``repr``; None where it holds more than literals.
 
     ``nan`` becomes None, as literals have no such number.
@@ -92,13 +92,13 @@ def read_literal(text: str, span: Span) -> JsonObject | None:
         ContainerError: it is larger or deeper than any model's.
     """
     if len(text) > LITERAL_LIMIT:
-        raise span.damaged(f"the table of inputs and outputs has {len(text)} characters")
+        raise span.damaged_error(f"the table of inputs and outputs has {len(text)} characters")
     words: list[str] = []
     depth = place = 0
     after_value = False
     while place < len(text):
         if len(words) == _MOST_TOKENS:
-            raise span.damaged("the table of inputs and outputs has too many values")
+            raise span.damaged_error("the table of inputs and outputs has too many values")
         found = _TOKEN.match(text, place)
         if found is None:
             return None
@@ -110,7 +110,7 @@ def read_literal(text: str, span: Span) -> JsonObject | None:
             after_value = is_value
         depth += (group == "open") - (group == "close")
         if depth > _DEPTH:
-            raise span.damaged("the table of inputs and outputs is nested too deep")
+            raise span.damaged_error("the table of inputs and outputs is nested too deep")
         words.append(_SPECIAL[word] if group == "special" else word)
     try:
         value = ast.literal_eval("".join(words).strip())
@@ -202,14 +202,14 @@ def as_ints(value: JsonValue) -> tuple[int, ...]:
     )
 
 
-def checked_shape(dims: tuple[int, ...], span: Span) -> tuple[int, ...]:
+def checked_shape(dims: tuple[int, ...], span: BoundedReader) -> tuple[int, ...]:
     """``dims``, where they are a shape.
 
     Raises:
         ContainerError: there are more of them than any tensor has.
     """
     if len(dims) > _MOST_DIMS:
-        raise span.damaged(f"a tensor has {len(dims)} dimensions")
+        raise span.damaged_error(f"a tensor has {len(dims)} dimensions")
     return dims
 
 

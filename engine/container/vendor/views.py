@@ -13,7 +13,7 @@ from typing import Any
 from engine.base.errors import GraphError
 from engine.base.findings import Finding
 from engine.base.plain import JsonValue
-from engine.base.text import did_you_mean, printable, shape_text
+from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.container.vendor.model import (
     CustomSection,
     VendorGraph,
@@ -48,7 +48,7 @@ def vendor_view(model: VendorModel) -> ModelView:
     return ModelView(
         kind="rknn_vendor",
         path=model.path,
-        name=printable(model.path.rpartition("/")[2]),
+        name=sanitize(model.path.rpartition("/")[2]),
         format=model.form,
         sha256=model.sha256,
         inputs=tuple(map(_port, model.inputs)),
@@ -107,7 +107,7 @@ def vendor_node_detail(model: VendorModel, name: str) -> NodeDetail:
         attributes=tuple((key, _text(value)) for key, value in _attributes(layer)),
         inputs=tuple(_tensor(graph.tensors[i]) for i in layer.inputs),
         outputs=tuple(_tensor(graph.tensors[i]) for i in layer.outputs),
-        origin=tuple(printable(text) for text in (layer.name, layer.note) if text),
+        origin=tuple(sanitize(text) for text in (layer.name, layer.note) if text),
     )
 
 
@@ -145,10 +145,10 @@ def _port(port: VendorPort) -> Port:
         name=tensor.name,
         shape=tensor.shape,
         dtype=tensor.dtype,
-        layout=printable(port.layout),
-        runtime_dtype=printable(port.runtime_dtype),
-        runtime_layout=printable(port.runtime_layout),
-        source_dtype=printable(port.source_dtype),
+        layout=sanitize(port.layout),
+        runtime_dtype=sanitize(port.runtime_dtype),
+        runtime_layout=sanitize(port.runtime_layout),
+        source_dtype=sanitize(port.source_dtype),
         mean=port.mean,
         std=port.std,
         rgb2bgr=port.rgb2bgr,
@@ -173,11 +173,11 @@ def _quant(quant: VendorQuant | None) -> wire.VendorQuant | None:
     if quant is None:
         return None
     return wire.VendorQuant(
-        dtype=printable(quant.dtype),
+        dtype=sanitize(quant.dtype),
         scale=quant.scale,
         zero_point=quant.zero_point,
         axis=None,
-        method=printable(quant.method),
+        method=sanitize(quant.method),
         minimum=quant.minimum,
         maximum=quant.maximum,
         observed=quant.observed,
@@ -246,7 +246,7 @@ def _operator(operator: CustomSection) -> dict[str, JsonValue]:
 def _shown(value: Any) -> Any:
     """Plain data with every text made safe for a screen."""
     if isinstance(value, str):
-        return printable(value, 2000)
+        return sanitize(value, 2000)
     if isinstance(value, list | tuple):
         return [_shown(item) for item in value]
     if isinstance(value, dict):
@@ -259,8 +259,8 @@ def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         items = ", ".join(_item(item) for item in value[:_MAX_ITEMS])
         more = f", … {len(value)} in all" if len(value) > _MAX_ITEMS else ""
-        return printable(f"[{items}{more}]", _MAX_TEXT)
-    return printable(_item(value), _MAX_TEXT)
+        return sanitize(f"[{items}{more}]", _MAX_TEXT)
+    return sanitize(_item(value), _MAX_TEXT)
 
 
 def _item(value: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
-from engine.base.text import did_you_mean, printable, shape_text
+from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.frontends.caffe.caffemodel import Blob, StoredNet
 from engine.frontends.caffe.fields import Fields
 from engine.frontends.caffe.spec import LayerSpec
@@ -97,7 +97,7 @@ class StoredBlobs(Weights):
     """
 
     def __init__(self, net: StoredNet, source: str) -> None:
-        self._source = printable(source)
+        self._source = sanitize(source)
         self._layers = {layer.name: layer for layer in net.layers}
         self._filled: list[str] = []
 
@@ -149,7 +149,7 @@ class StoredBlobs(Weights):
         left = [name for name, layer in self._layers.items() if layer.blobs and name not in names]
         notes = []
         if left:
-            shown = ", ".join(printable(name, 60) for name in left[:8])
+            shown = ", ".join(sanitize(name, 60) for name in left[:8])
             notes.append(
                 Finding(
                     code="unused-weights",
@@ -165,8 +165,8 @@ class StoredBlobs(Weights):
             Finding(
                 code="filled-weights",
                 severity="warning",
-                where=printable(name),
-                what=f"The weights of {printable(name)!r} are not in {self._source}; they were "
+                where=sanitize(name),
+                what=f"The weights of {sanitize(name)!r} are not in {self._source}; they were "
                 "computed as its filler says.",
             )
             for name in dict.fromkeys(self._filled)

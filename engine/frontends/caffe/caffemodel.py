@@ -23,7 +23,7 @@ from engine.base.formats.protobuf import (
     ProtobufError,
     varints,
 )
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = ["Blob", "StoredLayer", "StoredNet", "read_caffemodel"]
 
@@ -77,7 +77,7 @@ def read_caffemodel(data: memoryview, source: str) -> StoredNet:
         return _net(FieldBudget(_MAX_FIELDS), data)
     except ProtobufError as error:
         raise SourceModelError(
-            f"{printable(source)} is a damaged caffemodel: {error}.",
+            f"{sanitize(source)} is a damaged caffemodel: {error}.",
             cause="A download or copy was cut short, or the file was changed.",
             remedy="Copy or download it again.",
         ) from error
@@ -142,7 +142,7 @@ def _blob(budget: FieldBudget, data: memoryview, layer: str) -> Blob:
     if array.size != count:
         kind = f" (fields {sorted(others)} may hold another kind of numbers)" if others else ""
         raise ProtobufError(
-            f"a blob of layer {printable(layer, 100)!r} has the shape "
+            f"a blob of layer {sanitize(layer, 100)!r} has the shape "
             f"{'x'.join(map(str, shape))} and {array.size} numbers{kind}"
         )
     return Blob(shape, array, legacy)
@@ -167,7 +167,7 @@ def _numbers(singles: list[memoryview], doubles: list[memoryview], layer: str) -
     pieces, dtype = (doubles, "<f8") if doubles else (singles, "<f4")
     size = np.dtype(dtype).itemsize
     if any(len(piece) % size for piece in pieces):
-        raise ProtobufError(f"a blob of layer {printable(layer, 100)!r} holds broken numbers")
+        raise ProtobufError(f"a blob of layer {sanitize(layer, 100)!r} holds broken numbers")
     if not pieces:
         return np.empty(0, np.float32)
     whole = pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -12,17 +12,17 @@ import numpy as np
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.events import NullReporter, Reporter
 from engine.base.findings import Finding
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.frontends.caffe.blobs import Weights
-from engine.frontends.caffe.cutting import cut_around
 from engine.frontends.caffe.layer import Layer, Tensor, Writer
 from engine.frontends.caffe.layers import LAYERS, REFUSED
 from engine.frontends.caffe.spec import LayerSpec
+from engine.frontends.caffe.subgraph import cut_around
 
-__all__ = ["Conversion", "Trial", "readers_of", "refusal_of"]
+__all__ = ["Conversion", "ShapeProbe", "readers_of", "refusal_of"]
 
 
-class Trial:
+class ShapeProbe:
     """A writer that keeps nothing: for the shapes that a net would have, and what it refuses."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Conversion:
         def only_feeds(top: int, kind: str) -> bool:
             return set(readers.get(spec.makes[top], ())) == {kind}
 
-        self.writer.origin = printable(spec.name)
+        self.writer.origin = sanitize(spec.name)
         inputs = [self.tensors[value] for value in spec.reads]
         masks = [index for index, x in enumerate(inputs) if x.plane is not None]
         if masks and (spec.type != "Upsample" or masks != [1]):
@@ -127,13 +127,13 @@ class Conversion:
             if not any(part.endswith("filler") for part in name.split("."))
         ]
         if unread:
-            names = ", ".join(printable(name, 60) for name in unread[:6])
+            names = ", ".join(sanitize(name, 60) for name in unread[:6])
             self.findings.append(
                 Finding(
                     code="unknown-parameter",
                     severity="warning",
-                    where=printable(spec.name),
-                    what=f"Parameters of {printable(spec.name)!r} ({spec.type}) are not known "
+                    where=sanitize(spec.name),
+                    what=f"Parameters of {sanitize(spec.name)!r} ({spec.type}) are not known "
                     f"here and make no difference: {names}.",
                     cause="They are of a fork of Caffe, or of another type of layer.",
                     remedy="Look up what they mean in the fork that trained the model.",
@@ -159,6 +159,6 @@ def refusal_of(spec: LayerSpec) -> str:
     if not spec.type:
         return "it has no type"
     near = did_you_mean(spec.type, LAYERS)
-    return f"the type {printable(spec.type, 60)!r} is not known" + (
+    return f"the type {sanitize(spec.type, 60)!r} is not known" + (
         f" ({near[:-1]})" if near else ""
     )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from engine.base.errors import SourceModelError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.caffe.prototxt import Message, Scalar
 
 __all__ = ["Fields"]
@@ -177,4 +177,4 @@ class Fields:
 
 
 def _shown(value: Scalar | Message) -> str:
-    return repr(printable(value.text, 60)) if isinstance(value, Scalar) else "a message"
+    return repr(sanitize(value.text, 60)) if isinstance(value, Scalar) else "a message"

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from engine.base.errors import SourceModelError
-from engine.base.text import printable
-from engine.frontends import given as entries
+from engine.base.text import sanitize
+from engine.frontends import option_checks as entries
 from engine.frontends.caffe.layer import MAX_ELEMENTS
 
 __all__ = ["initial_values"]
@@ -32,7 +32,7 @@ def initial_values(names: Sequence[str], given: Sequence[Any] | None) -> Mapping
     for name, array in values.items():
         if not 0 < array.size <= MAX_ELEMENTS:
             raise SourceModelError(
-                f"The initial value of input {printable(name)!r} has {array.size} elements.",
+                f"The initial value of input {sanitize(name)!r} has {array.size} elements.",
                 remedy="Give an npy file or an array of numbers with the shape of the input.",
             )
     return {name: np.ascontiguousarray(array, np.float32) for name, array in values.items()}

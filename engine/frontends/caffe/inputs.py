@@ -8,9 +8,9 @@ import numpy as np
 
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
-from engine.base.text import did_you_mean, printable, shape_text
+from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.frontends.caffe.blobs import NoBlobs
-from engine.frontends.caffe.convert import Conversion, Trial
+from engine.frontends.caffe.convert import Conversion, ShapeProbe
 from engine.frontends.caffe.layer import Tensor
 from engine.frontends.caffe.spec import Net, NetInput, needed_layers
 from engine.frontends.source import LoadOptions
@@ -45,14 +45,14 @@ def _ordered(net: Net, names: Sequence[str]) -> list[NetInput]:
     for name in names:
         if name not in by_name:
             raise SourceModelError(
-                f"The net has no input layer {printable(name)!r}.",
+                f"The net has no input layer {sanitize(name)!r}.",
                 remedy=did_you_mean(name, by_name)
-                or f"Its inputs: {', '.join(printable(v.name, 60) for v in net.inputs[:8])}.",
+                or f"Its inputs: {', '.join(sanitize(v.name, 60) for v in net.inputs[:8])}.",
             )
         chosen.append(by_name[name])
     missing = [value.name for value in net.inputs if value not in chosen]
     if missing or len(set(chosen)) < len(chosen):
-        shown = ", ".join(printable(v.name, 60) for v in net.inputs[:8])
+        shown = ", ".join(sanitize(v.name, 60) for v in net.inputs[:8])
         raise SourceModelError(
             "'input_name' does not name each input once.",
             cause=f"The inputs are {shown}.",
@@ -76,7 +76,7 @@ def _named(net: Net, options: LoadOptions, names: Sequence[str]) -> list[NetInpu
             value = NetInput(blob, blob, None if given else _shape_inside(net, options, blob))
         if value in chosen:
             raise SourceModelError(
-                f"{printable(name)!r} is listed twice in 'inputs'.", remedy="List each input once."
+                f"{sanitize(name)!r} is listed twice in 'inputs'.", remedy="List each input once."
             )
         chosen.append(value)
     return chosen
@@ -87,7 +87,7 @@ def _shape_inside(net: Net, options: LoadOptions, value: str) -> tuple[int, ...]
     layers, needed = needed_layers(net.layers, [value])
     inputs = [known for known in net.inputs if known.name in needed]
     tensors = {known.name: Tensor(known.name, known.shape or ()) for known in inputs}
-    trial = Conversion(Trial(), NoBlobs(), tensors)
+    trial = Conversion(ShapeProbe(), NoBlobs(), tensors)
     trial.convert(layers, [value])
     return trial.tensors[value].shape
 
@@ -101,7 +101,7 @@ def sized(
     """The inputs with their final shapes: an initial value's own, as asked for, or the file's."""
     sizes = options.input_size_list
     if sizes is not None and len(sizes) != len(inputs):
-        shown = ", ".join(printable(value.name, 60) for value in inputs[:8])
+        shown = ", ".join(sanitize(value.name, 60) for value in inputs[:8])
         raise SourceModelError(
             f"'input_size_list' has {len(sizes)} entries; there are {len(inputs)} inputs "
             f"({shown}).",
@@ -119,7 +119,7 @@ def sized(
 
 
 def _shape(value: NetInput, size: Sequence[int] | None, findings: list[Finding]) -> tuple[int, ...]:
-    name = printable(value.name)
+    name = sanitize(value.name)
     if size:
         shape = tuple(int(side) for side in size)
         if value.shape is not None and len(shape) == len(value.shape) - 1:

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
-from engine.base.text import printable, shape_text
+from engine.base.text import sanitize, shape_text
 from engine.frontends.caffe.blobs import Weights
 from engine.frontends.caffe.fields import Fields
 from engine.frontends.caffe.spec import LayerSpec
@@ -159,7 +159,7 @@ class Layer:
 
     def note(self, code: str, what: str, cause: str = "", remedy: str = "") -> None:
         """Tell the user something about this layer (severity ``warning``)."""
-        where = printable(self.spec.name)
+        where = sanitize(self.spec.name)
         self.findings.append(Finding(code, "warning", where, what, cause, remedy))
 
     def fault(self, what: str) -> SourceModelError:

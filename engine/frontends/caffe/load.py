@@ -13,7 +13,7 @@ from engine.base.errors import SourceModelError
 from engine.base.events import Reporter
 from engine.base.files import read_bounded
 from engine.base.findings import Finding
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.frontends.caffe.blobs import AbsentBlobs, RandomBlobs, StoredBlobs, Weights
 from engine.frontends.caffe.caffemodel import StoredNet, read_caffemodel
 from engine.frontends.caffe.convert import Conversion
@@ -73,7 +73,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     for value in outputs:
         emitter.output(conversion.tensors[value].name, name=value)
     reporter.check_cancelled()
-    graph = emitter.finish(printable(source.model.name))
+    graph = emitter.finish(sanitize(source.model.name))
     findings += conversion.findings + weights.findings(layers)
     info = SourceInfo("caffe", _format(files), files.files)
     return Loaded(graph, tuple(findings), info)
@@ -102,7 +102,7 @@ def _mapped(path: Path) -> memoryview:
         size = path.stat().st_size
         if size > _MAX_WEIGHTS:
             raise SourceModelError(
-                f"{printable(str(path))} has {size} bytes; a caffemodel has less than 2 GiB.",
+                f"{sanitize(str(path))} has {size} bytes; a caffemodel has less than 2 GiB.",
                 remedy="Check that this is the right file.",
             )
         if size == 0:
@@ -111,7 +111,7 @@ def _mapped(path: Path) -> memoryview:
             return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         raise SourceModelError(
-            f"{printable(str(path))} could not be read: {error.strerror or error}.",
+            f"{sanitize(str(path))} could not be read: {error.strerror or error}.",
             remedy="Check that it is a file and that you have permission to read it.",
         ) from error
 
@@ -133,7 +133,7 @@ def _check_options(source: SourceModel) -> None:
     options = source.options
     if options.proto not in _PROTOS:
         raise SourceModelError(
-            f"There is no Caffe format {printable(options.proto)!r}.",
+            f"There is no Caffe format {sanitize(options.proto)!r}.",
             remedy=did_you_mean(options.proto, _PROTOS) or f"Formats: {', '.join(_PROTOS)}.",
         )
 
@@ -144,7 +144,7 @@ def _wanted_outputs(net: Net, options: LoadOptions) -> list[str]:
         for index, value in enumerate(values):
             if value in values[:index]:
                 raise SourceModelError(
-                    f"{printable(value)!r} is listed twice in 'outputs'.",
+                    f"{sanitize(value)!r} is listed twice in 'outputs'.",
                     remedy="List each output once.",
                 )
         return values
@@ -163,7 +163,7 @@ def _check_complete(
     listed = {value.name for value in inputs}
     missing = [value.name for value in net.inputs if value.name in needed - listed]
     if missing:
-        names = ", ".join(repr(printable(name, 100)) for name in missing[:5])
+        names = ", ".join(repr(sanitize(name, 100)) for name in missing[:5])
         raise SourceModelError(
             f"The outputs need {names}, which the list of inputs leaves out.",
             cause="The chosen inputs do not cut every path from the net's own inputs.",
@@ -173,8 +173,8 @@ def _check_complete(
         Finding(
             code="unused-input",
             severity="warning",
-            where=printable(value.name),
-            what=f"No output needs the input {printable(value.name)!r}.",
+            where=sanitize(value.name),
+            what=f"No output needs the input {sanitize(value.name)!r}.",
             remedy="Leave it out of 'inputs'.",
         )
         for value in inputs

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.frontends.caffe.fields import Fields
 from engine.frontends.caffe.prototxt import Message, Scalar
 from engine.frontends.caffe.spec import LayerSpec, Net, NetInput
@@ -31,12 +31,12 @@ def read_net(message: Message, source: str) -> Net:
         SourceModelError: no net, no layers, a bottom that nothing makes, a blob made twice.
         UnsupportedOperatorError: layers of the oldest kind (V0).
     """
-    fields = Fields(message, printable(source))
+    fields = Fields(message, sanitize(source))
     net = Net(fields.text("name"), _declared_inputs(fields), [], fields=fields)
     specs = _chosen(fields, net, source)
     if not specs:
         raise SourceModelError(
-            f"{printable(source)} has no layers for the phase TEST.",
+            f"{sanitize(source)} has no layers for the phase TEST.",
             cause="It is a solver, a part of a net, or a net for training only.",
             remedy="Give the prototxt of the net, usually called deploy.prototxt.",
         )
@@ -90,7 +90,7 @@ def _chosen(fields: Fields, net: Net, source: str) -> list[LayerSpec]:
             Finding(
                 code="phase-chosen",
                 severity="info",
-                where=printable(source),
+                where=sanitize(source),
                 what=f"{left} of {len(messages)} layers belong to training and were left out.",
                 cause="Their rules exclude them from the phase TEST.",
             )
@@ -115,7 +115,7 @@ _NOT_COMPUTED = (
 def _spec(layer: Fields, index: int, source: str) -> LayerSpec:
     if "layer" in layer:
         raise UnsupportedOperatorError(
-            f"{printable(source)}, line {layer.line}: this net is of the oldest kind (V0 layers).",
+            f"{sanitize(source)}, line {layer.line}: this net is of the oldest kind (V0 layers).",
             cause="It was written before 2014.",
             remedy="Bring it up to date with Caffe's upgrade_net_proto_text and "
             "upgrade_net_proto_binary.",
@@ -129,7 +129,7 @@ def _spec(layer: Fields, index: int, source: str) -> LayerSpec:
         tuple(layer.texts("bottom")),
         tuple(layer.texts("top")),
         layer,
-        f"{printable(source)}, layer {printable(name, 100)!r} ({printable(kind, 60) or 'no type'})",
+        f"{sanitize(source)}, layer {sanitize(name, 100)!r} ({sanitize(kind, 60) or 'no type'})",
         shared=_shared(layer),
     )
 
@@ -154,7 +154,7 @@ def _name_values(specs: list[LayerSpec], net: Net, labels: set[str], source: str
         missing = [blob for blob in spec.bottoms if blob not in current]
         if missing and not _feeds_training_only(spec, labels):
             raise SourceModelError(
-                f"{spec.path} reads the blob {printable(missing[0])!r}, which nothing before it "
+                f"{spec.path} reads the blob {sanitize(missing[0])!r}, which nothing before it "
                 "makes.",
                 cause="The prototxt was edited, or a layer stands in the wrong order.",
                 remedy=did_you_mean(missing[0], current) or "Correct the name of the bottom.",
@@ -205,7 +205,7 @@ def _last_writers(specs: list[LayerSpec], net: Net, source: str) -> dict[str, in
         for top in spec.tops:
             if top in made and top not in spec.bottoms:
                 raise SourceModelError(
-                    f"{spec.path} makes the blob {printable(top)!r}, which is made before it.",
+                    f"{spec.path} makes the blob {sanitize(top)!r}, which is made before it.",
                     cause="Two layers have the same top, or layers of training and test are mixed.",
                     remedy="Give one of them another top, or rules for its phase.",
                 )
@@ -216,9 +216,9 @@ def _last_writers(specs: list[LayerSpec], net: Net, source: str) -> dict[str, in
 
 
 def _unique(name: str, taken: set[str]) -> str:
-    number, wish = 1, name
+    number, hint = 1, name
     while name in taken:
         number += 1
-        name = f"{wish}{number}"
+        name = f"{hint}{number}"
     taken.add(name)
     return name

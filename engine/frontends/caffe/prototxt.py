@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from engine.base.errors import SourceModelError
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = ["MAX_BYTES", "Message", "Scalar", "parse"]
 
@@ -127,7 +127,7 @@ class _Parser:
         elif colon or self._opens():
             message.fields.append((name, self._value(depth)))
         else:
-            raise self._unexpected(f"':' or '{{' after {printable(name, 60)!r}")
+            raise self._unexpected(f"':' or '{{' after {sanitize(name, 60)!r}")
         while self._accept(",") or self._accept(";"):
             pass
 
@@ -192,7 +192,7 @@ def _tokens(text: str, source: str) -> Iterator[_Token]:
             gap = _GAP.match(text, position)
             start = gap.end() if gap else position
             line += text.count("\n", position, start)
-            what = f"{printable(text[start : start + 20], 20)!r} is not a part of this format"
+            what = f"{sanitize(text[start : start + 20], 20)!r} is not a part of this format"
             raise _fault(source, what, line)
         kind = found.lastgroup or ""
         line += text.count("\n", position, found.start(kind))
@@ -214,12 +214,12 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _shown(token: _Token) -> str:
-    return "the end of the file" if token.kind == "end" else repr(printable(token.text, 40))
+    return "the end of the file" if token.kind == "end" else repr(sanitize(token.text, 40))
 
 
 def _fault(source: str, what: str, line: int) -> SourceModelError:
     return SourceModelError(
-        f"{printable(source)}, line {line}: {what}.",
+        f"{sanitize(source)}, line {line}: {what}.",
         cause="The prototxt was cut short, edited by hand, or is not a text of protocol buffers.",
         remedy="Correct that line.",
     )

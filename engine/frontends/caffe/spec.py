@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.frontends.caffe.fields import Fields
 
 __all__ = ["LayerSpec", "Net", "NetInput", "needed_layers"]
@@ -85,7 +85,7 @@ class Net:
                 return layer.makes[0]
         known = [*self.blobs, *values, *(layer.name for layer in self.layers)]
         raise SourceModelError(
-            f"The model has no blob or layer {printable(name)!r}, which {what} names.",
+            f"The model has no blob or layer {sanitize(name)!r}, which {what} names.",
             remedy=did_you_mean(name, known) or "Look names up in the graph view.",
         )
 

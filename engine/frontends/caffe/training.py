@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from engine.base.findings import Finding
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.caffe.data_layers import input_shape_of
 from engine.frontends.caffe.spec import LayerSpec, Net, NetInput
 from engine.frontends.caffe.types import DATA, predictions_of
@@ -42,7 +42,7 @@ def without_training(specs: list[LayerSpec], net: Net) -> tuple[list[LayerSpec],
         else:
             kept.append(spec)
     if dropped:
-        names = ", ".join(printable(name, 60) for name in dropped[:8])
+        names = ", ".join(sanitize(name, 60) for name in dropped[:8])
         net.findings.append(
             Finding(
                 code="training-layers-left-out",
@@ -66,9 +66,9 @@ def _loss_finding(spec: LayerSpec, top: str) -> Finding:
     return Finding(
         code="loss-made-softmax",
         severity="info",
-        where=printable(spec.name),
-        what=f"The loss {printable(spec.name)!r} became its Softmax, with the output "
-        f"{printable(top)!r}.",
+        where=sanitize(spec.name),
+        what=f"The loss {sanitize(spec.name)!r} became its Softmax, with the output "
+        f"{sanitize(top)!r}.",
         cause="The file is a net for training; a deployed net gives the probabilities.",
     )
 
@@ -95,8 +95,8 @@ def take_inputs(specs: list[LayerSpec], net: Net, labels: set[str]) -> list[Laye
             Finding(
                 code="unused-input",
                 severity="info" if value.name in labels else "warning",
-                where=printable(value.name),
-                what=f"No output needs the input {printable(value.name)!r}; it was left out.",
+                where=sanitize(value.name),
+                what=f"No output needs the input {sanitize(value.name)!r}; it was left out.",
             )
         )
     return kept
@@ -122,12 +122,12 @@ def _needed_blobs(specs: list[LayerSpec], labels: set[str]) -> set[str]:
 
 
 def _data_finding(spec: LayerSpec, read: set[str]) -> Finding:
-    tops = ", ".join(printable(top, 60) for top in spec.tops if top in read) or "nothing"
+    tops = ", ".join(sanitize(top, 60) for top in spec.tops if top in read) or "nothing"
     return Finding(
         code="data-layer-made-input",
         severity="info",
-        where=printable(spec.name),
-        what=f"The layer {printable(spec.name)!r} ({spec.type}) reads a dataset; inputs made of "
+        where=sanitize(spec.name),
+        what=f"The layer {sanitize(spec.name)!r} ({spec.type}) reads a dataset; inputs made of "
         f"it: {tops}.",
         cause="The file is a net for training.",
         remedy="Its mean, scale and crop belong into the preprocessing of the recipe.",

@@ -1,5 +1,5 @@
 """Darknet: networks of YOLOv2 to v4 and their relatives, by our own readers."""
 
-from engine.frontends.darknet.load import load, look
+from engine.frontends.darknet.load import inspect, load
 
-__all__ = ["load", "look"]
+__all__ = ["inspect", "load"]

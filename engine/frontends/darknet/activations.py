@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.frontends.darknet.cfg import Section
 from engine.frontends.darknet.plan import refuse
 from engine.frontends.emit import Emitter
@@ -108,13 +108,13 @@ def activation_of(layer: Section, default: str) -> str:
         return name
     if name not in _KNOWN:
         refuse(
-            f"its activation {printable(name, 60)!r} is not known; darknet would take ReLU. "
+            f"its activation {sanitize(name, 60)!r} is not known; darknet would take ReLU. "
             f"{did_you_mean(name, [*_KNOWN, 'linear'])}".rstrip()
         )
     kind = layer.type
     smooth = kind in ("convolutional", "conv", "shortcut") and name in _SMOOTH
     if not smooth and kind not in ("convolutional", "conv"):
-        refuse(f"darknet does not compute the activation {name} behind [{printable(kind, 40)}]")
+        refuse(f"darknet does not compute the activation {name} behind [{sanitize(kind, 40)}]")
     return name
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = ["Config", "Section", "read_cfg"]
 
@@ -83,7 +83,7 @@ class Section:
         found = pattern.match(value)
         if found is None:
             raise SourceModelError(
-                f"Line {self.lines[key]}: {printable(f'{key}={value}', 120)} is not a number.",
+                f"Line {self.lines[key]}: {sanitize(f'{key}={value}', 120)} is not a number.",
                 cause="A typing error, or a comment on the same line as the value.",
                 remedy="Correct the line.",
             )
@@ -117,7 +117,7 @@ def read_cfg(data: bytes, name: str) -> Config:
             sections.append(Section(line.removeprefix("[").removesuffix("]"), number))
         elif not sections:
             raise SourceModelError(
-                f"Line {number} of {name} stands before the first section: {printable(line, 60)}.",
+                f"Line {number} of {name} stands before the first section: {sanitize(line, 60)}.",
                 remedy="Begin the file with [net].",
             )
         else:
@@ -130,7 +130,7 @@ def read_cfg(data: bytes, name: str) -> Config:
                 remedy="Check that this is the right file.",
             )
     if not sections or sections[0].type not in ("net", "network"):
-        found = f"begins with [{printable(sections[0].type, 60)}]" if sections else "has no section"
+        found = f"begins with [{sanitize(sections[0].type, 60)}]" if sections else "has no section"
         raise SourceModelError(
             f"{name} {found}; a Darknet configuration begins with [net].",
             remedy="Check that this is the right file.",
@@ -144,13 +144,13 @@ def _option(section: Section, line: str, number: int) -> str:
     """Take one ``key=value`` line into a section; what is odd about it, or nothing."""
     key, equals, value = line.partition("=")
     if not equals or not value:
-        return f"{printable(line, 60)} has no value; it is ignored, as darknet does"
+        return f"{sanitize(line, 60)} has no value; it is ignored, as darknet does"
     if key in section.options:
         if section.options[key] == value:
             return ""
         return (
-            f"{printable(key, 60)} is repeated; the first value counts, "
-            f"{printable(section.options[key], 60)}, as in darknet"
+            f"{sanitize(key, 60)} is repeated; the first value counts, "
+            f"{sanitize(section.options[key], 60)}, as in darknet"
         )
     section.options[key] = value
     section.lines[key] = number

@@ -1,7 +1,8 @@
 """Darknet's layers that compute: one function each, from a section to a plan.
 
 The semantics are those of AlexeyAB's darknet; the file of its ``src`` stands above each function.
-Layers that move data or combine branches are in ``routes.py``, heads in ``heads.py``.
+Layers that move data or combine branches are in ``routes.py``, heads in
+``detection_layers.py``.
 """
 
 from __future__ import annotations

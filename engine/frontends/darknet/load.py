@@ -10,7 +10,7 @@ from engine.base.errors import SourceModelError
 from engine.base.events import Reporter
 from engine.base.files import read_bounded
 from engine.base.findings import Finding
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.darknet.cfg import MAX_BYTES, read_cfg
 from engine.frontends.darknet.network import INPUT_NAME, Network, plan_network
 from engine.frontends.darknet.plan import INPUT, Build
@@ -21,7 +21,7 @@ from engine.frontends.loaded import Loaded, SourceInfo, digest
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 
-__all__ = ["load", "look"]
+__all__ = ["inspect", "load"]
 
 
 def load(source: SourceModel, reporter: Reporter) -> Loaded:
@@ -34,14 +34,15 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
 
     Returns:
         A graph with the input ``data``, float32 NCHW. Its outputs are what the heads get (or, with
-        ``darknet_decode``, the tables that :mod:`engine.frontends.darknet.heads` describes), and
-        the last layer where that is no head. Tensors are named by type and number: ``conv_0``.
+        ``darknet_decode``, the tables that :mod:`engine.frontends.darknet.detection_layers`
+        describes), and the last layer where that is no head. Tensors are named by type and number:
+        ``conv_0``.
 
     Raises:
         SourceModelError: damaged, incomplete, or weights that do not fit; says where.
         UnsupportedOperatorError: names the layer, its line and the reason.
     """
-    name = printable(source.model.name, 100)
+    name = sanitize(source.model.name, 100)
     data = read_bounded(source.model, MAX_BYTES, "a Darknet configuration")
     config = read_cfg(data, name)
     asked = source.options.outputs
@@ -52,7 +53,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     if source.weights is None:
         raise _no_weights(name)
     raw = read_bounded(source.weights, MAX_WEIGHTS, "a file of Darknet weights")
-    weights = WeightsFile(raw, printable(source.weights.name, 100))
+    weights = WeightsFile(raw, sanitize(source.weights.name, 100))
     arrays, findings = _take(network, weights, needed)
     reporter.check_cancelled()
     emitter = Emitter(source.model.stem)
@@ -168,20 +169,20 @@ def _check_cut_sizes(source: SourceModel, shapes: Sequence[tuple[int, ...]]) -> 
     for name, shape, size in zip(names, shapes, sizes, strict=False):
         if tuple(size) not in (shape, shape[1:]):
             raise SourceModelError(
-                f"The size {list(size)} of input {printable(name, 80)!r} is not that of the "
+                f"The size {list(size)} of input {sanitize(name, 80)!r} is not that of the "
                 f"layer, {list(shape)}.",
                 remedy="Leave 'input_size_list' out where the network is cut at its layers.",
             )
 
 
 # ------------------------------------------------------------------------------------- look
-def look(source: SourceModel) -> SourceSummary:
+def inspect(source: SourceModel) -> SourceSummary:
     """What a ``.cfg`` holds: layers with shapes, heads, weights, and what a load would refuse.
 
     Raises:
         SourceModelError: it cannot be read, or its text is faulty.
     """
-    name = printable(source.model.name, 100)
+    name = sanitize(source.model.name, 100)
     data = read_bounded(source.model, MAX_BYTES, "a Darknet configuration")
     config = read_cfg(data, name)
     network = plan_network(config, source.options, name, strict=False)
@@ -197,7 +198,7 @@ def look(source: SourceModel) -> SourceSummary:
     else:
         raw = read_bounded(source.weights, MAX_WEIGHTS, "a file of Darknet weights")
         files.append(digest(source.weights, raw))
-        weights = WeightsFile(raw, printable(source.weights.name, 100))
+        weights = WeightsFile(raw, sanitize(source.weights.name, 100))
         version = (("weights", ".".join(map(str, weights.version)), "0.1 and later"),)
         findings += _misfit(network, weights)
     layers = tuple(_row(network, index) for index in range(len(network.names)))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.frontends.darknet.cfg import Config, Section
-from engine.frontends.darknet.heads import HEADS
+from engine.frontends.darknet.detection_layers import HEADS
 from engine.frontends.darknet.layers import COMPUTING
 from engine.frontends.darknet.plan import Net, Plan, Shape, UnknownShapeError, check_shape, refuse
 from engine.frontends.darknet.routes import COMBINING
@@ -91,7 +91,7 @@ class Network:
 def layer_name(section: Section, index: int) -> str:
     """``conv_0``: the type and the number of a layer, which also names its output."""
     kind = _ALIASES.get(section.type, section.type)
-    return f"{_SHORT.get(kind, printable(kind, 60))}_{index}"
+    return f"{_SHORT.get(kind, sanitize(kind, 60))}_{index}"
 
 
 def plan_network(config: Config, options: LoadOptions, name: str, *, strict: bool) -> Network:
@@ -147,7 +147,7 @@ def _planned(section: Section, net: Net) -> Plan:
 def _named(
     section: Section, index: int, error: UnsupportedOperatorError, name: str
 ) -> UnsupportedOperatorError:
-    where = f"layer {index} [{printable(section.type, 60)}], line {section.line} of {name}"
+    where = f"layer {index} [{sanitize(section.type, 60)}], line {section.line} of {name}"
     remedy = (
         f"Cut the network before it: outputs: ['{INPUT_NAME}']."
         if index == 0
@@ -155,7 +155,7 @@ def _named(
         f"{index - 1} (type and number)."
     )
     return UnsupportedOperatorError(
-        f"Operator {printable(section.type, 60)} ({where}) is not supported: {error.what}.",
+        f"Operator {sanitize(section.type, 60)} ({where}) is not supported: {error.what}.",
         remedy=remedy if index else "Take another network.",
     )
 

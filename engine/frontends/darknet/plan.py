@@ -14,7 +14,7 @@ from typing import Literal, NoReturn
 import numpy as np
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.darknet.cfg import Section
 from engine.frontends.darknet.weights import Blob
 from engine.frontends.emit import Emitter
@@ -135,7 +135,7 @@ class Net:
         index = self.index + number if number < 0 else number
         if not 0 <= index < self.index:
             raise SourceModelError(
-                f"Layer {self.index} reads layer {number} ({printable(key, 40)}), which is not "
+                f"Layer {self.index} reads layer {number} ({sanitize(key, 40)}), which is not "
                 f"before it.",
                 cause="The file was damaged, or a layer was added or taken out by hand.",
                 remedy="Correct the number: layers count from 0, negative numbers count back.",
@@ -156,7 +156,7 @@ class Net:
             raise UnknownShapeError
         if plan.kind != "layer":
             refuse(
-                f"it reads layer {index} [{printable(self.sections[index].type, 40)}], "
+                f"it reads layer {index} [{sanitize(self.sections[index].type, 40)}], "
                 "whose output is not a tensor of the network"
             )
         return plan.shape

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from engine.base.errors import UnsupportedOperatorError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.emit import Emitter, element_type
 from engine.frontends.formula import Formula
 from engine.frontends.mxnet.symbol import Node
@@ -105,7 +105,7 @@ class Writer:
                 ir_version=IR_VERSION,
             )
         except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
-            text = printable(str(error).split(")", 1)[-1].strip(), 160)
+            text = sanitize(str(error).split(")", 1)[-1].strip(), 160)
             refuse(f"its inputs do not fit ({text})")
         self._types.update(found)
         for name in names:
@@ -168,7 +168,7 @@ class Call:
         values: of its inputs.
         tensor: the name of an input, which becomes a constant where it is known.
         states: arrays that older files do not list as inputs, by the last part of their name.
-        wishes: names of its outputs.
+        hints: names of its outputs.
     """
 
     w: Writer
@@ -176,7 +176,7 @@ class Call:
     values: list[Value]
     tensor: Callable[[int], str]
     states: Callable[[str], np.ndarray | None]
-    wishes: Callable[[int, int], str]
+    hints: Callable[[int, int], str]
 
     # ---------------------------------------------------------------------------- inputs
     def x(self, index: int = 0) -> str:
@@ -219,7 +219,7 @@ class Call:
     # ----------------------------------------------------------------------------- output
     def out(self, index: int = 0, count: int = 1) -> str:
         """The wished name of an output."""
-        return self.wishes(index, count)
+        return self.hints(index, count)
 
     def op(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
         """Add the node whose output is the result."""
@@ -266,12 +266,12 @@ class Call:
 
     def _number(self, key: str, text: str) -> float:
         if _NUMBER.fullmatch(text.strip()) is None:
-            refuse(f"its {key} is {printable(text, 60)!r}, no number")
+            refuse(f"its {key} is {sanitize(text, 60)!r}, no number")
         return float(text)
 
     def _whole(self, key: str, text: str) -> int:
         number = {"True": 1.0, "False": 0.0}.get(text)
         number = self._number(key, text) if number is None else number
         if not -(1 << 62) < number < 1 << 62:
-            refuse(f"its {key} is {printable(text, 60)}")
+            refuse(f"its {key} is {sanitize(text, 60)}")
         return int(number)

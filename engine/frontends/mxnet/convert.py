@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.frontends.emit import Emitter
 from engine.frontends.mxnet.call import Call, Value, Writer
 from engine.frontends.mxnet.inputs import NetworkInput
@@ -46,7 +46,7 @@ def resolve(symbol: Symbol, name: str, what: str) -> Reference:
         return nodes[stem], int(number or 0)
     candidates = [output_name(symbol, (index, 0)) for index in range(len(symbol.nodes))]
     raise SourceModelError(
-        f"The network has no tensor {printable(name)!r}, which {what} names.",
+        f"The network has no tensor {sanitize(name)!r}, which {what} names.",
         remedy=did_you_mean(name, candidates) or "Look tensor names up in the graph view.",
     )
 
@@ -133,7 +133,7 @@ class Conversion:
             raise UnsupportedOperatorError(
                 why, remedy="Cut the model before it (outputs), or export the model to ONNX."
             )
-        self._emitter.origin = printable(node.name, 200)
+        self._emitter.origin = sanitize(node.name, 200)
         call = Call(
             self.writer,
             node,
@@ -153,7 +153,7 @@ class Conversion:
         if isinstance(value, str):
             return value
         if reference not in self._constants:
-            hint = printable(output_name(self._symbol, reference), 500)
+            hint = sanitize(output_name(self._symbol, reference), 500)
             self._constants[reference] = self.writer.constant(value, hint)
         return self._constants[reference]
 
@@ -166,13 +166,13 @@ class Conversion:
         name = output_name(self._symbol, reference)
         if reference not in self._values:
             raise SourceModelError(
-                f"{printable(name)} has no output {reference[1]} that could be taken.",
+                f"{sanitize(name)} has no output {reference[1]} that could be taken.",
                 remedy="Take its first output.",
             )
         node = self._symbol.nodes[reference[0]]
         tensor = self.tensor(reference)
         if node.op == "null" or not isinstance(self._values[reference], str):
-            self._emitter.origin = printable(node.name, 200)
+            self._emitter.origin = sanitize(node.name, 200)
             tensor = self.writer.node("Identity", [tensor], f"{node.name}_output")
             self._emitter.origin = ""
         return self._emitter.output(tensor, self.writer.dtype(tensor).name)
@@ -186,13 +186,13 @@ class Conversion:
 
     def _named(self, node: Node, error: UnsupportedOperatorError) -> UnsupportedOperatorError:
         before = [
-            repr(printable(output_name(self._symbol, reference), 100))
+            repr(sanitize(output_name(self._symbol, reference), 100))
             for reference in read_inputs(node)[:3]
             if self._symbol.nodes[reference[0]].op != "null"
         ]
         cut = f"outputs: [{', '.join(before)}]" if before else "'outputs'"
         return UnsupportedOperatorError(
-            f"Operator {printable(node.op, 80)} (node {printable(node.name, 120)!r}) is not "
+            f"Operator {sanitize(node.op, 80)} (node {sanitize(node.name, 120)!r}) is not "
             f"supported: {error.what}.",
             remedy=f"Cut the network before it with {cut}.",
         )

@@ -10,10 +10,10 @@ import numpy as np
 
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.facts import words
-from engine.frontends.given import initial_array, require_entries
 from engine.frontends.mxnet.symbol import Node, Symbol
+from engine.frontends.option_checks import initial_array, require_entries
 
 __all__ = ["NetworkInput", "network_inputs"]
 
@@ -124,8 +124,8 @@ def _own(
         Finding(
             code="dynamic-batch-fixed",
             severity="info",
-            where=printable(name),
-            what=f"The first axis of input {printable(name)!r} is open; it was set to 1.",
+            where=sanitize(name),
+            what=f"The first axis of input {sanitize(name)!r} is open; it was set to 1.",
             cause="The symbol was exported with an open batch; an NPU needs fixed sizes.",
             remedy="Give 'input_size_list' for another batch.",
         )
@@ -136,8 +136,8 @@ def _assumed(name: str, shape: tuple[int, ...]) -> Finding:
     return Finding(
         code="size-without-batch",
         severity="info",
-        where=printable(name),
-        what=f"The size {list(shape)} of input {printable(name)!r} was read without the batch: "
+        where=sanitize(name),
+        what=f"The size {list(shape)} of input {sanitize(name)!r} was read without the batch: "
         f"{[1, *shape]}.",
         cause="The network does not take it as it stands, and generation 1's sizes have no batch.",
         remedy="Write the batch too, to be sure.",
@@ -149,7 +149,7 @@ def _sized(name: str, size: Sequence[int], rank: int | None) -> tuple[int, ...]:
     fits = numbers and all(isinstance(n, int | np.integer) and 1 <= n < _MAX_DIM for n in numbers)
     if not fits or float(np.prod(numbers, dtype=np.float64)) > _MAX_COUNT:
         raise SourceModelError(
-            f"The size of input {printable(name)!r} is {numbers}: every entry must be a whole "
+            f"The size of input {sanitize(name)!r} is {numbers}: every entry must be a whole "
             "number of at least 1, and the whole no more than a memory holds.",
             remedy="Write it as [[1, 3, 224, 224]].",
         )
@@ -158,7 +158,7 @@ def _sized(name: str, size: Sequence[int], rank: int | None) -> tuple[int, ...]:
         shape = (1, *shape)
     if rank is not None and len(shape) != rank:
         raise SourceModelError(
-            f"The size {numbers} of input {printable(name)!r} has {len(numbers)} dimensions; the "
+            f"The size {numbers} of input {sanitize(name)!r} has {len(numbers)} dimensions; the "
             f"network's input has {rank}.",
             remedy="Write it as [[1, 3, 224, 224]], or without the batch as [[3, 224, 224]].",
         )

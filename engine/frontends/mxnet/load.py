@@ -11,9 +11,8 @@ from engine.base.errors import GraphError, SourceModelError
 from engine.base.events import Reporter
 from engine.base.files import read_bounded
 from engine.base.findings import Finding
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.emit import Emitter
-from engine.frontends.given import refuse_no_input
 from engine.frontends.loaded import Loaded, SourceInfo, digest
 from engine.frontends.mxnet.convert import (
     Conversion,
@@ -27,11 +26,12 @@ from engine.frontends.mxnet.operators import WEIGHT_INPUTS
 from engine.frontends.mxnet.params import MAX_BYTES as MAX_PARAMS
 from engine.frontends.mxnet.params import Params, read_params
 from engine.frontends.mxnet.symbol import MAX_BYTES, Node, Symbol, read_symbol
+from engine.frontends.option_checks import refuse_no_input
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 from engine.graph.ir import Graph
 
-__all__ = ["load", "look"]
+__all__ = ["inspect", "load"]
 
 Reference = tuple[int, int]
 _WEIGHT_NAMES = ("_weight", "_bias", "_gamma", "_beta", "_moving_mean", "_moving_var")
@@ -72,7 +72,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         UnsupportedOperatorError: names the node, its operator and the reason.
     """
     files = _read(source)
-    name = printable(source.model.name, 100)
+    name = sanitize(source.model.name, 100)
     if files.params is None:
         raise _no_params(name)
     ends = _ends(files, source.options.outputs)
@@ -113,7 +113,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
 
 
 def _read(source: SourceModel) -> _Files:
-    name = printable(source.model.name, 100)
+    name = sanitize(source.model.name, 100)
     data = read_bounded(source.model, MAX_BYTES, "an MXNet symbol")
     symbol = read_symbol(data, name)
     digests = [digest(source.model, data)]
@@ -121,7 +121,7 @@ def _read(source: SourceModel) -> _Files:
         return _Files(symbol, None, {}, tuple(digests), ())
     raw = read_bounded(source.weights, MAX_PARAMS, "a file of MXNet parameters")
     digests.append(digest(source.weights, raw))
-    params = read_params(raw, printable(source.weights.name, 100))
+    params = read_params(raw, sanitize(source.weights.name, 100))
     arrays, findings = _in_float32(params)
     return _Files(symbol, params, arrays, tuple(digests), findings)
 
@@ -179,12 +179,12 @@ def _ends(files: _Files, asked: Sequence[str] | None) -> list[Reference]:
     for number, reference in enumerate(found):
         if asked[number] in files.arrays:
             raise SourceModelError(
-                f"{printable(asked[number])!r} is a parameter of the network, no result.",
+                f"{sanitize(asked[number])!r} is a parameter of the network, no result.",
                 remedy="Name a tensor that is computed from the inputs.",
             )
         if reference in found[:number]:
             raise SourceModelError(
-                f"{printable(asked[number])!r} is listed twice in outputs.",
+                f"{sanitize(asked[number])!r} is listed twice in outputs.",
                 remedy="List each output once.",
             )
     return found
@@ -244,7 +244,7 @@ def _references(
     if asked is None:
         return free
     if free:
-        names = ", ".join(repr(printable(name, 100)) for _, name in free[:5])
+        names = ", ".join(repr(sanitize(name, 100)) for _, name in free[:5])
         raise SourceModelError(
             f"The outputs need {names}, which the list of inputs leaves out.",
             cause="The chosen inputs do not cut every path from the model's own inputs.",
@@ -266,7 +266,7 @@ def _weights_of(symbol: Symbol, needed: set[int]) -> dict[int, str]:
 
 
 def _refuse_weight(files: _Files, node: Node, reader: str | None) -> None:
-    shown = printable(node.name, 100)
+    shown = sanitize(node.name, 100)
     if files.params is not None and shown in files.params.sparse:
         raise SourceModelError(
             f"The parameter {shown!r} is stored as {files.params.sparse[shown]}; only dense "
@@ -274,7 +274,7 @@ def _refuse_weight(files: _Files, node: Node, reader: str | None) -> None:
             remedy="Save it dense: array.tostype('default').",
         )
     if files.params is not None and (reader is not None or node.name.endswith(_WEIGHT_NAMES)):
-        where = f", which node {printable(reader, 80)!r} reads," if reader is not None else ""
+        where = f", which node {sanitize(reader, 80)!r} reads," if reader is not None else ""
         raise SourceModelError(
             f"The parameter {shown!r}{where} is not in the file of parameters.",
             cause="The .params file is of another network, or of another step of its making.",
@@ -285,7 +285,7 @@ def _refuse_weight(files: _Files, node: Node, reader: str | None) -> None:
 def _require_sizes(inputs: Sequence[NetworkInput]) -> None:
     unsized = [given for given in inputs if given.shape is None]
     if unsized:
-        names = ", ".join(repr(printable(given.name, 80)) for given in unsized[:8])
+        names = ", ".join(repr(sanitize(given.name, 80)) for given in unsized[:8])
         example = ", ".join("[1, 3, 224, 224]" for _ in inputs[:3])
         raise SourceModelError(
             f"The symbol says no size of the input {names}.",
@@ -297,7 +297,7 @@ def _require_sizes(inputs: Sequence[NetworkInput]) -> None:
 
 
 # ------------------------------------------------------------------------------------- look
-def look(source: SourceModel) -> SourceSummary:
+def inspect(source: SourceModel) -> SourceSummary:
     """What a symbol and its parameters hold, and what a load would refuse.
 
     Shapes are told where the inputs have sizes. Then also what depends on shapes is checked.
@@ -307,7 +307,7 @@ def look(source: SourceModel) -> SourceSummary:
     """
     files = _read(source)
     symbol = files.symbol
-    name = printable(source.model.name, 100)
+    name = sanitize(source.model.name, 100)
     findings = list(files.findings)
     if files.params is None:
         findings.append(Finding.of_error("no-weights", name, _no_params(name)))
@@ -321,7 +321,7 @@ def look(source: SourceModel) -> SourceSummary:
     if conversion is not None:
         reasons.update((index, error.what) for index, error in conversion.refused.items())
     findings += [
-        Finding("unsupported-operator", "error", printable(symbol.nodes[i].name), why)
+        Finding("unsupported-operator", "error", sanitize(symbol.nodes[i].name), why)
         for i, why in list(reasons.items())[:50]
     ]
     sizes = [array.nbytes for array in files.params.arrays.values()] if files.params else []

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from engine.base.errors import SourceModelError
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = ["Params", "read_params"]
 
@@ -180,7 +180,7 @@ def read_params(data: bytes, name: str) -> Params:
     for key, value in zip(names, found, strict=True):
         bare = key.partition(":")[2] if key[:4] in ("arg:", "aux:") else key
         if isinstance(value, str):
-            sparse[printable(bare, 200)] = value
+            sparse[sanitize(bare, 200)] = value
         elif value is not None:
             arrays[bare] = value
     return Params(arrays, sparse, tuple(sorted(reader.versions)))

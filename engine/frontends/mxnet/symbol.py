@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.base.errors import SourceModelError
 from engine.base.plain import JsonObject
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = ["Node", "Symbol", "read_symbol"]
 
@@ -49,7 +49,7 @@ def read_symbol(data: bytes, name: str) -> Symbol:
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise _damaged(name, f"it is not JSON ({printable(str(error), 120)})") from error
+        raise _damaged(name, f"it is not JSON ({sanitize(str(error), 120)})") from error
     nodes = content.get("nodes") if isinstance(content, dict) else None
     if not isinstance(nodes, list) or not nodes:
         raise _damaged(name, "it has no list of nodes")
@@ -79,7 +79,7 @@ def _node(item: Any, index: int, name: str) -> Node:
         found = item.get(key)
         if isinstance(found, dict):
             attributes |= {str(k): str(v)[:100_000] for k, v in found.items()}
-    where = f"node {index} ({printable(item['name'], 80)})"
+    where = f"node {index} ({sanitize(item['name'], 80)})"
     return Node(
         item["op"],
         item["name"][:1000] or f"node{index}",

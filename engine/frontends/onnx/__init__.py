@@ -1,18 +1,18 @@
 """ONNX files to graphs, and a quick look at them."""
 
 from engine.frontends.loaded import Loaded, SourceInfo
-from engine.frontends.onnx.details import SourceLook
-from engine.frontends.onnx.inspect import inspect_onnx, look_at
+from engine.frontends.onnx.details import SourceInspection
+from engine.frontends.onnx.inspect import inspect_file, inspect_onnx
 from engine.frontends.onnx.loading import load, load_onnx
-from engine.frontends.onnx.summary import look
+from engine.frontends.onnx.summary import inspect
 
 __all__ = [
     "Loaded",
     "SourceInfo",
-    "SourceLook",
+    "SourceInspection",
+    "inspect",
+    "inspect_file",
     "inspect_onnx",
     "load",
     "load_onnx",
-    "look",
-    "look_at",
 ]

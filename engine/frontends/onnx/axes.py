@@ -10,8 +10,8 @@ import onnx
 
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
-from engine.base.text import printable
-from engine.frontends.given import initial_values, refuse_no_input, require_entries
+from engine.base.text import sanitize
+from engine.frontends.option_checks import initial_values, refuse_no_input, require_entries
 
 __all__ = ["fix_inputs", "input_dims"]
 
@@ -99,7 +99,7 @@ def _sizes(names: list[str], sizes: Sequence[Sequence[int] | None] | None) -> di
         numbers: list[Any] = list(size)
         if not all(isinstance(n, int | np.integer) and 1 <= n < _MAX_DIM for n in numbers):
             raise SourceModelError(
-                f"The size of input {printable(name)!r} is {numbers}: every entry must be a "
+                f"The size of input {sanitize(name)!r} is {numbers}: every entry must be a "
                 "whole number of at least 1.",
                 remedy="Write it as [[1, 3, 224, 224]].",
             )
@@ -115,14 +115,14 @@ def _given(
             size = [1, *size]
         if len(size) != len(declared):
             raise SourceModelError(
-                f"The size {size} of input {printable(name)!r} has {len(size)} dimensions; the "
+                f"The size {size} of input {sanitize(name)!r} has {len(size)} dimensions; the "
                 f"model's input has {len(declared)}: {_shown(declared)}.",
                 remedy="Write it as [[1, 3, 224, 224]], with the batch, one list per input.",
             )
         for axis, number in zip(declared, size, strict=True):
             if isinstance(axis, str) and axis and bound.setdefault(axis, number) != number:
                 raise SourceModelError(
-                    f"The dynamic axis {printable(axis, 60)!r} would be {bound[axis]} and {number} "
+                    f"The dynamic axis {sanitize(axis, 60)!r} would be {bound[axis]} and {number} "
                     "at the same time.",
                     remedy="Give inputs that share an axis the same size there.",
                 )
@@ -130,7 +130,7 @@ def _given(
 
 
 def _shown(dims: list[Dim]) -> str:
-    return "x".join(str(d) if isinstance(d, int) else printable(d, 40) or "?" for d in dims)
+    return "x".join(str(d) if isinstance(d, int) else sanitize(d, 40) or "?" for d in dims)
 
 
 def _bind_batch(
@@ -145,8 +145,8 @@ def _bind_batch(
         Finding(
             code="dynamic-batch-fixed",
             severity="info",
-            where=printable(name),
-            what=f"The first axis of input {printable(name)!r} is dynamic "
+            where=sanitize(name),
+            what=f"The first axis of input {sanitize(name)!r} is dynamic "
             f"({_shown(dims)}); it was set to 1.",
             cause="The model was exported with a dynamic batch; an NPU needs fixed sizes.",
             remedy="Give 'input_size_list' for another batch.",
@@ -160,11 +160,11 @@ def _refuse_dynamic(dims: dict[str, list[Dim] | None], bound: dict[str, int]) ->
     example = []
     for name, axes in dims.items():
         if axes is None:
-            open_axes.append(f"{printable(name, 80)!r} (no shape at all)")
+            open_axes.append(f"{sanitize(name, 80)!r} (no shape at all)")
             example.append("[1, 3, 224, 224]")
             continue
         if any(isinstance(d, str) and d not in bound for d in axes):
-            open_axes.append(f"{printable(name, 80)!r} ({_shown(axes)})")
+            open_axes.append(f"{sanitize(name, 80)!r} ({_shown(axes)})")
         fixed = (bound.get(d, 224) if isinstance(d, str) else d for d in axes)
         example.append("[" + ", ".join(str(d) for d in fixed) + "]")
     if open_axes:
@@ -189,7 +189,7 @@ def _make_constant(graph: onnx.GraphProto, value: onnx.ValueInfoProto, array: np
     exact = np.array_equal(converted.astype(np.float64), array.astype(np.float64), equal_nan=True)
     if dtype.kind in "biu" and not exact:
         raise SourceModelError(
-            f"The initial value of input {printable(value.name)!r} does not fit its type {dtype}.",
+            f"The initial value of input {sanitize(value.name)!r} does not fit its type {dtype}.",
             remedy=f"Give whole numbers within the range of {dtype}.",
         )
     graph.initializer.append(onnx.numpy_helper.from_array(converted, value.name))

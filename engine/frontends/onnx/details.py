@@ -11,7 +11,7 @@ import onnx
 from onnx_ir import serde
 
 from engine.base.errors import EngineError, GraphError
-from engine.base.text import did_you_mean, printable, shape_text
+from engine.base.text import did_you_mean, sanitize, shape_text
 from engine.frontends.onnx.external import load_external
 from engine.frontends.onnx.tensors import check_tensor_sizes
 from engine.graph.ir.constants import IR_VERSION, STANDARD_DOMAINS
@@ -21,12 +21,12 @@ from engine.graph.ir.views import node_detail
 from engine.wire.graph import GraphView, NodeDetail, NodeRow
 from engine.wire.model import ModelView
 
-__all__ = ["SourceLook"]
+__all__ = ["SourceInspection"]
 
 _PARAMETRISED = ("DequantizeLinear", "QuantizeLinear")
 
 
-class SourceLook:
+class SourceInspection:
     """A file as it is: its views, and details of single nodes and constants on demand.
 
     A detail takes milliseconds whatever the size of the graph: a graph of the node and its
@@ -135,7 +135,7 @@ class SourceLook:
         else:
             known = [*self._constants, *self._inputs, *self._makers]
             raise GraphError(
-                f"The graph has no tensor {printable(name)!r}.",
+                f"The graph has no tensor {sanitize(name)!r}.",
                 remedy=did_you_mean(name, known) or "Look the name up in the graph view.",
             )
         try:
@@ -157,7 +157,7 @@ class SourceLook:
         number_of = 0 if name is None else self._index.get(name)
         if number_of is None:
             raise GraphError(
-                f"The graph has no node {printable(name or '')!r}.",
+                f"The graph has no node {sanitize(name or '')!r}.",
                 remedy=did_you_mean(name or "", self._index)
                 or "Look the name up in the graph view.",
             )
@@ -221,7 +221,7 @@ def _bare(node: onnx.NodeProto) -> onnx.NodeProto:
 
 def _damaged(name: str, error: Exception) -> EngineError:
     return GraphError(
-        f"What belongs to {printable(name)!r} is damaged: {printable(str(error), 200)}",
+        f"What belongs to {sanitize(name)!r} is damaged: {sanitize(str(error), 200)}",
         cause="The file was changed after it was written, or written by a faulty exporter.",
         remedy="Export the model again.",
     )

@@ -13,8 +13,8 @@ import onnx_ir as ir
 
 from engine.base.errors import SourceModelError
 from engine.base.files import sha256_of
-from engine.base.text import human_bytes, printable
-from engine.frontends.onnx.nested import stored
+from engine.base.text import human_bytes, sanitize
+from engine.frontends.onnx.subgraphs import stored
 from engine.graph.ir.constants import MAX_PROTO_BYTES
 
 __all__ = [
@@ -95,7 +95,7 @@ def map_external(model: Path, graph: onnx.GraphProto) -> dict[str, ir.TensorProt
     """Take the tensors that stayed outside out of a graph, in place; gives them memory-mapped.
 
     Each becomes a graph input of its type and shape, as of
-    :func:`engine.graph.ir.skeleton.strip_weights`. Serialised, they are written whole: no result
+    :func:`engine.graph.ir.weightless.strip_weights`. Serialised, they are written whole: no result
     of this program refers to the source's files.
     """
     kept: list[onnx.TensorProto] = []
@@ -146,7 +146,7 @@ def _place(model: Path, tensor: onnx.TensorProto, files: dict[str, Path]) -> _Pl
     location = entries.get("location", "")
     if location not in files:
         files[location] = _confined(model, location)
-    name = printable(tensor.name, 100)
+    name = sanitize(tensor.name, 100)
     size = files[location].stat().st_size
     offset = _number(entries.get("offset", "0"), name)
     length = _number(entries.get("length", str(max(size - offset, 0))), name)
@@ -163,7 +163,7 @@ def _place(model: Path, tensor: onnx.TensorProto, files: dict[str, Path]) -> _Pl
 def _number(text: str, tensor: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise SourceModelError(
-            f"Tensor {tensor!r} has the external offset or length {printable(text, 40)!r}.",
+            f"Tensor {tensor!r} has the external offset or length {sanitize(text, 40)!r}.",
             cause="The model file is damaged.",
             remedy="Export it again.",
         )
@@ -171,7 +171,7 @@ def _number(text: str, tensor: str) -> int:
 
 
 def _confined(model: Path, location: str) -> Path:
-    shown = printable(location, 200)
+    shown = sanitize(location, 200)
     folder = model.resolve().parent
     if not location or "\0" in location:
         raise SourceModelError(
@@ -201,8 +201,8 @@ def _confined(model: Path, location: str) -> Path:
 def _unreadable(model: Path, location: str, error: Exception) -> SourceModelError:
     reason = error.strerror if isinstance(error, OSError) else None
     return SourceModelError(
-        f"{model} keeps weights in {printable(location, 200)!r}, which cannot be read: "
-        f"{printable(reason or str(error), 200)}.",
+        f"{model} keeps weights in {sanitize(location, 200)!r}, which cannot be read: "
+        f"{sanitize(reason or str(error), 200)}.",
         cause="The model file is damaged, or its folder is not as it was when it was saved.",
         remedy="Copy or export the model again, with its weights beside it.",
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import onnx
 
 from engine.base.errors import SourceModelError
-from engine.base.text import human_bytes, printable
+from engine.base.text import human_bytes, sanitize
 from engine.graph.ir.constants import STANDARD_DOMAINS
 
 __all__ = ["MAX_INLINED_NODES", "check_functions"]
@@ -88,7 +88,7 @@ def _measure(first: Key, functions: dict[Key, onnx.FunctionProto], sizes: dict[K
             continue
         waiting.add(key)
         if missing & waiting:
-            name = printable(min(missing & waiting)[1], 100)
+            name = sanitize(min(missing & waiting)[1], 100)
             raise SourceModelError(
                 f"The model's function {name!r} calls itself, directly or through another one.",
                 cause="ONNX allows no such functions: they would never end.",

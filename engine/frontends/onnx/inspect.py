@@ -12,23 +12,23 @@ import onnx
 
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
-from engine.base.text import printable, shape_text
+from engine.base.text import sanitize, shape_text
 from engine.frontends.onnx.axes import fix_inputs, input_dims
-from engine.frontends.onnx.clean import clean, unsupported
+from engine.frontends.onnx.canonicalize import canonicalize, unsupported
 from engine.frontends.onnx.control import is_structural
-from engine.frontends.onnx.cut import sort_nodes
-from engine.frontends.onnx.details import SourceLook
+from engine.frontends.onnx.details import SourceInspection
+from engine.frontends.onnx.extract import sort_nodes
 from engine.frontends.onnx.read import SourceFile, read_onnx
 from engine.graph.ir.constants import OPSET
-from engine.graph.ir.custom import CustomOperators, adopt
+from engine.graph.ir.custom import CustomOperators, assign_custom_domain
 from engine.graph.ir.graph import no_collection
 from engine.graph.ir.propagation import infer_bounded
-from engine.graph.ir.skeleton import strip_weights
 from engine.graph.ir.views import Groups, by_count, operator_name
+from engine.graph.ir.weightless import strip_weights
 from engine.wire.graph import GraphView, NodeRow, Tensor
 from engine.wire.model import ModelView
 
-__all__ = ["inspect_onnx", "look_at"]
+__all__ = ["inspect_file", "inspect_onnx"]
 
 
 _INFERENCE_ERRORS = (onnx.shape_inference.InferenceError, RuntimeError, ValueError)
@@ -45,17 +45,17 @@ def inspect_onnx(path: str | os.PathLike[str]) -> tuple[ModelView, GraphView]:
     Raises:
         SourceModelError: missing, unreadable, no ONNX model, truncated, or without a graph.
     """
-    look = look_at(path)
+    look = inspect_file(path)
     return look.model, look.graph
 
 
-def look_at(
+def inspect_file(
     path: str | os.PathLike[str],
     *,
     sizes: Sequence[Sequence[int]] | None = None,
     initial: Sequence[Any] | None = None,
     operators: CustomOperators | None = None,
-) -> SourceLook:
+) -> SourceInspection:
     """:func:`inspect_onnx`, with the details of nodes and tensors on demand.
 
     Args:
@@ -76,10 +76,10 @@ def _look(
     sizes: Sequence[Sequence[int]] | None,
     initial: Sequence[Any] | None,
     operators: CustomOperators | None,
-) -> SourceLook:
-    clean(file.proto)
+) -> SourceInspection:
+    canonicalize(file.proto)
     graph = file.proto.graph
-    adopt(file.proto, operators)
+    assign_custom_domain(file.proto, operators)
     refused = unsupported(graph, file.opset, operators)
     findings = [
         *_unsupported(refused),
@@ -114,7 +114,7 @@ def _look(
         recipe=None,
         summary=None,
     )
-    return SourceLook(
+    return SourceInspection(
         file.path,
         file.proto,
         weights,
@@ -176,8 +176,8 @@ def _unsupported(refused: Sequence[tuple[str, str, str]]) -> list[Finding]:
         Finding(
             code="unsupported-operator",
             severity="error",
-            where=printable(node) or printable(op),
-            what=f"Operator {printable(op, 100)} is not supported: {why}.",
+            where=sanitize(node) or sanitize(op),
+            what=f"Operator {sanitize(op, 100)} is not supported: {why}.",
             remedy="Replace it before exporting, or cut it off with 'inputs' or 'outputs'.",
         )
         for op, node, why in refused[:20]
@@ -220,7 +220,7 @@ def _sized(
         findings = fix_inputs(graph, sizes, initial)
     except SourceModelError as error:
         names = [value.name for value in graph.input if not _static(value)]
-        return [Finding.of_error("dynamic-size", printable(", ".join(names), 200), error)]
+        return [Finding.of_error("dynamic-size", sanitize(", ".join(names), 200), error)]
     if findings or sizes or initial:
         # what the file says of inner tensors was for the dynamic size
         del graph.value_info[:]

@@ -12,27 +12,27 @@ import onnx_ir as ir
 
 from engine.base.events import Reporter
 from engine.base.findings import Finding
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.checked import check_loaded
 from engine.frontends.loaded import Loaded, SourceInfo, told_of
 from engine.frontends.onnx.axes import fix_inputs
-from engine.frontends.onnx.clean import clean, refuse_unsupported
+from engine.frontends.onnx.canonicalize import canonicalize, refuse_unsupported
 from engine.frontends.onnx.contrib import write_out
 from engine.frontends.onnx.control import expand
-from engine.frontends.onnx.cut import cut, sort_nodes
 from engine.frontends.onnx.external import attach_mapped, map_external
+from engine.frontends.onnx.extract import extract_subgraph, sort_nodes
 from engine.frontends.onnx.opset import needs_rewrite, rewrite_old_operators, to_pinned_opset
+from engine.frontends.onnx.ort_differences import complete, rewrite_for_ort
 from engine.frontends.onnx.read import SourceFile, read_onnx
-from engine.frontends.onnx.settle import complete, settle
 from engine.frontends.onnx.sparse import make_dense
 from engine.frontends.source import SourceModel
 from engine.graph.ir.constants import IR_VERSION, OPSET
-from engine.graph.ir.custom import CustomOperators, adopt
+from engine.graph.ir.custom import CustomOperators, assign_custom_domain
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_proto
-from engine.graph.ir.skeleton import strip_weights
 from engine.graph.ir.spec import constant_of, spec_of
 from engine.graph.ir.verify import check_channels, check_proto
+from engine.graph.ir.weightless import strip_weights
 
 __all__ = ["load", "load_onnx"]
 
@@ -70,16 +70,16 @@ def load_onnx(
         format=f"ONNX, opset {file.opset}, IR version {proto.ir_version}",
         opset=file.opset,
         ir_version=int(proto.ir_version),
-        producer=printable(f"{proto.producer_name} {proto.producer_version}".strip(), 100),
+        producer=sanitize(f"{proto.producer_name} {proto.producer_version}".strip(), 100),
         files=file.files,
     )
     name = file.path.name
     with told_of(name):
-        clean(proto)
+        canonicalize(proto)
         make_dense(proto.graph, name)
-        adopt(proto, operators)
+        assign_custom_domain(proto, operators)
         sort_nodes(proto.graph)
-        unused = cut(proto, inputs or None, outputs or None)
+        unused = extract_subgraph(proto, inputs or None, outputs or None)
         refuse_unsupported(proto, file.opset, name, operators)
         findings = fix_inputs(proto.graph, input_size_list, input_initial_val)
         resolved = expand(proto.graph, file.opset, name)
@@ -121,7 +121,7 @@ def _finish(file: SourceFile, operators: CustomOperators | None) -> Graph:
     # imports that no operator needs go
     del proto.opset_import[:]
     proto.opset_import.add(domain="", version=file.opset)
-    adopt(proto, operators)
+    assign_custom_domain(proto, operators)
     mapped = map_external(file.path, proto.graph)
     weights = strip_weights(proto.graph)
     declared = _forget_shapes(proto.graph)
@@ -136,7 +136,7 @@ def _finish(file: SourceFile, operators: CustomOperators | None) -> Graph:
         _forget_shapes(proto.graph)
         check_proto(proto)
     proto = infer_proto(proto, operators)
-    if settle(proto.graph, weights):
+    if rewrite_for_ort(proto.graph, weights):
         _forget_shapes(proto.graph)
         proto = infer_proto(proto, operators)
     for value in proto.graph.output:
@@ -182,8 +182,8 @@ def _notes(file: SourceFile, graph: Graph, unused: Sequence[str]) -> list[Findin
         Finding(
             code="unused-input",
             severity="warning",
-            where=printable(name),
-            what=f"No output needs the input {printable(name)!r}.",
+            where=sanitize(name),
+            what=f"No output needs the input {sanitize(name)!r}.",
             remedy="Leave it out of 'inputs'.",
         )
         for name in unused
@@ -192,8 +192,8 @@ def _notes(file: SourceFile, graph: Graph, unused: Sequence[str]) -> list[Findin
         Finding(
             code="output-size-unknown",
             severity="warning",
-            where=printable(spec.name),
-            what=f"The size of output {printable(spec.name)!r} depends on the data.",
+            where=sanitize(spec.name),
+            what=f"The size of output {sanitize(spec.name)!r} depends on the data.",
             cause="An operator such as NonZero or NonMaxSuppression decides it at run time.",
             remedy="Cut the graph before it with 'outputs'.",
         )
@@ -204,7 +204,7 @@ def _notes(file: SourceFile, graph: Graph, unused: Sequence[str]) -> list[Findin
         Finding(
             code="resize-rounded",
             severity="warning",
-            where=printable(node.name or "Resize"),
+            where=sanitize(node.name or "Resize"),
             what="A Resize with align_corners has a scale that gives no whole size.",
             cause="ONNX Runtime, which computes here, steps by the rounded size as PyTorch and "
             "TensorFlow do; ONNX's own text steps by the size before rounding.",

@@ -9,8 +9,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from engine.base.errors import UnsupportedOperatorError
-from engine.base.text import printable
-from engine.frontends.onnx.newer import lower_newer
+from engine.base.text import sanitize
+from engine.frontends.onnx.opset_downgrade import downgrade_opset
 from engine.frontends.onnx.rewriting import Context, Rewrite, attribute, rewrite
 from engine.graph.ir.constants import IR_VERSION, OPSET, STANDARD_DOMAINS
 from engine.graph.ir.custom import is_custom
@@ -49,9 +49,10 @@ def to_pinned_opset(proto: onnx.ModelProto, opset: int, source: str) -> onnx.Mod
 
     Where no operator of the model changed its meaning in between, only the version is rewritten;
     elsewhere the adapters need the types and ranks of all tensors in ``proto``. Newer opsets
-    are lowered by :mod:`engine.frontends.onnx.newer`. Older ones ONNX's converter brings up, and
-    what it gets wrong (onnx 1.23: Upsample and Resize of opset 10, Hardmax, GroupNormalization of
-    opset 18) is put right: after it here, before it by :func:`rewrite_old_operators`.
+    are lowered by :mod:`engine.frontends.onnx.opset_downgrade`. Older ones ONNX's converter brings
+    up, and what it gets wrong (onnx 1.23: Upsample and Resize of opset 10, Hardmax,
+    GroupNormalization of opset 18) is put right: after it here, before it by
+    :func:`rewrite_old_operators`.
 
     Args:
         proto: cleaned, rewritten, checked, without large weights; may be changed.
@@ -63,7 +64,7 @@ def to_pinned_opset(proto: onnx.ModelProto, opset: int, source: str) -> onnx.Mod
     """
     _refuse_ancient(proto.graph, opset, source)
     if opset > OPSET:
-        proto = lower_newer(proto, opset, source)
+        proto = downgrade_opset(proto, opset, source)
         del proto.graph.value_info[:]
     elif needs_rewrite(proto.graph, opset):
         proto.ir_version = IR_VERSION
@@ -88,7 +89,7 @@ def _refuse_ancient(graph: onnx.GraphProto, opset: int, source: str) -> None:
     for node in graph.node if opset < 7 else ():
         if node.op_type in _ANCIENT:
             raise UnsupportedOperatorError(
-                f"{source}: {node.op_type} of opset {opset} (node {printable(node.name, 100)!r}) "
+                f"{source}: {node.op_type} of opset {opset} (node {sanitize(node.name, 100)!r}) "
                 f"cannot be converted to opset {OPSET}: {_ANCIENT[node.op_type]}.",
                 cause="The model was exported by a very old tool.",
                 remedy=f"Export the model with a newer opset, {OPSET} at best.",
@@ -121,10 +122,10 @@ def _convert(proto: onnx.ModelProto, opset: int, source: str) -> onnx.ModelProto
         text = str(error)
         found = _NO_ADAPTER.search(text)
         changed = [found[1]] if found else _culprits(proto, opset)
-        names = ", ".join(printable(op, 60) for op in changed)
+        names = ", ".join(sanitize(op, 60) for op in changed)
         raise UnsupportedOperatorError(
             f"{source}: {names} of opset {opset} cannot be converted to opset {OPSET}: "
-            f"{printable(text.rsplit('failed: ', 1)[-1] or 'no reason given', 200)}",
+            f"{sanitize(text.rsplit('failed: ', 1)[-1] or 'no reason given', 200)}",
             cause="The operator changed its meaning between the two versions.",
             remedy=f"Export the model with a newer opset, {OPSET} at best.",
         ) from error
@@ -262,7 +263,7 @@ def _resize_of_opset_10(
         shrinks = scales is not None and bool((scales <= 1).all())
         if not grows and not shrinks:
             raise UnsupportedOperatorError(
-                f"{source}: Resize of opset {opset} (output {printable(node.output[0])!r}) cannot "
+                f"{source}: Resize of opset {opset} (output {sanitize(node.output[0])!r}) cannot "
                 f"be brought to opset {OPSET}: nearest, with scales that "
                 f"{'are computed' if scales is None else 'grow one axis and shrink another'}.",
                 cause="Opset 10 does not say which pixel is nearest in this case.",

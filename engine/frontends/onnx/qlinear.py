@@ -21,7 +21,7 @@ import onnx
 from onnx import helper
 
 from engine.base.errors import UnsupportedOperatorError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.onnx.rewriting import Context, Replacement, Rewrite, attribute
 
 __all__ = ["MICROSOFT_QLINEAR", "QLINEAR", "UnfitError"]
@@ -37,7 +37,7 @@ class UnfitError(UnsupportedOperatorError):
 def unfit(node: onnx.NodeProto, why: str) -> UnfitError:
     """The error for a node that cannot be rewritten."""
     return UnfitError(
-        f"{printable(node.op_type, 60)} at node {printable(node.name, 100)!r} cannot be taken: "
+        f"{sanitize(node.op_type, 60)} at node {sanitize(node.name, 100)!r} cannot be taken: "
         f"{why}.",
         remedy="Export the model with opset 13 or newer in ONNX Runtime's QDQ format, or cut the "
         "node off with 'inputs' or 'outputs'.",
@@ -56,7 +56,7 @@ class _Quantized(Replacement):
         name = self.given(index)
         array = self.context.known(name) if name else None
         if array is None:
-            raise unfit(self.node, f"its scale or zero point {printable(name, 80)!r} is computed")
+            raise unfit(self.node, f"its scale or zero point {sanitize(name, 80)!r} is computed")
         return np.asarray(array).reshape(()) if array.size == 1 else np.asarray(array)
 
     def float(self, index: int, *, axis: int | None = None) -> str:

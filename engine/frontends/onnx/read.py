@@ -12,10 +12,10 @@ import onnx
 from engine.base.errors import GraphError, SourceModelError
 from engine.base.files import read_bounded
 from engine.base.formats.protobuf import TruncatedError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.onnx.external import load_external
-from engine.frontends.onnx.nested import walk
-from engine.frontends.onnx.newer import NEWEST_OPSET
+from engine.frontends.onnx.opset_downgrade import NEWEST_OPSET
+from engine.frontends.onnx.subgraphs import walk
 from engine.frontends.onnx.tensors import check_tensor_sizes
 from engine.frontends.sniff import sniff
 from engine.frontends.sniff_protobuf import outer_fields
@@ -143,7 +143,7 @@ def _opset(place: Path, proto: onnx.ModelProto) -> int:
         )
     versions = [entry.version for entry in proto.opset_import if entry.domain in STANDARD_DOMAINS]
     if not versions:
-        domains = ", ".join(printable(entry.domain, 60) for entry in proto.opset_import)
+        domains = ", ".join(sanitize(entry.domain, 60) for entry in proto.opset_import)
         raise SourceModelError(
             f"{place} names no opset of ONNX's operators"
             + (f" (only of {domains})." if domains else "."),

@@ -9,8 +9,8 @@ import onnx
 from onnx import numpy_helper
 
 from engine.base.errors import SourceModelError
-from engine.base.text import human_bytes, printable
-from engine.frontends.onnx.nested import walk
+from engine.base.text import human_bytes, sanitize
+from engine.frontends.onnx.subgraphs import walk
 
 __all__ = ["make_dense"]
 
@@ -42,7 +42,7 @@ def make_dense(graph: onnx.GraphProto, source: str) -> None:
 
 
 def _dense(sparse: onnx.SparseTensorProto, source: str, total: int) -> np.ndarray:
-    name = printable(sparse.values.name, 100)
+    name = sanitize(sparse.values.name, 100)
     dims = tuple(sparse.dims)
     try:
         values = numpy_helper.to_array(sparse.values)
@@ -60,7 +60,7 @@ def _dense(sparse: onnx.SparseTensorProto, source: str, total: int) -> np.ndarra
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise SourceModelError(
             f"{source} is a damaged ONNX model: its sparse constant {name!r} cannot be read: "
-            f"{printable(str(error), 200)}.",
+            f"{sanitize(str(error), 200)}.",
             cause="The file was changed after it was written, or written by a faulty exporter.",
             remedy="Export the model again with dense weights.",
         ) from error

@@ -5,15 +5,15 @@ from __future__ import annotations
 import onnx
 import onnx_ir as ir
 
-from engine.frontends.onnx.details import SourceLook
-from engine.frontends.onnx.inspect import look_at
-from engine.frontends.onnx.newer import NEWEST_OPSET
+from engine.frontends.onnx.details import SourceInspection
+from engine.frontends.onnx.inspect import inspect_file
+from engine.frontends.onnx.opset_downgrade import NEWEST_OPSET
 from engine.frontends.source import SourceModel
 from engine.frontends.summary import SourceLayer, SourceSummary, SourceTensor
 from engine.graph.ir.views import attribute_text, operator_name
 from engine.wire.graph import Tensor
 
-__all__ = ["look"]
+__all__ = ["inspect"]
 
 # spec: RKNN-Toolkit2 2.3.0 reads ONNX 1.7.0 to 1.17.0, RKNN-Toolkit 1.2 to 1.4 up to ONNX 1.4.1;
 # opsets and IR versions of releases as in onnx/docs/Versioning.md
@@ -30,14 +30,14 @@ _ATTRIBUTE_ERRORS = (
 )
 
 
-def look(source: SourceModel) -> SourceSummary:
+def inspect(source: SourceModel) -> SourceSummary:
     """What an ONNX file holds; nothing is converted, weights in other files are not read.
 
     Raises:
         SourceModelError: missing, unreadable, no ONNX model, truncated, or without a graph.
     """
     options = source.options
-    seen = look_at(
+    seen = inspect_file(
         source.model,
         sizes=None if options.inputs else options.input_size_list,
         initial=None if options.inputs else options.input_initial_val,
@@ -73,7 +73,7 @@ def _tensor(told: Tensor) -> SourceTensor:
     return SourceTensor(told.name, told.shape, told.dtype)
 
 
-def _layers(seen: SourceLook) -> tuple[SourceLayer, ...]:
+def _layers(seen: SourceInspection) -> tuple[SourceLayer, ...]:
     refused = dict(seen.refused)
     return tuple(
         SourceLayer(

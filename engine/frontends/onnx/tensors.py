@@ -9,8 +9,8 @@ import onnx
 import onnx_ir as ir
 
 from engine.base.errors import SourceModelError
-from engine.base.text import printable, shape_text
-from engine.frontends.onnx.nested import stored
+from engine.base.text import sanitize, shape_text
+from engine.frontends.onnx.subgraphs import stored
 
 __all__ = ["check_tensor_sizes"]
 
@@ -28,7 +28,7 @@ def check_tensor_sizes(
     for name, tensor in stored(graph, functions):
         fault = _fault(tensor)
         if fault:
-            shown = printable(str(name), 100)  # protobuf gives bytes for what is no UTF-8
+            shown = sanitize(str(name), 100)  # protobuf gives bytes for what is no UTF-8
             raise SourceModelError(
                 f"{model} is a damaged ONNX model: its tensor {shown!r} {fault}.",
                 cause="The file was cut short or changed after it was written.",

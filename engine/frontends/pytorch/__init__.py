@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.frontends.pytorch.explain import explain
-from engine.frontends.pytorch.look import look
+from engine.frontends.pytorch.error_messages import explain_file
+from engine.frontends.pytorch.inspect import inspect
 
 if TYPE_CHECKING:
     from engine.base.events import Reporter
     from engine.frontends.loaded import Loaded
     from engine.frontends.source import SourceModel
 
-__all__ = ["explain", "load", "look"]
+__all__ = ["explain_file", "inspect", "load"]
 
 
 def load(source: SourceModel, reporter: Reporter) -> Loaded:

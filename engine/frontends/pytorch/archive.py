@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from engine.base.errors import SourceModelError
-from engine.base.text import human_bytes, printable
+from engine.base.text import human_bytes, sanitize
 
 __all__ = ["Archive"]
 
@@ -84,7 +84,7 @@ class Archive:
         if total > _MAX_BYTES or total > _FREE_BYTES + _MAX_RATIO * size:
             self._zip.close()
             raise SourceModelError(
-                f"{printable(self.path.name)} has {human_bytes(size)} and says that it unpacks to "
+                f"{sanitize(self.path.name)} has {human_bytes(size)} and says that it unpacks to "
                 f"{human_bytes(total)}.",
                 cause="It is damaged, or made to fill the memory.",
                 remedy="Save it again with torch.jit.save.",
@@ -134,7 +134,7 @@ class Archive:
 
     def _damaged(self, why: str) -> SourceModelError:
         return SourceModelError(
-            f"{printable(self.path.name)} is a damaged TorchScript archive: {printable(why, 200)}.",
+            f"{sanitize(self.path.name)} is a damaged TorchScript archive: {sanitize(why, 200)}.",
             cause="A download or copy was cut short, or the file was changed.",
             remedy="Copy or download it again, or save it again with torch.jit.save.",
         )

@@ -17,10 +17,10 @@ import torch
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.peers.far import Message
-from engine.base.text import printable
-from engine.frontends.agreement import FLOAT_TOLERANCE, Agreement, agreement
+from engine.base.text import sanitize
+from engine.frontends.numeric_check import FLOAT_TOLERANCE, NumericCheck, compare_outputs
 from engine.frontends.pytorch.allowed import refusal_of
-from engine.frontends.pytorch.choose import Expected, difference, first_that_agrees, to_array
+from engine.frontends.pytorch.export_strategies import Subject
 from engine.frontends.pytorch.inputs import Plan, call, last_line, out_of_memory, plan_inputs, run
 from engine.frontends.pytorch.quantized import (
     all_nodes,
@@ -28,8 +28,13 @@ from engine.frontends.pytorch.quantized import (
     is_quantized,
     silence_observers,
 )
-from engine.frontends.pytorch.routes import Subject
 from engine.frontends.pytorch.screen import screen
+from engine.frontends.pytorch.select_strategy import (
+    Expected,
+    difference,
+    first_that_agrees,
+    to_array,
+)
 from engine.frontends.pytorch.signature import leaves
 
 __all__ = ["REFERENCE", "convert"]
@@ -153,7 +158,7 @@ def _refuse_operators(graph: Any) -> None:
         why = refusal_of(node.kind(), graph=True)
         if why:
             raise UnsupportedOperatorError(
-                f"The model uses {printable(node.kind(), 100)}, which is not taken.",
+                f"The model uses {sanitize(node.kind(), 100)}, which is not taken.",
                 cause=f"{why[:1].upper()}{why[1:]}.",
                 remedy="Leave it out of the module that is scripted or traced.",
             )
@@ -213,7 +218,7 @@ def _not_loaded(path: Path, error: Exception) -> EngineError:
     text = str(error)
     for mark in ("Unknown builtin op: ", "Unknown type name "):
         if mark in text:
-            name = printable(text.partition(mark)[2].split("\n")[0].strip(" .:'"), 100)
+            name = sanitize(text.partition(mark)[2].split("\n")[0].strip(" .:'"), 100)
             return UnsupportedOperatorError(
                 f"{path.name} uses {name}, which PyTorch itself does not have.",
                 cause="It belongs to an extension (nms of torchvision, say) that is not loaded.",
@@ -247,7 +252,7 @@ def _refuse_training(graph: Any) -> None:
 
 def _refuse_random(expected: list[np.ndarray], again: Any) -> None:
     """Refuse a module whose second result for the same inputs is not the first one."""
-    if not agreement(expected, [to_array(tensor) for _, tensor in leaves(again)]).exact:
+    if not compare_outputs(expected, [to_array(tensor) for _, tensor in leaves(again)]).exact:
         raise SourceModelError(
             "The model gives other outputs for the same inputs when it runs again.",
             cause="It draws random numbers, or keeps a state between calls.",
@@ -279,7 +284,7 @@ def _output_names(result: Any, paths: Sequence[str], taken: set[str]) -> tuple[s
         keys = [f"output{i}" if len(paths) > 1 else "output" for i in range(len(paths))]
     names: list[str] = []
     for key in keys:
-        name = printable(key, 100) or "output"
+        name = sanitize(key, 100) or "output"
         while name in taken:
             name += "_out"
         taken.add(name)
@@ -287,13 +292,13 @@ def _output_names(result: Any, paths: Sequence[str], taken: set[str]) -> tuple[s
     return tuple(names)
 
 
-def _notes(plan: Plan, found: Agreement, quantized: bool, converted: bool) -> list[Finding]:
+def _notes(plan: Plan, found: NumericCheck, quantized: bool, converted: bool) -> list[Finding]:
     notes = [
         Finding(
             code="batch-added",
             severity="info",
-            where=printable(feed.name),
-            what=f"The size of input {printable(feed.name)!r} had no batch; it is "
+            where=sanitize(feed.name),
+            what=f"The size of input {sanitize(feed.name)!r} had no batch; it is "
             f"{list(feed.shape)} now.",
         )
         for feed in plan.feeds

@@ -14,13 +14,13 @@ from engine.base.errors import EngineError, SourceModelError
 from engine.base.events import Reporter
 from engine.base.findings import Finding
 from engine.base.peers.far import Message
-from engine.base.text import printable
-from engine.frontends import foreign
-from engine.frontends.agreement import Agreement, agreement
+from engine.base.text import sanitize
+from engine.frontends import converter_process
 from engine.frontends.loaded import Loaded, SourceInfo
+from engine.frontends.numeric_check import NumericCheck, compare_outputs
 from engine.frontends.onnx import load_onnx
 from engine.frontends.pytorch.archive import Archive
-from engine.frontends.pytorch.look import traced_inputs
+from engine.frontends.pytorch.inspect import traced_inputs
 from engine.frontends.pytorch.screen import screen
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.graph.execute.session import Session
@@ -58,7 +58,7 @@ def convert(source: SourceModel, reporter: Reporter) -> Loaded:
             compute; or torch's exporters or the graph do not have one of it.
         WorkerError: torch crashed, or took too long or too much memory.
     """
-    foreign.require("pytorch")
+    converter_process.require("pytorch")
     with Archive(source.model) as archive:
         archive.check()
         screen(source.model.name, archive.records.items(), archive.read)
@@ -72,7 +72,7 @@ def convert(source: SourceModel, reporter: Reporter) -> Loaded:
         "route": options.pytorch_route,
     }
     seconds, growth = _limits(source.model.stat().st_size, _sizes(options) or [])
-    with foreign.convert(
+    with converter_process.convert(
         "pytorch", request, reporter, seconds=seconds, growth=growth, reads=[source.model]
     ) as (path, answer):
         loaded = _graph(path, source, None)
@@ -126,7 +126,7 @@ def _graph(path: Path, source: SourceModel, options: LoadOptions | None) -> Load
             )
         return _sized(loaded)
     except EngineError as error:
-        name = printable(source.model.name)
+        name = sanitize(source.model.name)
         raise type(error)(
             error.what.replace(path.name, name), cause=error.cause, remedy=error.remedy
         ) from error
@@ -146,16 +146,16 @@ def _compare(graph: Graph, reference: Path, answer: Message, name: str) -> None:
     """Refuse a graph that does not give what torch gave for the same inputs."""
     with np.load(reference, allow_pickle=False) as arrays:
         session = Session(graph)
-        worst = Agreement()
+        worst = NumericCheck()
         for sample in range(answer["samples"]):
             feeds = _numbered(arrays, f"in:{sample}:", answer["inputs"])
             known = {spec.name for spec in session.inputs}
             results = session.run({key: feeds[key] for key in feeds if key in known})
             want = _numbered(arrays, f"out:{sample}:", answer["outputs"])
-            worst = worst.worse(agreement([*want.values()], [results[key] for key in want]))
+            worst = worst.worse(compare_outputs([*want.values()], [results[key] for key in want]))
     if not worst.within(answer["tolerance"]):
         raise SourceModelError(
-            f"{printable(name)} comes out different from what PyTorch computes"
+            f"{sanitize(name)} comes out different from what PyTorch computes"
             + (f": {worst.misfit}." if worst.misfit else f" by {worst.error:.1e} of its range."),
             cause="A rewrite of this program, or ONNX Runtime, treats an operator otherwise.",
             remedy="Report it; load with the other pytorch_route (script or export) meanwhile.",

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from engine.base.errors import EngineError, SourceModelError, WorkerError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.pytorch.signature import Signature, leaves
 
 __all__ = [
@@ -216,7 +216,7 @@ def _shapes(
 def _check_count(signature: Signature, sizes: Sequence[Sequence[int]] | None, traced: Any) -> None:
     most = signature.most
     names = signature.names(most if most is not None else signature.fewest + 1)
-    takes = f"forward takes {', '.join(printable(name, 60) for name in names[:8])}"
+    takes = f"forward takes {', '.join(sanitize(name, 60) for name in names[:8])}"
     if not sizes:
         raise SourceModelError(
             f"A TorchScript model needs 'input_size_list': {takes}.",
@@ -240,7 +240,7 @@ def _example(count: int, traced: Any) -> str:
 def _check_size(name: str, size: tuple[int, ...]) -> None:
     if any(n < 1 for n in size) or math.prod(size) > _MAX_ELEMENTS:
         raise SourceModelError(
-            f"The size {list(size)} of input {printable(name)!r} cannot be used.",
+            f"The size {list(size)} of input {sanitize(name)!r} cannot be used.",
             cause=f"Every entry is at least 1, and an input has at most {_MAX_ELEMENTS} elements.",
             remedy="Write it as [[1, 3, 224, 224]].",
         )
@@ -259,7 +259,7 @@ def _unfit(
     if (short := out_of_memory(error)) is not None:
         return short
     shown = ", ".join(
-        f"{printable(name, 60)} {list(shape)}" for name, shape in zip(names, shapes, strict=True)
+        f"{sanitize(name, 60)} {list(shape)}" for name, shape in zip(names, shapes, strict=True)
     )
     hint = f" It was traced with {[list(shape) for shape, _ in traced]}." if traced else ""
     return SourceModelError(
@@ -288,4 +288,4 @@ def last_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     marks = ("~", "^", "<---")
     said = [line for line in lines if not line.startswith(marks) and "<--- HERE" not in line]
-    return printable(said[-1] if said else type(error).__name__, 300)
+    return sanitize(said[-1] if said else type(error).__name__, 300)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
-from engine.base.text import human_bytes, printable
+from engine.base.text import human_bytes, sanitize
 from engine.frontends.pytorch.allowed import BUILTINS, MEMBERS, NATIVE_CLASSES, TAKEN, refusal_of
 from engine.frontends.pytorch.members import OWN, Module, Scope, Unit, dotted, gather
 
@@ -127,7 +127,7 @@ def _screen_pickle(name: str, record: str, data: bytes) -> None:
             shown = ".".join(rest.split(".")[:2])
             raise _refused(
                 name,
-                _Refusal(f"the native class {_NATIVE}{printable(shown, 60)}", 0),
+                _Refusal(f"the native class {_NATIVE}{sanitize(shown, 60)}", 0),
                 _Place(record, 0, ""),
             )
 
@@ -174,7 +174,7 @@ def _screen_name(node: ast.Name, scope: Scope, inside: set[int]) -> None:
             raise _Refusal(f"the name {node.id} for a value of its own", node.lineno)
         return
     if node.id not in BUILTINS and node.id not in scope.stored:
-        raise _Refusal(f"the name {printable(node.id, 60)}", node.lineno)
+        raise _Refusal(f"the name {sanitize(node.id, 60)}", node.lineno)
 
 
 def _screen_attribute(node: ast.Attribute, scope: Scope, inside: set[int]) -> None:
@@ -198,12 +198,12 @@ def _screen_path(path: str, node: ast.Attribute, module: Module) -> None:
         native = rest.removeprefix(_NATIVE)
         if module.knows(path) or (native != rest and native in NATIVE_CLASSES):
             return
-        raise _Refusal(f"{printable(path, 120)}, which is not in the file", node.lineno)
+        raise _Refusal(f"{sanitize(path, 120)}, which is not in the file", node.lineno)
     space, _, operator = ("aten", "", rest) if first == "torch" else rest.partition(".")
     if operator in TAKEN.get(space, ()):
         return
     op = f"{space}::{operator}" if operator else path
-    raise _Refusal(printable(op, 100), node.lineno, printable(refusal_of(op), 200))
+    raise _Refusal(sanitize(op, 100), node.lineno, sanitize(refusal_of(op), 200))
 
 
 def _screen_member(owner: ast.expr, attribute: str, scope: Scope, line: int) -> None:
@@ -213,7 +213,7 @@ def _screen_member(owner: ast.expr, attribute: str, scope: Scope, line: int) -> 
         return
     if members is None and attribute in MEMBERS:
         return
-    op = f"aten::{printable(attribute, 80)}"
+    op = f"aten::{sanitize(attribute, 80)}"
     raise _Refusal(op, line, refusal_of(op) or "the class of its object has no such member")
 
 
@@ -231,7 +231,7 @@ def _screen_getattr(node: ast.Call, scope: Scope, inside: set[int]) -> None:
 def _refused(name: str, found: _Refusal, place: _Place) -> EngineError:
     where = f"{place}" if place.line else place.record
     return UnsupportedOperatorError(
-        f"{printable(name)} uses {found.what}, which is not taken ({printable(where, 300)}).",
+        f"{sanitize(name)} uses {found.what}, which is not taken ({sanitize(where, 300)}).",
         cause=f"{found.why[:1].upper()}{found.why[1:]}."
         if found.why
         else "PyTorch would run it, and it is not on the list of what only computes.",
@@ -242,7 +242,7 @@ def _refused(name: str, found: _Refusal, place: _Place) -> EngineError:
 
 def _odd(name: str, why: str) -> SourceModelError:
     return SourceModelError(
-        f"{printable(name)} is not a TorchScript file as PyTorch writes it: {printable(why, 300)}.",
+        f"{sanitize(name)} is not a TorchScript file as PyTorch writes it: {sanitize(why, 300)}.",
         cause="It is damaged, made by another program, or by a PyTorch before 1.4.",
         remedy="Save it again with torch.jit.save.",
     )

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = ["Flattened", "Signature", "leaves"]
 
@@ -61,8 +61,8 @@ class Signature:
             taken = _argument(argument.name, argument.type, optional=argument.has_default_value())
             if taken is None and not argument.has_default_value():
                 raise UnsupportedOperatorError(
-                    f"forward takes {printable(argument.name)!r} of type "
-                    f"{printable(str(argument.type), 100)}, which is not a tensor.",
+                    f"forward takes {sanitize(argument.name)!r} of type "
+                    f"{sanitize(str(argument.type), 100)}, which is not a tensor.",
                     cause="A graph has only tensors as inputs.",
                     remedy="Wrap the network in a module whose forward takes tensors only, and "
                     "trace that.",

@@ -1,6 +1,6 @@
 """In a process of its own: a frozen graph becomes an ONNX file, and TensorFlow's results for it.
 
-Started through :mod:`engine.frontends.foreign`; nothing else imports this module.
+Started through :mod:`engine.frontends.converter_process`; nothing else imports this module.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import tf2onnx
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
 from engine.base.peers.far import Message
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.tensorflow.handlers import HANDLERS
 from engine.frontends.tensorflow.predef import read_predef
 from engine.frontends.tensorflow.prepare import TF_ERRORS, Prepared, parse, prepare, said
 from engine.frontends.tensorflow.reference import write_reference
 from engine.frontends.tensorflow.rewrites import rewrite
 from engine.frontends.tensorflow.unroll import has_control_flow, unroll
-from engine.frontends.tensorflow.weights import give_back, take_out
+from engine.frontends.tensorflow.weights import restore_weights, take_out
 
 __all__ = ["convert"]
 
@@ -73,7 +73,7 @@ def convert(request: Message, out: Path) -> Message:
     except TF_ERRORS as error:  # attributes of a damaged file, found when they are used
         raise _failed(error) from error
     proto = _converted(graph, ready, ends, request, tuple(weights))
-    give_back(proto, weights)
+    restore_weights(proto, weights)
     _check(proto)
     large = proto.ByteSize() > _MAX_INLINE
     onnx.save(proto, str(out), save_as_external_data=large)
@@ -147,7 +147,7 @@ def _converted(
     lost = [one.tensor for one in ready.inputs if one.tensor not in found]
     if lost:
         raise SourceModelError(
-            f"The outputs do not depend on the input {printable(lost[0])!r}.",
+            f"The outputs do not depend on the input {sanitize(lost[0])!r}.",
             cause="Only its shape is read, or what it decides is constant.",
             remedy="Leave it out of 'inputs', or give its value in 'predef_file'.",
         )
@@ -217,7 +217,7 @@ def _check_nodes(graph: Any) -> None:
         known = node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type, _OPSET, "")
         if not known:
             raise UnsupportedOperatorError(
-                f"Node {printable(node.name)!r} is a {printable(node.op_type, 80)}, which tf2onnx "
+                f"Node {sanitize(node.name)!r} is a {sanitize(node.op_type, 80)}, which tf2onnx "
                 "does not convert as it is used here.",
                 remedy="Cut the graph with 'inputs' or 'outputs' so that it is left out.",
             )

@@ -13,7 +13,7 @@ from pathlib import Path
 from engine.base.errors import SourceModelError
 from engine.base.files import read_bounded
 from engine.base.formats.protobuf import FIXED32, LENGTH, VARINT, fields, signed, varints
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.facts import facts
 
 __all__ = ["GraphFile", "Node", "read_graph", "tensor_of"]
@@ -110,8 +110,7 @@ def read_graph(path: Path) -> GraphFile:
         return _graph(memoryview(data))
     except (ValueError, IndexError, struct.error) as error:
         raise SourceModelError(
-            f"{printable(str(path))} is not a whole TensorFlow graph: "
-            f"{printable(str(error), 200)}.",
+            f"{sanitize(str(path))} is not a whole TensorFlow graph: {sanitize(str(error), 200)}.",
             cause="The download or the export was interrupted, or the file was changed.",
             remedy="Get the file again, or freeze the model again.",
         ) from error
@@ -127,7 +126,7 @@ def _graph(data: memoryview) -> GraphFile:
             if not node.name or not node.op:
                 raise ValueError("a node has no name or no operator")
             if node.name in nodes:
-                raise ValueError(f"two nodes are called {printable(node.name, 80)!r}")
+                raise ValueError(f"two nodes are called {sanitize(node.name, 80)!r}")
             if len(nodes) >= _MAX_NODES:
                 raise ValueError(f"it has more than {_MAX_NODES} nodes")
             nodes[node.name] = node
@@ -244,7 +243,7 @@ def _attribute(data: memoryview) -> _Attribute:
 def _plain(number: int, wire: int, value: int, payload: memoryview) -> str:
     """A text, number or type of AttrValue (fields 2 to 6)."""
     if number == 2 and wire == LENGTH:
-        return printable(bytes(payload[:_MAX_TEXT]).decode("utf-8", "replace"), _MAX_TEXT)
+        return sanitize(bytes(payload[:_MAX_TEXT]).decode("utf-8", "replace"), _MAX_TEXT)
     if number == 3 and wire == VARINT:
         return str(signed(value))
     if number == 4 and wire == FIXED32:

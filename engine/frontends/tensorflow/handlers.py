@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto
 
 from engine.base.errors import UnsupportedOperatorError
-from engine.base.text import printable
+from engine.base.text import sanitize
 
 __all__ = ["HANDLERS", "Nudged", "nudged"]
 
@@ -61,7 +61,7 @@ def _fake_quant(ctx: Any, node: Any, name: str, args: list[Any]) -> None:
     bits, narrow = int(node.get_attr_int("num_bits")), bool(node.get_attr_int("narrow_range"))
     if not (np.all(np.isfinite(ranges)) and np.all(ranges[0] < ranges[1])):
         raise UnsupportedOperatorError(
-            f"Node {printable(name)!r} is a {node.type} with an empty range.",
+            f"Node {sanitize(name)!r} is a {node.type} with an empty range.",
             remedy="Finish its training, or cut the graph before it.",
         )
     found = nudged(*ranges, bits, narrow=narrow)

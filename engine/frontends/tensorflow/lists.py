@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.tensorflow.constants import Constants
 from engine.frontends.tensorflow.prepare import NodeDef
 
@@ -148,7 +148,7 @@ class _Call:
 
     def refusal(self, why: str) -> UnsupportedOperatorError:
         return UnsupportedOperatorError(
-            f"Node {printable(self.node.name)!r} is a {self.node.op}, and {why}.",
+            f"Node {sanitize(self.node.name)!r} is a {self.node.op}, and {why}.",
             cause="Loops are written out; that needs lists whose use constants decide.",
             remedy="Give fixed sizes in 'input_size_list', or cut the graph before the loop.",
         )
@@ -159,7 +159,7 @@ def _reserve(number: int) -> Callable[[ListWriter, _Call], list[Value]]:
         length = writer.integer(call, number)
         if not 0 <= length <= _MAX_ELEMENTS:
             raise SourceModelError(
-                f"Node {printable(call.node.name)!r} makes a list of {length} tensors.",
+                f"Node {sanitize(call.node.name)!r} makes a list of {length} tensors.",
                 remedy="Give a shorter sequence in 'input_size_list'.",
             )
         empty = Items((None,) * length)

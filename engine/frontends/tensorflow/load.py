@@ -13,14 +13,14 @@ from engine.base.events import Reporter
 from engine.base.files import sha256_of
 from engine.base.findings import Finding
 from engine.base.peers.far import Message
-from engine.base.text import printable
-from engine.frontends import foreign
-from engine.frontends.agreement import Agreement, agreement
+from engine.base.text import sanitize
+from engine.frontends import converter_process
 from engine.frontends.loaded import Loaded, SourceInfo
+from engine.frontends.numeric_check import NumericCheck, compare_outputs
 from engine.frontends.onnx import load_onnx
 from engine.frontends.source import SourceModel
 from engine.frontends.tensorflow.graphdef import GraphFile, read_graph
-from engine.frontends.tensorflow.look import format_of
+from engine.frontends.tensorflow.inspect import format_of
 from engine.frontends.tensorflow.predef import read_predef
 from engine.frontends.tensorflow.selection import Selection, refused, select
 from engine.graph.execute.session import Session
@@ -50,7 +50,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     Args:
         source: the file, and the options ``inputs``, ``input_size_list``, ``outputs``,
             ``predef_file`` and ``input_is_nchw``. Inputs and outputs are nodes (``x``) or tensors
-            (``x:0``); without them the candidates of :func:`look` are taken.
+            (``x:0``); without them the candidates of :func:`inspect` are taken.
         reporter: asked whether to stop; then the child is ended.
 
     Returns:
@@ -72,7 +72,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     if sizes is not None and len(sizes) != len(selection.inputs):
         raise SourceModelError(
             f"'input_size_list' gives {len(sizes)} sizes for {len(selection.inputs)} inputs: "
-            f"{', '.join(printable(n, 80) for n in selection.inputs[:5])}.",
+            f"{', '.join(sanitize(n, 80) for n in selection.inputs[:5])}.",
             remedy="Give one for each input, in their order.",
         )
     request = {
@@ -84,7 +84,7 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
         "nchw": options.input_is_nchw,
     }
     size = source.model.stat().st_size
-    with foreign.convert(
+    with converter_process.convert(
         "tensorflow",
         request,
         reporter,
@@ -112,7 +112,7 @@ def _refuse(graph: GraphFile, selection: Selection) -> None:
     others = sorted({other for other, _ in why.values()} - {op})
     more = f" (and {', '.join(others[:_SHOWN])})" if others else ""
     raise UnsupportedOperatorError(
-        f"Node {printable(name)!r} is a {op}{more}: {reason}",
+        f"Node {sanitize(name)!r} is a {op}{more}: {reason}",
         remedy="Cut the model before it (outputs), or export the model to ONNX.",
     )
 
@@ -167,17 +167,17 @@ def _difference(name: str, wanted: np.ndarray, found: np.ndarray, *, quantized: 
     if quantized and wanted.dtype.kind == "f" and wanted.shape == found.shape:
         share = math.sqrt(error_sums(wanted, found)[0].share)
         if not share <= FAKE_QUANT_SHARE:
-            raise _not_equal(f"output {printable(name)!r} differs by {share:.1%} of its energy")
+            raise _not_equal(f"output {sanitize(name)!r} differs by {share:.1%} of its energy")
         return share
-    apart: Agreement = agreement([wanted], [found])
+    apart: NumericCheck = compare_outputs([wanted], [found])
     if apart.within(TOLERANCE) or (quantized and not apart.misfit):
         return apart.error
     if apart.misfit:
-        raise _not_equal(f"of {printable(name)!r}, {apart.misfit}")
+        raise _not_equal(f"of {sanitize(name)!r}, {apart.misfit}")
     raise _not_equal(
-        f"output {printable(name)!r} differs by {apart.error:.3g} of its largest value"
+        f"output {sanitize(name)!r} differs by {apart.error:.3g} of its largest value"
         if apart.error > TOLERANCE
-        else f"{apart.flipped:.1%} of output {printable(name)!r} differ"
+        else f"{apart.flipped:.1%} of output {sanitize(name)!r} differ"
     )
 
 

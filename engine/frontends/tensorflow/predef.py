@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.base.errors import SourceModelError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.ir.arrays import read_npz
 
 __all__ = ["read_predef"]
@@ -29,12 +29,12 @@ def read_predef(path: Path) -> dict[str, np.ndarray]:
         found = read_npz(path, None, _MAX_BYTES)
     except OSError as error:
         raise SourceModelError(
-            f"{printable(str(path))}, the predefined file, could not be read: "
+            f"{sanitize(str(path))}, the predefined file, could not be read: "
             f"{error.strerror or error}.",
             remedy="Check the path.",
         ) from error
     except ValueError as error:
-        raise _refusal(path, printable(str(error), 200)) from error
+        raise _refusal(path, sanitize(str(error), 200)) from error
     if len(found) > _MAX_ARRAYS:
         raise _refusal(path, f"it holds more than {_MAX_ARRAYS} arrays")
     return {name.replace("#", "/"): array for name, array in found.items()}
@@ -42,6 +42,6 @@ def read_predef(path: Path) -> dict[str, np.ndarray]:
 
 def _refusal(path: Path, why: str) -> SourceModelError:
     return SourceModelError(
-        f"{printable(str(path))} is not a file of predefined constants: {why}.",
+        f"{sanitize(str(path))} is not a file of predefined constants: {why}.",
         remedy="Write it with np.savez('prd.npz', **{'name#of#placeholder': value}).",
     )

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.findings import Finding
-from engine.base.text import printable, shape_text
+from engine.base.text import sanitize, shape_text
 from engine.frontends.tensorflow.graphdef import tensor_of
 from engine.frontends.tensorflow.operators import CONTROL_FLOW, refusal_of
 from engine.frontends.tensorflow.sizes import fixed_shape
@@ -82,7 +82,7 @@ def parse(path: Path) -> Any:
 def said(error: BaseException) -> str:
     """The first lines of what TensorFlow says of an error."""
     text = getattr(error, "message", None) or str(error) or type(error).__name__
-    return printable(" ".join(str(text).split()), 400).rstrip(".")
+    return sanitize(" ".join(str(text).split()), 400).rstrip(".")
 
 
 def imported(graph: Any) -> Any:
@@ -167,7 +167,7 @@ def _specs(
         name = np.dtype(dtype).name
         if np.dtype(dtype).kind not in "fiub" and name != "bfloat16":
             raise SourceModelError(
-                f"The input {printable(tensor)!r} holds elements of type {name}, not numbers.",
+                f"The input {sanitize(tensor)!r} holds elements of type {name}, not numbers.",
                 remedy="Cut the graph behind it with 'inputs'.",
             )
         found[tensor] = (name, shape)
@@ -292,7 +292,7 @@ def _called(node: Any) -> list[str]:
 def _source(name: str, nodes: Mapping[str, NodeDef]) -> Any:
     if name not in nodes:
         raise SourceModelError(
-            f"The graph reads a node {printable(name)!r} that it does not have.",
+            f"The graph reads a node {sanitize(name)!r} that it does not have.",
             cause="The file is damaged, or a part of the graph was cut out carelessly.",
             remedy="Freeze the model again.",
         )
@@ -316,7 +316,7 @@ def _refuse_open(cut: Any, taken: Sequence[Input], nodes: Mapping[str, NodeDef])
     useless = [one.tensor for one in taken if one.node not in names]
     if useless:
         raise SourceModelError(
-            f"No output needs the input {printable(useless[0])!r}.",
+            f"No output needs the input {sanitize(useless[0])!r}.",
             remedy="Leave it out of 'inputs', or name the outputs that need it.",
         )
     known = {one.node for one in taken}
@@ -326,13 +326,13 @@ def _refuse_open(cut: Any, taken: Sequence[Input], nodes: Mapping[str, NodeDef])
             shape = _attribute_shape(node)
             shown = "?" if shape is None else shape_text(-1 if d is None else d for d in shape)
             raise SourceModelError(
-                f"The outputs need the placeholder {printable(node.name)!r} ({shown}) as well.",
+                f"The outputs need the placeholder {sanitize(node.name)!r} ({shown}) as well.",
                 remedy="Name it in 'inputs', or give its value in 'predef_file'.",
             )
         why = refusal_of(node.op, functions)
         if why:
             raise UnsupportedOperatorError(
-                f"Node {printable(node.name)!r} is a {node.op}: {why}",
+                f"Node {sanitize(node.name)!r} is a {node.op}: {why}",
                 remedy="Cut the model before it (outputs), or export the model to ONNX.",
             )
     for function in cut.library.function:
@@ -345,7 +345,7 @@ def _refuse_function(function: Any, functions: set[str]) -> None:
         why = refusal_of(node.op, functions)
         if why:
             raise UnsupportedOperatorError(
-                f"Node {printable(node.name)!r} of the function "
-                f"{printable(function.signature.name, 80)!r} is a {node.op}: {why}",
+                f"Node {sanitize(node.name)!r} of the function "
+                f"{sanitize(function.signature.name, 80)!r} is a {node.op}: {why}",
                 remedy="Cut the model before it (outputs), or export the model to ONNX.",
             )

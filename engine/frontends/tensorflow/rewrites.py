@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from engine.base.errors import UnsupportedOperatorError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.tensorflow.graphdef import tensor_of
 from engine.frontends.tensorflow.prepare import imported
 
@@ -55,7 +55,7 @@ class Site:
     def refusal(self, why: str) -> UnsupportedOperatorError:
         """The error for a node that the rule does not cover."""
         return UnsupportedOperatorError(
-            f"Node {printable(self.operation.name)!r} is a {self.operation.type}, and {why}.",
+            f"Node {sanitize(self.operation.name)!r} is a {self.operation.type}, and {why}.",
             remedy="Cut the graph with 'inputs' or 'outputs' so that it is left out.",
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.base.errors import SourceModelError
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.frontends.source import LoadOptions
 from engine.frontends.tensorflow.graphdef import GraphFile, Node, tensor_of
 from engine.frontends.tensorflow.operators import CONTROL_FLOW, DROPPED, refusal_of
@@ -143,14 +143,14 @@ def _check(graph: GraphFile, names: Collection[str], suited: Sequence[str], opti
         node = tensor_of(name)[0]
         if node not in graph.nodes:
             near = did_you_mean(node, [*map(_short, suited), *graph.nodes])
-            offer = ", ".join(repr(printable(_short(n), 80)) for n in suited[:_SHOWN])
+            offer = ", ".join(repr(sanitize(_short(n), 80)) for n in suited[:_SHOWN])
             raise SourceModelError(
-                f"The graph has no node {printable(node)!r}, which '{option}' names.",
+                f"The graph has no node {sanitize(node)!r}, which '{option}' names.",
                 remedy=near or (f"These suit: {offer}." if offer else "Look at its nodes."),
             )
         if name in seen:
             raise SourceModelError(
-                f"'{option}' names {printable(name)!r} twice.", remedy="Name it once."
+                f"'{option}' names {sanitize(name)!r} twice.", remedy="Name it once."
             )
         seen.add(name)
 
@@ -224,8 +224,8 @@ def calls(graph: GraphFile, node: Node) -> list[Node]:
             body = graph.body(name)
         except ValueError as error:
             raise SourceModelError(
-                f"The function {printable(name, 80)!r} of the graph is damaged: "
-                f"{printable(str(error), 200)}.",
+                f"The function {sanitize(name, 80)!r} of the graph is damaged: "
+                f"{sanitize(str(error), 200)}.",
                 remedy="Get the file again, or freeze the model again.",
             ) from error
         found.extend(body)

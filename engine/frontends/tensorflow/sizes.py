@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
-from engine.base.text import printable, shape_text
+from engine.base.text import sanitize, shape_text
 
 __all__ = ["NHWC_FROM_NCHW", "fixed_shape"]
 
@@ -47,7 +47,7 @@ def fixed_shape(
             sizes = turned if _fits(known, turned) or not _fits(known, sizes) else sizes
     if any(size < 1 for size in sizes) or math.prod(sizes) > _MAX_ELEMENTS:
         raise SourceModelError(
-            f"Input {printable(tensor)!r} would have the size {shape_text(sizes)}.",
+            f"Input {sanitize(tensor)!r} would have the size {shape_text(sizes)}.",
             remedy=f"Give sizes of at least 1 and at most {_MAX_ELEMENTS} elements.",
         )
     return tuple(sizes)
@@ -62,7 +62,7 @@ def _with_batch(tensor: str, known: Open | None, given: list[int]) -> list[int]:
     if len(given) + 1 == len(known):
         return [known[0] or 1, *given]
     raise SourceModelError(
-        f"'input_size_list' gives {shape_text(given)} for {printable(tensor)!r}, which has "
+        f"'input_size_list' gives {shape_text(given)} for {sanitize(tensor)!r}, which has "
         f"{len(known)} axes ({_shown(known)}).",
         remedy="Give a size for each axis, or for each but the batch.",
     )
@@ -76,7 +76,7 @@ def _without_sizes(tensor: str, known: Open | None, findings: list[Finding]) -> 
     if known is None or any(size is None for size in known[1:]):
         shape = "no shape at all" if known is None else _shown(known)
         raise SourceModelError(
-            f"The size of input {printable(tensor)!r} is open ({shape}).",
+            f"The size of input {sanitize(tensor)!r} is open ({shape}).",
             cause="An NPU needs fixed sizes, and only the batch has an obvious one.",
             remedy="Give the sizes, for example input_size_list: [[1, 224, 224, 3]].",
         )
@@ -86,8 +86,8 @@ def _without_sizes(tensor: str, known: Open | None, findings: list[Finding]) -> 
         Finding(
             code="dynamic-batch-fixed",
             severity="info",
-            where=printable(tensor),
-            what=f"The first axis of input {printable(tensor)!r} is dynamic ({_shown(known)}); it "
+            where=sanitize(tensor),
+            what=f"The first axis of input {sanitize(tensor)!r} is dynamic ({_shown(known)}); it "
             "was set to 1.",
             cause="The model was frozen with an open batch; an NPU needs fixed sizes.",
             remedy="Give 'input_size_list' for another batch.",

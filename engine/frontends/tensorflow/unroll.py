@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.tensorflow.constants import Constants
 from engine.frontends.tensorflow.graphdef import tensor_of
 from engine.frontends.tensorflow.lists import LIST_OPERATORS, ListWriter, Value
@@ -122,7 +122,7 @@ def _reads(nodes: dict[str, NodeDef]) -> dict[str, set[str]]:
     for name, node in nodes.items():
         sources = {tensor_of(i.lstrip("^"))[0] for i in node.input}
         if not sources <= nodes.keys():
-            raise _damaged(f"it lacks a node that {printable(name)!r} reads")
+            raise _damaged(f"it lacks a node that {sanitize(name)!r} reads")
         if node.op == "Merge":
             sources = {s for s in sources if nodes[s].op != "NextIteration"}
         elif node.op == "Exit":
@@ -170,7 +170,7 @@ class _Run:
         value = self._of(name, number, ()) if (name, ()) in self._values else _DEAD
         if not isinstance(value, str) or not value:
             raise SourceModelError(
-                f"The output {printable(output)!r} has no value: it is inside a loop, on a branch "
+                f"The output {sanitize(output)!r} has no value: it is inside a loop, on a branch "
                 "that is not taken, or a list of tensors.",
                 remedy="Name another node in 'outputs'.",
             )
@@ -216,7 +216,7 @@ class _Run:
     def _outputs(self, name: str, trips: Trips) -> _Outputs:
         found = self._values.get((name, trips[: len(self._plan.frame[name])]))
         if found is None:
-            raise _damaged(f"{printable(name)!r} is read outside of its loop")
+            raise _damaged(f"{sanitize(name)!r} is read outside of its loop")
         return found
 
     def _of(self, name: str, number: int, trips: Trips) -> Value | _Dead:
@@ -224,7 +224,7 @@ class _Run:
         if isinstance(found, str):
             return f"{found}:{number}" if number else found
         if number >= len(found):
-            raise _damaged(f"{printable(name)!r} has no output {number}")
+            raise _damaged(f"{sanitize(name)!r} has no output {number}")
         return found[number]
 
     def _write(self, node: Any, inputs: list[Value], trips: Trips) -> _Outputs:
@@ -239,7 +239,7 @@ class _Run:
             return list(inputs)
         if len(texts) != len(inputs):
             raise UnsupportedOperatorError(
-                f"Node {printable(node.name)!r}, a {node.op}, reads a list of tensors.",
+                f"Node {sanitize(node.name)!r}, a {node.op}, reads a list of tensors.",
                 remedy="Cut the graph before the loop that it belongs to.",
             )
         made = tf.compat.v1.NodeDef()
@@ -254,7 +254,7 @@ class _Run:
         taken = self._truth(values[1]) if len(values) == 2 else None
         if taken is None:
             raise SourceModelError(
-                f"The data decide what {printable(node.name)!r} (Switch) does: which branch is "
+                f"The data decide what {sanitize(node.name)!r} (Switch) does: which branch is "
                 "taken, or how often a loop runs.",
                 cause="An NPU runs the same operators every time.",
                 remedy="Give fixed sizes in 'input_size_list', or the value of a training flag in "
@@ -287,13 +287,13 @@ class _Run:
         """Run a loop; how many trips it makes."""
         condition = self._plan.conditions.get(frame)
         if condition is None:
-            raise _damaged(f"the loop {printable(frame[-1])!r} has no condition")
+            raise _damaged(f"the loop {sanitize(frame[-1])!r} has no condition")
         for trip in range(_MAX_TRIPS):
             self.frame(frame, (*trips, trip))
             value = self._of(condition, 0, (*trips, trip))
             if isinstance(value, _Dead) or not self._truth(value):
                 return trip
         raise SourceModelError(
-            f"The loop {printable(frame[-1])!r} makes more than {_MAX_TRIPS} trips.",
+            f"The loop {sanitize(frame[-1])!r} makes more than {_MAX_TRIPS} trips.",
             remedy="Give a shorter sequence in 'input_size_list'.",
         )

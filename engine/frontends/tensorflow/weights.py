@@ -19,7 +19,7 @@ from onnx import numpy_helper
 from engine.frontends.tensorflow.handlers import nudged
 from engine.frontends.tensorflow.prepare import imported
 
-__all__ = ["Weight", "give_back", "take_out"]
+__all__ = ["Weight", "restore_weights", "take_out"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _weight(operation: Any) -> Weight | None:
     )
 
 
-def give_back(proto: Any, weights: Mapping[str, Weight]) -> None:
+def restore_weights(proto: Any, weights: Mapping[str, Weight]) -> None:
     """Put constants and their DequantizeLinear in the place of the inputs that stood for them.
 
     A Transpose that follows moves to the integers, so that a convolution reads a DequantizeLinear.

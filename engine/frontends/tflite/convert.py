@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.base.errors import EngineError, SourceModelError
 from engine.base.events import Reporter
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.tflite.layer import Handler, Layer
 from engine.frontends.tflite.schema import Model, Operator
 from engine.frontends.tflite.tensors import Frame, Tensors
@@ -81,7 +81,7 @@ class Converter:
             self._layers += 1
             if self._layers > _MAX_LAYERS:
                 raise SourceModelError(
-                    f"{printable(self.tensors.file)} has more than {_MAX_LAYERS} layers with its "
+                    f"{sanitize(self.tensors.file)} has more than {_MAX_LAYERS} layers with its "
                     "loops unrolled.",
                     remedy="Cut the graph before the loop with 'outputs'.",
                 )
@@ -93,9 +93,9 @@ class Converter:
                 raise
             except _DAMAGE as error:
                 raise SourceModelError(
-                    f"{printable(self.tensors.file)}: layer {printable(layer.name, 120)!r} "
-                    f"({printable(operator.label, 80)}) has numbers that do not fit: "
-                    f"{printable(str(error), 200)}.",
+                    f"{sanitize(self.tensors.file)}: layer {sanitize(layer.name, 120)!r} "
+                    f"({sanitize(operator.label, 80)}) has numbers that do not fit: "
+                    f"{sanitize(str(error), 200)}.",
                     cause="The file is damaged, or the sizes given for its inputs do not suit it.",
                     remedy="Check 'input_size_list', convert the model again, or cut before this "
                     "layer with 'outputs'.",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine.base.errors import UnsupportedOperatorError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.emit import element_type
 from engine.frontends.formula import Formula
 from engine.frontends.tflite.schema import Operator
@@ -61,7 +61,7 @@ class Layer:
         self._frame = frame
         self._constants: dict[int, tuple[np.ndarray, str]] = {}
         first = frame.graph.tensors[operator.outputs[0]].name if operator.outputs else ""
-        self.name = printable(first, 200) or operator.type.lower()
+        self.name = sanitize(first, 200) or operator.type.lower()
 
     @cached_property
     def inputs(self) -> list[Value | None]:
@@ -145,10 +145,10 @@ class Layer:
             for i in self.operator.inputs
             if i >= 0 and graph.tensors[i].data is None
         ]
-        shown = ", ".join(repr(printable(name, 100)) for name in feeds[:4])
+        shown = ", ".join(repr(sanitize(name, 100)) for name in feeds[:4])
         return UnsupportedOperatorError(
-            f"{printable(self.tensors.file)}: layer {self.name!r} is the operator "
-            f"{printable(self.operator.label, 80)}, which is not converted: {why}.",
+            f"{sanitize(self.tensors.file)}: layer {self.name!r} is the operator "
+            f"{sanitize(self.operator.label, 80)}, which is not converted: {why}.",
             cause="Only what is computed exactly as TFLite does is converted.",
             remedy=f"Cut the graph before it: outputs: [{shown}]."
             if shown

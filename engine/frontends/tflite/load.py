@@ -12,7 +12,7 @@ from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.base.events import Reporter
 from engine.base.files import read_bounded
 from engine.base.findings import Finding
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.frontends.emit import element_type
 from engine.frontends.loaded import Loaded, SourceInfo, told_of
 from engine.frontends.onnx.axes import fix_inputs
@@ -86,14 +86,14 @@ def load(source: SourceModel, reporter: Reporter) -> Loaded:
     names = [graph.tensors[index].name for index in ends.outputs]
     converter = Converter(file.model, file.name, TABLES, names, reporter)
     frame = Frame(graph)
-    with told_of(printable(file.name)):
+    with told_of(sanitize(file.name)):
         findings = _declare_inputs(converter.tensors, frame, ends.inputs, options)
         operators = needed(graph, ends)
         converter.run(frame, join_dilated(graph, operators, ends.outputs))
         _declare_outputs(converter.tensors, frame, ends.outputs)
         reporter.check_cancelled()
-        converted = converter.tensors.emit.finish(printable(file.name))
-    producer = printable(file.model.description, 100)
+        converted = converter.tensors.emit.finish(sanitize(file.name))
+    producer = sanitize(file.model.description, 100)
     info = SourceInfo("tflite", file.format, ((file.name, file.sha256),), producer)
     notes = (*findings, *converter.tensors.findings, *_notes(file.model, graph, ends, operators))
     return Loaded(converted, notes, info)
@@ -135,12 +135,12 @@ def _chosen(
     for name in wanted:
         if name not in known:
             raise SourceModelError(
-                f"The model has no computed tensor {printable(name)!r}, which {what} names.",
+                f"The model has no computed tensor {sanitize(name)!r}, which {what} names.",
                 remedy=did_you_mean(name, known) or "Look tensor names up in the graph view.",
             )
         if known[name] in chosen:
             raise SourceModelError(
-                f"{printable(name)!r} is listed twice in {what}.", remedy="List each tensor once."
+                f"{sanitize(name)!r} is listed twice in {what}.", remedy="List each tensor once."
             )
         chosen.append(known[name])
     return tuple(chosen)
@@ -166,7 +166,7 @@ def _declare_inputs(
     """Give every input its size, its name and its place in the graph."""
     if not numbers:
         raise SourceModelError(
-            f"{printable(tensors.file)} has no inputs.",
+            f"{sanitize(tensors.file)} has no inputs.",
             remedy="Give a model that computes something from an input.",
         )
     infos = onnx.GraphProto()
@@ -209,7 +209,7 @@ def _info(tensors: Tensors, graph: Subgraph, number: int, nchw: bool) -> onnx.Va
     tensor = graph.tensors[number]
     if tensor.dtype not in NUMBERS:
         raise UnsupportedOperatorError(
-            f"{printable(tensors.file)}: input {printable(tensor.name, 120)!r} holds "
+            f"{sanitize(tensors.file)}: input {sanitize(tensor.name, 120)!r} holds "
             f"{tensor.dtype}, no numbers that a graph can take.",
             remedy="Begin behind it: name inner tensors in 'inputs'.",
         )
@@ -227,7 +227,7 @@ def _declare_outputs(tensors: Tensors, frame: Frame, numbers: tuple[int, ...]) -
     for number in numbers:
         value = tensors.value(frame, number)
         stored = tensors.stored(value)
-        wished = value.name or f"output_{number}"
+        hint = value.name or f"output_{number}"
         inputs = {
             form
             for index in frame.graph.inputs
@@ -236,9 +236,9 @@ def _declare_outputs(tensors: Tensors, frame: Frame, numbers: tuple[int, ...]) -
         }
         if value.array is not None or stored in given or stored in inputs:
             emit.origin = ""
-            stored = emit.node("Identity", [stored], wished)
+            stored = emit.node("Identity", [stored], hint)
         given.add(stored)
-        emit.output(stored, value.dtype, wished if stored != wished else None)
+        emit.output(stored, value.dtype, hint if stored != hint else None)
 
 
 def _notes(
@@ -249,8 +249,8 @@ def _notes(
         Finding(
             code="unused-input",
             severity="warning",
-            where=printable(graph.tensors[index].name),
-            what=f"No output needs the input {printable(graph.tensors[index].name)!r}.",
+            where=sanitize(graph.tensors[index].name),
+            what=f"No output needs the input {sanitize(graph.tensors[index].name)!r}.",
             remedy="Leave it out of 'inputs'.",
         )
         for index in ends.inputs
@@ -270,12 +270,12 @@ def _notes(
         )
     others = [signature for signature in model.signatures if signature.subgraph != 0]
     if others:
-        keys = ", ".join(repr(printable(signature.key, 60)) for signature in others[:5])
+        keys = ", ".join(repr(sanitize(signature.key, 60)) for signature in others[:5])
         findings.append(
             Finding(
                 code="other-signatures",
                 severity="info",
-                where=printable(others[0].key),
+                where=sanitize(others[0].key),
                 what=f"The file has further entries that are not loaded: {keys}.",
                 remedy="Convert a file with the one entry that is wanted.",
             )

@@ -14,7 +14,7 @@ from tflite.TensorType import TensorType
 
 from engine.base.errors import SourceModelError
 from engine.base.formats.flatbuffers import FlatBuffer, FlatError, FlatTable
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.tflite.options import NO_OPTIONS, OPTIONS, Value, read_options
 
 __all__ = [
@@ -162,14 +162,14 @@ def parse_model(data: bytes, name: str) -> Model:
     """
     if len(data) < 8 or data[4:8] != IDENTIFIER:
         raise SourceModelError(
-            f"{printable(name)} is not a TFLite model: 'TFL3' is not at byte 4.",
+            f"{sanitize(name)} is not a TFLite model: 'TFL3' is not at byte 4.",
             remedy="Give the .tflite file that the converter wrote.",
         )
     try:
         return _Parser(data).model()
     except FlatError as error:
         raise SourceModelError(
-            f"{printable(name)} is damaged: {error}.",
+            f"{sanitize(name)} is damaged: {error}.",
             cause="A download or a copy was interrupted, or the file was changed.",
             remedy="Get or convert the file again.",
         ) from error

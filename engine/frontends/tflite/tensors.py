@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.base.errors import SourceModelError
 from engine.base.findings import Finding
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.emit import Emitter
 from engine.frontends.tflite.schema import Subgraph
 from engine.frontends.tflite.values import (
@@ -68,7 +68,7 @@ class Tensors:
             array = np.zeros(tensor.shape, tensor.dtype)
         else:
             raise SourceModelError(
-                f"{printable(self.file)}: tensor {printable(tensor.name, 120)!r} is read before "
+                f"{sanitize(self.file)}: tensor {sanitize(tensor.name, 120)!r} is read before "
                 "any layer has computed it.",
                 cause="The file is damaged, or 'inputs' leaves out what the outputs need.",
                 remedy="Add it to 'inputs', or leave 'inputs' out.",
@@ -138,7 +138,7 @@ class Tensors:
         """Names of scale and zero point of a quantized tensor."""
         quant = value.quant
         if quant is None:
-            raise ValueError(f"tensor {printable(value.name, 120)!r} has no scale")
+            raise ValueError(f"tensor {sanitize(value.name, 120)!r} has no scale")
         scale, zero = quant.scale.astype(np.float32), quant.zero_point.astype(value.dtype)
         if quant.axis < 0:
             scale, zero = scale.reshape(()), zero.reshape(())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from engine.base.errors import SourceModelError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.facts import words
 from engine.frontends.tflite.schema import Quantization, Sparsity, Tensor
 
@@ -99,7 +99,7 @@ def checked_shape(shape: tuple[int, ...], name: str) -> tuple[int, ...]:
     """
     if any(not 0 <= size < _MAX_ELEMENTS for size in shape) or math.prod(shape) > _MAX_ELEMENTS:
         raise SourceModelError(
-            f"Tensor {printable(name, 120)!r} would have the shape {list(shape)[:8]}.",
+            f"Tensor {sanitize(name, 120)!r} would have the shape {list(shape)[:8]}.",
             cause="The file is damaged, or a size was given that does not fit the model.",
             remedy="Check 'input_size_list'; else convert the model again.",
         )
@@ -128,7 +128,7 @@ def quantization_of(tensor: Tensor, shape: tuple[int, ...]) -> Quantization | No
     quant = tensor.quantization
     if quant is None or tensor.dtype not in _QUANTIZED | {"int32", "int64", "int4"}:
         return None
-    name = printable(tensor.name, 120)
+    name = sanitize(tensor.name, 120)
     if quant.custom:
         raise SourceModelError(
             f"Tensor {name!r} is quantized in blocks or by a scheme of its own.",
@@ -171,7 +171,7 @@ def constant_array(tensor: Tensor) -> np.ndarray:
     Raises:
         SourceModelError: its data do not fill its shape, or its type is not known here.
     """
-    name, data = printable(tensor.name, 120), tensor.data
+    name, data = sanitize(tensor.name, 120), tensor.data
     checked_shape(tensor.shape, tensor.name)
     count = math.prod(tensor.shape)
     if data is None or tensor.dtype not in NUMBERS | {"int4"} or count > _MAX_CONSTANT:
@@ -213,7 +213,7 @@ def _dense(tensor: Tensor, sparsity: Sparsity) -> np.ndarray:
     """
     shape, order, blocks = tensor.shape, sparsity.traversal_order, sparsity.block_map
     levels = sparsity.dimensions
-    rank, name = len(shape), printable(tensor.name, 120)
+    rank, name = len(shape), sanitize(tensor.name, 120)
     wrong = SourceModelError(
         f"Constant {name!r} is sparse, and its layout does not fit its shape.",
         cause="The file is damaged.",

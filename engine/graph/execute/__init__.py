@@ -1,11 +1,11 @@
 """Graphs that run in ONNX Runtime."""
 
-from engine.graph.execute.form import runtime_form
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
 from engine.graph.execute.parted import PartedRun
 from engine.graph.execute.pool import release_pool
 from engine.graph.execute.precision import keep_sums_exact, kernels_saturate, opposing_signs
 from engine.graph.execute.runtime import ort
+from engine.graph.execute.runtime_model import prepare_for_ort
 from engine.graph.execute.session import Session, open_model, simulation_errors
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "open_model",
     "opposing_signs",
     "ort",
+    "prepare_for_ort",
     "release_pool",
-    "runtime_form",
     "simulation_errors",
 ]

@@ -10,11 +10,11 @@ import onnx
 import onnx_ir as ir
 
 from engine.base.errors import SimulationError
-from engine.base.text import printable, shape_text
+from engine.base.text import sanitize, shape_text
 from engine.graph.ir.custom import CustomOperator, CustomOperators, is_custom
+from engine.graph.ir.custom_op_calls import node_label, user_code_errors
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.spec import TensorSpec, spec_of
-from engine.graph.ir.usercode import guarded, node_words
 
 __all__ = ["CustomCall", "has_custom", "require_compute"]
 
@@ -37,7 +37,7 @@ def require_compute(graph: Graph) -> None:
 
 
 def _cannot_run(operator: CustomOperator | None, node: ir.Node) -> SimulationError:
-    name, op = printable(node.name or "", 120), printable(node.op_type, 80)
+    name, op = sanitize(node.name or "", 120), sanitize(node.op_type, 80)
     if operator is not None:
         return SimulationError(
             f"Node {name!r} has the custom operator {op}, which does not run here.",
@@ -90,7 +90,7 @@ class CustomCall:
         node = onnx.NodeProto()
         node.CopyFrom(self._node)
         given = [np.array(arrays[name]) if name else None for name in self.inputs]
-        with guarded(self._operator, node, "compute", SimulationError):
+        with user_code_errors(self._operator, node, "compute", SimulationError):
             found: Any = self._compute(node, given)
             listed = isinstance(found, tuple | list)
             arrays_given = [np.asarray(one) for one in found] if listed else []
@@ -114,8 +114,8 @@ class CustomCall:
         Floats of another width are converted, as are integers to floats, and integers to integers
         where every value fits. A float where integers belong is refused.
         """
-        where = f"output {printable(spec.name, 100)!r}"
-        if not spec.takes(array.shape):
+        where = f"output {sanitize(spec.name, 100)!r}"
+        if not spec.accepts(array.shape):
             raise self._wrong(
                 f"{where} has the shape {shape_text(array.shape)}; shape_infer said "
                 f"{shape_text(spec.shape)}"
@@ -132,7 +132,7 @@ class CustomCall:
 
     def _wrong(self, what: str) -> SimulationError:
         return SimulationError(
-            f"{self._operator.origin}: compute at {node_words(self._node)}: {what}.",
+            f"{self._operator.origin}: compute at {node_label(self._node)}: {what}.",
             cause="compute must give a list with one array per output, as shape_infer says them.",
             remedy="Correct compute of the custom operator, or its shape_infer.",
         )
@@ -141,4 +141,4 @@ class CustomCall:
 def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return "an array"
-    return printable(f"{type(value).__name__} {value!r}", 80)
+    return sanitize(f"{type(value).__name__} {value!r}", 80)

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.base.errors import GraphError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.ir.graph import Graph, no_collection
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import add_constant, constant_of
@@ -91,7 +91,7 @@ def _array(value: ir.Value) -> np.ndarray:
     array = _constant(value)
     if array is None:
         raise GraphError(
-            f"{printable(value.name or '')!r} is not a constant.", remedy="Export the model again."
+            f"{sanitize(value.name or '')!r} is not a constant.", remedy="Export the model again."
         )
     return array
 
@@ -184,7 +184,7 @@ def _steps(node: ir.Node) -> tuple[np.ndarray, np.ndarray]:
     data, scale_value = node.inputs[:2]
     if data is None or scale_value is None:
         raise GraphError(
-            f"{printable(node.name or '')!r} lacks an input.", remedy="Export the model again."
+            f"{sanitize(node.name or '')!r} lacks an input.", remedy="Export the model again."
         )
     steps: np.ndarray = _array(data).astype(np.int32)
     scale = _array(scale_value).astype(np.float32)
@@ -305,6 +305,6 @@ class _Lowering:
             self._shifted[value] = self._new(f"{value.name}_u8", raised)
         return self._shifted[value]
 
-    def _new(self, wish: str, array: np.ndarray, *, claimed: bool = False) -> ir.Value:
-        name = wish if claimed else self._names.claim(wish)
+    def _new(self, hint: str, array: np.ndarray, *, claimed: bool = False) -> ir.Value:
+        name = hint if claimed else self._names.claim(hint)
         return add_constant(self._graph, name, array)

@@ -14,7 +14,7 @@ from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames
 from engine.graph.ir.spec import add_constant, constant_of
 
-__all__ = ["Fetch", "expose"]
+__all__ = ["Fetch", "add_outputs"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Fetch:
     zero_point: np.ndarray | None = None
     constant: np.ndarray | None = None
 
-    def gives(self, tensor: str) -> bool:
+    def is_identity(self, tensor: str) -> bool:
         """Whether the session's output of this name is the tensor, with nothing left to do."""
         return self.source == tensor and not self.shift and self.scale is None
 
@@ -49,7 +49,9 @@ class Fetch:
         return array
 
 
-def expose(source: Graph, lowered: Graph, wanted: Sequence[str]) -> tuple[Graph, dict[str, Fetch]]:
+def add_outputs(
+    source: Graph, lowered: Graph, wanted: Sequence[str]
+) -> tuple[Graph, dict[str, Fetch]]:
     """A copy of ``lowered`` with outputs from which every wanted tensor of ``source`` follows.
 
     ONNX Runtime fuses DequantizeLinear, operator and QuantizeLinear into an integer kernel only
@@ -201,8 +203,8 @@ class _Exposure:
         self._target.model.graph.append(node)
         return value
 
-    def _constant(self, wish: str, array: np.ndarray) -> ir.Value:
-        return add_constant(self._target.model.graph, self._names.claim(wish), array)
+    def _constant(self, hint: str, array: np.ndarray) -> ir.Value:
+        return add_constant(self._target.model.graph, self._names.claim(hint), array)
 
 
 def _is_float(value: ir.Value) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.graph.execute.feeds import check_feeds
 from engine.graph.execute.lower import is_quantized, lower_for_runtime
-from engine.graph.execute.parts import PartModel
+from engine.graph.execute.submodels import SubmodelBuilder
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_shapes
 
@@ -45,7 +45,7 @@ class PartedRun:
         if is_quantized(graph):
             # int8 activations: ONNX Runtime's own way to uint8 fails on nodes that it inserted
             graph = lower_for_runtime(graph)
-        model = PartModel(graph)
+        model = SubmodelBuilder(graph)
         self._inputs = graph.inputs
         self._constants: dict[str, np.ndarray] = {}
         order: dict[str, int] = {}

@@ -19,18 +19,18 @@ import onnx
 import onnx_ir as ir
 
 from engine.base.errors import SimulationError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.execute.custom import CustomCall
 from engine.graph.ir.custom import is_custom
 from engine.graph.ir.graph import Graph
 
-__all__ = ["OpenModel", "Runs", "SegmentedRun"]
+__all__ = ["OpenModel", "SegmentExecutor", "SessionLike"]
 
-OpenModel = Callable[[bytes, Path | None], "Runs"]
+OpenModel = Callable[[bytes, Path | None], "SessionLike"]
 """Loads a serialised model into ONNX Runtime; writes the optimised one where a path is given."""
 
 
-class Runs(Protocol):
+class SessionLike(Protocol):
     """What a session of ONNX Runtime does, as far as it is needed."""
 
     def run(self, outputs: Sequence[str], feeds: Mapping[str, np.ndarray], /) -> list[Any]:
@@ -55,7 +55,7 @@ class _Planned:
     done_with: tuple[str, ...] = field(default=())
 
 
-class SegmentedRun:
+class SegmentExecutor:
     """A graph with custom operators, ready to run; takes the place of one session.
 
     Args:
@@ -129,7 +129,7 @@ def _call_step(call: CustomCall) -> _Step:
     )
 
 
-def _session_step(model: onnx.ModelProto, session: Runs) -> _Step:
+def _session_step(model: onnx.ModelProto, session: SessionLike) -> _Step:
     inputs = tuple(value.name for value in model.graph.input)
 
     def run(outputs: Sequence[str], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -225,7 +225,7 @@ class _Parts:
         found: onnx.ValueInfoProto | None = self._types.get(name)
         if found is None:
             raise SimulationError(
-                f"The type of tensor {printable(name, 120)!r} is not known.",
+                f"The type of tensor {sanitize(name, 120)!r} is not known.",
                 cause="A custom operator before it does not say what it gives.",
                 remedy="Register a class with shape_infer for every custom operator.",
             )

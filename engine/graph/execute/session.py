@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 
 from engine.base.errors import ShortOfMemoryError, SimulationError, UsageError
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.graph.execute.custom import has_custom, require_compute
 from engine.graph.execute.feeds import check_feeds
-from engine.graph.execute.form import RuntimeForm, runtime_form
-from engine.graph.execute.observe import Fetch, expose
+from engine.graph.execute.observe import Fetch, add_outputs
 from engine.graph.execute.pool import share_pool
 from engine.graph.execute.precision import keep_sums_exact
 from engine.graph.execute.runtime import RUNTIME_ERRORS, WRONG_FUSIONS, ort, refuse_shortage
-from engine.graph.execute.segments import Runs, SegmentedRun
-from engine.graph.execute.separate import separate_weights
+from engine.graph.execute.runtime_model import RuntimeModel, prepare_for_ort
+from engine.graph.execute.segments import SegmentExecutor, SessionLike
+from engine.graph.execute.shared_weights import duplicate_shared_weights
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_shapes
 from engine.graph.ir.spec import TensorSpec
@@ -43,7 +43,7 @@ _KEPT_PLANS = 2
 class _Plan:
     """A session of ONNX Runtime, or several in a row, and how each tensor comes out of it."""
 
-    session: Runs
+    session: SessionLike
     fetches: Mapping[str, Fetch]
 
 
@@ -100,10 +100,10 @@ class Session:
         if self._custom:
             require_compute(graph)
         self._graph = _typed(graph)
-        form = runtime_form(self._graph) if lower else None
-        self._lowered = separate_weights(self._graph) if form is None else form.graph
+        form = prepare_for_ort(self._graph) if lower else None
+        self._lowered = duplicate_shared_weights(self._graph) if form is None else form.graph
         # bytes of a graph that runs as it is are not kept: they hold all float weights once more
-        self._form: RuntimeForm | None = None if self._lowered is self._graph else form
+        self._form: RuntimeModel | None = None if self._lowered is self._graph else form
         self._threads = threads
         self._level = level
         self._plan_memory = plan_memory
@@ -112,7 +112,7 @@ class Session:
         self._names = own + [name for name in outputs or () if name not in own]
         self._plain = self._open(self._names, optimised_model)
         # what the session gives is what is asked for, as it is in most runs
-        self._direct = all(fetch.gives(name) for name, fetch in self._plain.fetches.items())
+        self._direct = all(fetch.is_identity(name) for name, fetch in self._plain.fetches.items())
         self._inputs = self._graph.inputs
 
     @property
@@ -180,14 +180,14 @@ class Session:
     def _open(self, names: Sequence[str], optimised_model: Path | None) -> _Plan:
         graph, fetches = self._lowered, {name: Fetch(name) for name in names}
         if not {*names} <= {spec.name for spec in self._graph.outputs}:
-            graph, fetches = expose(self._graph, self._lowered, names)
+            graph, fetches = add_outputs(self._graph, self._lowered, names)
         if self._custom:
-            return _Plan(SegmentedRun(graph, self._load, optimised_model), fetches)
+            return _Plan(SegmentExecutor(graph, self._load, optimised_model), fetches)
         form = self._form if graph is self._lowered else None
         data = graph.to_bytes() if form is None else form.data
         return _Plan(self._load(data, optimised_model), fetches)
 
-    def _load(self, data: bytes, optimised_model: Path | None) -> Runs:
+    def _load(self, data: bytes, optimised_model: Path | None) -> SessionLike:
         return open_model(
             data,
             threads=self._threads,
@@ -207,7 +207,7 @@ def open_model(
     plan_memory: bool = True,
     pooled: bool = False,
     weights: Mapping[str, np.ndarray] | None = None,
-) -> Runs:
+) -> SessionLike:
     """A serialised model as it is, in ONNX Runtime, with the settings of every session here.
 
     ``without``: rewrites of ONNX Runtime, by name, that are not worth their time; ``plan_memory``:
@@ -241,7 +241,7 @@ def open_model(
         )
     # the wrapper keeps the model to open it again with other providers, of which there are none
     vars(session).update(_model_bytes=None)
-    runs: Runs = session
+    runs: SessionLike = session
     return runs
 
 
@@ -280,11 +280,11 @@ def simulation_errors() -> Iterator[None]:
         for pattern in _NODE:
             found = pattern.search(text)
             if found:
-                where = f"Node {printable(found['name'], 120)!r} ({printable(found['op'], 40)})"
+                where = f"Node {sanitize(found['name'], 120)!r} ({sanitize(found['op'], 40)})"
                 break
         reason = text.rsplit("Status Message: ", 1)[-1].split("\n")[0]
         raise SimulationError(
-            f"{where} did not run in ONNX Runtime: {printable(reason, 300)}",
+            f"{where} did not run in ONNX Runtime: {sanitize(reason, 300)}",
             cause="The runtime has no kernel for these types, or the shapes do not fit.",
             remedy="Cut the graph there with 'outputs', or export the model with another opset.",
         ) from error

@@ -1,17 +1,23 @@
 """The graph: form, checks, views, differences, and the quantization parameters that go with it."""
 
 from engine.graph.ir.constants import IR_VERSION, NORMALIZED, OPSET, ORIGIN, STANDARD_DOMAINS
-from engine.graph.ir.custom import CustomOperator, CustomOperators, adopt, from_class, is_custom
+from engine.graph.ir.custom import (
+    CustomOperator,
+    CustomOperators,
+    assign_custom_domain,
+    from_class,
+    is_custom,
+)
 from engine.graph.ir.diff import GraphDiff, NodeChange, ValueChange, diff
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.naming import UniqueNames, name_everything
 from engine.graph.ir.quant import QUANT_DTYPES, QuantParams, QuantTable, params_of
 from engine.graph.ir.shapes import infer_model, infer_shapes
-from engine.graph.ir.skeleton import skeleton
 from engine.graph.ir.spec import TensorSpec, constant_of, dtype_name, spec_of
 from engine.graph.ir.statistics import tensor_statistics
 from engine.graph.ir.verify import verify
 from engine.graph.ir.views import describe, graph_view, node_detail
+from engine.graph.ir.weightless import weightless_proto
 
 __all__ = [
     "IR_VERSION",
@@ -30,7 +36,7 @@ __all__ = [
     "TensorSpec",
     "UniqueNames",
     "ValueChange",
-    "adopt",
+    "assign_custom_domain",
     "constant_of",
     "describe",
     "diff",
@@ -43,8 +49,8 @@ __all__ = [
     "name_everything",
     "node_detail",
     "params_of",
-    "skeleton",
     "spec_of",
     "tensor_statistics",
     "verify",
+    "weightless_proto",
 ]

@@ -7,7 +7,7 @@ from math import prod
 import onnx_ir as ir
 
 from engine.base.errors import GraphError
-from engine.base.text import human_bytes, printable, shape_text
+from engine.base.text import human_bytes, sanitize, shape_text
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.spec import constant_of, shape_of
 
@@ -96,7 +96,7 @@ def _check_window(node: ir.Node) -> None:
     outputs = prod(max(dim, 1) for dim in shape_of(node.outputs[0].shape))
     if kernel * outputs > MAX_STEPS:
         raise GraphError(
-            f"{node.op_type} at node {printable(node.name or '', 120)!r} looks at {kernel:,} "
+            f"{node.op_type} at node {sanitize(node.name or '', 120)!r} looks at {kernel:,} "
             f"elements for each of {outputs:,} results; up to {MAX_STEPS:,} together are taken.",
             cause="Its kernel_shape is wrong: most of the window lies in the padding.",
             remedy="Correct kernel_shape and pads, or cut it off with 'outputs'.",
@@ -146,7 +146,7 @@ def _too_large(value: ir.Value, size: int, limit: int) -> GraphError:
     maker = "" if producer is None else f" ({producer.op_type}, node {producer.name!r})"
     why = "that depends on no input " if limit < MAX_TENSOR else ""
     return GraphError(
-        f"The tensor {printable(value.name or '', 120)!r}{printable(maker, 200)} has "
+        f"The tensor {sanitize(value.name or '', 120)!r}{sanitize(maker, 200)} has "
         f"{human_bytes(size)} ({shape_text(shape_of(value.shape))}); a tensor {why}may have up to "
         f"{human_bytes(limit)}.",
         cause="The sizes in the model are wrong, or it is not a network for an NPU.",
@@ -156,7 +156,7 @@ def _too_large(value: ir.Value, size: int, limit: int) -> GraphError:
 
 def _too_much(node: ir.Node, now: int) -> GraphError:
     return GraphError(
-        f"At node {printable(node.name or node.op_type, 120)!r} a run would hold "
+        f"At node {sanitize(node.name or node.op_type, 120)!r} a run would hold "
         f"{human_bytes(now)} of tensors at once; up to {human_bytes(MAX_AT_ONCE)} are taken.",
         cause="The inputs are very large, or many large tensors are kept to the end.",
         remedy="Give smaller sizes for the inputs, or cut the model into parts.",

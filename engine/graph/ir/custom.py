@@ -17,19 +17,19 @@ import onnx
 import onnx_ir as ir
 
 from engine.base.errors import UsageError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.ir.constants import STANDARD_DOMAINS
 
 __all__ = [
     "CUSTOM_DOMAIN",
     "CustomOperator",
     "CustomOperators",
-    "adopt",
-    "attach",
+    "assign_custom_domain",
+    "bind_ops",
     "custom_names",
+    "custom_ops_in",
     "from_class",
     "is_custom",
-    "operators_of",
 ]
 
 CUSTOM_DOMAIN = "rknn_cst"
@@ -81,7 +81,7 @@ class CustomOperators(Mapping[str, CustomOperator]):
             first = self._operators.setdefault(operator.op_type, operator)
             if first is not operator:
                 raise UsageError(
-                    f"Two custom operators are named {printable(operator.op_type)}: "
+                    f"Two custom operators are named {sanitize(operator.op_type)}: "
                     f"{first.origin} and {operator.origin}.",
                     remedy="Leave one of them out, or give it another op_type.",
                 )
@@ -125,10 +125,10 @@ def from_class(given: Any, origin: str = "") -> CustomOperator:
     cls = given if inspect.isclass(given) else type(given)
     if cls.__module__ == "builtins" or inspect.isroutine(given) or inspect.ismodule(given):
         raise UsageError(
-            f"A custom operator is a class; {printable(repr(given), 80)} was given.",
+            f"A custom operator is a class; {sanitize(repr(given), 80)} was given.",
             remedy="Write a class with op_type, shape_infer and compute, and give the class.",
         )
-    name = origin or f"class {printable(cls.__qualname__, 120)}"
+    name = origin or f"class {sanitize(cls.__qualname__, 120)}"
     op_type = getattr(given, "op_type", None)
     if not isinstance(op_type, str) or not op_type:
         raise UsageError(
@@ -140,10 +140,10 @@ def from_class(given: Any, origin: str = "") -> CustomOperator:
         _check_method(cls, method, arguments, name)
     if not custom_names(op_type):
         raise UsageError(
-            f"{name} has the op_type {printable(op_type)}, which is an operator of ONNX.",
+            f"{name} has the op_type {sanitize(op_type)}, which is an operator of ONNX.",
             cause="Its meaning is ONNX's; a model could mean either.",
             remedy="Give operator and nodes a name of their own; the vendor recommends one that "
-            f"begins with cst, as cst{printable(op_type)}.",
+            f"begins with cst, as cst{sanitize(op_type)}.",
         )
     made = _made(given, name)
     return CustomOperator(op_type, made.shape_infer, made.compute, name)
@@ -176,7 +176,7 @@ def _made(given: Any, name: str) -> Any:
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"No object of {name} could be made: {type(error).__name__}: "
-            f"{printable(str(error), 200)}",
+            f"{sanitize(str(error), 200)}",
             cause="The class is called without arguments.",
             remedy="Give its __init__ defaults, or register an object of the class.",
         ) from error
@@ -187,7 +187,7 @@ def is_custom(node: _Node) -> bool:
     return node.domain not in STANDARD_DOMAINS
 
 
-def adopt(proto: onnx.ModelProto, operators: CustomOperators | None) -> None:
+def assign_custom_domain(proto: onnx.ModelProto, operators: CustomOperators | None) -> None:
     """Give nodes of registered operators that have no domain one, in place; for front ends.
 
     Tools that rename an operator of a model (Sigmoid to cstSigmoid) leave its domain at ONNX's.
@@ -202,13 +202,13 @@ def adopt(proto: onnx.ModelProto, operators: CustomOperators | None) -> None:
             proto.opset_import.add(domain=node.domain, version=1)
 
 
-def attach(model: ir.Model, operators: CustomOperators | None) -> None:
+def bind_ops(model: ir.Model, operators: CustomOperators | None) -> None:
     """Let a model in memory know its operators."""
     if operators:
         model.meta[_META] = operators
 
 
-def operators_of(model: ir.Model) -> CustomOperators:
+def custom_ops_in(model: ir.Model) -> CustomOperators:
     """The operators that a model knows; none for one that was read from a file."""
     found: CustomOperators | None = model.meta.get(_META)
     return found if found is not None else CustomOperators()

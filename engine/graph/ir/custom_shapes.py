@@ -11,8 +11,8 @@ from onnx_ir import serde
 from engine.base.errors import GraphError
 from engine.graph.ir.constants import STANDARD_DOMAINS
 from engine.graph.ir.custom import CustomOperators, is_custom
+from engine.graph.ir.custom_op_calls import Typed, inferred_types, node_label
 from engine.graph.ir.spec import dtype_name, shape_of
-from engine.graph.ir.usercode import Typed, inferred_types, node_words
 
 __all__ = ["infer_custom"]
 
@@ -139,7 +139,7 @@ def _compare(graph: onnx.GraphProto, node: onnx.NodeProto, found: dict[str, Type
         said = value.type.tensor_type.elem_type
         if value.name in found and said and found[value.name][1] != said:
             raise GraphError(
-                f"shape_infer says that {node_words(node)} gives "
+                f"shape_infer says that {node_label(node)} gives "
                 f"{dtype_name(found[value.name][1])}; the model says "
                 f"{dtype_name(ir.DataType(said))} of its output {value.name!r}.",
                 cause="The class and the model do not belong together.",

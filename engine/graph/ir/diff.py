@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.spec import spec_of
 from engine.graph.ir.views import attribute_text, operator_name
@@ -66,7 +66,7 @@ class GraphDiff:
         lines += [f"- value {name}" for name in self.values_removed]
         lines += [f"+ value {name}" for name in self.values_added]
         lines += [f"~ value {c.name}: {c.change}" for c in self.values_changed]
-        return "\n".join(printable(line, 400) for line in lines)
+        return "\n".join(sanitize(line, 400) for line in lines)
 
 
 def diff(a: Graph, b: Graph) -> GraphDiff:

@@ -16,8 +16,8 @@ from google.protobuf.message import (  # type: ignore[import-untyped, unused-ign
 )
 
 from engine.base.errors import GraphError
-from engine.base.text import did_you_mean, printable
-from engine.graph.ir.custom import CustomOperators, attach, operators_of
+from engine.base.text import did_you_mean, sanitize
+from engine.graph.ir.custom import CustomOperators, bind_ops, custom_ops_in
 from engine.graph.ir.naming import name_everything
 from engine.graph.ir.spec import TensorSpec, constant_of, input_spec, spec_of
 
@@ -102,7 +102,7 @@ class Graph:
         Args:
             proto: the model.
             weights: initializers by the names of inputs of ``proto``, as
-                :func:`engine.graph.ir.skeleton.strip_weights` took them out.
+                :func:`engine.graph.ir.weightless.strip_weights` took them out.
             operators: the classes of its custom operators, which no file holds.
 
         Raises:
@@ -114,14 +114,14 @@ class Graph:
                 model = ir.from_proto(proto)
                 _require_texts(model)
                 _attach(model.graph, weights or {})
-                attach(model, operators)
+                bind_ops(model, operators)
                 return cls(model)
         except (ir.serde.SerdeError, ValueError, TypeError, KeyError) as error:
             root: BaseException = error
             while root.__cause__ is not None:
                 root = root.__cause__
             raise GraphError(
-                f"The model's graph is malformed: {printable(str(root), 300)}",
+                f"The model's graph is malformed: {sanitize(str(root), 300)}",
                 cause="The file was damaged or written by a faulty exporter.",
                 remedy="Export the model again.",
             ) from error
@@ -167,13 +167,13 @@ class Graph:
     def with_operators(self, operators: CustomOperators) -> Graph:
         """A copy that knows these custom operators."""
         copy = self.copy()
-        attach(copy.model, operators)
+        bind_ops(copy.model, operators)
         return copy
 
     @property
     def operators(self) -> CustomOperators:
         """The classes of the graph's custom operators; copies have them, serialised forms not."""
-        return operators_of(self.model)
+        return custom_ops_in(self.model)
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -217,7 +217,7 @@ class Graph:
         found = self.values.get(tensor)
         if found is None:
             raise GraphError(
-                f"The graph has no tensor {printable(tensor)!r}.",
+                f"The graph has no tensor {sanitize(tensor)!r}.",
                 remedy=did_you_mean(tensor, self.values) or "Look the name up in the graph view.",
             )
         return found
@@ -233,7 +233,7 @@ class Graph:
         found = self._nodes.get(name)
         if found is None:
             raise GraphError(
-                f"The graph has no node {printable(name)!r}.",
+                f"The graph has no node {sanitize(name)!r}.",
                 remedy=did_you_mean(name, self._nodes) or "Look the name up in the graph view.",
             )
         return found

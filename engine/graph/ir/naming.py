@@ -14,15 +14,15 @@ class UniqueNames:
         self._taken = taken
         self._next: dict[str, int] = {}
 
-    def claim(self, wish: str) -> str:
-        """``wish``, or ``wish_1``, ``wish_2``... when it is taken; the answer is taken then."""
-        name = wish
+    def claim(self, hint: str) -> str:
+        """``hint``, or ``hint_1``, ``hint_2``... when it is taken; the answer is taken then."""
+        name = hint
         # the counter per wish keeps many equal wishes linear
-        count = self._next.get(wish, 0)
+        count = self._next.get(hint, 0)
         while name in self._taken:
             count += 1
-            name = f"{wish}_{count}"
-        self._next[wish] = count
+            name = f"{hint}_{count}"
+        self._next[hint] = count
         self._taken.add(name)
         return name
 

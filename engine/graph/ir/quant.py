@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from engine.base.errors import QuantizationError
 from engine.base.plain import JsonObject, JsonValue
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.wire.codec import typed
 
 __all__ = ["QUANT_DTYPES", "QuantParams", "QuantTable", "params_of"]
@@ -106,7 +106,7 @@ class QuantParams:
         return (-high if self.narrow else low), high
 
     @property
-    def span(self) -> tuple[float, float] | None:
+    def representable_range(self) -> tuple[float, float] | None:
         """The values that the integers hold, half a step beyond their ends, so that rounding alone
         brings none there; None in half precision and for a scale per channel.
         """
@@ -190,7 +190,7 @@ class QuantParams:
             return found
         except (TypeError, OverflowError) as error:
             raise QuantizationError(
-                f"Quantization parameters are malformed: {printable(repr(error), 200)}.",
+                f"Quantization parameters are malformed: {sanitize(repr(error), 200)}.",
                 cause="The quant table was damaged or written by another program.",
                 remedy="Export the file again.",
             ) from error
@@ -230,7 +230,7 @@ class QuantTable(Mapping[str, QuantParams]):
         found = self._entries.get(tensor)
         if found is None:
             raise QuantizationError(
-                f"Tensor {printable(tensor)!r} is not quantized in this build.",
+                f"Tensor {sanitize(tensor)!r} is not quantized in this build.",
                 remedy=did_you_mean(tensor, self._entries),
             )
         return found

@@ -9,14 +9,14 @@ import onnx_ir as ir
 from onnx_ir import serde
 
 from engine.base.errors import GraphError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.ir.constants import OPSET, STANDARD_DOMAINS
-from engine.graph.ir.custom import CustomOperators, is_custom, operators_of
+from engine.graph.ir.custom import CustomOperators, custom_ops_in, is_custom
 from engine.graph.ir.custom_shapes import infer_custom
 from engine.graph.ir.dataflow import complete_shapes, has_open_shapes
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.propagation import infer_bounded
-from engine.graph.ir.skeleton import skeleton
+from engine.graph.ir.weightless import weightless_proto
 
 __all__ = ["infer_model", "infer_proto", "infer_shapes"]
 
@@ -38,7 +38,7 @@ def infer_shapes(graph: Graph, *, refresh: bool = False) -> Graph:
 
 def infer_model(model: ir.Model, *, refresh: bool = False) -> None:
     """:func:`infer_shapes` in place, for passes that own their model."""
-    operators = operators_of(model)
+    operators = custom_ops_in(model)
     if refresh:
         for node in model.graph:
             if is_custom(node) and not _can_tell(operators, node.op_type):
@@ -47,7 +47,7 @@ def infer_model(model: ir.Model, *, refresh: bool = False) -> None:
                 value.shape = None
                 if not value.is_graph_output():
                     value.type = None
-    inferred = infer_proto(skeleton(model), operators).graph
+    inferred = infer_proto(weightless_proto(model), operators).graph
     known = {info.name: info for info in inferred.value_info}
     known.update((info.name, info) for info in inferred.output)
     for node in model.graph:
@@ -111,9 +111,9 @@ def inference_message(text: str) -> str:
     """One readable line from ONNX's: the node, its operator, what does not fit."""
     found = _NODE.search(text)
     if not found:
-        return printable(text.split("\n")[0], 400)
+        return sanitize(text.split("\n")[0], 400)
     op, name, rest = found.groups()
     where = f"node {name!r} ({op})" if name else f"an operator {op}"
     detail = re.sub(r"\[\w+\]\s*", "", rest.split("\n")[0])
     detail = re.sub(r"\(op_type.*?\):?", "", detail)
-    return printable(f"{where}: {detail.strip()}", 400)
+    return sanitize(f"{where}: {detail.strip()}", 400)

@@ -58,7 +58,7 @@ class TensorSpec:
         """Whether every dimension is known."""
         return self.rank_known and all(dim >= 0 for dim in self.shape)
 
-    def takes(self, shape: tuple[int, ...]) -> bool:
+    def accepts(self, shape: tuple[int, ...]) -> bool:
         """Whether an array of this shape fits: every known dimension is the same."""
         return not self.rank_known or (
             len(shape) == len(self.shape)

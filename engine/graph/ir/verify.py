@@ -9,13 +9,13 @@ import onnx
 import onnx_ir as ir
 
 from engine.base.errors import GraphError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.ir.constants import IR_VERSION, OPSET
-from engine.graph.ir.custom import custom_names, is_custom, operators_of
+from engine.graph.ir.custom import custom_names, custom_ops_in, is_custom
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.shapes import infer_proto
-from engine.graph.ir.skeleton import skeleton
 from engine.graph.ir.spec import spec_of
+from engine.graph.ir.weightless import weightless_proto
 
 __all__ = ["check_channels", "check_proto", "verify"]
 
@@ -36,9 +36,9 @@ def verify(graph: Graph) -> None:
     model = graph.model
     for rule in _RULES:
         rule(model)
-    proto = skeleton(model)
+    proto = weightless_proto(model)
     check_proto(proto)
-    infer_proto(proto, operators_of(model))
+    infer_proto(proto, custom_ops_in(model))
 
 
 def _broken(what: str) -> GraphError:
@@ -50,7 +50,7 @@ def _broken(what: str) -> GraphError:
 
 
 def _name(text: str | None) -> str:
-    return repr(printable(text or "", 200))
+    return repr(sanitize(text or "", 200))
 
 
 def _versions(model: ir.Model) -> None:
@@ -219,7 +219,7 @@ def check_proto(proto: onnx.ModelProto) -> None:
         text = str(error)
         found = _CONTEXT.search(text)
         where = f"Node {_name(found['name'])} ({found['op']})" if found else "The graph"
-        rule = printable(text.split("\n")[0].strip(), 300)
+        rule = sanitize(text.split("\n")[0].strip(), 300)
         raise GraphError(
             f"{where} breaks a rule of ONNX: {rule}",
             cause="The model was written by a faulty exporter, or a rewrite made a mistake.",

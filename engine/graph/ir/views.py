@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
-from engine.base.text import printable, shape_text
+from engine.base.text import sanitize, shape_text
 from engine.graph.ir.constants import ORIGIN, STANDARD_DOMAINS
 from engine.graph.ir.graph import Graph
 from engine.graph.ir.spec import TensorSpec, constant_of, shape_of, spec_of
@@ -47,7 +47,7 @@ class Groups:
 
     def names(self) -> tuple[str, ...]:
         """The scopes in the order of their numbers."""
-        return tuple(printable(scope, 200) for scope in self._numbers)
+        return tuple(sanitize(scope, 200) for scope in self._numbers)
 
 
 def operator_name(domain: str, op_type: str) -> str:
@@ -90,7 +90,7 @@ def graph_view(graph: Graph) -> GraphView:
     """The whole graph, compact, in the order of execution; a group is the scope in a node's name.
 
     Names are given as they are (they are keys for :func:`node_detail`): pass them through
-    ``printable`` before they reach a screen.
+    ``sanitize`` before they reach a screen.
     """
     groups = Groups()
     rows: list[NodeRow] = []
@@ -184,8 +184,8 @@ def attribute_text(attribute: ir.Attr) -> str:
     if isinstance(value, list | tuple):
         items = ", ".join(_item(item) for item in value[:_MAX_ITEMS])
         more = f", … {len(value)} in all" if len(value) > _MAX_ITEMS else ""
-        return printable(f"[{items}{more}]", _MAX_TEXT)
-    return printable(_item(value), _MAX_TEXT)
+        return sanitize(f"[{items}{more}]", _MAX_TEXT)
+    return sanitize(_item(value), _MAX_TEXT)
 
 
 def _item(value: object) -> str:

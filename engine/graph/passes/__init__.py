@@ -1,7 +1,7 @@
 """Graph rewrites by optimization level; safe on graphs with quantization of their own."""
 
 from engine.graph.passes.base import NearMiss, NodePass, Pass, PassResult
-from engine.graph.passes.batch import widen_batch
+from engine.graph.passes.batch import set_batch_size
 from engine.graph.passes.editor import Editor
 from engine.graph.passes.manager import (
     LEVELS,
@@ -12,14 +12,15 @@ from engine.graph.passes.manager import (
     optimise,
     run_pipeline,
 )
-from engine.graph.passes.retarget import for_other_shapes
-from engine.graph.passes.wishes import WISHED, Rewritten, rewrite_as_wished
+from engine.graph.passes.optional_passes import OPTIONAL, AppliedPasses, apply_requested
+from engine.graph.passes.rebind_shapes import rebind_input_shapes
 
 __all__ = [
     "LEVELS",
+    "OPTIONAL",
     "PASSES",
     "PIPELINES",
-    "WISHED",
+    "AppliedPasses",
     "Editor",
     "NearMiss",
     "NodePass",
@@ -27,10 +28,9 @@ __all__ = [
     "Pass",
     "PassResult",
     "Pipeline",
-    "Rewritten",
-    "for_other_shapes",
+    "apply_requested",
     "optimise",
-    "rewrite_as_wished",
+    "rebind_input_shapes",
     "run_pipeline",
-    "widen_batch",
+    "set_batch_size",
 ]

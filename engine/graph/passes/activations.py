@@ -19,16 +19,16 @@ import onnx_ir as ir
 from engine.graph.layers import FUSED_ACTIVATIONS
 from engine.graph.passes.base import NodePass
 from engine.graph.passes.editor import Editor
-from engine.graph.passes.match import array, input_at, is_constant, only_reader, same_everywhere
+from engine.graph.passes.match import array, input_at, is_constant, only_reader, uniform_value
 
-__all__ = ["ActivationsFirst", "CanonicalClamps", "HardActivations", "bounds_of"]
+__all__ = ["CanonicalClamps", "HardActivations", "HoistActivations", "clamp_bounds"]
 
 _INFINITE = float(np.finfo(np.float32).max)
 
 _NEVER_NEGATIVE = frozenset({"Sigmoid", "Softmax", "HardSigmoid", "Exp", "Abs", "Softplus"})
 
 
-def bounds_of(node: ir.Node) -> tuple[float, float] | None:
+def clamp_bounds(node: ir.Node) -> tuple[float, float] | None:
     """The bounds of a Relu or Clip; None where they are computed or not a pair in order."""
     if node.op_type == "Relu":
         return 0.0, float("inf")
@@ -37,7 +37,7 @@ def bounds_of(node: ir.Node) -> tuple[float, float] | None:
     found = []
     for index, default in ((1, -np.inf), (2, np.inf)):
         given = input_at(node, index)
-        number = float(default) if given is None else same_everywhere(given)
+        number = float(default) if given is None else uniform_value(given)
         if number is None:
             return None
         found.append(
@@ -49,7 +49,7 @@ def bounds_of(node: ir.Node) -> tuple[float, float] | None:
 def _become_clamp(edit: Editor, node: ir.Node, source: ir.Value, low: float, high: float) -> None:
     """Turn ``node`` into the simplest operator that clamps ``source``."""
     if (low, high) == (0.0, float("inf")):
-        edit.become(node, "Relu", [source])
+        edit.replace_with(node, "Relu", [source])
         return
     kind = source.dtype.numpy() if source.dtype is not None else np.dtype(np.float32)
     inputs: list[ir.Value | None] = [source]
@@ -60,7 +60,7 @@ def _become_clamp(edit: Editor, node: ir.Node, source: ir.Value, low: float, hig
         )
     while inputs[-1] is None:
         inputs.pop()
-    edit.become(node, "Clip", inputs)
+    edit.replace_with(node, "Clip", inputs)
 
 
 class CanonicalClamps(NodePass):
@@ -80,7 +80,7 @@ class CanonicalClamps(NodePass):
             return self._extremum(node, edit)
         if node.op_type in ("PRelu", "LeakyRelu"):
             return self._leaky(node, source, edit)
-        found = bounds_of(node)
+        found = clamp_bounds(node)
         if found is None:
             return self.near(node, "its bounds are computed or not in order")
         low, high = found
@@ -92,7 +92,7 @@ class CanonicalClamps(NodePass):
             return False
         if low <= 0 and np.isinf(high) and before.op_type in _NEVER_NEGATIVE:
             return edit.bypass(node) and self.did("clamp without effect removed")
-        inner = bounds_of(before)
+        inner = clamp_bounds(before)
         if inner is None or before.inputs[0] is None:
             return False
         if low <= inner[0] and inner[1] <= high:
@@ -100,7 +100,7 @@ class CanonicalClamps(NodePass):
         if only_reader(source) is not node:
             return self.near(node, f"the output of {before.name} is read elsewhere too")
         merged = [min(max(number, low), high) for number in inner]
-        edit.credit(node, [before])
+        edit.add_origin(node, [before])
         _become_clamp(edit, node, before.inputs[0], merged[0], merged[1])
         return self.did("clamps merged")
 
@@ -124,14 +124,14 @@ class CanonicalClamps(NodePass):
 
     def _leaky(self, node: ir.Node, source: ir.Value, edit: Editor) -> bool:
         if node.op_type == "PRelu":
-            slope, name = same_everywhere(input_at(node, 1)), "PRelu to LeakyRelu"
+            slope, name = uniform_value(input_at(node, 1)), "PRelu to LeakyRelu"
             if slope is None:
                 return False
-            edit.become(node, "LeakyRelu", [source], {"alpha": slope})
+            edit.replace_with(node, "LeakyRelu", [source], {"alpha": slope})
             return self.did(name)
         if node.attributes.get_float("alpha", 0.01) != 0:
             return False
-        edit.become(node, "Relu", [source])
+        edit.replace_with(node, "Relu", [source])
         return self.did("LeakyRelu to Relu")
 
 
@@ -154,7 +154,7 @@ class HardActivations(NodePass):
 
     def _unit_clip(self, node: ir.Node, edit: Editor) -> bool:
         """``clip(a * x + b, 0, 1)`` is HardSigmoid by definition."""
-        if bounds_of(node) != (0.0, 1.0) or node.inputs[0] is None:
+        if clamp_bounds(node) != (0.0, 1.0) or node.inputs[0] is None:
             return False
         add = node.inputs[0].producer()
         if add is None or add.op_type != "Add" or only_reader(node.inputs[0]) is not node:
@@ -171,7 +171,7 @@ class HardActivations(NodePass):
         if slope is None or source is None or slope == 0:
             return False
         slope = slope if multiply.op_type == "Mul" else 1 / slope
-        edit.become(
+        edit.replace_with(
             node, "HardSigmoid", [source], {"alpha": slope, "beta": offset}, origin=[multiply, add]
         )
         return self.did("Mul, Add, Clip to HardSigmoid")
@@ -190,7 +190,9 @@ class HardActivations(NodePass):
         if found is None or only_reader(clipped) is not node:
             return False
         source, steps = found
-        edit.become(node, "HardSigmoid", [source], {"alpha": 1 / 6, "beta": 0.5}, origin=steps)
+        edit.replace_with(
+            node, "HardSigmoid", [source], {"alpha": 1 / 6, "beta": 0.5}, origin=steps
+        )
         return self.did("Add, Clip, Div to HardSigmoid")
 
     def _product_sixth(self, node: ir.Node, product: ir.Node, edit: Editor) -> bool:
@@ -204,7 +206,7 @@ class HardActivations(NodePass):
                 continue
             if only_reader(clipped) is not product:
                 return False
-            edit.become(node, "HardSwish", [source], origin=[*found[1], product])
+            edit.replace_with(node, "HardSwish", [source], origin=[*found[1], product])
             return self.did("Add, Clip, Mul, Div to HardSwish")
         return False
 
@@ -222,7 +224,7 @@ class HardActivations(NodePass):
             slope = hard.attributes.get_float("alpha", 0.2)
             if abs(slope * 6 - 1) > 1e-6 or hard.attributes.get_float("beta", 0.5) != 0.5:
                 return self.near(node, f"{hard.name} has another slope or offset than HardSwish")
-            edit.become(node, "HardSwish", [source], origin=[hard])
+            edit.replace_with(node, "HardSwish", [source], origin=[hard])
             return self.did("HardSigmoid and Mul to HardSwish")
         return False
 
@@ -242,7 +244,7 @@ def _number_and_other(node: ir.Node) -> tuple[float | None, ir.Value | None]:
 def _shifted(clipped: ir.Value) -> tuple[ir.Value, list[ir.Node]] | None:
     """The source and the nodes of ``clip(x + 3, 0, 6)``, where the sum is read nowhere else."""
     clip = clipped.producer()
-    if clip is None or clip.op_type != "Clip" or bounds_of(clip) != (0.0, 6.0):
+    if clip is None or clip.op_type != "Clip" or clamp_bounds(clip) != (0.0, 6.0):
         return None
     if clip.inputs[0] is None or only_reader(clip.inputs[0]) is not clip:
         return None
@@ -253,7 +255,7 @@ def _shifted(clipped: ir.Value) -> tuple[ir.Value, list[ir.Node]] | None:
     return (source, [add, clip]) if source is not None and number == 3 else None
 
 
-class ActivationsFirst(NodePass):
+class HoistActivations(NodePass):
     """Relu and Clip beside the operator that computes what they clamp."""
 
     name = "activations-first"
@@ -271,7 +273,7 @@ class ActivationsFirst(NodePass):
         passed = None if source is None else source.producer()
         if source is None or passed is None or passed.op_type not in self._PASSED:
             return False
-        if bounds_of(node) is None or len(passed.outputs) > 1:
+        if clamp_bounds(node) is None or len(passed.outputs) > 1:
             return False
         if only_reader(source) is not node:
             return self.near(node, f"the output of {passed.name} is read elsewhere too")
@@ -299,7 +301,7 @@ class ActivationsFirst(NodePass):
                 edit.share(constant)
         name = passed.op_type
         edit.set_inputs(passed, inputs)
-        edit.absorb(passed, node, credit=False)
+        edit.merge_follower(passed, node, add_origin=False)
         return self.did(f"clamp moved before {name}")
 
     def _leads_to_fusion(self, value: ir.Value, depth: int = 8) -> bool:

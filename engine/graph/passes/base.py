@@ -10,7 +10,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from engine.base.errors import GraphError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.passes.editor import Editor
 
 __all__ = ["NearMiss", "NodePass", "Pass", "PassResult"]
@@ -120,7 +120,7 @@ class NodePass(Pass):
                 if budget < 0:
                     raise GraphError(
                         f"The rewrites {self.name!r} do not settle; the last one was at "
-                        f"{printable(node.name or '')!r}.",
+                        f"{sanitize(node.name or '')!r}.",
                         cause="Two rules undo each other: a mistake of this program.",
                         remedy="Build with a lower optimization level, and report this.",
                     )

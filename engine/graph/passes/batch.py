@@ -8,13 +8,13 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.base.errors import GraphError, SimulationError
-from engine.base.text import printable, shape_text
+from engine.base.text import sanitize, shape_text
 from engine.graph.execute import Session
 from engine.graph.ir import Graph, infer_shapes, verify
 from engine.graph.passes.editor import Editor
 from engine.graph.passes.match import constant_input, integers, operators, shape
 
-__all__ = ["widen_batch"]
+__all__ = ["set_batch_size"]
 
 _RECURRENT = operators("LSTM GRU RNN")
 _TOLERANCE = 0.02
@@ -23,7 +23,7 @@ another order when the batch is larger, and a value on the edge of a rounding ta
 integer; a mixture of samples is off by a good part of the range."""
 
 
-def widen_batch(graph: Graph, size: int) -> Graph:
+def set_batch_size(graph: Graph, size: int) -> Graph:
     """A graph that takes ``size`` samples at once; axis 0 of its inputs is the batch.
 
     What the graph computes of one sample must not depend on the others. That is tried: random
@@ -46,7 +46,7 @@ def widen_batch(graph: Graph, size: int) -> Graph:
         dims = shape(value)
         if not dims or dims[0] != 1:
             raise GraphError(
-                f"Input {printable(value.name or '', 80)} of shape {shape_text(dims or ())} has no "
+                f"Input {sanitize(value.name or '', 80)} of shape {shape_text(dims or ())} has no "
                 f"batch of 1 that could become {size}.",
                 cause="rknn_batch_size makes the first axis of every input larger.",
                 remedy="Leave rknn_batch_size unset, or load the model with a batch of 1.",
@@ -66,7 +66,7 @@ def widen_batch(graph: Graph, size: int) -> Graph:
         ) from error
     if off:
         raise GraphError(
-            f"The model cannot take {size} samples at once: output {printable(off, 80)} of one "
+            f"The model cannot take {size} samples at once: output {sanitize(off, 80)} of one "
             "depends on the others.",
             cause="An operator works across the batch, such as a Softmax or sum over axis 0.",
             remedy="Leave rknn_batch_size unset.",

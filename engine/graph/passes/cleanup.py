@@ -17,8 +17,8 @@ from engine.graph.passes.match import (
     input_at,
     integers,
     operators,
-    same_everywhere,
     shape,
+    uniform_value,
 )
 
 __all__ = ["DeadCode", "NoOps", "UnusedConstants"]
@@ -91,7 +91,7 @@ class NoOps(NodePass):
         # two ends of the graph with names of their own: something must stand between them
         if op == "Identity":
             return False
-        edit.become(node, "Identity", [source])
+        edit.replace_with(node, "Identity", [source])
         return self.did(f"{op} to Identity")
 
 
@@ -102,7 +102,7 @@ def _kept_input(node: ir.Node) -> int | None:
         return 0
     if op == "Dropout":
         training = input_at(node, 2)
-        return 0 if training is None or same_everywhere(training) == 0 else None
+        return 0 if training is None or uniform_value(training) == 0 else None
     if op == "Cast":
         known = None if source is None else source.dtype
         return 0 if known is not None and int(known) == node.attributes.get_int("to", 0) else None
@@ -119,7 +119,7 @@ def _kept_input(node: ir.Node) -> int | None:
 
 def _neutral(node: ir.Node, index: int) -> bool:
     number = 1.0 if node.op_type in ("Mul", "Div", "Pow") else 0.0
-    return same_everywhere(input_at(node, index)) == number
+    return uniform_value(input_at(node, index)) == number
 
 
 def _always(_: ir.Node, __: tuple[int, ...]) -> bool:

@@ -50,7 +50,7 @@ class CommonSubexpressions(Pass):
             if any(value.is_graph_output() for value in node.outputs):
                 self.near(node, "its result is an output of the graph")
                 continue
-            edit.credit(first, [node])
+            edit.add_origin(first, [node])
             for old, new in zip(node.outputs, first.outputs, strict=True):
                 edit.redirect(old, new)
             edit.remove(node)

@@ -57,7 +57,7 @@ class Editor:
 
     # -- origins -------------------------------------------------------------------------------
 
-    def origin(self, node: ir.Node) -> dict[str, None]:
+    def origins(self, node: ir.Node) -> dict[str, None]:
         """The source nodes that a node came from, as ordered keys; the node itself by default."""
         found = self._origins.get(node)
         if found is None:
@@ -65,12 +65,12 @@ class Editor:
             found = dict.fromkeys(text.split("\n") if text else [node.name or ""])
         return found
 
-    def credit(self, node: ir.Node, sources: Iterable[ir.Node]) -> None:
+    def add_origin(self, node: ir.Node, sources: Iterable[ir.Node]) -> None:
         """Note that ``node`` does the work of ``sources`` from now on, beside its own."""
-        merged = self.origin(node)
+        merged = self.origins(node)
         for source in sources:
             if source is not node:
-                merged.update(self.origin(source))
+                merged.update(self.origins(source))
         self._origins[node] = merged
 
     def write_origins(self) -> None:
@@ -81,12 +81,12 @@ class Editor:
 
     # -- values --------------------------------------------------------------------------------
 
-    def constant(self, array: np.ndarray, wish: str, *, inherits: bool = False) -> ir.Value:
-        """A new initializer; its name is ``wish`` or begins with it.
+    def constant(self, array: np.ndarray, hint: str, *, inherits: bool = False) -> ir.Value:
+        """A new initializer; its name is ``hint`` or begins with it.
 
-        With ``inherits`` it is ``wish`` itself: the name of a tensor that gave it up.
+        With ``inherits`` it is ``hint`` itself: the name of a tensor that gave it up.
         """
-        name = wish if inherits else self._value_names.claim(wish)
+        name = hint if inherits else self._value_names.claim(hint)
         tensor = ir.Tensor(np.asarray(array, order="C"), name=name)
         value = ir.Value(
             name=name,
@@ -97,7 +97,7 @@ class Editor:
         self.graph.initializers.add(value)
         return value
 
-    def set_constant(self, node: ir.Node, index: int, array: np.ndarray, wish: str = "") -> None:
+    def set_constant(self, node: ir.Node, index: int, array: np.ndarray, hint: str = "") -> None:
         """Give ``node`` another constant at ``index``.
 
         The old constant's name stays with it where no other node reads that constant.
@@ -115,7 +115,7 @@ class Editor:
             old.shape = ir.Shape(array.shape)
             old.type = ir.TensorType(tensor.dtype)
             return
-        name = wish or (old.name if old is not None and old.name else f"{node.name}_constant")
+        name = hint or (old.name if old is not None and old.name else f"{node.name}_constant")
         inputs = [*node.inputs, *[None] * (index + 1 - len(node.inputs))]
         inputs[index] = self.constant(array, name)
         self.set_inputs(node, inputs)
@@ -124,7 +124,7 @@ class Editor:
         """Say that a constant has, or may get, several readers."""
         self._shared.add(value)
 
-    def wake(self, value: ir.Value | None) -> None:
+    def requeue(self, value: ir.Value | None) -> None:
         """Note that what surrounds a value changed."""
         if value is None or value.is_initializer():
             return
@@ -153,7 +153,7 @@ class Editor:
             self._shared.add(new)
             self.touched.extend(use.node for use in islice(new.uses(), _WAKE))
         else:
-            self.wake(new)
+            self.requeue(new)
         return True
 
     # -- nodes ---------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class Editor:
                 self.drop_if_dead(producer)
         self.touched.append(node)
         for value in (*node.inputs, *node.outputs):
-            self.wake(value)
+            self.requeue(value)
 
     def insert(
         self,
@@ -196,8 +196,8 @@ class Editor:
             before: the node to stand in front of.
             like: a value whose type (and shape, unless given) the output has.
             shape: of the output.
-            name: wish for the node's name; by default after the first origin.
-            output: wish for the output's name.
+            name: hint for the node's name; by default after the first origin.
+            output: hint for the output's name.
             origin: nodes whose work this one does; ``before`` by default.
         """
         sources = list(origin) or [before]
@@ -219,11 +219,11 @@ class Editor:
         self.graph.insert_before(before, node)
         names: dict[str, None] = {}
         for source in sources:
-            names.update(self.origin(source))
+            names.update(self.origins(source))
         self._origins[node] = names
         self.touched.append(node)
         for read in inputs:
-            self.wake(read)
+            self.requeue(read)
         return node
 
     def insert_after(
@@ -241,9 +241,9 @@ class Editor:
         self.graph.insert_after(node, new)
         return new
 
-    def rename(self, value: ir.Value, wish: str) -> None:
+    def rename(self, value: ir.Value, hint: str) -> None:
         """Another name for a tensor inside the graph."""
-        value.name = self._value_names.claim(wish)
+        value.name = self._value_names.claim(hint)
 
     def move_output(self, old: ir.Value, new: ir.Value) -> None:
         """Let an output of the graph be ``new`` in the place of ``old``."""
@@ -251,7 +251,7 @@ class Editor:
             if value is old:
                 self.graph.outputs[index] = new
 
-    def become(
+    def replace_with(
         self,
         node: ir.Node,
         op: str,
@@ -266,19 +266,19 @@ class Editor:
         node.attributes.clear()
         for attribute in ir.convenience.convert_attributes(dict(attributes or {})):
             node.attributes[attribute.name] = attribute
-        self.credit(node, origin)
+        self.add_origin(node, origin)
         if len(node.outputs) > 1:
             node.resize_outputs(1)
         self.set_inputs(node, inputs)
 
-    def absorb(self, node: ir.Node, follower: ir.Node, *, credit: bool = True) -> None:
+    def merge_follower(self, node: ir.Node, follower: ir.Node, *, add_origin: bool = True) -> None:
         """``node`` now computes what ``follower`` made of its (only read) output.
 
         The tensor in between is gone, the one after ``follower`` keeps its name. Without
-        ``credit`` another node has taken over the work.
+        ``add_origin`` another node has taken over the work.
         """
-        if credit:
-            self.credit(node, [follower])
+        if add_origin:
+            self.add_origin(node, [follower])
         between, after = node.outputs[0], follower.outputs[0]
         name, after.name = after.name, None
         after.replace_all_uses_with(between, replace_graph_outputs=True)
@@ -286,7 +286,7 @@ class Editor:
         between.type, between.shape = after.type, after.shape
         self.remove(follower)
         self.touched.append(node)
-        self.wake(between)
+        self.requeue(between)
 
     def bypass(self, node: ir.Node) -> bool:
         """Take a node that changes nothing out of the path from its first input to its output."""
@@ -315,7 +315,7 @@ class Editor:
                 if is_dead(producer):
                     stack.append(producer)
                 else:
-                    self.wake(value)
+                    self.requeue(value)
 
     def drop_if_dead(self, node: ir.Node) -> None:
         """Remove a node if nothing reads it."""

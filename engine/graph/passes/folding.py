@@ -17,7 +17,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir import serde
 
-from engine.graph.execute.divisions import DIVISIONS, survives
+from engine.graph.execute.integer_division import DIVISIONS, is_safe_division
 from engine.graph.execute.runtime import RUNTIME_ERRORS, ort, refuse_shortage
 from engine.graph.ir import IR_VERSION, STANDARD_DOMAINS
 from engine.graph.passes.base import NodePass, Pass
@@ -216,7 +216,7 @@ def _survives(node: ir.Node) -> bool:
     known = [None if v is None or v.const_value is None else v.const_value for v in node.inputs]
     if len(known) != 2 or known[1] is None:
         return False
-    return survives(None if known[0] is None else known[0].numpy(), known[1].numpy())
+    return is_safe_division(None if known[0] is None else known[0].numpy(), known[1].numpy())
 
 
 def _known_shape(value: ir.Value, node: ir.Node) -> tuple[int, ...] | None:

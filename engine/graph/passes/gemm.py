@@ -54,7 +54,7 @@ class CanonicalGemm(NodePass):
         attributes["transB"] = ir.AttrInt64("transB", 1)
         if trans_a:
             attributes["transA"] = ir.AttrInt64("transA", 1)
-        edit.wake(node.outputs[0])
+        edit.requeue(node.outputs[0])
         return self.did("Gemm brought to transB=1")
 
     def _add(self, node: ir.Node, edit: Editor) -> bool:
@@ -79,8 +79,8 @@ class CanonicalGemm(NodePass):
             held = product.inputs[1]
             turned = edit.constant(weight.T, (held.name if held is not None else "") or "weight")
             inputs = [product.inputs[0], turned, node.inputs[1 - index]]
-            edit.become(product, "Gemm", inputs, {"transB": 1})
-            edit.absorb(product, node)
+            edit.replace_with(product, "Gemm", inputs, {"transB": 1})
+            edit.merge_follower(product, node)
             return self.did("MatMul and Add to Gemm")
         return False
 
@@ -106,5 +106,5 @@ class CanonicalArithmetic(NodePass):
             if not (mantissas == 0.5).all() or (np.abs(exponents) > 100).any():
                 return self.near(node, "a product with the reciprocal would round differently")
             edit.set_constant(node, 1, 1 / numbers)
-        edit.become(node, "Add" if op == "Sub" else "Mul", list(node.inputs))
+        edit.replace_with(node, "Add" if op == "Sub" else "Mul", list(node.inputs))
         return self.did("Sub to Add" if op == "Sub" else "Div to Mul")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from engine.base.errors import GraphError
-from engine.base.text import printable
-from engine.graph.execute.divisions import DIVISIONS, survives
+from engine.base.text import sanitize
+from engine.graph.execute.integer_division import DIVISIONS, is_safe_division
 from engine.graph.ir import Graph, constant_of
 from engine.graph.passes.folding import ConstantNodes, ConstantSubgraphs, StaticShapes
 from engine.graph.passes.manager import Pipeline, run_pipeline
@@ -35,10 +35,14 @@ def check_divisions(graph: Graph) -> None:
         if not _divides(node):
             continue
         dividend, divisor = (constant_of(value) for value in node.inputs[:2])
-        if dividend is None or divisor is None or survives(dividend.numpy(), divisor.numpy()):
+        if (
+            dividend is None
+            or divisor is None
+            or is_safe_division(dividend.numpy(), divisor.numpy())
+        ):
             continue
         raise GraphError(
-            f"Node {printable(node.name or '', 120)!r} ({node.op_type}) divides constants whose "
+            f"Node {sanitize(node.name or '', 120)!r} ({node.op_type}) divides constants whose "
             "quotient does not exist: by 0, or the smallest number of the type by -1.",
             cause="The constants in the model are damaged, or were never meant to be used.",
             remedy="Correct them in the model, or cut the part off with 'outputs'.",

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from engine.graph.passes.editor import Editor
 from engine.graph.passes.match import array, input_at, integers, operators, shape
 
-__all__ = ["Region", "inverse", "permutation", "takes_layout"]
+__all__ = ["Region", "accepts_layout", "inverse", "permutation"]
 
 _UNARY = operators(
     "Relu Clip Sigmoid Tanh LeakyRelu HardSigmoid HardSwish Elu Selu Celu Softplus Softsign Exp "
@@ -43,7 +43,7 @@ def data_inputs(node: ir.Node) -> list[int]:
     return [0]
 
 
-def takes_layout(node: ir.Node, rank: int) -> bool:
+def accepts_layout(node: ir.Node, rank: int) -> bool:
     """Whether the node gives the same with all its data permuted, its parameters adapted."""
     if node.domain not in ("", "ai.onnx"):
         return False
@@ -112,7 +112,7 @@ class Region:
         todo = [node]
         while todo:
             taken = todo.pop()
-            if taken in self.nodes or not takes_layout(taken, len(self.perm)):
+            if taken in self.nodes or not accepts_layout(taken, len(self.perm)):
                 continue
             self.nodes[taken] = None
             stack.extend(taken.outputs)
@@ -153,7 +153,7 @@ class Region:
                         self.exits[value] = None
 
     @property
-    def gain(self) -> int:
+    def transposes_saved(self) -> int:
         """How many Transposes fewer there would be."""
         gone = sum(
             not entry.outputs[0].is_graph_output()
@@ -179,7 +179,7 @@ class Region:
                 continue
             source = node.inputs[0]
             if source is not None and not edit.bypass(node):
-                edit.become(node, "Identity", [source])
+                edit.replace_with(node, "Identity", [source])
         for entry in self.entries:
             edit.drop_if_dead(entry)
 
@@ -266,4 +266,4 @@ class Region:
             use.node.replace_input_with(use.idx, back.outputs[0])
         if is_output:
             edit.move_output(value, back.outputs[0])
-        edit.wake(back.outputs[0])
+        edit.requeue(back.outputs[0])

@@ -20,12 +20,12 @@ from engine.graph.passes.base import NodePass
 from engine.graph.passes.editor import Editor
 from engine.graph.passes.match import constant_input, input_at, is_constant, only_reader, shape
 
-__all__ = ["FoldAfter", "FoldBefore"]
+__all__ = ["FuseAffineIntoConsumer", "FuseAffineIntoProducer"]
 
 _WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
 
-class FoldAfter(NodePass):
+class FuseAffineIntoProducer(NodePass):
     """Scale and offset that follow a weighted operator."""
 
     name = "fold-into-weights"
@@ -59,13 +59,13 @@ class FoldAfter(NodePass):
         if reason:
             return self.near(node, reason)
         op, epsilon = node.op_type, node.attributes.get_float("epsilon", 1e-5)
-        edit.absorb(maker, node)
+        edit.merge_follower(maker, node)
         if op == "BatchNormalization":
             maker.metadata_props[NORMALIZED] = repr(epsilon)
         return self.did(f"{op} into {maker.op_type}")
 
 
-class FoldBefore(NodePass):
+class FuseAffineIntoConsumer(NodePass):
     """Scale and offset that precede a weighted operator."""
 
     name = "fold-ahead-into-weights"
@@ -92,7 +92,7 @@ class FoldBefore(NodePass):
         if reason:
             return self.near(node, reason)
         op = node.op_type
-        edit.credit(reader, [node])
+        edit.add_origin(reader, [node])
         edit.set_inputs(reader, [affine.source, *reader.inputs[1:]])
         return self.did(f"{op} into the {reader.op_type} after it")
 

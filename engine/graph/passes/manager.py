@@ -16,20 +16,20 @@ import onnx_ir as ir
 
 from engine.base.errors import GraphError, JobCancelledError, PassError
 from engine.base.events import LogLine, NullReporter, Reporter
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.ir import Graph, infer_model, verify
-from engine.graph.passes.activations import ActivationsFirst, CanonicalClamps, HardActivations
+from engine.graph.passes.activations import CanonicalClamps, HardActivations, HoistActivations
 from engine.graph.passes.base import Pass, PassResult
 from engine.graph.passes.cleanup import DeadCode, NoOps, UnusedConstants
 from engine.graph.passes.duplicates import CommonSubexpressions, DuplicateConstants
 from engine.graph.passes.editor import Editor
 from engine.graph.passes.folding import ConstantNodes, ConstantSubgraphs, StaticShapes
 from engine.graph.passes.gemm import CanonicalArithmetic, CanonicalGemm
-from engine.graph.passes.linear import FoldAfter, FoldBefore
+from engine.graph.passes.linear import FuseAffineIntoConsumer, FuseAffineIntoProducer
 from engine.graph.passes.match import shape
 from engine.graph.passes.pooling import CanonicalPooling, PadIntoWindow
 from engine.graph.passes.reshaping import CanonicalReshape, CanonicalSlice, ReshapePairs
-from engine.graph.passes.transposes import TransposeChains, TransposeRegions, TransposeToReshape
+from engine.graph.passes.transposes import LayoutPropagation, TransposeChains, TransposeToReshape
 
 __all__ = ["LEVELS", "PASSES", "PIPELINES", "Optimised", "Pipeline", "optimise", "run_pipeline"]
 
@@ -47,13 +47,13 @@ _REPEATED: tuple[type[Pass], ...] = (
     CanonicalGemm,
     CanonicalArithmetic,
     HardActivations,
-    FoldAfter,
-    FoldBefore,
+    FuseAffineIntoProducer,
+    FuseAffineIntoConsumer,
     TransposeChains,
-    TransposeRegions,
+    LayoutPropagation,
     TransposeToReshape,
     PadIntoWindow,
-    ActivationsFirst,
+    HoistActivations,
     CommonSubexpressions,
 )
 
@@ -174,7 +174,7 @@ def _run_one(one: Pass, edit: Editor, ran: list[str], reporter: Reporter) -> boo
     except Exception as error:
         before = ", ".join(dict.fromkeys(ran)) or "none"
         raise PassError(
-            f"The pass {one.name!r} failed: {printable(str(error) or type(error).__name__)}",
+            f"The pass {one.name!r} failed: {sanitize(str(error) or type(error).__name__)}",
             cause=f"A mistake of this program. Passes that ran before it: {before}.",
             remedy="Build with a lower optimization level, and report this.",
         ) from error
@@ -192,7 +192,7 @@ def _close_shapes(edit: Editor) -> None:
         infer_model(edit.model)
     for value in unknown:
         if shape(value) is not None:
-            edit.wake(value)
+            edit.requeue(value)
 
 
 def infer_missing(model: ir.Model) -> None:

@@ -13,8 +13,8 @@ __all__ = [
     "is_constant",
     "only_reader",
     "operators",
-    "same_everywhere",
     "shape",
+    "uniform_value",
 ]
 
 
@@ -68,7 +68,7 @@ def only_reader(value: ir.Value) -> ir.Node | None:
     return next(iter(uses)).node if len(uses) == 1 else None
 
 
-def same_everywhere(value: ir.Value | None) -> float | None:
+def uniform_value(value: ir.Value | None) -> float | None:
     """The number that a constant holds in all its elements; None where they differ or are NaN."""
     found = array(value)
     if found is None or found.size == 0 or found.dtype.kind not in "fiub":

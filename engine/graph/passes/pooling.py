@@ -17,8 +17,8 @@ from engine.graph.passes.match import (
     input_at,
     integers,
     only_reader,
-    same_everywhere,
     shape,
+    uniform_value,
 )
 
 __all__ = ["CanonicalPooling", "PadIntoWindow"]
@@ -48,7 +48,7 @@ class CanonicalPooling(NodePass):
         if sorted(axis % len(dims) for axis in axes) != list(range(2, len(dims))):
             return self.near(node, "it is not a mean over all spatial axes")
         if node.attributes.get_int("keepdims", 1):
-            edit.become(node, "GlobalAveragePool", [source])
+            edit.replace_with(node, "GlobalAveragePool", [source])
             return self.did("ReduceMean to GlobalAveragePool")
         pooled = edit.insert(
             "GlobalAveragePool",
@@ -58,7 +58,7 @@ class CanonicalPooling(NodePass):
             shape=(*dims[:2], *(1,) * (len(dims) - 2)),
         )
         target = edit.constant(np.array(dims[:2], dtype=np.int64), f"{node.name}_shape")
-        edit.become(node, "Reshape", [pooled.outputs[0], target])
+        edit.replace_with(node, "Reshape", [pooled.outputs[0], target])
         return self.did("ReduceMean to GlobalAveragePool and Reshape")
 
     def _average_pool(
@@ -72,7 +72,7 @@ class CanonicalPooling(NodePass):
         after = shape(node.outputs[0])
         if after is None or any(dim != 1 for dim in after[2:]):
             return self.near(node, "it has more than one window")
-        edit.become(node, "GlobalAveragePool", [source])
+        edit.replace_with(node, "GlobalAveragePool", [source])
         return self.did("AveragePool to GlobalAveragePool")
 
 
@@ -98,7 +98,7 @@ class PadIntoWindow(NodePass):
         spatial, reason = _spatial_pads(node)
         if spatial is None:
             return self.near(node, reason)
-        value = 0.0 if input_at(node, 2) is None else same_everywhere(input_at(node, 2))
+        value = 0.0 if input_at(node, 2) is None else uniform_value(input_at(node, 2))
         own, reason = _window_pads(reader, value)
         if own is None:
             return self.near(node, reason)
@@ -113,7 +113,7 @@ class PadIntoWindow(NodePass):
         attributes["pads"] = ir.AttrInt64s("pads", pads)
         if reader.op_type == "AveragePool":
             attributes["count_include_pad"] = ir.AttrInt64("count_include_pad", 1)
-        edit.credit(reader, [node])
+        edit.add_origin(reader, [node])
         edit.set_inputs(reader, [node.inputs[0], *reader.inputs[1:]])
         return self.did(f"Pad into {reader.op_type}")
 

@@ -14,8 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.graph.passes.base import Pass
+from engine.graph.passes.channelwise import ChannelwiseOp, WeightedOp, channelwise_op, weighted_op
 from engine.graph.passes.editor import Editor
-from engine.graph.passes.lanes import Carrier, Weighted, carrier_of, weighted_of
 from engine.graph.passes.match import constant_input, shape
 
 __all__ = ["ZeroChannels"]
@@ -40,17 +40,17 @@ class ZeroChannels(Pass):
     def apply(self, edit: Editor) -> None:
         """One look at all lanes, then the removals."""
         nodes = edit.nodes()
-        weighted: dict[ir.Node, Weighted] = {}
-        carriers: dict[ir.Node, Carrier] = {}
+        weighted: dict[ir.Node, WeightedOp] = {}
+        channelwise: dict[ir.Node, ChannelwiseOp] = {}
         for node in nodes:
-            if (form := weighted_of(node)) is not None:
+            if (form := weighted_op(node)) is not None:
                 weighted[node] = form
-            elif (carrier := carrier_of(node)) is not None:
-                carriers[node] = carrier
-        blocks = _blocks(nodes, carriers)
-        lanes = _lanes(nodes, weighted, carriers, blocks)
-        zero = _zero(nodes, weighted, carriers)
-        dead = _dead(nodes, weighted, carriers, zero, blocks)
+            elif (channel_op := channelwise_op(node)) is not None:
+                channelwise[node] = channel_op
+        blocks = _blocks(nodes, channelwise)
+        lanes = _lanes(nodes, weighted, channelwise, blocks)
+        zero = _zero(nodes, weighted, channelwise)
+        dead = _dead(nodes, weighted, channelwise, zero, blocks)
         for lane in lanes:
             if lane.open:
                 continue
@@ -58,14 +58,14 @@ class ZeroChannels(Pass):
             if gone.all():
                 gone[0] = False  # a tensor without channels is none
             if gone.any():
-                self._remove(lane, ~gone, weighted, carriers, blocks, edit)
+                self._remove(lane, ~gone, weighted, channelwise, blocks, edit)
 
     def _remove(
         self,
         lane: _Lane,
         keep: np.ndarray,
-        weighted: dict[ir.Node, Weighted],
-        carriers: dict[ir.Node, Carrier],
+        weighted: dict[ir.Node, WeightedOp],
+        channelwise: dict[ir.Node, ChannelwiseOp],
         blocks: dict[ir.Value, int],
         edit: Editor,
     ) -> None:
@@ -77,7 +77,7 @@ class ZeroChannels(Pass):
                 if (bias := constant_input(writer, form.bias)) is not None and bias.size > 1:
                     edit.set_constant(writer, form.bias, bias.reshape(-1)[keep])
             elif writer is not None:
-                _cut_carrier(writer, carriers[writer], keep, blocks[value], edit)
+                _cut_carrier(writer, channelwise[writer], keep, blocks[value], edit)
             for use in value.uses():
                 if use.node in weighted:
                     wide = np.repeat(keep, blocks[value])
@@ -98,11 +98,11 @@ def _cut(node: ir.Node, index: int, axis: int, keep: np.ndarray, edit: Editor) -
 
 
 def _cut_carrier(
-    node: ir.Node, carrier: Carrier, keep: np.ndarray, block: int, edit: Editor
+    node: ir.Node, channel_op: ChannelwiseOp, keep: np.ndarray, block: int, edit: Editor
 ) -> None:
-    for index, axis in carrier.constants:
+    for index, axis in channel_op.constants:
         _cut(node, index, axis, keep, edit)
-    if carrier.grouped:
+    if channel_op.grouped:
         node.attributes["group"] = ir.AttrInt64("group", int(keep.sum()))
     if node.op_type == "Reshape":
         dims = shape(node.outputs[0]) or ()
@@ -110,24 +110,24 @@ def _cut_carrier(
         edit.set_constant(node, 1, wanted)
 
 
-def _blocks(nodes: list[ir.Node], carriers: dict[ir.Node, Carrier]) -> dict[ir.Value, int]:
+def _blocks(nodes: list[ir.Node], channelwise: dict[ir.Node, ChannelwiseOp]) -> dict[ir.Value, int]:
     """Elements of axis 1 that make up one channel of a value."""
     blocks: dict[ir.Value, int] = {}
     for node in nodes:
         for value in (*node.inputs, *node.outputs):
             if value is not None:
                 blocks.setdefault(value, 1)
-        if node in carriers:
-            source = node.inputs[carriers[node].lanes[0]]
+        if node in channelwise:
+            source = node.inputs[channelwise[node].lanes[0]]
             if source is not None:
-                blocks[node.outputs[0]] = blocks[source] * carriers[node].block
+                blocks[node.outputs[0]] = blocks[source] * channelwise[node].block
     return blocks
 
 
 def _lanes(
     nodes: list[ir.Node],
-    weighted: dict[ir.Node, Weighted],
-    carriers: dict[ir.Node, Carrier],
+    weighted: dict[ir.Node, WeightedOp],
+    channelwise: dict[ir.Node, ChannelwiseOp],
     blocks: dict[ir.Value, int],
 ) -> list[_Lane]:
     """Values joined by carriers; open where something else writes or reads one of them."""
@@ -135,10 +135,10 @@ def _lanes(
     for node in nodes:
         if node in weighted:
             lane_of.setdefault(node.outputs[0], _Lane([node.outputs[0]]))
-        if node not in carriers:
+        if node not in channelwise:
             continue
         lane = lane_of.setdefault(node.outputs[0], _Lane([node.outputs[0]]))
-        for index in carriers[node].lanes:
+        for index in channelwise[node].lanes:
             value = node.inputs[index]
             if value is None:
                 continue
@@ -150,27 +150,27 @@ def _lanes(
     lanes = list({id(lane): lane for lane in lane_of.values()}.values())
     for lane in lanes:
         lane.open = next(
-            (why for v in lane.values if (why := _open(v, weighted, carriers, blocks))), ""
+            (why for v in lane.values if (why := _open(v, weighted, channelwise, blocks))), ""
         )
     return lanes
 
 
 def _open(
     value: ir.Value,
-    weighted: dict[ir.Node, Weighted],
-    carriers: dict[ir.Node, Carrier],
+    weighted: dict[ir.Node, WeightedOp],
+    channelwise: dict[ir.Node, ChannelwiseOp],
     blocks: dict[ir.Value, int],
 ) -> str:
     writer = value.producer()
     if writer is None or value.is_graph_output():
         return "it is an end of the graph"
-    if writer not in weighted and writer not in carriers:
+    if writer not in weighted and writer not in channelwise:
         return f"{writer.op_type} writes it"
     if shape(value) is None:
         return "its shape is not known"
     for use in value.uses():
         reads = use.node in weighted and use.idx == 0
-        carries = use.node in carriers and use.idx in carriers[use.node].lanes
+        carries = use.node in channelwise and use.idx in channelwise[use.node].lanes
         carries &= blocks[value] == 1  # a block of elements is only read as a whole
         if not reads and not carries:
             return f"{use.node.op_type} reads it"
@@ -178,7 +178,9 @@ def _open(
 
 
 def _zero(
-    nodes: list[ir.Node], weighted: dict[ir.Node, Weighted], carriers: dict[ir.Node, Carrier]
+    nodes: list[ir.Node],
+    weighted: dict[ir.Node, WeightedOp],
+    channelwise: dict[ir.Node, ChannelwiseOp],
 ) -> dict[ir.Value, np.ndarray]:
     """Channels of every lane's values that are zero whatever comes in."""
     zero: dict[ir.Value, np.ndarray] = {}
@@ -195,22 +197,22 @@ def _zero(
             others = tuple(axis for axis in range(weight.ndim) if axis != form.out)
             empty = ~np.any(weight != 0, axis=others)
             zero[out] = empty if bias is None else empty & (bias.reshape(-1) == 0)
-        elif node in carriers:
-            carrier = carriers[node]
-            none = np.zeros_like(carrier.keeps_zero)
-            sources = [value for index in carrier.lanes if (value := node.inputs[index])]
+        elif node in channelwise:
+            channel_op = channelwise[node]
+            none = np.zeros_like(channel_op.keeps_zero)
+            sources = [value for index in channel_op.lanes if (value := node.inputs[index])]
             parts = [zero.get(value, none) for value in sources]
             if any(part.size != none.size for part in parts):  # behind a Reshape to blocks
                 parts = [none]
             join = np.logical_or if node.op_type == "Mul" else np.logical_and
-            zero[out] = carrier.silent | (carrier.keeps_zero & join.reduce(parts))
+            zero[out] = channel_op.silent | (channel_op.keeps_zero & join.reduce(parts))
     return zero
 
 
 def _dead(
     nodes: list[ir.Node],
-    weighted: dict[ir.Node, Weighted],
-    carriers: dict[ir.Node, Carrier],
+    weighted: dict[ir.Node, WeightedOp],
+    channelwise: dict[ir.Node, ChannelwiseOp],
     zero: dict[ir.Value, np.ndarray],
     blocks: dict[ir.Value, int],
 ) -> dict[ir.Value, np.ndarray]:
@@ -221,7 +223,7 @@ def _dead(
             if value not in zero:
                 continue
             masks = [
-                _unread(value, use.node, weighted, carriers, zero, dead, blocks)
+                _unread(value, use.node, weighted, channelwise, zero, dead, blocks)
                 for use in value.uses()
             ]
             known = np.logical_and.reduce(masks) if masks else np.zeros_like(zero[value])
@@ -232,8 +234,8 @@ def _dead(
 def _unread(
     value: ir.Value,
     reader: ir.Node,
-    weighted: dict[ir.Node, Weighted],
-    carriers: dict[ir.Node, Carrier],
+    weighted: dict[ir.Node, WeightedOp],
+    channelwise: dict[ir.Node, ChannelwiseOp],
     zero: dict[ir.Value, np.ndarray],
     dead: dict[ir.Value, np.ndarray],
     blocks: dict[ir.Value, int],
@@ -251,14 +253,14 @@ def _unread(
             return np.zeros(channels, dtype=bool)
         whole: np.ndarray = empty.reshape(channels, -1).all(axis=1)
         return whole
-    carrier = carriers.get(reader)
-    if carrier is None or carrier.silent.size != channels:
+    channel_op = channelwise.get(reader)
+    if channel_op is None or channel_op.silent.size != channels:
         return np.zeros(channels, dtype=bool)
-    ignored: np.ndarray = carrier.silent | dead.get(
-        reader.outputs[0], np.zeros_like(carrier.silent)
+    ignored: np.ndarray = channel_op.silent | dead.get(
+        reader.outputs[0], np.zeros_like(channel_op.silent)
     )
     if reader.op_type == "Mul":
-        for index in carrier.lanes:
+        for index in channel_op.lanes:
             other = reader.inputs[index]
             if other is not None and other is not value and other in zero:
                 ignored = ignored | zero[other]

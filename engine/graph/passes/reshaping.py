@@ -67,7 +67,7 @@ class CanonicalReshape(NodePass):
         target = node.inputs[1] if node.op_type == "Reshape" else None
         if target is None or integers(node, 1) != list(dims):
             target = edit.constant(np.array(dims, dtype=np.int64), f"{node.name}_shape")
-        edit.become(node, "Reshape", [source, target], origin=origin)
+        edit.replace_with(node, "Reshape", [source, target], origin=origin)
 
 
 class ReshapePairs(NodePass):
@@ -104,7 +104,7 @@ class ReshapePairs(NodePass):
                 return self.near(node, f"{inner.name} does not work along the last axis")
             inner.attributes["axis"] = ir.AttrInt64("axis", len(before) - 1)
         edit.set_inputs(inner, [first.inputs[0], *inner.inputs[1:]])
-        edit.absorb(inner, node)
+        edit.merge_follower(inner, node)
         return self.did("Reshape pair removed")
 
 

@@ -16,7 +16,7 @@ from engine.graph.passes.editor import Editor
 from engine.graph.passes.layout import Region, permutation
 from engine.graph.passes.match import shape
 
-__all__ = ["TransposeChains", "TransposeRegions", "TransposeToReshape"]
+__all__ = ["LayoutPropagation", "TransposeChains", "TransposeToReshape"]
 
 
 class TransposeChains(NodePass):
@@ -42,7 +42,7 @@ class TransposeChains(NodePass):
             edit.redirect(node.outputs[0], before.inputs[0])
             edit.remove(node)
             return self.did("inverse Transposes removed")
-        edit.become(node, "Transpose", [before.inputs[0]], {"perm": merged}, origin=[before])
+        edit.replace_with(node, "Transpose", [before.inputs[0]], {"perm": merged}, origin=[before])
         return self.did("Transposes merged")
 
 
@@ -65,7 +65,7 @@ class TransposeToReshape(NodePass):
         if moved != sorted(moved) or 0 in dims or tuple(after) == dims:
             return False
         target = edit.constant(integer_array(after), f"{node.name}_shape")
-        edit.become(node, "Reshape", [node.inputs[0], target])
+        edit.replace_with(node, "Reshape", [node.inputs[0], target])
         return self.did("Transpose to Reshape")
 
 
@@ -74,7 +74,7 @@ def integer_array(numbers: list[int]) -> np.ndarray:
     return np.array(numbers, dtype=np.int64)
 
 
-class TransposeRegions(Pass):
+class LayoutPropagation(Pass):
     """Operators between Transposes, run in the layout from before."""
 
     name = "transpose-regions"
@@ -100,7 +100,7 @@ class TransposeRegions(Pass):
             if not seen.isdisjoint((inner, perm) for inner in region.nodes):
                 continue
             seen.update((inner, perm) for inner in region.nodes)
-            if region.gain <= 0:
+            if region.transposes_saved <= 0:
                 self.near(node, "moving it would need as many Transposes elsewhere")
                 continue
             region.rewrite(edit, order)

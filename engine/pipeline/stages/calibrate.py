@@ -20,7 +20,7 @@ _UNFINISHED = "calibrating"
 
 
 def _calibrate(pipeline: Pipeline, key: str) -> Calibration:
-    from engine.quantize import calibrate, samples_wanted
+    from engine.quantize import calibrate, sample_limit
 
     options, cache = pipeline.recipe.dataset, pipeline.cache
 
@@ -34,7 +34,7 @@ def _calibrate(pipeline: Pipeline, key: str) -> Calibration:
         pipeline.optimised.graph.graph,
         feeds,
         reporter=pipeline.reporter,
-        limit=samples_wanted(options.batch_size, options.epochs),
+        limit=sample_limit(options.batch_size, options.epochs),
         resume=_left_off(pipeline, key),
         checkpoint=keep,
     )

@@ -13,8 +13,8 @@ from engine.pipeline.pipeline import Codec, Pipeline, Stage
 from engine.pipeline.results import PackedContainer
 from engine.pipeline.stages.quantize import is_covered
 from engine.pipeline.summary import summarise
-from engine.pipeline.versions import libraries
-from engine.recipe import portable
+from engine.pipeline.versions import library_versions
+from engine.recipe import relocatable
 
 __all__ = ["CONTAINER"]
 
@@ -53,7 +53,7 @@ def _portable_recipe(pipeline: Pipeline) -> dict[str, JsonValue]:
             digests[recipe.dataset.dataset] = pipeline.samples.digest
         else:  # named but not used: it must not decide a byte
             recipe = recipe.with_values(dataset=None)
-    return portable(recipe, digests)
+    return relocatable(recipe, digests)
 
 
 def _provenance(pipeline: Pipeline) -> Provenance:
@@ -66,7 +66,7 @@ def _provenance(pipeline: Pipeline) -> Provenance:
         source=tuple(pipeline.loaded.source.files),
         dataset=dataset,
         samples=pipeline.calibration.samples if pipeline.quantized_build else 0,
-        libraries=libraries(),
+        libraries=library_versions(),
     )
 
 
@@ -79,5 +79,5 @@ CONTAINER: Stage[PackedContainer] = Stage(
         PackedContainer.to_files, lambda _, key, files: PackedContainer.from_files(key, files)
     ),
     # else another time it may be known how its layers run
-    is_kept=lambda pipeline: not pipeline.quantized_build or is_covered(pipeline.quantized),
+    is_cached=lambda pipeline: not pipeline.quantized_build or is_covered(pipeline.quantized),
 )

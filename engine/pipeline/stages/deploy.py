@@ -37,7 +37,7 @@ def _deploy(pipeline: Pipeline, _key: str) -> Deployed:
         GraphError: the model cannot take the batch, or differs by more than sizes between shapes.
         QuantizationError: the float form that is asked for does not exist.
     """
-    from engine.graph.passes import for_other_shapes, widen_batch
+    from engine.graph.passes import rebind_input_shapes, set_batch_size
 
     base = pipeline.optimised.graph.graph
     found: list[Finding] = []
@@ -52,13 +52,15 @@ def _deploy(pipeline: Pipeline, _key: str) -> Deployed:
             pipeline.recipe.with_values(dynamic_input=None, input_size_list=shapes)
         )
         other = sized.optimised.graph.graph
-        others.append(for_other_shapes(graph, base, other))
+        others.append(rebind_input_shapes(graph, base, other))
         found.append(_at_shapes(others[-1], other, sized))
     size = pipeline.recipe.quantization.rknn_batch_size or 1
     if size > 1:
         found.append(_batch_note(size))
     return Deployed(
-        widen_batch(graph, size), tuple(widen_batch(one, size) for one in others), tuple(found)
+        set_batch_size(graph, size),
+        tuple(set_batch_size(one, size) for one in others),
+        tuple(found),
     )
 
 

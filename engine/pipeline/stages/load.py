@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.base.errors import EngineError
 from engine.base.plain import JsonObject
-from engine.pipeline.digests import digest_of
+from engine.pipeline.fingerprints import digest_of
 from engine.pipeline.pipeline import Codec, Pipeline, Stage
 from engine.pipeline.results import GraphData, LoadedModel
 from engine.pipeline.source import CONVERTED

@@ -8,25 +8,25 @@ from engine.base.findings import Finding
 from engine.pipeline.operators import note_of
 from engine.pipeline.pipeline import Codec, Pipeline, Stage
 from engine.pipeline.results import GraphData, OptimisedGraph, PassNote
-from engine.recipe import option_notes
+from engine.recipe import applicability_findings
 
 __all__ = ["OPTIMISE"]
 
 
 def _optimise(pipeline: Pipeline, key: str) -> OptimisedGraph:
-    from engine.graph.passes import optimise, rewrite_as_wished
+    from engine.graph.passes import apply_requested, optimise
 
     options = pipeline.recipe.quantization
     graph = pipeline.loaded.graph.graph
     done = optimise(graph, options.optimization_level, pipeline.reporter)
-    wished = rewrite_as_wished(
+    requested = apply_requested(
         done.graph,
         model_pruning=options.model_pruning,
         remove_reshape=options.remove_reshape,
         reporter=pipeline.reporter,
     )
-    log = tuple(PassNote(r.name, int(r.modified)) for r in (*done.log, *wished.log))
-    return OptimisedGraph(key, GraphData(wished.graph), log, wished.findings)
+    log = tuple(PassNote(r.name, int(r.modified)) for r in (*done.log, *requested.log))
+    return OptimisedGraph(key, GraphData(requested.graph), log, requested.findings)
 
 
 def _findings(pipeline: Pipeline) -> Iterator[Finding]:
@@ -34,7 +34,7 @@ def _findings(pipeline: Pipeline) -> Iterator[Finding]:
     from engine.dataset import Preprocess
 
     yield from pipeline.optimised.findings
-    yield from option_notes(pipeline.recipe)
+    yield from applicability_findings(pipeline.recipe)
     graph = pipeline.optimised.graph.graph
     preprocess = Preprocess.from_recipe(pipeline.recipe, pipeline.generation)
     yield from preprocess.notes(graph.inputs)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from engine.base.errors import QuantizationError, ShortOfMemoryError, SimulationError
 from engine.base.findings import Finding
 from engine.base.plain import JsonObject
-from engine.base.text import printable
-from engine.pipeline.layers import find_all_joins, quantize_settings
+from engine.base.text import sanitize
+from engine.pipeline.layers import find_all_range_mismatches, quantize_settings
 from engine.pipeline.pipeline import Codec, Pipeline, Stage
 from engine.pipeline.results import GraphData, QuantizedGraph
 
@@ -65,7 +65,7 @@ def _quantize(pipeline: Pipeline, key: str) -> QuantizedGraph:
 
 def _auto_hybrid(pipeline: Pipeline, done: Quantized) -> dict[str, str]:
     """The layers that ``auto_hybrid`` lifts: layer -> dtype."""
-    from engine.hybrid import auto_layers, some_of
+    from engine.hybrid import auto_layers, subsample
 
     options = pipeline.recipe.quantization
     dtype = _lift_dtype(pipeline)
@@ -73,7 +73,7 @@ def _auto_hybrid(pipeline: Pipeline, done: Quantized) -> dict[str, str]:
         return {}
     return auto_layers(
         done,
-        some_of(pipeline.feeds()),
+        subsample(pipeline.feeds()),
         cosine=options.auto_hybrid_cos_thresh,
         euclidean=options.auto_hybrid_euc_thresh,
         dtype=dtype,
@@ -88,12 +88,12 @@ def _lift_dtype(pipeline: Pipeline) -> str:
     Raises:
         QuantizationError: the target has no half precision for single layers.
     """
-    from engine.hybrid import lift_dtype
+    from engine.hybrid import promotion_dtype
 
     if not pipeline.recipe.quantization.auto_hybrid:
         return ""
     target = pipeline.recipe.target.target_platform
-    dtype = lift_dtype(quantize_settings(pipeline).dtype, target)
+    dtype = promotion_dtype(quantize_settings(pipeline).dtype, target)
     if not dtype:
         raise QuantizationError(
             f"auto_hybrid has no dtype to promote layers to on {target}.",
@@ -106,7 +106,7 @@ def _lift_dtype(pipeline: Pipeline) -> str:
 def _lifted_note(lifted: Mapping[str, str]) -> list[Finding]:
     if not lifted:
         return []
-    names = ", ".join(printable(name, 60) for name in list(lifted)[:5])
+    names = ", ".join(sanitize(name, 60) for name in list(lifted)[:5])
     return [
         Finding(
             "auto-hybrid-lifted",
@@ -146,7 +146,7 @@ def _findings(pipeline: Pipeline) -> Iterator[Finding]:
 
     quantized = pipeline.quantized
     yield from quantized.findings
-    yield from find_all_joins(pipeline)
+    yield from find_all_range_mismatches(pipeline)
     yield from Simulator(pipeline.optimised.graph.graph, quantized.graph.graph).findings
 
 

@@ -46,7 +46,7 @@ def activation_table(
     that nothing else reads take the range of its output (see
     :class:`~engine.quantize.planning.plan.Plan`). Tensors in half precision have parameters, too;
     a tensor that is read in another format has a second entry under the name of its
-    :class:`~engine.quantize.planning.mixed.Border`.
+    :class:`~engine.quantize.planning.mixed.DtypeBoundary`.
 
     Args:
         graph: the float graph.
@@ -54,14 +54,14 @@ def activation_table(
         seen: of the same graph.
         ranges: of :func:`~engine.quantize.algorithms.ranges.choose_ranges`; without it, of
             what was seen.
-        fixed: roots whose range was set by hand: neither a Concat nor headroom changes it.
+        fixed: roots whose range was set by hand: neither a Concat nor a margin changes it.
 
     Raises:
         QuantizationError: the observations belong to another graph.
     """
     roots = _shared(plan, seen, ranges, fixed)
     table: dict[str, QuantParams] = {}
-    borders: dict[str, QuantParams] = {}
+    boundaries: dict[str, QuantParams] = {}
     for name, form in plan.formats.items():
         array = graph.constant(name)
         if array is not None:
@@ -77,10 +77,10 @@ def activation_table(
             free = root not in fixed
             clamps = plan.clamps.get(root, ())
         table[name] = activation_params(*_roomy(used, form, clamps, free), own, form)
-        for border in plan.borders.get(name, ()):
-            room = _roomy(used, border.form, clamps, free)
-            borders[border.name] = activation_params(*room, own, border.form)
-    return table | borders
+        for boundary in plan.boundaries.get(name, ()):
+            room = _roomy(used, boundary.form, clamps, free)
+            boundaries[boundary.name] = activation_params(*room, own, boundary.form)
+    return table | boundaries
 
 
 def _shared(
@@ -107,10 +107,10 @@ def _shared(
 
 
 def _roomy(used: Range, form: Format, clamps: Collection[Clamp], free: bool) -> Range:
-    """The range with headroom where the format has bits for it.
+    """The range with a margin where the format has bits for it.
 
     With 16 bits what new samples lose beyond the calibrated range is far more than the one bit
-    that twice the range costs; dynamic fixed point has up to a bit of headroom by itself.
+    that twice the range costs; dynamic fixed point has up to a bit of margin by itself.
     """
     if not free or form.kind != "affine" or form.bits < 16:
         return used

@@ -10,7 +10,7 @@ again. Three things are different, because the divergence alone does not know wh
   squared error of :mod:`engine.quantize.algorithms.mmse_range`, where clipping counts more than
   rounding. So no tensor is more than 3 dB worse than with ``normal``, by that measure;
 * what float operators read, and results, are not clipped at all
-  (:func:`engine.quantize.algorithms.ranges.kept_whole`).
+  (:func:`engine.quantize.algorithms.ranges.unclipped_tensors`).
 
 The vendor's ``kl_divergence`` clips logits to a symmetric range and can lose nearly every box with
 that (observed on a face detector, toolkit 2.3.2).

@@ -16,12 +16,12 @@ import numpy as np
 
 from engine.base.events import LogLine, Reporter
 from engine.base.findings import Finding
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import ErrorSums, decibel, error_sums
 from engine.quantize.algorithms.mmse_range import RangeCost
-from engine.quantize.algorithms.range_based import with_ranges
+from engine.quantize.algorithms.range_based import quantize_with_ranges
 from engine.quantize.algorithms.ranges import Ranges, choose_ranges
 from engine.quantize.calibration.observations import Observations
 from engine.quantize.planning.plan import Plan
@@ -30,7 +30,7 @@ from engine.quantize.qdq.insert import insert_qdq
 from engine.quantize.settings import QuantizeSettings
 from engine.report import gain_text
 
-__all__ = ["LOSS_LIMIT", "losses", "prepare"]
+__all__ = ["LOSS_LIMIT", "prepare", "sqnr_losses"]
 
 LOSS_LIMIT = 3.0
 """dB below ``normal`` on one output, on calibration samples, from which the user is warned."""
@@ -52,16 +52,16 @@ def prepare(
     As :class:`~engine.quantize.prepared.Prepare`; without ``feeds`` nothing is compared.
     """
     ranges = choose_ranges(graph, plan, observations, settings)
-    ready = with_ranges(ranges, graph, plan, observations, settings)
+    ready = quantize_with_ranges(ranges, graph, plan, observations, settings)
     plain = replace(settings, algorithm="normal")
     usual = choose_ranges(graph, plan, observations, plain)
     if feeds is None or ranges == usual:
         return ready
     reporter.check_cancelled()
-    other = with_ranges(usual, graph, plan, observations, plain)
-    lost, samples = losses(graph, ready, other, islice(feeds(), _SAMPLES))
+    other = quantize_with_ranges(usual, graph, plan, observations, plain)
+    lost, samples = sqnr_losses(graph, ready, other, islice(feeds(), _SAMPLES))
     over = f"{samples} calibration sample{'' if samples == 1 else 's'}"
-    text = ", ".join(f"{printable(name, 60)} {gain_text(-loss)}" for name, loss in lost.items())
+    text = ", ".join(f"{sanitize(name, 60)} {gain_text(-loss)}" for name, loss in lost.items())
     reporter.emit(LogLine(f"kl_divergence against normal, over {over}: {text}"))
     found = tuple(
         _finding(name, gain_text(-loss), over, _clipped(ranges, usual, observations))
@@ -71,7 +71,7 @@ def prepare(
     return replace(ready, findings=found)
 
 
-def losses(
+def sqnr_losses(
     graph: Graph, first: Prepared, second: Prepared, feeds: Iterable[Mapping[str, np.ndarray]]
 ) -> tuple[dict[str, float], int]:
     """Output -> by how many dB the first quantization is below the second, simulated, and over how
@@ -116,7 +116,7 @@ def _clipped(ranges: Ranges, usual: Ranges, observations: Observations) -> str:
         reverse=True,
     )[:_NAMED]
     return "; ".join(
-        f"{printable(name, 60)} {usual[name][0]:.4g}..{usual[name][1]:.4g} became "
+        f"{sanitize(name, 60)} {usual[name][0]:.4g}..{usual[name][1]:.4g} became "
         f"{ranges[name][0]:.4g}..{ranges[name][1]:.4g}, which clips {100 * share:.2g} % of its "
         "energy"
         for share, name in clipped
@@ -129,7 +129,7 @@ def _finding(output: str, gain: str, over: str, causes: str) -> Finding:
         code="kl-divergence-loses",
         severity="warning",
         where=output,
-        what=f"kl_divergence gives output {printable(output, 60)!r} {gain} against normal "
+        what=f"kl_divergence gives output {sanitize(output, 60)!r} {gain} against normal "
         f"(simulated, over {over}).",
         cause=f"It clipped {causes}." if causes else "It chose other ranges than normal.",
         remedy="Choose normal, mmse or accurate, or set these ranges by hand.",

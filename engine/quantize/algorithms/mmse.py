@@ -28,7 +28,7 @@ import onnx_ir as ir
 from engine.base.events import Reporter
 from engine.graph.ir import Graph
 from engine.quantize.algorithms.activations import activation_table
-from engine.quantize.algorithms.mmse_range import lattice_range
+from engine.quantize.algorithms.mmse_range import pixel_grid_range
 from engine.quantize.algorithms.ranges import choose_ranges
 from engine.quantize.calibration.calibrate import calibrate
 from engine.quantize.calibration.input_means import input_sums
@@ -78,7 +78,7 @@ def prepare(
             factors = channel_factors(plan, channels, observations, settings)
             inputs = scaled_means(graph, plan, channels, factors, observations)
             graph = scaled_graph(graph, channels, factors)
-        again = _Again(graph, plan, observations.samples)
+        again = _SecondPass(graph, plan, observations.samples)
         seen = calibrate(
             graph,
             again.noting_pixels(feeds()),
@@ -92,7 +92,7 @@ def prepare(
     ranges = choose_ranges(graph, plan, seen, settings)
     for name, values in pixels.items():
         if name in ranges and name not in settings.ranges and plan.formats[name].bits == 8:
-            ranges[name] = lattice_range(values, *ranges[name])
+            ranges[name] = pixel_grid_range(values, *ranges[name])
     activations = activation_table(graph, plan, seen, ranges, settings.ranges)
     weights = quantize_weights(graph, plan, activations, settings.granularity)
     for name, own in moments.items():
@@ -146,7 +146,7 @@ def scaled_means(
     return found
 
 
-class _Again:
+class _SecondPass:
     """What the second pass over the samples gathers, beside ranges and histograms."""
 
     def __init__(self, graph: Graph, plan: Plan, samples: int) -> None:

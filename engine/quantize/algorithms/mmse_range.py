@@ -29,7 +29,7 @@ from engine.quantize.calibration.histograms import Histogram
 from engine.quantize.calibration.observations import Observation
 from engine.quantize.planning.node_properties import Clamp
 
-__all__ = ["CAUTION", "RangeCost", "lattice_range", "least_cost_range"]
+__all__ = ["CAUTION", "RangeCost", "least_cost_range", "pixel_grid_range"]
 
 CAUTION = 4.0
 
@@ -153,7 +153,7 @@ def least_cost_range(
     return float(lows[row]), float(highs[column])
 
 
-def lattice_range(values: np.ndarray, low: float, high: float) -> tuple[float, float]:
+def pixel_grid_range(values: np.ndarray, low: float, high: float) -> tuple[float, float]:
     """The range of least error for an input that takes few values, as pixels do.
 
     Pixels lie on a lattice of their own. With mean and std of 127.5 each of them is half a step off

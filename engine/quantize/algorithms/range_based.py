@@ -13,7 +13,7 @@ from engine.quantize.settings import QuantizeSettings
 from engine.quantize.techniques.bias import correct_biases
 from engine.quantize.weights import quantize_weights
 
-__all__ = ["prepare", "with_ranges"]
+__all__ = ["prepare", "quantize_with_ranges"]
 
 
 def prepare(
@@ -30,10 +30,10 @@ def prepare(
     """
     ranges = choose_ranges(graph, plan, observations, settings) if plan.tensors else {}
     reporter.check_cancelled()
-    return with_ranges(ranges, graph, plan, observations, settings)
+    return quantize_with_ranges(ranges, graph, plan, observations, settings)
 
 
-def with_ranges(
+def quantize_with_ranges(
     ranges: Ranges,
     graph: Graph,
     plan: Plan,

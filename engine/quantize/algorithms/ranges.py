@@ -15,7 +15,7 @@ from engine.quantize.planning.operators import Role
 from engine.quantize.planning.plan import Plan, root_of
 from engine.quantize.settings import QuantizeSettings
 
-__all__ = ["Ranges", "choose_ranges", "has_free_scale", "kept_whole"]
+__all__ = ["Ranges", "choose_ranges", "has_arbitrary_scale", "unclipped_tensors"]
 
 Ranges = Mapping[str, tuple[float, float]]
 """Root tensor -> (minimum, maximum) in its unit."""
@@ -48,7 +48,7 @@ def choose_ranges(
     """
     search = _SEARCHES.get(settings.algorithm)
     inputs = {spec.name for spec in graph.inputs}
-    whole = kept_whole(graph, plan) if search is not None else frozenset[str]()
+    whole = unclipped_tensors(graph, plan) if search is not None else frozenset[str]()
     found: dict[str, tuple[float, float]] = {}
     for name in plan.tensors:
         if name in plan.sources:
@@ -56,7 +56,7 @@ def choose_ranges(
         seen, form = observations[name], plan.formats.get(name)
         if name in settings.ranges:
             found[name] = settings.ranges[name]
-        elif search is None or name in inputs or not has_free_scale(form):
+        elif search is None or name in inputs or not has_arbitrary_scale(form):
             # an input's limits are those of pixels
             found[name] = (seen.minimum, seen.maximum)
         else:
@@ -65,12 +65,12 @@ def choose_ranges(
     return found
 
 
-def has_free_scale(form: Format | None) -> bool:
-    """Whether a format has a free scale: dynamic fixed point and half precision have none."""
+def has_arbitrary_scale(form: Format | None) -> bool:
+    """Whether any number can be the scale: dynamic fixed point and half precision have none."""
     return form is None or form.kind in ("affine", "symmetric")
 
 
-def kept_whole(graph: Graph, plan: Plan) -> frozenset[str]:
+def unclipped_tensors(graph: Graph, plan: Plan) -> frozenset[str]:
     """Roots of tensors that are never clipped: results, and what float operators read.
 
     Nothing behind them averages an error out, a Softmax amplifies it, and the largest value of a

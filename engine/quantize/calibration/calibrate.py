@@ -22,13 +22,13 @@ from engine.graph.ir import Graph
 from engine.quantize.calibration.histograms import HistogramBuilder
 from engine.quantize.calibration.input_means import BLOCK, InputSum, Sums, input_sums
 from engine.quantize.calibration.observations import Observation, Observations
-from engine.quantize.calibration.observer import Seen, Watch
+from engine.quantize.calibration.observer import ActivationObserver, SampleStats
 from engine.quantize.checks import check_constants
 from engine.quantize.planning.node_properties import name_of
 from engine.quantize.planning.operators import LAYOUT
 from engine.quantize.planning.plan import Plan, is_quantized_source, plan
 
-__all__ = ["Observation", "Observations", "calibrate", "samples_wanted"]
+__all__ = ["Observation", "Observations", "calibrate", "sample_limit"]
 
 Visit = Callable[[str, np.ndarray, int], None]
 
@@ -37,7 +37,7 @@ Visit = Callable[[str, np.ndarray, int], None]
 _WAITING_BYTES = 24 << 20
 
 
-def samples_wanted(batch_size: int, epochs: int) -> int | None:
+def sample_limit(batch_size: int, epochs: int) -> int | None:
     """How many samples generation 1's options ask for; None for all of them.
 
     ``epochs`` batches of ``batch_size`` samples; -1 epochs are as many as the dataset has. Samples
@@ -76,7 +76,7 @@ def calibrate(
         threads: of ONNX Runtime. The number changes the order of additions, thus the last bit of a
             range: builds use one, so that they are the same everywhere.
         reporter: gets a ``Progress`` a sample, and may cancel.
-        limit: read at most so many samples (:func:`samples_wanted`).
+        limit: read at most so many samples (:func:`sample_limit`).
         resume: what an earlier run over the same graph and samples gave to ``checkpoint``; the
             samples that it counted are passed over.
         checkpoint: gets the observations so far, every eight samples or less often.
@@ -94,7 +94,7 @@ def calibrate(
     reporter = reporter or NullReporter()
     chosen = Plan() if is_quantized_source(graph) else plan(graph)
     check_constants(graph)
-    tally = _Tally(graph, chosen, threads, visit, brief=brief)
+    tally = _Accumulator(graph, chosen, threads, visit, brief=brief)
     if resume is not None:
         tally.resume(resume)
     total = len(feeds) if isinstance(feeds, Sized) else 0
@@ -121,8 +121,10 @@ def calibrate(
     return seen
 
 
-class _Tally:
-    """What was seen so far; goes to :class:`Observations` and comes back from there unchanged."""
+class _Accumulator:
+    """Accumulates all statistics; they go to :class:`Observations` and come back from there
+    unchanged.
+    """
 
     def __init__(
         self, graph: Graph, plan: Plan, threads: int, visit: Visit | None, *, brief: bool
@@ -134,8 +136,8 @@ class _Tally:
         self._readers: dict[InputSum, list[str]] = {}
         for node, wanted in input_sums(graph, plan).items():
             self._readers.setdefault(wanted, []).append(node)
-        self._watch = Watch(graph, watched, list(self._readers), threads, brief)
-        self._tensors = {name: _Growing() for name in watched}
+        self._watch = ActivationObserver(graph, watched, list(self._readers), threads, brief)
+        self._tensors = {name: _TensorAccumulator() for name in watched}
         self._sums = Sums(self._readers)
         self._waiting = 0
         self.samples = 0
@@ -167,14 +169,14 @@ class _Tally:
                 self._waiting += seen.values.nbytes
             if seen.array is not None:
                 if not self._brief:
-                    self._sums.take(name, seen.array)
+                    self._sums.add_input(name, seen.array)
                 if self._visit is not None:
                     self._visit(name, seen.array, self.samples)
         self.samples += 1
         if self._waiting > _WAITING_BYTES:
             self._count()
         if self.samples % BLOCK == 0:
-            self._sums.settle()
+            self._sums.flush()
 
     def _count(self) -> None:
         for growing in self._tensors.values():
@@ -183,7 +185,7 @@ class _Tally:
 
     def observations(self) -> Observations:
         """What was seen so far, frozen; later samples must not follow a part of a block."""
-        self._sums.settle()
+        self._sums.flush()
         self._count()
         found = {name: growing.observation() for name, growing in self._tensors.items()}
         tensors = {name: found[source] for name, source in self._sources.items()}
@@ -205,8 +207,8 @@ def _copied_from(graph: Graph, plan: Plan) -> dict[str, str]:
     return found
 
 
-class _Growing:
-    """What is kept of one tensor while samples come in."""
+class _TensorAccumulator:
+    """Accumulates the statistics of one tensor over the samples."""
 
     def __init__(self) -> None:
         self._low, self._high = np.inf, -np.inf
@@ -221,7 +223,7 @@ class _Growing:
         self._peaks = None if seen.peaks is None else np.array(seen.peaks, np.float32)
         self._channels = seen.peaks is not None
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: SampleStats) -> None:
         low, high = float(seen.low.min()), float(seen.high.max())
         self._low, self._high = min(self._low, low), max(self._high, high)
         self._waiting.append(np.array(seen.values).reshape(-1))  # not a view of the tensor

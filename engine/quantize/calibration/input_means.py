@@ -140,7 +140,7 @@ class Sums:
         before = self.means.get(wanted)
         self.means[wanted] = mean if before is None else before.plus(mean)
 
-    def take(self, tensor: str, array: np.ndarray) -> None:
+    def add_input(self, tensor: str, array: np.ndarray) -> None:
         """Take a layer's input on one more sample; it is not changed, and not kept."""
         if array.size > _PILED_VALUES:
             lines = Lines(array)
@@ -157,7 +157,7 @@ class Sums:
             pile += array
         self._piles[tensor] = pile, count + 1
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Sum what was added up; where this happens decides last bits, so call it every BLOCK."""
         for tensor in list(self._piles):
             self._settle(tensor)

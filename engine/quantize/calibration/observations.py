@@ -14,7 +14,7 @@ import numpy as np
 from engine.base.content import reading
 from engine.base.errors import QuantizationError
 from engine.base.plain import JsonObject, JsonValue
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.quantize.calibration.histograms import Histogram
 from engine.wire.codec import encode, typed
 
@@ -96,7 +96,7 @@ class Observations:
         found = self.tensors.get(tensor)
         if found is None:
             raise QuantizationError(
-                f"Tensor {printable(tensor)!r} was not watched during calibration.",
+                f"Tensor {sanitize(tensor)!r} was not watched during calibration.",
                 cause="The observations belong to another graph.",
                 remedy=did_you_mean(tensor, self.tensors) or "Calibrate again.",
             )
@@ -196,7 +196,7 @@ def _cut(joined: np.ndarray, lengths: Mapping[str, int]) -> dict[str, np.ndarray
 
 def _malformed(error: Exception) -> QuantizationError:
     return QuantizationError(
-        f"The observations are malformed: {printable(repr(error), 200)}.",
+        f"The observations are malformed: {sanitize(repr(error), 200)}.",
         cause="They were damaged or written by another program.",
         remedy="Calibrate again.",
     )

@@ -1,4 +1,4 @@
-"""The float graph as something that tells what every tensor held on one sample.
+"""Observers: statistics of every tensor of the float graph, one sample at a time.
 
 The graph runs in parts, so that a sample costs little more memory than the tensors of one part;
 they are reduced in numpy.
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.base.errors import QuantizationError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.execute import PartedRun
 from engine.graph.ir import Graph
 from engine.quantize.calibration.input_means import InputSum
 from engine.quantize.calibration.monotonic import Rising, composed, rising_function
 
-__all__ = ["Seen", "Watch"]
+__all__ = ["ActivationObserver", "SampleStats"]
 
 # Channels whose ranges are kept one by one; axis 1 of a list of boxes is longer and no channel.
 _CHANNELS = 4096
@@ -38,8 +38,8 @@ _VALUES = 8192
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """One tensor on one sample.
+class SampleStats:
+    """Statistics of one tensor on one sample.
 
     Attributes:
         low, high: of every channel (axis 1), (channels,), or of all values, (1,). Where nothing is
@@ -54,8 +54,8 @@ class Seen:
     array: np.ndarray | None = None
 
 
-class Watch:
-    """Gives what the tensors of a graph held, sample by sample.
+class ActivationObserver:
+    """Runs the float graph on samples and gives statistics of its tensors.
 
     Args:
         graph: the float graph.
@@ -88,7 +88,7 @@ class Watch:
         # a graph of which nothing is wanted runs all the same: it may refuse a sample
         self._run = PartedRun(graph, inner or own, threads=threads)
 
-    def run(self, feed: Mapping[str, np.ndarray], sample: int) -> Iterator[tuple[str, Seen]]:
+    def run(self, feed: Mapping[str, np.ndarray], sample: int) -> Iterator[tuple[str, SampleStats]]:
         """Every tensor on one sample; ``sample`` counts from 0, for errors.
 
         Raises:
@@ -107,7 +107,7 @@ class Watch:
 
     def _all(
         self, name: str, array: np.ndarray, sample: int, is_input: bool
-    ) -> Iterator[tuple[str, Seen]]:
+    ) -> Iterator[tuple[str, SampleStats]]:
         """A tensor, and those that follow from it."""
         seen = self._seen(name, array, sample, is_input)
         yield name, seen
@@ -119,18 +119,18 @@ class Watch:
                 yield other, follows
                 waiting.append((other, follows))
 
-    def _seen(self, name: str, array: np.ndarray, sample: int, is_input: bool) -> Seen:
+    def _seen(self, name: str, array: np.ndarray, sample: int, is_input: bool) -> SampleStats:
         low, high, values = _reduced(array, name in self._channels)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             raise _not_finite(array, name, sample, is_input)
-        return Seen(low, high, values, array if name in self._summed else None)
+        return SampleStats(low, high, values, array if name in self._summed else None)
 
-    def _follows(self, seen: Seen, name: str, rising: Rising, sample: int) -> Seen:
+    def _follows(self, seen: SampleStats, name: str, rising: Rising, sample: int) -> SampleStats:
         with np.errstate(over="ignore"):  # told as what it is
             low, high, values = rising(seen.low), rising(seen.high), rising(seen.values)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             raise _not_finite(np.concatenate([low, high]), name, sample, False)
-        return Seen(low, high, values)
+        return SampleStats(low, high, values)
 
 
 def _derived(
@@ -242,7 +242,7 @@ def _ends(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _not_finite(array: np.ndarray, tensor: str, sample: int, is_input: bool) -> QuantizationError:
     bad = int(array.size - np.isfinite(array).sum())
     nan = bool(np.isnan(array).any())
-    where = f"{'the input' if is_input else 'tensor'} {printable(tensor)!r}"
+    where = f"{'the input' if is_input else 'tensor'} {sanitize(tensor)!r}"
     return QuantizationError(
         f"Calibration sample {sample + 1} gives {bad} values of {where} that are "
         f"{'not a number (NaN)' if nan else 'infinite'}.",

@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 
 from engine.base.errors import QuantizationError
 from engine.base.findings import Finding
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.chips import Chip, chip, chips
 
 __all__ = [
@@ -258,7 +258,7 @@ def scheme_of(dtype: str) -> Scheme:
     return _named(
         SCHEMES,
         dtype,
-        f"Quantization dtype {printable(dtype, 60)!r} is not available.",
+        f"Quantization dtype {sanitize(dtype, 60)!r} is not available.",
         "There are",
         "w8a8",
     )
@@ -270,7 +270,7 @@ def layer_dtype(name: str) -> LayerDtype:
     Raises:
         QuantizationError: there is no such dtype.
     """
-    what = f"A layer cannot have the dtype {printable(name, 60)!r}."
+    what = f"A layer cannot have the dtype {sanitize(name, 60)!r}."
     return _named(LAYER_DTYPES, name, what, "A layer can have", "float16")
 
 
@@ -345,7 +345,7 @@ def _target(name: str | None) -> Chip | None:
     if found is None:
         names = [one.name for one in chips()]
         raise QuantizationError(
-            f"There is no chip {printable(name, 60)!r}.",
+            f"There is no chip {sanitize(name, 60)!r}.",
             remedy=did_you_mean(name, names) or f"Chips: {', '.join(names)}.",
         )
     return found

@@ -78,7 +78,7 @@ def kind_of(node: ir.Node, role: Role, weighted: bool) -> str:
         return "float"
     if weighted:
         return "weighted"
-    return "move" if role is Role.SHARE or node.op_type == "Concat" else "arithmetic"
+    return "move" if role is Role.PASSTHROUGH or node.op_type == "Concat" else "arithmetic"
 
 
 def with_dtypes(layers: LayerMap, schemes: Mapping[str, Scheme]) -> LayerMap:

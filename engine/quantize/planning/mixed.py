@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from engine.base.errors import QuantizationError
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir import UniqueNames, is_custom
 from engine.graph.layers import LayerMap
 from engine.quantize.dtypes.formats import Format, Scheme, layer_dtype
@@ -26,13 +26,13 @@ from engine.quantize.planning.node_properties import (
 from engine.quantize.planning.operators import KEEPS_HALF, Role
 
 __all__ = [
-    "Border",
-    "Flow",
+    "DataFlow",
+    "DtypeBoundary",
     "assign_schemes",
-    "border_label",
-    "flow_of",
-    "keeps_format",
+    "data_flow",
+    "format_suffix",
     "operands",
+    "preserves_format",
 ]
 
 # Inputs of these beside the first are parameters of the operation, not numbers that it computes
@@ -41,8 +41,8 @@ _PARAMETERS = frozenset({"Resize", "BatchNormalization", "Clip", "Pad"})
 
 
 @dataclass(frozen=True)
-class Border:
-    """A tensor in a second format, for readers that compute in it.
+class DtypeBoundary:
+    """Where the dtype changes: a tensor in a second format, for readers that compute in it.
 
     Attributes:
         tensor: the tensor.
@@ -56,16 +56,16 @@ class Border:
 
 
 @dataclass(frozen=True)
-class Flow:
+class DataFlow:
     """The format of every tensor that takes part.
 
     Attributes:
         formats: tensor or constant -> format in which it is written, in the order of the graph.
-        borders: tensor -> its other formats.
+        boundaries: tensor -> its other formats.
     """
 
     formats: Mapping[str, Format]
-    borders: Mapping[str, tuple[Border, ...]]
+    boundaries: Mapping[str, tuple[DtypeBoundary, ...]]
 
 
 def operands(
@@ -81,12 +81,12 @@ def operands(
     return [value for value in values if value.name not in own]
 
 
-def keeps_format(node: ir.Node, role: Role, scheme: Scheme) -> bool:
+def preserves_format(node: ir.Node, role: Role, scheme: Scheme) -> bool:
     """Whether what a node writes is in its format without rounding, since its inputs are."""
-    return scheme.activation.is_float and (role is Role.SHARE or node.op_type in KEEPS_HALF)
+    return scheme.activation.is_float and (role is Role.PASSTHROUGH or node.op_type in KEEPS_HALF)
 
 
-def border_label(form: Format) -> str:
+def format_suffix(form: Format) -> str:
     """The end of the name of a tensor that was converted to a format."""
     return f"dfp{form.bits}" if form.kind == "dynamic_fixed_point" else form.dtype
 
@@ -120,12 +120,12 @@ def assign_schemes(
         layer = layers.find(name)
         if layer is None:
             raise _no_layer(name, layers.names)
-        if not layer.may_lift and not wanted.scheme.activation.is_float:
+        if not layer.can_promote and not wanted.scheme.activation.is_float:
             raise _only_float(name, dtype, reasons.get(layer.node, ""))
         other, given = chosen.setdefault(layer.id, (name, dtype))
         if given != dtype:
             raise QuantizationError(
-                f"{printable(other, 120)!r} and {printable(name, 120)!r} belong to one layer "
+                f"{sanitize(other, 120)!r} and {sanitize(name, 120)!r} belong to one layer "
                 f"and are given two dtypes, {given} and {dtype}.",
                 remedy="Give the layer one dtype.",
             )
@@ -135,7 +135,7 @@ def assign_schemes(
 
 def _no_layer(name: str, known: list[str]) -> QuantizationError:
     return QuantizationError(
-        f"The model has no layer {printable(name, 120)!r}.",
+        f"The model has no layer {sanitize(name, 120)!r}.",
         cause="A layer is named by the tensor that it writes, by its node, or by the layer of the "
         "source model that it was made of.",
         remedy=did_you_mean(name, known) or "Take a name from the table of layers.",
@@ -144,20 +144,20 @@ def _no_layer(name: str, known: list[str]) -> QuantizationError:
 
 def _only_float(name: str, dtype: str, reason: str) -> QuantizationError:
     return QuantizationError(
-        f"The layer {printable(name, 120)!r} cannot compute in {dtype}.",
+        f"The layer {sanitize(name, 120)!r} cannot compute in {dtype}.",
         cause=f"It is a float layer: {reason}." if reason else "It is a float layer.",
         remedy="Leave it, or give it float16.",
     )
 
 
-def flow_of(
+def data_flow(
     nodes: Iterable[ir.Node],
     roles: Mapping[str, Role],
     schemes: Mapping[str, Scheme],
     weights: Mapping[str, WeightPlan],
     absorbed: set[str],
     base: Scheme,
-) -> Flow:
+) -> DataFlow:
     """The format of every tensor, and the conversions that its readers need.
 
     A tensor has the format of the layer that writes it. One that comes in float (graph inputs,
@@ -187,7 +187,7 @@ def flow_of(
     taken = {name_of(v) for node in nodes for v in (*node.inputs, *node.outputs) if v}
     names = UniqueNames(taken | {node.name or "" for node in nodes})
     formats: dict[str, Format] = {}
-    borders: dict[str, tuple[Border, ...]] = {}
+    boundaries: dict[str, tuple[DtypeBoundary, ...]] = {}
     for tensor, readers in wanted.items():
         own = written.get(tensor)
         if own is None:
@@ -195,11 +195,11 @@ def flow_of(
         formats[tensor] = own
         others = [form for form in readers if form != own]
         if others:
-            borders[tensor] = tuple(
-                Border(tensor, form, names.claim(f"{tensor}__{border_label(form)}"))
+            boundaries[tensor] = tuple(
+                DtypeBoundary(tensor, form, names.claim(f"{tensor}__{format_suffix(form)}"))
                 for form in others
             )
-    return Flow(formats, borders)
+    return DataFlow(formats, boundaries)
 
 
 def float_kernel_reason(scheme: Scheme) -> str:

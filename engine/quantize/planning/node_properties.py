@@ -21,7 +21,7 @@ __all__ = [
     "is_float",
     "name_of",
     "pads_with_zero",
-    "pools_beyond",
+    "pool_needs_float",
     "weight_plan",
 ]
 
@@ -117,7 +117,7 @@ def pads_with_zero(node: ir.Node) -> bool:
     return array is not None and not array.any()
 
 
-def pools_beyond(node: ir.Node) -> bool:
+def pool_needs_float(node: ir.Node) -> bool:
     """Forms of AveragePool that ONNX Runtime 1.31 computes right in float only.
 
     Dilations, which it refuses, and ``count_include_pad`` with ``ceil_mode``, where it counts what

@@ -20,8 +20,8 @@ __all__ = [
     "LAYOUT",
     "WEIGHTED",
     "Role",
-    "reason_for",
     "role_of",
+    "unquantized_reason",
 ]
 
 
@@ -30,7 +30,7 @@ class Role(Enum):
 
     INTEGER = "integer"
     """Quantized inputs and outputs, an integer kernel between them."""
-    SHARE = "share"
+    PASSTHROUGH = "share"
     """Moves or selects values: its outputs have the scale and zero point of its input."""
     CLAMP = "clamp"
     """Relu and Clip: absorbed by the saturation of the tensor that they write."""
@@ -109,7 +109,7 @@ _EMULATED = (
 
 _ROLES = MappingProxyType(
     dict.fromkeys(_INTEGER, Role.INTEGER)
-    | dict.fromkeys(_SHARE, Role.SHARE)
+    | dict.fromkeys(_SHARE, Role.PASSTHROUGH)
     | dict.fromkeys(FUSED_ACTIVATIONS, Role.CLAMP)
     | dict.fromkeys(_EMULATED, Role.EMULATED)
 )
@@ -155,12 +155,12 @@ def role_of(op: str) -> Role:
     return _ROLES.get(op, Role.FLOAT)
 
 
-def reason_for(op: str) -> str:
+def unquantized_reason(op: str) -> str:
     """Why an operator has no integer kernel in the simulator, in words."""
     if op in FLOAT_REASONS:
         return FLOAT_REASONS[op]
     if role_of(op) is Role.EMULATED:
         return f"ONNX Runtime has no integer {op}: float between 8-bit tensors"
-    if role_of(op) is Role.SHARE:
+    if role_of(op) is Role.PASSTHROUGH:
         return f"ONNX Runtime has no integer {op} of this mode: float between 8-bit tensors"
     return f"{op} has no 8-bit form here and stays in float"

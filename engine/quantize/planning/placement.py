@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.base.errors import QuantizationError
-from engine.base.text import did_you_mean, printable
+from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir import Graph
 
-__all__ = ["layers_of_targets"]
+__all__ = ["cpu_layers"]
 
 _ON_CPU = "float16"
 """The dtype of what a CPU computes: the simulator's float type between quantized layers."""
 
 
-def layers_of_targets(graph: Graph, targets: Mapping[str, str]) -> dict[str, str]:
+def cpu_layers(graph: Graph, targets: Mapping[str, str]) -> dict[str, str]:
     """Output tensor of an operator -> dtype of its layer, for those that run on the CPU.
 
     Args:
@@ -29,7 +29,7 @@ def layers_of_targets(graph: Graph, targets: Mapping[str, str]) -> dict[str, str
     for name in targets:
         if name not in written:
             raise QuantizationError(
-                f"op_target names {printable(name, 120)}, and no operator writes such a tensor.",
+                f"op_target names {sanitize(name, 120)}, and no operator writes such a tensor.",
                 cause="An operator is named by its output tensor in the optimised graph.",
                 remedy=did_you_mean(name, known) or "Take the name from the table of layers.",
             )

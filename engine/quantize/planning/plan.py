@@ -17,11 +17,11 @@ from engine.graph.layers import FUSED_ACTIVATIONS, LayerMap
 from engine.quantize.dtypes.formats import Format, Scheme, scheme_of
 from engine.quantize.planning.layers import find_layers, with_dtypes
 from engine.quantize.planning.mixed import (
-    Border,
-    Flow,
+    DataFlow,
+    DtypeBoundary,
     assign_schemes,
+    data_flow,
     float_kernel_reason,
-    flow_of,
 )
 from engine.quantize.planning.node_properties import (
     Clamp,
@@ -34,7 +34,7 @@ from engine.quantize.planning.node_properties import (
     is_float,
     name_of,
     pads_with_zero,
-    pools_beyond,
+    pool_needs_float,
     weight_plan,
 )
 from engine.quantize.planning.operators import (
@@ -42,8 +42,8 @@ from engine.quantize.planning.operators import (
     CUSTOM_REASON,
     WEIGHTED,
     Role,
-    reason_for,
     role_of,
+    unquantized_reason,
 )
 
 __all__ = [
@@ -57,7 +57,7 @@ __all__ = [
 
 QDQ_OPS = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
 
-_ACTIVE = frozenset({Role.INTEGER, Role.SHARE, Role.CLAMP, Role.EMULATED})
+_ACTIVE = frozenset({Role.INTEGER, Role.PASSTHROUGH, Role.CLAMP, Role.EMULATED})
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Plan:
             guard behind them keeps it from choosing that kernel.
         schemes: node name -> the dtype that it computes in; nodes that are left out stay float32.
         formats: tensor or constant -> the format in which it is written, in the order of the graph.
-        borders: tensor or constant -> the other formats in which it is read.
+        boundaries: tensor or constant -> the other formats in which it is read.
         layers: of the graph.
     """
 
@@ -108,7 +108,7 @@ class Plan:
     guarded: frozenset[str] = frozenset()
     schemes: Mapping[str, Scheme] = field(default_factory=dict)
     formats: Mapping[str, Format] = field(default_factory=dict)
-    borders: Mapping[str, tuple[Border, ...]] = field(default_factory=dict)
+    boundaries: Mapping[str, tuple[DtypeBoundary, ...]] = field(default_factory=dict)
     layers: LayerMap = field(default_factory=LayerMap)
 
     def read_as(self, tensor: str, node: str) -> str:
@@ -118,9 +118,9 @@ class Plan:
         another format than the tensor is written in.
         """
         scheme = self.schemes.get(node)
-        for border in self.borders.get(tensor, ()):
-            if scheme is not None and border.form == scheme.activation:
-                return border.name
+        for boundary in self.boundaries.get(tensor, ()):
+            if scheme is not None and boundary.form == scheme.activation:
+                return boundary.name
         return tensor
 
 
@@ -176,7 +176,7 @@ class _Planner:
         for name, scheme in schemes.items():
             if not scheme.integer:
                 self._reasons[name] = float_kernel_reason(scheme)
-        flow = flow_of(self._nodes, self._roles, schemes, self._weights, absorbed, self._base)
+        flow = data_flow(self._nodes, self._roles, schemes, self._weights, absorbed, self._base)
         return self._plan(schemes, flow, with_dtypes(layers, schemes))
 
     def _to_float(self, node: ir.Node, reason: str) -> None:
@@ -207,7 +207,7 @@ class _Planner:
         role = role_of(node.op_type)
         self._roles[name] = role
         if role is Role.FLOAT:
-            return reason_for(node.op_type)
+            return unquantized_reason(node.op_type)
         return self._special(node)
 
     def _special(self, node: ir.Node) -> str:
@@ -224,7 +224,7 @@ class _Planner:
             self._roles[name] = Role.EMULATED
         if op == "Pad" and not pads_with_zero(node):
             return "its padding value is not 0"
-        if op == "AveragePool" and pools_beyond(node):
+        if op == "AveragePool" and pool_needs_float(node):
             self._guarded.add(name)
             self._roles[name] = Role.EMULATED
             self._reasons[name] = "ONNX Runtime's integer AveragePool is wrong with these windows"
@@ -232,7 +232,7 @@ class _Planner:
         if op == "Clip" and clamp_bounds(node) is None:
             self._roles[name] = Role.EMULATED
         if self._roles[name] is Role.EMULATED:
-            self._reasons[name] = reason_for(op)
+            self._reasons[name] = unquantized_reason(op)
         return ""
 
     def _leave_arithmetic_of_float(self) -> None:
@@ -252,7 +252,7 @@ class _Planner:
             passive = (
                 node.op_type in ARITHMETIC
                 or node.op_type == "Concat"
-                or self._role(node) in (Role.SHARE, Role.CLAMP)
+                or self._role(node) in (Role.PASSTHROUGH, Role.CLAMP)
                 or is_custom(node)
             )
             if not passive or self._role(node) not in _ACTIVE:
@@ -286,7 +286,7 @@ class _Planner:
                 output = name_of(node.outputs[0])
                 chains[output] = (*chain, Clamp(node.name or "", *bounds))
             else:
-                self._reasons[node.name or ""] = reason_for(node.op_type)
+                self._reasons[node.name or ""] = unquantized_reason(node.op_type)
         self._clamps = {name: chain for name, chain in chains.items() if name not in absorbed}
         return absorbed
 
@@ -300,14 +300,14 @@ class _Planner:
             return False
         return self._role(writer) in (Role.INTEGER, Role.EMULATED)
 
-    def _plan(self, schemes: Mapping[str, Scheme], flow: Flow, layers: LayerMap) -> Plan:
+    def _plan(self, schemes: Mapping[str, Scheme], flow: DataFlow, layers: LayerMap) -> Plan:
         sources: dict[str, str] = {}
         concats: list[ir.Node] = []
         for node in self._nodes:
             scheme = schemes.get(node.name or "")
             if scheme is None or self._role(node) is Role.FLOAT:
                 continue
-            if self._role(node) is Role.SHARE:
+            if self._role(node) is Role.PASSTHROUGH:
                 source = name_of(data_inputs(node)[0])
                 sources.update({name_of(v): source for v in node.outputs if v.name in flow.formats})
             elif node.op_type == "Concat":
@@ -316,7 +316,7 @@ class _Planner:
         integer = {
             name
             for name, form in flow.formats.items()
-            if not form.is_float or any(not b.form.is_float for b in flow.borders.get(name, ()))
+            if not form.is_float or any(not b.form.is_float for b in flow.boundaries.get(name, ()))
         } - constant
         integer |= {root_of(name, sources) for name in integer}
         return Plan(
@@ -331,7 +331,7 @@ class _Planner:
             guarded=frozenset(self._guarded),
             schemes=schemes,
             formats=flow.formats,
-            borders=flow.borders,
+            boundaries=flow.boundaries,
             layers=layers,
         )
 
@@ -362,7 +362,7 @@ class _Planner:
         return not value.is_graph_output() and all(
             use.node is concat
             or use.node.op_type == "Shape"
-            or (self._role(use.node) is Role.SHARE and use.idx == 0)
+            or (self._role(use.node) is Role.PASSTHROUGH and use.idx == 0)
             for use in value.uses()
         )
 

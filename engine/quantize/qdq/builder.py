@@ -21,10 +21,10 @@ class Builder:
         self._parameters: dict[tuple[str, bytes], ir.Value] = {}
 
     def initializer(
-        self, wish: str, array: np.ndarray, dtype: ir.DataType | None = None
+        self, hint: str, array: np.ndarray, dtype: ir.DataType | None = None
     ) -> ir.Value:
         """A constant; ``dtype`` where numpy has no such type (4 bits)."""
-        name = self.names.claim(wish)
+        name = self.names.claim(hint)
         tensor = ir.Tensor(array, dtype=dtype, name=name)
         value = ir.Value(
             name=name,
@@ -35,12 +35,12 @@ class Builder:
         self.inner.register_initializer(value)
         return value
 
-    def parameter(self, wish: str, array: np.ndarray) -> ir.Value:
+    def parameter(self, hint: str, array: np.ndarray) -> ir.Value:
         """A constant; equal ones are made once, as many tensors share their scale."""
         key = (f"{array.dtype}{array.shape}", array.tobytes())
         found = self._parameters.get(key)
         if found is None:
-            found = self._parameters[key] = self.initializer(wish, array)
+            found = self._parameters[key] = self.initializer(hint, array)
         return found
 
     def node(
@@ -52,7 +52,7 @@ class Builder:
             made.metadata_props[ADDED] = op
         return made
 
-    def place(self, node: ir.Node, after: ir.Node | None) -> ir.Node:
+    def insert_after(self, node: ir.Node, after: ir.Node | None) -> ir.Node:
         """Put a node behind another, at the very start without one."""
         if after is not None:
             self.inner.insert_after(after, node)
@@ -62,7 +62,7 @@ class Builder:
             self.inner.append(node)
         return node
 
-    def pair(
+    def qdq_pair(
         self,
         value: ir.Value,
         out: ir.Value,
@@ -86,9 +86,9 @@ class Builder:
         scale, zero = self._scalars(name, params)
         stored = self.names.claim(f"{name}/quantized")
         steps = ir.Value(name=stored, type=kind, shape=value.shape)
-        wish = f"{name}/QuantizeLinear"
-        last = self.place(
-            self.node("QuantizeLinear", [value, scale, zero], steps, wish), value.producer()
+        hint = f"{name}/QuantizeLinear"
+        last = self.insert_after(
+            self.node("QuantizeLinear", [value, scale, zero], steps, hint), value.producer()
         )
         lowest, highest = np.iinfo(params.dtype).min, np.iinfo(params.dtype).max
         for op, bound, widest in (("Max", bounds[0], lowest), ("Min", bounds[1], highest)):
@@ -98,13 +98,13 @@ class Builder:
             held = ir.Value(
                 name=self.names.claim(f"{name}/{op.lower()}"), type=kind, shape=value.shape
             )
-            last = self.place(self.node(op, [steps, limit], held, f"{name}/{op}"), last)
+            last = self.insert_after(self.node(op, [steps, limit], held, f"{name}/{op}"), last)
             steps = held
-        wish = f"{name}/DequantizeLinear"
-        self.place(self.node("DequantizeLinear", [steps, scale, zero], out, wish), last)
+        hint = f"{name}/DequantizeLinear"
+        self.insert_after(self.node("DequantizeLinear", [steps, scale, zero], out, hint), last)
         return stored
 
-    def half(self, value: ir.Value, out: ir.Value, name: str) -> str:
+    def cast_fp16(self, value: ir.Value, out: ir.Value, name: str) -> str:
         """Round ``value`` to half precision, as ``out`` in float32, behind what writes it.
 
         Gives the name of the rounded numbers.
@@ -116,9 +116,9 @@ class Builder:
             shape=value.shape,
         )
         down = self.node("Cast", [value], half, f"{name}/Round", to=ir.DataType.FLOAT16.value)
-        self.place(down, value.producer())
+        self.insert_after(down, value.producer())
         up = self.node("Cast", [half], out, f"{name}/Cast", to=ir.DataType.FLOAT.value)
-        self.place(up, down)
+        self.insert_after(up, down)
         return stored
 
     def stored(

@@ -23,7 +23,7 @@ from engine.graph.ir import Graph, QuantParams
 from engine.graph.ir.graph import no_collection
 from engine.graph.layers import ADDED, GUARD, LayerMap, StoredTensor
 from engine.quantize.dtypes.scheme import bias_params, half_params, quantize_bias
-from engine.quantize.planning.mixed import keeps_format, operands
+from engine.quantize.planning.mixed import operands, preserves_format
 from engine.quantize.planning.node_properties import (
     Clamp,
     WeightPlan,
@@ -144,7 +144,7 @@ class _Writer:
         for name in self._plan.constants:
             constant = self._build.values[name]
             array = _array(constant)
-            for key in (name, *(border.name for border in self._plan.borders.get(name, ()))):
+            for key in (name, *(boundary.name for boundary in self._plan.boundaries.get(name, ()))):
                 uses = self._uses(constant, key)
                 if uses:
                     params = self._params[key]
@@ -161,9 +161,9 @@ class _Writer:
                 continue
             self.table[name] = self._params[name]
             source = self._write(name, self._build.values[name])
-            for border in self._plan.borders.get(name, ()):
-                converted[border.name] = self._params[border.name]
-                self._read(source, border.name, border.name, name)
+            for boundary in self._plan.boundaries.get(name, ()):
+                converted[boundary.name] = self._params[boundary.name]
+                self._read(source, boundary.name, boundary.name, name)
         # as in the vendor's file, conversions come last
         self.table.update(converted)
 
@@ -178,8 +178,8 @@ class _Writer:
             self._read(value, name, f"{name}/dequantized", name)
             return value
         # what is before clamps has no format; what has two says with a rounding which is its own
-        plain = name not in self._plan.clamps and name not in self._plan.borders
-        if plain and keeps_format(producer, self._plan.roles[writer], scheme):
+        plain = name not in self._plan.clamps and name not in self._plan.boundaries
+        if plain and preserves_format(producer, self._plan.roles[writer], scheme):
             return value
         out = ir.Value(name=name, type=value.type, shape=value.shape)
         self._replace(value, out)
@@ -191,13 +191,13 @@ class _Writer:
         self._form(value, out, name, name)
         return out
 
-    def _read(self, source: ir.Value, key: str, wish: str, tensor: str) -> None:
+    def _read(self, source: ir.Value, key: str, hint: str, tensor: str) -> None:
         """Give the readers of a tensor that want it in a format of its own a value in it."""
         uses = self._uses(source, key)
         if not uses:
             return
         out = ir.Value(
-            name=self._build.names.claim(wish) if wish != key else wish,
+            name=self._build.names.claim(hint) if hint != key else hint,
             type=source.type,
             shape=source.shape,
         )
@@ -216,7 +216,7 @@ class _Writer:
         """Write ``out``: the numbers of ``value`` in the format of ``key``."""
         params, computed = self._params[key], value.name or ""
         if params.is_float:
-            stored = self._build.half(value, out, key)
+            stored = self._build.cast_fp16(value, out, key)
         else:
             stored = self._pair(value, out, key, tensor)
         self.stored[key] = StoredTensor(
@@ -232,7 +232,7 @@ class _Writer:
                 bounds = _within(params, clamps)
             elif not any(clamp.low >= 0 for clamp in clamps):
                 value = self._floor(value, key, params)
-        return self._build.pair(value, out, key, params, bounds)
+        return self._build.qdq_pair(value, out, key, params, bounds)
 
     def _floor(self, value: ir.Value, key: str, params: QuantParams) -> ir.Value:
         """``Max(value, lowest)`` in float: there is no Max on integers of 16 bits."""
@@ -241,7 +241,7 @@ class _Writer:
         lowest = np.array(params.limits[0] * params.scale[0], np.float32)
         limit = self._build.parameter(f"{key}/lowest", lowest)
         node = self._build.node("Max", [value, limit], out, f"{key}/Max")
-        self._build.place(node, value.producer())
+        self._build.insert_after(node, value.producer())
         return out
 
     def _without_clamps(self, name: str) -> ir.Value:

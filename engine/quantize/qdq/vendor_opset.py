@@ -7,8 +7,8 @@ import onnx
 import onnx_ir as ir
 
 from engine.base.errors import QuantizationError
-from engine.base.text import printable
-from engine.graph.execute.separate import separate_weights
+from engine.base.text import sanitize
+from engine.graph.execute.shared_weights import duplicate_shared_weights
 from engine.graph.ir import Graph, is_custom
 from engine.graph.passes import Editor
 
@@ -64,7 +64,7 @@ def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
     Raises:
         QuantizationError: an operator has no form in opset 19 (named).
     """
-    model = separate_weights(_means_as_convolutions(graph)).to_proto()
+    model = duplicate_shared_weights(_means_as_convolutions(graph)).to_proto()
     kept = sorted({node.domain for node in model.graph.node if is_custom(node)})
     versions = {entry.domain: entry.version for entry in model.opset_import}
     for node in model.graph.node:
@@ -84,7 +84,7 @@ def lower_for_vendor(graph: Graph) -> onnx.ModelProto:
         onnx.checker.check_model(model, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise QuantizationError(
-            f"The graph has no valid form in opset {VENDOR_OPSET}: {printable(str(error), 300)}",
+            f"The graph has no valid form in opset {VENDOR_OPSET}: {sanitize(str(error), 300)}",
             cause="An operator uses what only later versions of ONNX have.",
             remedy="Export a container instead, or export the source model with opset 19 or less.",
         ) from error
@@ -119,7 +119,7 @@ def _means_as_convolutions(graph: Graph) -> Graph:
             name=f"{name}/weight/DequantizeLinear",
         )
         inputs = [source, weight.outputs[0]]
-        edit.become(node, "Conv", inputs, {"group": channels, "kernel_shape": sizes})
+        edit.replace_with(node, "Conv", inputs, {"group": channels, "kernel_shape": sizes})
     return Graph(copy.model)
 
 
@@ -140,13 +140,12 @@ def _is_quantized_mean(node: ir.Node) -> bool:
 
 
 def _require_opset_19(node: onnx.NodeProto) -> None:
-    name = printable(node.name, 80)
+    name = sanitize(node.name, 80)
     try:
         since = onnx.defs.get_schema(node.op_type, 21).since_version
     except onnx.defs.SchemaError as error:
         raise QuantizationError(
-            f"Node {name!r} has the operator {printable(node.op_type)!r}, which ONNX does not "
-            "know.",
+            f"Node {name!r} has the operator {sanitize(node.op_type)!r}, which ONNX does not know.",
             remedy="Register it as a custom operator, or leave this algorithm.",
         ) from error
     if since > VENDOR_OPSET and node.op_type not in _SAME_IN_19:

@@ -13,15 +13,15 @@ from engine.graph.layers import Layer
 from engine.quantize.dtypes.formats import LAYER_DTYPES
 from engine.quantize.planning.node_properties import array_of, input_of
 from engine.quantize.planning.operators import KEEPS_HALF, WEIGHTED, Role, role_of
-from engine.quantize.qdq.conform import in_format
+from engine.quantize.qdq.enforce_formats import has_format
 
 if TYPE_CHECKING:
     from engine.quantize.quantized import Quantized
 
-__all__ = ["honoured"]
+__all__ = ["applied_dtypes"]
 
 
-def honoured(layers: Mapping[str, str], quantized: Quantized) -> dict[str, str]:
+def applied_dtypes(layers: Mapping[str, str], quantized: Quantized) -> dict[str, str]:
     """The dtype that each layer really got.
 
     Args:
@@ -49,7 +49,7 @@ def _obtained(layer: Layer | None, asked: str, quantized: Quantized) -> str:
     names = [
         name
         for name, known in LAYER_DTYPES.items()
-        if in_format(params, known.scheme.activation) and weight in ("", known.scheme.weight.dtype)
+        if has_format(params, known.scheme.activation) and weight in ("", known.scheme.weight.dtype)
     ]
     if asked in names:
         return asked
@@ -89,7 +89,7 @@ def _is_half(value: ir.Value) -> bool:
                 return False
         elif producer.op_type in KEEPS_HALF:
             waiting += [v for v in producer.inputs if v is not None]
-        elif role_of(producer.op_type) is Role.SHARE:
+        elif role_of(producer.op_type) is Role.PASSTHROUGH:
             waiting += [v for v in producer.inputs[:1] if v is not None]
         else:
             return False

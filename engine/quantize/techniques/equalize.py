@@ -24,7 +24,14 @@ from engine.quantize.techniques.channels import (
     output_axis_scaled,
 )
 
-__all__ = ["ChannelRange", "Reader", "factors_of", "gains_of", "readers_of", "scaled_graph"]
+__all__ = [
+    "ChannelRange",
+    "ConsumerNoise",
+    "consumer_noise",
+    "equalization_factors",
+    "noise_gains",
+    "scaled_graph",
+]
 
 # A channel whose noise counts less than this share of the average channel's gets a wider range: it
 # costs little (at most 10 log10(1 + share) dB), and what fires rarely is clipped less.
@@ -46,8 +53,8 @@ class ChannelRange:
 
 
 @dataclass(frozen=True)
-class Reader:
-    """A consumer of channels, as far as the noise at its outputs goes."""
+class ConsumerNoise:
+    """How noise in its input channels reaches the outputs of a consumer."""
 
     groups: np.ndarray
     """(inputs,): group of every input channel."""
@@ -66,17 +73,17 @@ class Reader:
 class _Local:
     """A reader and the position of each of its channels among the labels of a component."""
 
-    reader: Reader
+    reader: ConsumerNoise
     local: np.ndarray
 
 
-def readers_of(
+def consumer_noise(
     graph: Graph,
     channels: Channels,
     power: Mapping[str, np.ndarray],
     variance: Mapping[str, np.ndarray],
-) -> list[Reader]:
-    """All consumers.
+) -> list[ConsumerNoise]:
+    """The noise figures of all consumers.
 
     Args:
         graph: the float graph.
@@ -87,7 +94,7 @@ def readers_of(
     return [_reader(graph, channels, consumer, power, variance) for consumer in channels.consumers]
 
 
-def gains_of(channels: Channels, readers: list[Reader]) -> np.ndarray:
+def noise_gains(channels: Channels, readers: list[ConsumerNoise]) -> np.ndarray:
     """(groups,): noise power at the consumers' outputs per unit of noise power in a group."""
     gains = np.zeros(channels.count)
     for reader in readers:
@@ -95,9 +102,9 @@ def gains_of(channels: Channels, readers: list[Reader]) -> np.ndarray:
     return gains
 
 
-def factors_of(
+def equalization_factors(
     channels: Channels,
-    readers: list[Reader],
+    readers: list[ConsumerNoise],
     ranges: Mapping[str, ChannelRange],
     shares: Mapping[str, float],
 ) -> np.ndarray:
@@ -110,7 +117,7 @@ def factors_of(
         shares: tensor -> share of its noise power that reaches the next layer, where not 1.
     """
     factors = np.ones(channels.count)
-    gains = gains_of(channels, readers)
+    gains = noise_gains(channels, readers)
     for tensors in _components(channels, ranges):
         labels = np.unique(np.concatenate([channels.groups[name] for name in tensors]))
         free = ~channels.frozen[labels]
@@ -268,7 +275,7 @@ def _reader(
     consumer: Consumer,
     power: Mapping[str, np.ndarray],
     variance: Mapping[str, np.ndarray],
-) -> Reader:
+) -> ConsumerNoise:
     node = graph.node(consumer.node)
     groups = channels.groups[consumer.tensor]
     weight = graph.constant(consumer.weights.weight)
@@ -295,7 +302,7 @@ def _reader(
         largest = wide
     else:
         gain = output @ kernel
-    return Reader(
+    return ConsumerNoise(
         groups=groups,
         largest=largest,
         gain=gain / output.size,

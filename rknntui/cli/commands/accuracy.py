@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from engine import layers_counted, printable, sqnr_rank, sqnr_text
+from engine import layers_counted, sanitize, sqnr_rank, sqnr_text
 from engine.wire.build import ACCURACY, AccuracyParams, Analysis, Distance, LayerAccuracy
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
-from rknntui.cli.guidance import Guided, guide_lines, run_guide
-from rknntui.cli.narration import Narrator
+from rknntui.cli.guide_output import Guided, guide_lines, run_guide
 from rknntui.cli.output import emit, table
+from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
@@ -123,7 +123,7 @@ def _ranked(layers: tuple[LayerAccuracy, ...], sort: str) -> tuple[LayerAccuracy
 def _lines(result: Analysis, title: str) -> list[str]:
     rows = [
         (
-            printable(layer.name, 50),
+            sanitize(layer.name, 50),
             layer.op,
             layer.dtype,
             _decibels(layer.sqnr, layer.entire),
@@ -133,7 +133,7 @@ def _lines(result: Analysis, title: str) -> list[str]:
             *_pair(layer.entire),
             *_pair(layer.single),
             _percent(layer.damage),
-            printable(", ".join(n for n in layer.sources if n != layer.name), 60),
+            sanitize(", ".join(n for n in layer.sources if n != layer.name), 60),
         )
         for layer in result.layers
         if not layer.inner

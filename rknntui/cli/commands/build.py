@@ -28,8 +28,8 @@ from rknntui.cli.flags import (
     target,
     values_of,
 )
-from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
+from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 

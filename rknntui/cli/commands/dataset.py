@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from engine import OPTIONS, EngineError, printable
+from engine import OPTIONS, EngineError, sanitize
 from engine.wire.codec import Values
 from engine.wire.dataset import (
     DATASET_CHECK,
@@ -18,8 +18,8 @@ from engine.wire.dataset import (
     MakeParams,
 )
 from rknntui.cli.flags import json_flag, output_flag, recipe_flags, values_of
-from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
+from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, is_recipe, resolve, with_worker
 
 DEFAULTS = {option.name: option.default for option in OPTIONS}
@@ -49,7 +49,7 @@ def make(folder: Path, output: Path, count: int, seed: int, force: bool, as_json
 
     made = with_worker(action, Narrator())
     lines = [f"{made.path}: {made.samples} samples"]
-    lines += [f"skipped {printable(s.file)}: {printable(s.why)}" for s in made.skipped]
+    lines += [f"skipped {sanitize(s.file)}: {sanitize(s.why)}" for s in made.skipped]
     emit(made, lines, as_json=as_json)
 
 
@@ -84,8 +84,8 @@ def check(source: Path, model: Path | None, as_json: bool, **flags: Any) -> None
 
     checked = with_worker(action, Narrator())
     lines = [f"{checked.samples} samples, {checked.files} files"]
-    lines += [f"line {p.line}: {printable(p.file)}: {printable(p.what)}" for p in checked.problems]
-    lines += [f"{f.severity}: {printable(f.what)}" for f in checked.findings]
+    lines += [f"line {p.line}: {sanitize(p.file)}: {sanitize(p.what)}" for p in checked.problems]
+    lines += [f"{f.severity}: {sanitize(f.what)}" for f in checked.findings]
     emit(checked, lines, as_json=as_json)
     if checked.problems:
         raise click.exceptions.Exit(6)

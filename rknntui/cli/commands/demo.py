@@ -11,8 +11,8 @@ from engine.wire.build import BUILD, EXPORT, BuildParams, BuildSummary, Exported
 from engine.wire.codec import encode
 from engine.wire.score import EVALUATE, Evaluated, EvaluateParams
 from rknntui.cli.flags import json_flag, output_flag, quiet_flag
-from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
+from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
 from rknntui.demo import demo_recipe, demo_test_samples
 

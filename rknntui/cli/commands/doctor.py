@@ -8,8 +8,8 @@ from engine.wire.codec import encode
 from engine.wire.doctor import DOCTOR, Check, Checks
 from engine.wire.method import Nothing
 from rknntui.cli.flags import json_flag
-from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
+from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
 from rknntui.doctor import local_checks
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from engine import printable
+from engine import sanitize
 from engine.wire.score import EVALUATE, Evaluated, EvaluateParams, Interval
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
-from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit, table
+from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 _EPILOG = (
@@ -97,7 +97,7 @@ def _lines(result: Evaluated) -> list[str]:
 
     rows = [
         (
-            printable(row.name, 40),
+            sanitize(row.name, 40),
             figure(row.golden, row.golden_interval),
             figure(row.simulated, row.simulated_interval),
             figure(row.difference, row.difference_interval, sign=True),

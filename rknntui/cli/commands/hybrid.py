@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from engine import Event, printable, sqnr_text, summary_text
+from engine import Event, sanitize, sqnr_text, summary_text
 from engine.wire.build import BUILD, BuildParams
 from engine.wire.codec import Values, encode
 from engine.wire.hybrid import (
@@ -38,9 +38,9 @@ from engine.wire.hybrid import (
 from engine.wire.recipes import RECIPE_SAVE, SaveParams
 from engine.wire.requests import ModelTarget
 from rknntui.cli.flags import json_flag, output_flag, quiet_flag, recipe_flags, target, values_of
-from rknntui.cli.hybrid_text import honoured_lines, point_cells, ranking_lines, wrote_line
-from rknntui.cli.narration import Narrator
+from rknntui.cli.hybrid_text import check_lines, point_cells, ranking_lines, wrote_line
 from rknntui.cli.output import emit, table
+from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 EPILOG = "TARGET is a model file or a recipe; flags override the recipe."
@@ -194,7 +194,7 @@ def step2(
     )
     result = replace(result, summary=replace(result.summary, next_command=then))
     told = summary_text(result.summary).split("\n")
-    emit(result, [*honoured_lines(result.honoured), "", *told], as_json=as_json)
+    emit(result, [*check_lines(result.honoured), "", *told], as_json=as_json)
 
 
 @command.command(
@@ -288,7 +288,7 @@ def search(
     )
     best = found.best
     lines.append(f"best: step {best.step}, {len(best.lifted)} layers; ended: {found.ended}")
-    lines += [f"  {printable(name, 200)}: {kind}" for name, kind in best.layers.items()]
+    lines += [f"  {sanitize(name, 200)}: {kind}" for name, kind in best.layers.items()]
     emit(_with_saved(found, saved), [*lines, *wrote_line(saved)], as_json=as_json)
 
 
@@ -325,12 +325,12 @@ def effect(
 
     result = with_worker(action, Narrator(quiet=quiet))
     rows = [
-        (printable(o.name, 60), *(sqnr_text(v, unit=False) for v in (o.before_db, o.sqnr_db)))
+        (sanitize(o.name, 60), *(sqnr_text(v, unit=False) for v in (o.before_db, o.sqnr_db)))
         for o in result.outputs
     ]
     lines = table(("output", "before dB", "after dB (simulated)"), rows)
     lines.append(f"SQNR over {result.over}")
-    emit(result, [*lines, *honoured_lines(result.honoured)], as_json=as_json)
+    emit(result, [*lines, *check_lines(result.honoured)], as_json=as_json)
 
 
 @command.command("table", epilog=EPILOG)
@@ -348,8 +348,8 @@ def layers_table(target: Path, as_json: bool, **flags: Any) -> None:
     result = with_worker(action, Narrator(quiet=True))
     rows = [
         (
-            printable(row.tensor, 50),
-            printable(row.layer, 40),
+            sanitize(row.tensor, 50),
+            sanitize(row.layer, 40),
             row.op,
             row.dtype,
             "" if row.minimum is None else f"{row.minimum:.5g}",
@@ -377,8 +377,8 @@ def joins(target: Path, as_json: bool, **flags: Any) -> None:
 
     result = with_worker(action, Narrator(quiet=True))
     lines = [
-        f"{f.severity}: {printable(f.where, 80)}: {printable(f.what)} "
-        f"{printable(f.cause)} Fix: {printable(f.remedy)}"
+        f"{f.severity}: {sanitize(f.where, 80)}: {sanitize(f.what)} "
+        f"{sanitize(f.cause)} Fix: {sanitize(f.remedy)}"
         for f in result.findings
     ]
     emit(result, lines or "No mismatched ranges.", as_json=as_json)

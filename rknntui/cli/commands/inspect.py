@@ -12,9 +12,9 @@ from engine.wire.graph import GRAPH, GraphParams, GraphView
 from engine.wire.model import LOAD, OPEN, Loaded, LoadParams, ModelView
 from engine.wire.requests import ModelTarget
 from rknntui.cli.flags import json_flag, source_flags, target, values_of
-from rknntui.cli.inspected import lines
-from rknntui.cli.narration import Narrator
+from rknntui.cli.inspect_output import lines
 from rknntui.cli.output import emit
+from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
 
 

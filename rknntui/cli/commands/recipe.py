@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from engine import OPTIONS, RecipeError, printable
+from engine import OPTIONS, RecipeError, sanitize
 from engine.wire.codec import Values, encode
 from engine.wire.recipes import (
     RECIPE_LOAD,
@@ -20,8 +20,8 @@ from engine.wire.recipes import (
 )
 from engine.wire.requests import AtPath, OfRecipe
 from rknntui.cli.flags import json_flag, output_flag, recipe_flags, target, values_of
-from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit, table
+from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, is_recipe, resolve, with_worker
 
 
@@ -79,7 +79,7 @@ def check(target: Path, as_json: bool) -> None:
 
     recipe, checked = with_worker(action, Narrator())
     lines = _problem_lines(checked.problems)
-    lines += [f"{f.severity}: {printable(f.what)}" for f in checked.findings]
+    lines += [f"{f.severity}: {sanitize(f.what)}" for f in checked.findings]
     data = {"recipe": recipe, **encode(checked)}
     emit(data, lines or ["no problems"], as_json=as_json)
     if checked.problems:
@@ -89,8 +89,7 @@ def check(target: Path, as_json: bool) -> None:
 def _problem_lines(problems: Iterable[Problem]) -> list[str]:
     """What a line says where the option alone would not say more."""
     return [
-        f"{p.option}: {printable(p.message)}" if p.option else printable(p.message)
-        for p in problems
+        f"{p.option}: {sanitize(p.message)}" if p.option else sanitize(p.message) for p in problems
     ]
 
 
@@ -110,7 +109,7 @@ def show(target: Path, everything: bool, as_json: bool) -> None:
         given = values.get(option.name, option.default)
         if everything or given != option.default:
             origin = "default" if given == option.default else "recipe"
-            rows.append((option.section, option.name, printable(option.render(given)), origin))
+            rows.append((option.section, option.name, sanitize(option.render(given)), origin))
     emit(values, table(("section", "option", "value", "from"), rows), as_json=as_json)
 
 
@@ -135,7 +134,7 @@ def diff(first: Path, second: Path, as_json: bool) -> None:
         if one.get(o.name, o.default) != two.get(o.name, o.default)
     ]
     rows = [
-        (o.name, *(printable(o.render(c[side])) or "not set" for side in ("first", "second")))
+        (o.name, *(sanitize(o.render(c[side])) or "not set" for side in ("first", "second")))
         for c in changed
         for o in OPTIONS
         if o.name == c["option"]
@@ -158,7 +157,7 @@ def options(as_json: bool) -> None:
             "kind": o.kind,
             "default": o.default,
             "choices": o.choices,
-            "ours": o.ours,
+            "ours": o.extension,
             "help": o.help,
         }
         for o in OPTIONS

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from engine import not_finite, printable, shape_text
+from engine import not_finite, sanitize, shape_text
 from engine.wire.build import SIMULATE, Simulated, SimulateParams
 from engine.wire.codec import Values
 from engine.wire.requests import ModelTarget
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
-from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit
+from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, sniffed, with_worker
 
 
@@ -87,7 +87,7 @@ def _lines(result: Simulated) -> list[str]:
     lines = []
     for output in result.outputs:
         lines.append(
-            f"{printable(output.name)}  {shape_text(output.shape)}  {output.dtype}  "
+            f"{sanitize(output.name)}  {shape_text(output.shape)}  {output.dtype}  "
             f"{output.label}  min {_number(output.minimum)}  "
             f"max {_number(output.maximum)}  mean {_number(output.mean)}"
         )

@@ -12,14 +12,14 @@ from engine import (
     Event,
     UsageError,
     did_you_mean,
-    printable,
+    sanitize,
     sqnr_rank,
     sqnr_text,
 )
 from engine.wire.sweep import ROW, SWEEP, Cluster, Row, Sweep, SweepParams
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
-from rknntui.cli.narration import Narrator
 from rknntui.cli.output import emit, table
+from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
 
 
@@ -102,16 +102,16 @@ def _axis(text: str) -> tuple[str, tuple[Any, ...]]:
     option = known.get(name.strip().replace("-", "_"))
     if option is None or not equals:
         raise UsageError(
-            f"--axis {printable(text, 80)} names no option and its values.",
+            f"--axis {sanitize(text, 80)} names no option and its values.",
             remedy=did_you_mean(name, known) or "Write it as OPTION=VALUE,VALUE.",
         )
     return option.name, tuple(option.parse(value) for value in values.split(","))
 
 
 def _cells(row: Row) -> list[str]:
-    values = [printable(f"{name}={value}", 60) for name, value in row.values.items()]
+    values = [sanitize(f"{name}={value}", 60) for name, value in row.values.items()]
     if row.error is not None:
-        return [*values, printable(str(row.error["what"]), 200)]
+        return [*values, sanitize(str(row.error["what"]), 200)]
     return [*values, *(sqnr_text(output.sqnr_db) for output in row.outputs or ())]
 
 
@@ -119,18 +119,18 @@ def _lines(result: Sweep) -> list[str]:
     names = next((row.outputs for row in result.rows if row.outputs is not None), ())
     columns = (
         *result.axes,
-        *(f"SQNR {printable(o.name, 30)}" for o in names),
+        *(f"SQNR {sanitize(o.name, 30)}" for o in names),
         "MiB",
         "seconds",
     )
     rows = []
     for row in sorted(result.rows, key=_badness):
-        values = [printable(str(value), 30) for value in row.values.values()]
+        values = [sanitize(str(value), 30) for value in row.values.values()]
         if row.error is None:
             values += [sqnr_text(output.sqnr_db) for output in row.outputs or ()]
             values += [f"{(row.bytes or 0) / 2**20:.2f}", f"{row.seconds or 0:.2f}"]
         else:
-            values += [printable(str(row.error["what"]), 60), *[""] * (len(names) + 1)]
+            values += [sanitize(str(row.error["what"]), 60), *[""] * (len(names) + 1)]
         rows.append(tuple(values[: len(columns)]))
     found = f"simulated, compared on the {result.compared_on}"
     left = f"; {result.left_out} combinations skipped" if result.left_out else ""

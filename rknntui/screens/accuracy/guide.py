@@ -9,19 +9,19 @@ from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.widgets import Static
 
-from engine import printable
+from engine import sanitize
 from engine.wire.guide import Step
 from rknntui.keys.text import key_text, with_keys
+from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import Field, RecordTable
-from rknntui.widgets.rows import Rows, TextRows
 from rknntui.widgets.table import Column
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from engine.wire.guide import Answer, NextStep, Verdict
-    from rknntui.session.jobview import JobView
-    from rknntui.widgets.paint import Line
+    from rknntui.session.job_view_model import JobView
+    from rknntui.widgets.strips import Line
 
 __all__ = ["GuidePane", "step_lines", "verdict_word"]
 
@@ -57,7 +57,7 @@ def step_lines(step: Step, width: int) -> list[Line]:
     """Everything about one step: what was done, found, what it means, what to do."""
 
     def text(value: str, style: str = "") -> list[Line]:
-        return [[(row, style)] for row in wrap(printable(value), max(16, width))]
+        return [[(row, style)] for row in wrap(sanitize(value), max(16, width))]
 
     sign, style = _SIGNS[step.verdict]
     lines: list[Line] = [*text(step.title, "head"), *text(step.did, "dim")]
@@ -67,8 +67,8 @@ def step_lines(step: Step, width: int) -> list[Line]:
     room = min(room, max(12, width // 2))
     for found in step.found:
         mark, how = _SIGNS[found.verdict]
-        label = printable(found.label, 200)
-        rows = wrap(printable(found.value), max(12, width - room - 4)) or [""]
+        label = sanitize(found.label, 200)
+        rows = wrap(sanitize(found.value), max(12, width - room - 4)) or [""]
         first = label if len(label) <= room else f"{label[: room - 1]}…"
         lines.append([(f"{mark} ", how), (f"{first:<{room}}  ", ""), (rows[0], how)])
         lines += [[(" " * (room + 4) + row, "")] for row in rows[1:]]
@@ -187,7 +187,7 @@ class GuidePane(Vertical):
             text = f"✓ the guide is finished · {key_text('accuracy.restart')} restarts it"
         else:
             text = f"{runs} runs the first step"
-        self.query_one("#guide-next", Static).update(printable(text))
+        self.query_one("#guide-next", Static).update(sanitize(text))
 
     @on(Rows.Highlighted, "#steps")
     def draw_step(self) -> None:

@@ -12,7 +12,7 @@ from engine.wire.graph import LayerSpread
 from rknntui.keys.text import key_text
 from rknntui.screens.accuracy.text import held, layer_lines
 from rknntui.widgets.histogram_chart import Histogram, HistogramChart
-from rknntui.widgets.rows import TextRows
+from rknntui.widgets.line_list import TextRows
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult

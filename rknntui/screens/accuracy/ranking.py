@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine import layers_counted, printable
+from engine import layers_counted, sanitize
 from engine.wire.build import ACCURACY
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.accuracy.text import rank_fields, rank_record
@@ -16,7 +16,7 @@ from rknntui.widgets.records import Record, RecordTable
 if TYPE_CHECKING:
     from engine.wire.build import Analysis
     from engine.wire.codec import Values
-    from rknntui.session.jobview import JobView
+    from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
 
 __all__ = ["Ranking"]
@@ -103,7 +103,7 @@ class Ranking(RecordView):
         over = f"over {samples} sample" + ("s" if samples != 1 else "")
         counted = layers_counted(self.result)
         layers, short = f"{counted} {over}", f"{counted.partition(',')[0]} {over}"
-        return Fact(f"{layers} ({printable(of, 80)})", (layers, short)), stale
+        return Fact(f"{layers} ({sanitize(of, 80)})", (layers, short)), stale
 
 
 def _empty(session: Session) -> str:

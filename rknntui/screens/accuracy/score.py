@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from engine import printable
+from engine import sanitize
 from engine.wire.score import Evaluated, Score
 from rknntui.keys.text import key_text, with_keys
 from rknntui.widgets.facts_line import Fact, FactsLine
+from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import Field, RecordTable
-from rknntui.widgets.rows import TextRows
 from rknntui.widgets.table import Column
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from rknntui.session.jobview import JobView
+    from rknntui.session.job_view_model import JobView
 
 __all__ = ["ScorePane"]
 
@@ -63,7 +63,7 @@ class ScorePane(Vertical):
             "change", 14, right=True, text=_change, style=lambda v: "bad" if v < 0 else "good"
         )
         fields = (
-            Field("name", Column("score", 8, grow=1, text=lambda name: printable(name, 60))),
+            Field("name", Column("score", 8, grow=1, text=lambda name: sanitize(name, 60))),
             Field("golden", Column("float", 8, right=True, text=_percent)),
             Field("simulated", Column("simulated", 9, right=True, text=_percent)),
             Field("difference", worse),
@@ -103,7 +103,7 @@ class ScorePane(Vertical):
     def running(self, job: JobView | None) -> None:
         """An evaluation runs, or none."""
         facts = self.query_one(FactsLine)
-        name = printable(self.labels.rsplit("/", 1)[-1], 80)
+        name = sanitize(self.labels.rsplit("/", 1)[-1], 80)
         if job is not None and job.running:
             stage = job.stage
             count = f" {stage.done:,} of {stage.total:,}" if stage and stage.total else ""
@@ -123,7 +123,7 @@ class ScorePane(Vertical):
         self._result = result
         self.table.set_records(result.scores)
         note = self.query_one("#score-note", TextRows)
-        rows = wrap(printable(result.note), max(20, self.size.width - 4))
+        rows = wrap(sanitize(result.note), max(20, self.size.width - 4))
         note.display = bool(rows)
         note.set_lines([[(row, "dim")] for row in rows])
         self.running(None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine import printable, sqnr_rank, sqnr_text
+from engine import sanitize, sqnr_rank, sqnr_text
 from rknntui.keys.text import with_keys
 from rknntui.widgets.records import Field, Record, name_text
 from rknntui.widgets.table import Column
@@ -13,7 +13,7 @@ from rknntui.widgets.wrap import wrap
 if TYPE_CHECKING:
     from engine.wire.build import LayerAccuracy
     from engine.wire.graph import LayerSpread
-    from rknntui.widgets.paint import Line
+    from rknntui.widgets.strips import Line
 
 __all__ = [
     "clipped",
@@ -154,18 +154,18 @@ def layer_lines(
         name, op = record["name"], record["op"]
     elif layer is not None and not isinstance(layer, str):
         name, op = layer.layer, layer.op
-    lines: list[Line] = [[(printable(str(name), width - 12), "accent"), (f"  {op}", "dim")]]
+    lines: list[Line] = [[(sanitize(str(name), width - 12), "accent"), (f"  {op}", "dim")]]
     if record:
         lines += [[(row, "")] for row in wrap(_ranked(record), width)]
         if record["source"] and record["source"] != name:
-            source = f"source layer {printable(record['source'], 300)}"
+            source = f"source layer {sanitize(record['source'], 300)}"
             lines += [[(row, "dim")] for row in wrap(source, width)[:2]]
     if tensor != name:
-        lines.append([(f"tensor {printable(tensor, width - 8)}", "dim")])
+        lines.append([(f"tensor {sanitize(tensor, width - 8)}", "dim")])
     if layer is None:
         return lines
     if isinstance(layer, str):
-        return [*lines, *[[(row, "bad")] for row in wrap(f"✗ {printable(layer)}", width)]]
+        return [*lines, *[[(row, "bad")] for row in wrap(f"✗ {sanitize(layer)}", width)]]
     lines += [[(row, "")] for row in wrap(_measured(layer), width)]
     if drilled:
         lines.append(

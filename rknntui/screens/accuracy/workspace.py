@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widget import Widget
 
-from engine import Finding, printable
+from engine import Finding, sanitize
 from engine.wire.build import ACCURACY, BUILD, AccuracyParams, Analysis
 from engine.wire.graph import LAYER, LayerParams
 from engine.wire.guide import GUIDE, Answer, GuideParams
@@ -27,8 +27,8 @@ from rknntui.screens.accuracy.score import ScorePane
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.dialogs.new_file import ask_new_file
 from rknntui.widgets.facts_line import FactsLine
+from rknntui.widgets.line_list import Rows
 from rknntui.widgets.records import RecordTable
-from rknntui.widgets.rows import Rows
 from rknntui.widgets.view_bar import ViewBar
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Accuracy(TableWorkspace):
 
     # -- the session -----------------------------------------------------------------------------
 
-    def activated(self) -> None:
+    def update_view(self) -> None:
         self._take_found()
         self._tell()
 
@@ -274,7 +274,7 @@ class Accuracy(TableWorkspace):
             return False
         return super().check_action(action, parameters)
 
-    def unavailable(self, method: str) -> str:
+    def unavailable_reason(self, method: str) -> str:
         if self.is_attached and self.bar.current == "Guide" and method == "analyse":
             return self._why_no_step()
         if method == "restart":
@@ -291,7 +291,7 @@ class Accuracy(TableWorkspace):
             return "there is no analysis yet ({accuracy.analyse} analyses)."
         if method == "node" and not self.layer_pane.tensor:
             return "no layer is selected."
-        return super().unavailable(method)
+        return super().unavailable_reason(method)
 
     def _why_no_step(self) -> str:
         if self.session.container is not None:
@@ -367,7 +367,7 @@ class Accuracy(TableWorkspace):
     def _start(
         self, output_dir: str | None = None, force: bool = False, *, damage: bool = False
     ) -> None:
-        if reason := self.unavailable("analyse"):
+        if reason := self.unavailable_reason("analyse"):
             self.notify(f"Not now: {reason}", severity="warning")
             return
         recipe = dict(self.session.built or self.session.recipe)
@@ -375,7 +375,7 @@ class Accuracy(TableWorkspace):
         params = AccuracyParams(
             recipe=recipe, inputs=inputs, output_dir=output_dir, force=force, damage=damage
         )
-        name = printable(Path(str(recipe["model"])).name, 80)
+        name = sanitize(Path(str(recipe["model"])).name, 80)
         self.start_job(ACCURACY, params, f"accuracy {name}")
 
     def action_inputs(self) -> None:

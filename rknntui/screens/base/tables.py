@@ -30,7 +30,7 @@ class TableWorkspace(Workspace):
                 return view
         return views[0] if views else None
 
-    def unavailable(self, method: str) -> str:
+    def unavailable_reason(self, method: str) -> str:
         if method in ("filter", "sort", "reverse", "save_table", "copy_table"):
             view = self.table_view() if self.is_attached else None
             return "" if view is not None and view.table.total else "there is no table here."

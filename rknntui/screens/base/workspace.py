@@ -35,7 +35,7 @@ class Workspace(Container):
     A subclass sets the class variables below, composes widgets and defines ``action_<method>`` for
     each of its ``ACTIONS``. It hears the session by handlers named after the messages
     (``on_recipe_changed``, ...), also while hidden: it should then only note that it is out of date
-    and redraw in ``activated``.
+    and redraw in ``update_view``.
     """
 
     NAME: ClassVar[str] = ""
@@ -81,13 +81,13 @@ class Workspace(Container):
 
     # -- what a subclass may define ----------------------------------------------------------------
 
-    def activated(self) -> None:
+    def update_view(self) -> None:
         """It is shown: bring outdated views up to date. Called at every visit, after compose."""
 
     def arrive(self, link: Link) -> None:
         """Show what a link leads to, of the links of this workspace; it is on the screen."""
 
-    def unavailable(self, method: str) -> str:
+    def unavailable_reason(self, method: str) -> str:
         """Why the action cannot run now, for the user, keys as in ``HELP``.
 
         Empty when it can. Greys the footer's key.
@@ -112,29 +112,29 @@ class Workspace(Container):
     def on_keys_changed(self) -> None:
         """Name the keys as the user has them."""
         if self.shown:
-            self.activated()
+            self.update_view()
 
     # -- what the shell does -----------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey out what cannot run now."""
-        if any(known.method == action for known in self.ACTIONS) and self.why_not(action):
+        if any(known.method == action for known in self.ACTIONS) and self.disabled_reason(action):
             return None
         return True
 
-    def why_not(self, method: str) -> str:
+    def disabled_reason(self, method: str) -> str:
         """Why an action cannot run now, for the user; empty when it can."""
         if method == "apply_remedy":
             if self.session.container is not None:
                 return "a container is already built; open its model to change the recipe."
             found = any(finding.changes for finding in self.listed_findings())
             return "" if found else "no finding here has a fix to apply."
-        return with_keys(self.unavailable(method))
+        return with_keys(self.unavailable_reason(method))
 
     def show(self) -> None:
         """Make it visible and give the focus back to where it was."""
         self.display = True
-        self.activated()
+        self.update_view()
         self.focus_inside()
 
     def hide(self) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from engine import Finding, printable
+from engine import Finding, sanitize
 from rknntui.keys.text import key_text, with_keys
 from rknntui.widgets.findings import finding_lines, wrapped
 from rknntui.widgets.wrap import wrap_line
 
 if TYPE_CHECKING:
     from engine import Option
-    from rknntui.widgets.paint import Line
+    from rknntui.widgets.strips import Line
 
 __all__ = ["diff_lines", "help_lines", "issue_lines"]
 
@@ -50,7 +50,7 @@ def help_lines(
     """
     lines: list[Line] = [[(option.name, "accent"), (f"  {option.flag}", "dim")]]
     if problem:
-        lines += wrapped(f"✗ {printable(problem)}", width, "bad")
+        lines += wrapped(f"✗ {sanitize(problem)}", width, "bad")
     lines += wrapped(option.help, width, "")
     if option.reason:
         lines += wrapped(option.reason, width, "dim")
@@ -82,7 +82,7 @@ _ROLES = {
 
 
 def _whose(option: Option) -> str:
-    if option.ours:
+    if option.extension:
         return "rknntui extension (ext)"
     numbers = " and ".join(str(g) for g in option.generations)
     return f"vendor's generation {numbers}"
@@ -99,7 +99,7 @@ def issue_lines(
     lines: list[Line] = []
     options: list[str] = []
     for name, message in problems.items():
-        told: Line = [("✗ ", "bad"), (f"{name}: ", "head"), (printable(message), "bad")]
+        told: Line = [("✗ ", "bad"), (f"{name}: ", "head"), (sanitize(message), "bad")]
         own = wrap_line(told, width)
         lines += own
         options += [name] * len(own)
@@ -115,7 +115,7 @@ def diff_lines(
     width: int,
 ) -> list[Line]:
     """What differs between a recipe's file and the recipe, option by option."""
-    name = printable(where.rsplit("/", 1)[-1], 60) if where else "the opened model"
+    name = sanitize(where.rsplit("/", 1)[-1], 60) if where else "the opened model"
     lines: list[Line] = []
     for option in options:
         old, new = before.get(option.name), after.get(option.name)
@@ -125,7 +125,7 @@ def diff_lines(
         for sign, value, style in (("-", old, "bad"), ("+", new, "good")):
             unset = f"{option.render(option.default)} (default)".strip()
             text = unset if value is None else option.render(value)
-            lines += wrap_line([(f"  {sign} ", style), (printable(text, 2000), "")], width)
+            lines += wrap_line([(f"  {sign} ", style), (sanitize(text, 2000), "")], width)
     if lines:
         return [[(f"Changes against {name}", "accent")], *lines]
     return [[(f"No changes against {name}.", "dim")]]

@@ -9,7 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from engine import OPTIONS, SECTIONS, Finding, Option, did_you_mean, printable
+from engine import OPTIONS, SECTIONS, Finding, Option, did_you_mean, sanitize
 from engine.wire.recipes import RECIPE_LOAD, VALIDATE, Checked, LoadedRecipe
 from engine.wire.requests import AtPath, OfRecipe
 from rknntui.keys.actions import Action
@@ -24,7 +24,7 @@ from rknntui.screens.dialogs.remedies import remedies
 from rknntui.session.drafts import Values
 from rknntui.session.messages import ProblemsChanged, RecipeChanged
 from rknntui.widgets.form import PER_LAYER, FormRows, OptionForm, RowState, value_text
-from rknntui.widgets.rows import Rows, TextRows
+from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.side_pane import SidePane
 
 __all__ = ["Configure"]
@@ -128,7 +128,7 @@ class Configure(Workspace):
         value = self.session.recipe.get(option.name)
         return option.render(option.default if value is None else value)
 
-    def activated(self) -> None:
+    def update_view(self) -> None:
         self._disk = None  # the file may have changed meanwhile
         self._check()
         self._read_disk()
@@ -246,7 +246,7 @@ class Configure(Workspace):
         self._change({event.option.name: event.value})
 
     def _change(self, changes: Values) -> None:
-        if reason := self.unavailable("edit"):
+        if reason := self.unavailable_reason("edit"):
             self.notify(f"Not now: {reason}", severity="warning", markup=False)
             return
         before = self.session.recipe
@@ -255,9 +255,9 @@ class Configure(Workspace):
             self.workbench.do(self._ask_about_code())
 
     async def _ask_about_code(self) -> None:
-        from rknntui.screens.dialogs.consent import ask_about_code
+        from rknntui.screens.dialogs.trust_prompt import ask_trust
 
-        await ask_about_code(self.workbench, self.session.recipe)
+        await ask_trust(self.workbench, self.session.recipe)
         self._check()
 
     @on(FormRows.Turned)
@@ -282,7 +282,7 @@ class Configure(Workspace):
     def _option_chosen(self) -> None:
         """Edit; of a choice show the list, and Hybrid for what has an entry a layer."""
         option = self.form.rows.option
-        if option is not None and option.kind == "choice" and not self.unavailable("edit"):
+        if option is not None and option.kind == "choice" and not self.unavailable_reason("edit"):
             choose(self.app, option, self.session.recipe, self._change)
         elif option is not None and option.kind in PER_LAYER and self.session.built is not None:
             self.post_message(GoTo("hybrid"))
@@ -294,7 +294,7 @@ class Configure(Workspace):
         option = self.form.rows.option
         if option is None:
             return
-        if reason := self.unavailable("edit"):
+        if reason := self.unavailable_reason("edit"):
             self.notify(f"Not now: {reason}", severity="warning", markup=False)
             return
         if option.kind == "path":
@@ -318,7 +318,7 @@ class Configure(Workspace):
 
     # -- actions ---------------------------------------------------------------------------------
 
-    def unavailable(self, method: str) -> str:
+    def unavailable_reason(self, method: str) -> str:
         if self.session.container is not None and method in _EDITS:
             return "a container is already built; open its model to change the recipe."
         if method == "next_problem":
@@ -356,7 +356,7 @@ class Configure(Workspace):
             self.form.focus_option(name)
         except ValueError:
             near = did_you_mean(name, [o.name for o in OPTIONS])
-            self.notify(f"There is no option {printable(name, 60)}. {near}", markup=False)
+            self.notify(f"There is no option {sanitize(name, 60)}. {near}", markup=False)
 
     def action_diff(self) -> None:
         """Show the changes in the place of the help, or give it back."""

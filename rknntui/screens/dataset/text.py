@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine import printable
+from engine import sanitize
 from rknntui.widgets.facts_line import Fact
 
 if TYPE_CHECKING:
     from engine.wire.dataset import Channel, DatasetFacts
-    from rknntui.widgets.paint import Line
+    from rknntui.widgets.strips import Line
 
 __all__ = ["channel_lines", "facts_text"]
 
@@ -33,7 +33,7 @@ def facts_text(path: str, facts: DatasetFacts | None) -> tuple[Fact, ...]:
         parts += [Fact(size, rank=1) for size in sizes]
         bad = len(facts.problems)
         parts.append(Fact(f"✗ {bad} problems" if bad else "✓ no problems"))
-    parts.append(Fact(printable(path, 300), (printable(path.rpartition("/")[2], 80),), 2))
+    parts.append(Fact(sanitize(path, 300), (sanitize(path.rpartition("/")[2], 80),), 2))
     return tuple(parts)
 
 

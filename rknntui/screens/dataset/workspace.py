@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
-from engine import Finding, printable, shape_text
+from engine import Finding, sanitize, shape_text
 from engine.wire.dataset import (
     DATASET_CHECK,
     DATASET_LIST,
@@ -34,15 +34,15 @@ from rknntui.screens.dataset.text import channel_lines, facts_text
 from rknntui.session.messages import RecipeChanged
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.findings import FindingRows
+from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.record_view import RecordView, table_actions
 from rknntui.widgets.records import Field, RecordTable
-from rknntui.widgets.rows import Rows, TextRows
 from rknntui.widgets.table import Column
 from rknntui.widgets.thumbnail import Thumbnail
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from rknntui.widgets.paint import Line
+    from rknntui.widgets.strips import Line
 
 __all__ = ["DatasetWorkspace"]
 
@@ -156,7 +156,7 @@ class DatasetWorkspace(TableWorkspace):
 
     # -- the session -----------------------------------------------------------------------------
 
-    def activated(self) -> None:
+    def update_view(self) -> None:
         self.read()
 
     def on_keys_changed(self) -> None:
@@ -207,7 +207,7 @@ class DatasetWorkspace(TableWorkspace):
             self.table.set_records([])
             what, remedy = getattr(error, "what", str(error)), getattr(error, "remedy", "")
             another = f"{key_text('dataset.pick')} chooses another."
-            self.table.set_empty(f"✗ {printable(what)}\n\n{printable(remedy)}\n\n{another}")
+            self.table.set_empty(f"✗ {sanitize(what)}\n\n{sanitize(remedy)}\n\n{another}")
             self._tell(None)
             self._preview_failed("")
 
@@ -217,9 +217,9 @@ class DatasetWorkspace(TableWorkspace):
         root = self._root()
         records = []
         for index, (line, files) in enumerate(entries):
-            names = [printable(_below(root, file), 200) for file in files]
+            names = [sanitize(_below(root, file), 200) for file in files]
             problem = problems.get(line or index + 1)
-            state, told = ("✗ problem", printable(problem, 300)) if problem else ("✓", None)
+            state, told = ("✗ problem", sanitize(problem, 300)) if problem else ("✓", None)
             row = SampleRow(index + 1, line or None, " ".join(names), files, state, told)
             records.append(row)
         self.table.set_records(records, keep="number")
@@ -242,7 +242,7 @@ class DatasetWorkspace(TableWorkspace):
         pane = self.query_one(FindingRows)
         findings = () if facts is None else facts.findings
         skipped = () if facts is None else facts.skipped or ()
-        more = [[("! ", "warn"), (printable(f"{s.file} {s.what}"), "")] for s in skipped[:20]]
+        more = [[("! ", "warn"), (sanitize(f"{s.file} {s.what}"), "")] for s in skipped[:20]]
         pane.display = bool(findings or more)
         pane.show(findings, more)
 
@@ -281,13 +281,13 @@ class DatasetWorkspace(TableWorkspace):
         lines: list[Line] = []
         if said:
             width = max(20, self.query_one("#preview").size.width - 4)
-            lines = [[(row, "bad")] for row in wrap(f"✗ {printable(said)}", width)]
+            lines = [[(row, "bad")] for row in wrap(f"✗ {sanitize(said)}", width)]
         self.query_one("#channels", TextRows).set_lines(lines)
 
     def _preview(self, seen: Preview) -> None:
-        name, inputs = printable(Path(seen.file).name, 80), len(self.session.inputs)
+        name, inputs = sanitize(Path(seen.file).name, 80), len(self.session.inputs)
         more = f" ({key_text('dataset.next-input')}: next of {inputs})" if inputs > 1 else ""
-        title = f"{name} → {printable(seen.input, 60)} {shape_text(seen.shape)}{more}"
+        title = f"{name} → {sanitize(seen.input, 60)} {shape_text(seen.shape)}{more}"
         self.query_one("#preview-title", Static).update(title)
         picture = self.query_one(Thumbnail)
         picture.show(seen.thumbnail, "no image: an array" if not seen.thumbnail else "")
@@ -304,7 +304,7 @@ class DatasetWorkspace(TableWorkspace):
 
     # -- actions ---------------------------------------------------------------------------------
 
-    def unavailable(self, method: str) -> str:
+    def unavailable_reason(self, method: str) -> str:
         if method in ("pick", "make", "configure", "build") and self.session.container is not None:
             return "a container is already built; open its model to calibrate."
         if method in ("pick", "make", "build") and not self.session.recipe.get("model"):
@@ -318,7 +318,7 @@ class DatasetWorkspace(TableWorkspace):
             return "" if checked and checked.problems else "there is no problem."
         if method == "next_input":
             return "" if len(self.session.inputs) > 1 else "the model has only one input."
-        return super().unavailable(method)
+        return super().unavailable_reason(method)
 
     def listed_findings(self) -> Sequence[Finding]:
         return self.query_one(FindingRows).chosen()

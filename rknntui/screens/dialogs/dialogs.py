@@ -13,8 +13,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from rknntui.links import GoToOption
-from rknntui.widgets.paint import fit
-from rknntui.widgets.rows import TextRows
+from rknntui.widgets.line_list import TextRows
+from rknntui.widgets.strips import fit
 from rknntui.widgets.wrap import wrap, wrap_line
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from rknntui.app import Workbench
-    from rknntui.widgets.paint import Line
+    from rknntui.widgets.strips import Line
 
 __all__ = [
     "ChoiceDialog",
@@ -150,10 +150,10 @@ class ErrorDialog(TextDialog):
             self.KEYS_TEXT = f"c go to {self.option} · {self.KEYS_TEXT}"
 
     def _report(self, width: int) -> list[Line]:
-        from engine import printable
+        from engine import sanitize
 
         what, cause, remedy = (
-            "\n".join(printable(row, 2000) for row in str(text).splitlines())
+            "\n".join(sanitize(row, 2000) for row in str(text).splitlines())
             for text in (
                 getattr(self.error, "what", str(self.error)),
                 getattr(self.error, "cause", ""),

@@ -10,7 +10,7 @@ from textual.binding import Binding
 from rknntui.compat import bindings_in_reach
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.dialogs.dialogs import TextDialog, paragraphs
-from rknntui.widgets.rows import TextRows
+from rknntui.widgets.line_list import TextRows
 from rknntui.widgets.search import SearchLine
 from rknntui.widgets.wrap import wrap
 from rknntui.workspaces import WORKSPACES
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from rknntui.app import Workbench
-    from rknntui.widgets.paint import Line
+    from rknntui.widgets.strips import Line
 
 __all__ = ["HelpDialog"]
 

@@ -11,13 +11,13 @@ from textual.binding import Binding
 from textual.widgets import Input, Static
 
 from rknntui.screens.dialogs.dialogs import Dialog
-from rknntui.widgets.paint import shorten
-from rknntui.widgets.rows import Rows, TextRows
+from rknntui.widgets.line_list import Rows, TextRows
+from rknntui.widgets.strips import shorten
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from rknntui.widgets.paint import Line
+    from rknntui.widgets.strips import Line
 
 __all__ = ["PathPicker"]
 
@@ -79,14 +79,14 @@ class PathPicker(Dialog):
         self._list(event.value)
 
     def _list(self, text: str) -> None:
-        from engine import printable
+        from engine import sanitize
 
         folder, prefix = _split(text)
         self._entries = _entries(folder, prefix)
         lines: list[Line] = [
             [
                 (
-                    shorten(printable(name, 300) + (os.sep if is_folder else ""), self.text_width),
+                    shorten(sanitize(name, 300) + (os.sep if is_folder else ""), self.text_width),
                     "accent" if is_folder else "",
                 )
             ]
@@ -141,9 +141,9 @@ class PathPicker(Dialog):
 
     def _why_not(self, path: Path) -> str:
         """Why a path cannot be used; empty for a folder that is listed now."""
-        from engine import printable
+        from engine import sanitize
 
-        name = printable(str(path), 200)
+        name = sanitize(str(path), 200)
         if not str(path.name):
             return "Type the path of a file, or choose one below."
         if path.is_dir():
@@ -151,7 +151,7 @@ class PathPicker(Dialog):
         if path.exists():
             return f"{name} is not a file."
         if not path.parent.is_dir():
-            return f"There is no folder {printable(str(path.parent), 200)}."
+            return f"There is no folder {sanitize(str(path.parent), 200)}."
         return f"There is no file {name}."
 
     def _say(self, problem: str) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.widgets import Static
 
-from engine import Finding, option, printable
+from engine import Finding, option, sanitize
 from rknntui.screens.dialogs.dialogs import Dialog
-from rknntui.widgets.rows import Rows, TextRows
+from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def changed_names(changes: Mapping[str, object]) -> str:
 def _value(name: str, value: object) -> str:
     if isinstance(value, Mapping) and len(value) > 2:
         return f"{len(value)} entries"
-    return printable(option(name).render(value) if value is not None else "default", 60)
+    return sanitize(option(name).render(value) if value is not None else "default", 60)
 
 
 class RemedyDialog(Dialog):
@@ -58,9 +58,7 @@ class RemedyDialog(Dialog):
 
     def on_resize(self) -> None:
         """A row for a finding, its beginning; the whole text stands below."""
-        rows = [
-            wrap(printable(f"{f.where}: {f.what}"), self.text_width - 2) for f in self._findings
-        ]
+        rows = [wrap(sanitize(f"{f.where}: {f.what}"), self.text_width - 2) for f in self._findings]
         self.query_one(TextRows).set_lines(
             [[(row[0], ""), (" …" if len(row) > 1 else "", "dim")] for row in rows],
             keep_cursor=True,
@@ -75,7 +73,7 @@ class RemedyDialog(Dialog):
         finding = self._findings[index]
         sets = f"Sets {changed_names(finding.changes)}"
         texts = (finding.what, f"Fix: {finding.remedy}", sets)
-        lines = [row for text in texts for row in wrap(printable(text), self.text_width)]
+        lines = [row for text in texts for row in wrap(sanitize(text), self.text_width)]
         self.query_one("#remedy", Static).update("\n".join(lines))
 
     @on(Rows.Chosen)

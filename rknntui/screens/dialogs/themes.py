@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from textual import on
 
 from rknntui.screens.dialogs.dialogs import Dialog
-from rknntui.widgets.rows import Rows, TextRows
+from rknntui.widgets.line_list import Rows, TextRows
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine import printable
+from engine import sanitize
 from rknntui.keys.text import key_text
 from rknntui.screens.hybrid import plan
 
@@ -106,7 +106,7 @@ def ask_dtype(app: App[None], edits: LayerEdits, rows: Sequence[LayerRow]) -> No
         if dtype is not None:
             edits.ask_for(plan.with_dtype(layers, rows, dtype))
 
-    what = f"{len(rows)} layers" if len(rows) > 1 else printable(rows[0].layer, 40)
+    what = f"{len(rows)} layers" if len(rows) > 1 else sanitize(rows[0].layer, 40)
     now = layers.get(rows[0].layer, base)
     app.push_screen(ChoiceDialog(f"Dtype of {what}", choices, now), take)
 
@@ -129,6 +129,6 @@ def ask_range(app: App[None], edits: LayerEdits, record: Mapping[str, object] | 
         if text is not None:
             edits.set_range(layer, plan.parse_range(text))
 
-    question = f"{printable(layer, 60)}: minimum and maximum; empty: as calibrated"
+    question = f"{sanitize(layer, 60)}: minimum and maximum; empty: as calibrated"
     now = f"{record['minimum']:.6g} {record['maximum']:.6g}"
     app.push_screen(PromptDialog("Range", question, now, plan.problem_of_range), take)

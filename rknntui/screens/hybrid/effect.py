@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from engine import printable
+from engine import sanitize
 from rknntui.screens.hybrid.plan import LAYERS, RANGES, layers_of, ranges_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class LiveEffect:
         return {one.layer: one.got for one in asked if one.kind == "dtype"}
 
     @property
-    def unmet(self) -> dict[str, str]:
+    def not_applied(self) -> dict[str, str]:
         """Layer -> why a build would not have what is asked for it."""
         known = self._known.get(self._wanted)
         asked = () if known is None else known.honoured
@@ -108,7 +108,7 @@ class LiveEffect:
             return
         bridge = self._workspace.bridge
         if self._job:
-            bridge.drop(self._job)
+            bridge.discard(self._job)
 
         async def submit() -> None:
             view = await bridge.submit(EFFECT, params, "hybrid effect", quiet=True)
@@ -130,7 +130,7 @@ class LiveEffect:
         elif self._job_key == self._wanted:
             error = message.error or {}
             said = f"{error.get('what', message.state)} {error.get('remedy', '')}"
-            self.error = printable(said.strip(), 300)
+            self.error = sanitize(said.strip(), 300)
         self._changed()
 
 

@@ -9,7 +9,7 @@ from rknntui.screens.accuracy.text import rank_record
 
 if TYPE_CHECKING:
     from engine.wire.codec import Values
-    from rknntui.session.jobview import JobView
+    from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
 
 __all__ = ["OwnErrors"]

@@ -22,14 +22,14 @@ from rknntui.screens.dialogs.dialogs import Dialog
 from rknntui.screens.hybrid.text import point_fields, point_record
 from rknntui.widgets.curve_chart import CurveChart, Series
 from rknntui.widgets.facts_line import Fact, FactsLine
+from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
-from rknntui.widgets.rows import Rows
 
 if TYPE_CHECKING:
     from textual.widget import Widget
 
-    from rknntui.session.jobview import JobView
+    from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
 
 __all__ = ["SearchDialog", "SearchPane", "last_search", "search_flags", "search_params"]

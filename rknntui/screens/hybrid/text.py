@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from engine import gain_text, printable, sqnr_rank
+from engine import gain_text, sanitize, sqnr_rank
 from rknntui.keys.text import key_text
 from rknntui.screens.accuracy.text import decibel_column, decibel_text
 from rknntui.screens.hybrid.plan import base_dtype
 from rknntui.widgets.facts_line import Fact
-from rknntui.widgets.paint import cells, shorten
 from rknntui.widgets.records import Field, Record, name_text, number
+from rknntui.widgets.strips import cells, shorten
 from rknntui.widgets.table import Column
 from rknntui.widgets.wrap import wrap
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rknntui.screens.hybrid.edits import LayerEdits
     from rknntui.screens.hybrid.effect import LiveEffect
     from rknntui.session.state import Session
-    from rknntui.widgets.paint import Line
+    from rknntui.widgets.strips import Line
 
 __all__ = [
     "facts",
@@ -77,7 +77,7 @@ def layer_record(
     ranges: Mapping[str, Sequence[float]],
     built: Mapping[str, str],
     got: Mapping[str, str],
-    unmet: Mapping[str, str],
+    not_applied: Mapping[str, str],
     own: Mapping[str, float | None],
 ) -> Record:
     """A row of ``hybrid.table`` as a record.
@@ -89,7 +89,7 @@ def layer_record(
         ranges: layer -> range as the recipe asks now.
         built: layer -> dtype as the build was asked.
         got: layer -> dtype that the last effect gave.
-        unmet: layer -> why it cannot have what is asked.
+        not_applied: layer -> why it cannot have what is asked.
         own: layer -> SQNR of it alone, once it was analysed.
     """
     name = row.layer
@@ -104,7 +104,7 @@ def layer_record(
         "minimum": low,
         "maximum": high,
         "built_range": (row.minimum, row.maximum) if name in ranges else None,
-        "unmet": unmet.get(name, ""),
+        "unmet": not_applied.get(name, ""),
         "own": own.get(name),
         "source": ", ".join(row.source) or None,
     }
@@ -129,7 +129,7 @@ def layer_records(
             ranges=ranges,
             built=built,
             got=got,
-            unmet=effect.unmet,
+            not_applied=effect.not_applied,
             own=own,
         )
         for row in edits.rows
@@ -163,7 +163,7 @@ def output_lines(
     lines: list[Line] = []
     room = max(8, min(40, max((len(o.name) for o in outputs), default=8)))
     for output in outputs[:_SHOWN_OUTPUTS]:
-        name = printable(output.name, 200)
+        name = sanitize(output.name, 200)
         if len(name) > room:
             name = f"…{name[-(room - 1) :]}"
         line: Line = [(f"{name:<{room}} ", "")]
@@ -261,8 +261,8 @@ def facts(edits: LayerEdits, effect: LiveEffect, over: str, own_over: str) -> tu
         parts.append(Fact("1 range" if len(ranges) == 1 else f"{len(ranges)} ranges", rank=1))
     if edits.marked:
         parts.append(Fact(f"{len(edits.marked)} marked", rank=1))
-    if effect.unmet:
-        parts.append(Fact(f"✗ {len(effect.unmet)} not applied"))
+    if effect.not_applied:
+        parts.append(Fact(f"✗ {len(effect.not_applied)} not applied"))
     if effect.state:
         parts.append(Fact(effect.state, (effect.state.partition(" in ")[0],)))
     else:

@@ -47,15 +47,15 @@ from rknntui.screens.hybrid.text import (
     shown_build,
 )
 from rknntui.widgets.facts_line import FactsLine
+from rknntui.widgets.line_list import Rows, TextRows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
-from rknntui.widgets.rows import Rows, TextRows
 from rknntui.widgets.view_bar import ViewBar
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from engine.wire.codec import Values
-    from rknntui.session.jobview import JobView
+    from rknntui.session.job_view_model import JobView
     from rknntui.session.messages import (
         BuildFinished,
         JobChanged,
@@ -153,7 +153,7 @@ class Hybrid(TableWorkspace):
 
     # -- the session -----------------------------------------------------------------------------
 
-    def activated(self) -> None:
+    def update_view(self) -> None:
         self._read()
         self._edited()
 
@@ -299,7 +299,7 @@ class Hybrid(TableWorkspace):
             return False
         return super().check_action(action, parameters)
 
-    def unavailable(self, method: str) -> str:
+    def unavailable_reason(self, method: str) -> str:
         if method in _EDITS and self.session.container is not None:
             return "a container is already built; open its model."
         if method in _EDITS and method != "apply" and not self.edits.rows:
@@ -316,7 +316,7 @@ class Hybrid(TableWorkspace):
             return "no model is open ({app.open} opens one)."
         if method in ("drill", "node", "mark", "mark_shown", "analyse") and not self.edits.rows:
             return "there is no build yet ({hybrid.build} builds)."
-        return super().unavailable(method)
+        return super().unavailable_reason(method)
 
     def action_lift(self) -> None:
         """Lift the chosen layers, or take them back."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import printable
-from rknntui.widgets.paint import Line
+from engine import sanitize
+from rknntui.widgets.strips import Line
 
 __all__ = ["differences"]
 
@@ -42,7 +42,7 @@ def differences(
         if not rows:
             lines.append([("no difference", "dim")])
         for name, x, y in rows:
-            lines.append([(f"{printable(name, 60)}  ", "")])
+            lines.append([(f"{sanitize(name, 60)}  ", "")])
             lines.append([(f"    {_text(x)}", "dim"), ("  →  ", "dim"), (_text(y), "accent")])
     return lines
 
@@ -72,4 +72,4 @@ def _label(item: Any, position: int) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
-    return printable(str(value), 120)
+    return sanitize(str(value), 120)

@@ -13,9 +13,9 @@ from rknntui.keys.actions import Action
 from rknntui.keys.commandline import job_command
 from rknntui.keys.text import key_text
 from rknntui.screens.base.workspace import Workspace
-from rknntui.session.jobview import JobView
+from rknntui.session.job_view_model import JobView
 from rknntui.widgets.job_pane import JobPane
-from rknntui.widgets.rows import Rows
+from rknntui.widgets.line_list import Rows
 from rknntui.widgets.search import SearchLine
 from rknntui.widgets.table import Column, Table
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from engine import JobRecord
     from rknntui.session.messages import JobChanged, JobEnded
-    from rknntui.widgets.paint import Line
+    from rknntui.widgets.strips import Line
 
 __all__ = ["JobsWorkspace"]
 
@@ -121,7 +121,7 @@ class JobsWorkspace(Workspace):
     def on_mount(self) -> None:
         self.history.empty = _empty()
 
-    def activated(self) -> None:
+    def update_view(self) -> None:
         self._reload()
 
     def on_job_changed(self, message: JobChanged) -> None:
@@ -210,7 +210,7 @@ class JobsWorkspace(Workspace):
 
     # -- actions -----------------------------------------------------------------------------------
 
-    def unavailable(self, method: str) -> str:
+    def unavailable_reason(self, method: str) -> str:
         if method == "stop":
             return "" if self.session.running is not None else "no job is running."
         if method in ("rerun", "log", "save_log", "copy", "copy_command", "save", "filter"):
@@ -281,14 +281,14 @@ class JobsWorkspace(Workspace):
 
     def action_log(self) -> None:
         """Read what libraries wrote while the job ran."""
-        from engine import printable, read_log
+        from engine import read_log, sanitize
         from rknntui.screens.dialogs.dialogs import TextDialog
 
         record = self.record
         if record is not None:
             text = read_log(record.id)
             rows = text.splitlines() or ["Nothing was written."]
-            lines = [[(printable(row, 400), "")] for row in rows[-5000:]]
+            lines = [[(sanitize(row, 400), "")] for row in rows[-5000:]]
             self.app.push_screen(TextDialog(f"Log: {record.title}", lines))
 
     def action_save_log(self) -> None:

@@ -8,7 +8,7 @@ from rknntui.keys.actions import Action
 from rknntui.keys.text import key_text
 
 if TYPE_CHECKING:
-    from rknntui.widgets.paint import Line
+    from rknntui.widgets.strips import Line
 
 __all__ = ["ACTIONS", "empty_lines"]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from engine import human_bytes, printable, shape_text
-from rknntui.facts import fact_rows, port_text, quant_text
+from engine import human_bytes, sanitize, shape_text
 from rknntui.keys.text import key_text, with_keys
+from rknntui.model_facts import fact_rows, port_text, quant_text
 from rknntui.screens.model.source import needed_option
-from rknntui.widgets.paint import Line, fit
+from rknntui.widgets.strips import Line, fit
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ SIGNS = {"error": ("✗ ", "bad"), "warning": ("! ", "warn"), "info": ("· ", "d
 
 def _pair(name: str, text: str, width: int, style: str = "") -> list[Line]:
     """A name and its text, wrapped behind it."""
-    return _wrapped(f"{printable(name, 60):<11} ", "dim", text, style, width)
+    return _wrapped(f"{sanitize(name, 60):<11} ", "dim", text, style, width)
 
 
 def model_lines(model: ModelView, which: str, width: int) -> list[Line]:
@@ -44,7 +44,7 @@ def model_lines(model: ModelView, which: str, width: int) -> list[Line]:
     before = model.preflight if which == "source" else None
     package = model.kind == "rknnop"
     lines: list[Line] = [
-        [(printable(model.name or model.path.rsplit("/", 1)[-1], 200), "head")],
+        [(sanitize(model.name or model.path.rsplit("/", 1)[-1], 200), "head")],
         *_pair("format", model.format, width),
     ]
     if not package:
@@ -155,7 +155,7 @@ def _shape(value: Tensor) -> str:
 
 def _tensor(value: Tensor, width: int, sign: str = "") -> list[Line]:
     """A tensor in a line; where its name leaves no room, its sizes stand below."""
-    name, sizes = printable(value.name, 200), f"{_shape(value)} {value.dtype}"
+    name, sizes = sanitize(value.name, 200), f"{_shape(value)} {value.dtype}"
     if cell_len(f"{sign}{name}{sizes}") + 2 <= width:
         return [[(sign, "accent"), (f"{name}  ", ""), (sizes, "dim")]]
     return [*_wrapped(sign, "accent", name, "", width), [(" " * len(sign) + "  " + sizes, "dim")]]
@@ -170,13 +170,13 @@ def _findings(findings: Iterable[Finding], width: int) -> list[Line]:
         if remedy[0]:
             lines += _wrapped("  → ", "dim", remedy[0], "dim", width)
         # lines of code stay lines, so that they can be copied
-        lines += [[(printable(line, 600), "dim")] for line in remedy[1:]]
+        lines += [[(sanitize(line, 600), "dim")] for line in remedy[1:]]
     return [[], [("Findings", "head")], *lines] if lines else []
 
 
 def _wrapped(sign: str, sign_style: str, text: str, style: str, width: int) -> list[Line]:
     """A paragraph behind a sign."""
-    rows = wrap(printable(text, 600), max(20, width - cell_len(sign))) or [""]
+    rows = wrap(sanitize(text, 600), max(20, width - cell_len(sign))) or [""]
     return [
         [(sign if n == 0 else " " * len(sign), sign_style), (row, style)]
         for n, row in enumerate(rows)

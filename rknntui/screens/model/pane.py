@@ -11,7 +11,7 @@ from textual.message import Message
 
 from rknntui.screens.model.actions import empty_lines
 from rknntui.screens.model.detail import model_lines, node_lines, tensor_lines, value_lines
-from rknntui.widgets.rows import Rows
+from rknntui.widgets.line_list import Rows
 from rknntui.widgets.side_pane import SidePane
 
 if TYPE_CHECKING:

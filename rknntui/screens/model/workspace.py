@@ -19,7 +19,7 @@ from rknntui.screens.model.actions import ACTIONS
 from rknntui.screens.model.pane import DetailPane
 from rknntui.screens.model.source import SourceLoad
 from rknntui.widgets.graph_tree import GraphTree
-from rknntui.widgets.rows import Rows
+from rknntui.widgets.line_list import Rows
 from rknntui.widgets.search import SearchLine
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class ModelWorkspace(Workspace):
 
     # -- the session -------------------------------------------------------------------------------
 
-    def activated(self) -> None:
+    def update_view(self) -> None:
         self.source.look_again()
         self._refresh_graph()
 
@@ -147,11 +147,11 @@ class ModelWorkspace(Workspace):
             self.ask(GRAPH, self._target(), self._show_graph)
 
     def _show_graph(self, view: GraphView) -> None:
-        from engine import printable
+        from engine import sanitize
 
         if self.session.model is None:
             return
-        name = printable(str(self.session.path).rsplit("/", 1)[-1], 80)
+        name = sanitize(str(self.session.path).rsplit("/", 1)[-1], 80)
         unconverted = self.which == "source" and self.source.unconverted
         what = "not converted" if unconverted else f"{self.which}"
         title = f"{what} · {len(view.nodes):,} nodes · {name}"
@@ -238,7 +238,7 @@ class ModelWorkspace(Workspace):
 
     # -- search ------------------------------------------------------------------------------------
 
-    def unavailable(self, method: str) -> str:
+    def unavailable_reason(self, method: str) -> str:
         if method in _OF_A_MODEL and self.session.model is None:
             return "no model is open ({app.open} opens one)."
         if method in ("next", "previous"):
@@ -254,7 +254,7 @@ class ModelWorkspace(Workspace):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The keys of a load are there only where there is something to load."""
         if action in ("load", "option"):
-            return not self.unavailable(action)
+            return not self.unavailable_reason(action)
         return super().check_action(action, parameters)
 
     def action_load(self) -> None:

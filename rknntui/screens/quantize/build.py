@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine import printable
+from engine import sanitize
 from engine.wire.build import BUILD, BuildParams
 from engine.wire.recipes import VALIDATE, Checked
 from engine.wire.requests import OfRecipe
@@ -36,7 +36,7 @@ class BuildStarter:
     def build(self, *, refresh: bool = False) -> None:
         """Check the recipe, then build; with ``refresh`` every stage anew."""
         workspace, session = self._workspace, self._workspace.session
-        if reason := workspace.why_not("build"):
+        if reason := workspace.disabled_reason("build"):
             workspace.notify(f"Not now: {reason}", severity="warning")
             return
         if self._waiting:
@@ -62,7 +62,7 @@ class BuildStarter:
         if problems:
             name, message = next(iter(problems.items()))
             workspace.notify(
-                f"{name}: {printable(message)}",
+                f"{name}: {sanitize(message)}",
                 title="Cannot be built yet",
                 severity="warning",
                 markup=False,
@@ -70,7 +70,7 @@ class BuildStarter:
             workspace.post_message(GoToOption(name))
             return
         name = str((build.recipe or {})["model"]).rsplit("/", 1)[-1]
-        workspace.start_job(BUILD, build, f"build {printable(name, 80)}")
+        workspace.start_job(BUILD, build, f"build {sanitize(name, 80)}")
         self._started("Log")
 
     def compare(self) -> None:

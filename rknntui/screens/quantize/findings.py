@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from engine import printable
+from engine import sanitize
 from engine.wire.names import NOT_EXACT_CODE
 from rknntui.widgets.findings import FindingRows
 
@@ -69,7 +69,7 @@ class BuildFindings(FindingRows):
     def no_joins(self, error: Exception) -> None:
         """A model that cannot be loaded yet says so where it is built; here it has no joins."""
         self._joins = ()
-        what = printable(str(getattr(error, "what", error)), 300)
+        what = sanitize(str(getattr(error, "what", error)), 300)
         self._list(f"✗ The Concat ranges could not be checked: {what}")
 
     def _list(self, problem: str = "") -> None:

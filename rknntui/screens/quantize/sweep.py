@@ -15,7 +15,7 @@ from engine import (
     did_you_mean,
     human_bytes,
     option,
-    printable,
+    sanitize,
     sqnr_rank,
 )
 from engine.wire.sweep import ROW, Axes, Row, Sweep
@@ -27,7 +27,7 @@ from rknntui.widgets.records import Field, Record, RecordTable
 from rknntui.widgets.table import Column
 
 if TYPE_CHECKING:
-    from rknntui.session.jobview import JobView
+    from rknntui.session.job_view_model import JobView
 
 __all__ = ["ComparePane", "axes_of", "default_axes"]
 
@@ -56,7 +56,7 @@ def axes_of(text: str) -> Axes:
         name, _, values = part.partition("=")
         if name not in known:
             raise RecipeError(
-                f"There is no option {printable(name, 60)}.", remedy=did_you_mean(name, known)
+                f"There is no option {sanitize(name, 60)}.", remedy=did_you_mean(name, known)
             )
         axes[name] = tuple(known[name].parse(value) for value in values.split(",") if value)
         if not axes[name]:
@@ -68,16 +68,16 @@ def axes_of(text: str) -> Axes:
 
 def _record(row: Row) -> Record:
     outputs = row.outputs or ()
-    told = "  ".join(f"{printable(o.name, 40)} {decibel_text(o.sqnr_db)}" for o in outputs)
+    told = "  ".join(f"{sanitize(o.name, 40)} {decibel_text(o.sqnr_db)}" for o in outputs)
     return {
         "values": row.values,
         "title": ", ".join(option(n).render(v) for n, v in row.values.items()),
         "state": "✓" if row.state == "done" else "✗",
         "lowest": min((sqnr_rank(output.sqnr_db) for output in outputs), default=None),
-        "outputs": told or printable(str((row.error or {}).get("what", "")), 300),
+        "outputs": told or sanitize(str((row.error or {}).get("what", "")), 300),
         "bytes": row.bytes,
         "seconds": row.seconds,
-        "findings": f"! {printable(row.findings[0].what)}" if row.findings else None,
+        "findings": f"! {sanitize(row.findings[0].what)}" if row.findings else None,
     }
 
 
@@ -134,7 +134,7 @@ class ComparePane(Vertical):
             said = [f"▶ building{count}, {key_text('quantize.stop')} stops"]
         elif job is not None:
             said = [f"{'✓' if job.state == 'done' else '✗'} {job.state}"]
-            said += [f"over {printable(result.compared_on, 80)}"] if result is not None else []
+            said += [f"over {sanitize(result.compared_on, 80)}"] if result is not None else []
             said.append(Fact("Enter applies a row to the recipe", rank=1))
         self.query_one(FactsLine).show(*said)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from engine import printable
+from engine import sanitize
 from engine.wire.names import NOT_EXACT
 from rknntui.keys.text import key_text
 
 if TYPE_CHECKING:
-    from rknntui.session.jobview import JobView
+    from rknntui.session.job_view_model import JobView
     from rknntui.session.state import Session
-    from rknntui.widgets.paint import Line
+    from rknntui.widgets.strips import Line
 
 __all__ = ["empty_lines", "facts", "no_build", "no_log_lines"]
 
@@ -91,4 +91,4 @@ def facts(session: Session, job: JobView | None, *, exact: bool) -> tuple[str, .
 def _why(job: JobView) -> str:
     """Why a build failed; of one that the user stopped there is nothing to add."""
     what = "" if job.state == "cancelled" else str((job.error or {}).get("what", ""))
-    return f": {printable(what, 200)}" if what else ""
+    return f": {sanitize(what, 200)}" if what else ""

@@ -28,14 +28,14 @@ from rknntui.screens.quantize.sweep import ComparePane
 from rknntui.screens.quantize.tables import layer_fields, layer_records, range_fields, range_record
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.job_pane import JobPane
+from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView, table_actions
 from rknntui.widgets.records import RecordTable
-from rknntui.widgets.rows import Rows
 from rknntui.widgets.summary import SummaryRows
 from rknntui.widgets.view_bar import ViewBar
 
 if TYPE_CHECKING:
-    from rknntui.session.jobview import JobView
+    from rknntui.session.job_view_model import JobView
     from rknntui.session.messages import (
         BuildFinished,
         JobChanged,
@@ -147,7 +147,7 @@ class Quantize(TableWorkspace):
 
     # -- the session -----------------------------------------------------------------------------
 
-    def activated(self) -> None:
+    def update_view(self) -> None:
         self._show_comparison()
         self._draw()
 
@@ -295,7 +295,7 @@ class Quantize(TableWorkspace):
             return False
         return super().check_action(action, parameters)
 
-    def unavailable(self, method: str) -> str:
+    def unavailable_reason(self, method: str) -> str:
         if method in ("build", "refresh"):
             if self.session.container is not None:
                 return "a container is already built; open its model to build."
@@ -307,13 +307,13 @@ class Quantize(TableWorkspace):
         if method == "stop":
             return "" if self.session.running is not None else "no job is running."
         if method == "compare":
-            return self.unavailable("build")
+            return self.unavailable_reason("build")
         if method in ("worst", "accuracy", "export"):
             if self.session.summary is None:
                 return "there is no build yet ({quantize.build} builds)."
             if method == "worst" and not self.session.summary.worst:
                 return "the build is not quantized."
-        return super().unavailable(method)
+        return super().unavailable_reason(method)
 
     @on(BuildFindings.JoinsWanted)
     def _ask_joins(self, event: BuildFindings.JoinsWanted) -> None:

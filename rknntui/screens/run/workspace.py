@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from engine import CONTAINER_NOTE, human_bytes, not_finite, printable
+from engine import CONTAINER_NOTE, human_bytes, not_finite, sanitize
 from engine.wire.build import (
     EXPORT,
     SIMULATE,
@@ -31,14 +31,14 @@ from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.dialogs.new_file import ask_new_file
 from rknntui.screens.run.tables import input_fields, output_fields, top_fields, top_records
 from rknntui.widgets.facts_line import Fact, FactsLine
+from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView, table_actions
 from rknntui.widgets.records import Record, RecordTable
-from rknntui.widgets.rows import Rows
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
     from rknntui.session.messages import JobChanged, JobEnded
-    from rknntui.widgets.paint import Line
+    from rknntui.widgets.strips import Line
 
 __all__ = ["Run"]
 
@@ -110,7 +110,7 @@ class Run(TableWorkspace):
 
     # -- the session -----------------------------------------------------------------------------
 
-    def activated(self) -> None:
+    def update_view(self) -> None:
         self._draw()
 
     def on_model_opened(self) -> None:
@@ -189,7 +189,7 @@ class Run(TableWorkspace):
         missing = [name for name in names if name not in self._files]
         if missing:
             self.inputs.select_record("name", missing[0])
-            self.notify(f"{printable(missing[0], 60)} needs a file.", markup=False)
+            self.notify(f"{sanitize(missing[0], 60)} needs a file.", markup=False)
             self.action_pick()
             return
         container = self.session.container
@@ -201,7 +201,7 @@ class Run(TableWorkspace):
             save=save,
             force=force,
         )
-        files = [printable(Path(path).name, 60) for path in params.inputs]
+        files = [sanitize(Path(path).name, 60) for path in params.inputs]
         self.start_job(SIMULATE, params, " ".join(["run", *files[:1]]))
 
     def _take(self, result: Simulated, folder: str | None) -> None:
@@ -222,7 +222,7 @@ class Run(TableWorkspace):
             table.set_records([])
             return
         odd = f" ({not_finite(output.not_finite)})" if output.not_finite else ""
-        title = f"Top {_TOPS[self._top]} of {printable(output.name, 40)}{odd}"
+        title = f"Top {_TOPS[self._top]} of {sanitize(output.name, 40)}{odd}"
         self.query_one("#top-view", RecordView).set_title(title)
         table.set_records(top_records(output.top[: _TOPS[self._top]]))
 
@@ -248,7 +248,7 @@ class Run(TableWorkspace):
             return
         dataset = self.session.recipe.get("dataset")
         start = start_folder(self._files.get(record["name"]) or dataset)
-        title = f"Input {printable(record['name'], 40)}: an image or npy"
+        title = f"Input {sanitize(record['name'], 40)}: an image or npy"
         self.app.push_screen(PathPicker(title, start), partial(self._picked, record))
 
     def _picked(self, record: Record, path: str | None) -> None:
@@ -296,13 +296,13 @@ class Run(TableWorkspace):
     def _export(self, form: ExportForm, path: str, force: bool) -> None:
         recipe = dict(self.session.recipe)
         params = ExportParams(recipe=recipe, path=path, format=form, force=force)
-        self.start_job(EXPORT, params, f"export {printable(Path(path).name, 80)}")
+        self.start_job(EXPORT, params, f"export {sanitize(Path(path).name, 80)}")
 
     def _exported(self, result: Exported) -> None:
         from rknntui.screens.dialogs.dialogs import TextDialog
 
         lines: list[Line] = [
-            [(printable(result.path, 300), "accent")],
+            [(sanitize(result.path, 300), "accent")],
             [(f"{human_bytes(result.bytes)}, SHA-256", "")],
             [(result.sha256, "dim")],
             [],
@@ -314,7 +314,7 @@ class Run(TableWorkspace):
 
     # -- what the shell asks ---------------------------------------------------------------------
 
-    def unavailable(self, method: str) -> str:
+    def unavailable_reason(self, method: str) -> str:
         if method in ("run", "pick", "save"):
             if self.session.model is None:
                 return "no model is open ({app.open} opens one)."
@@ -334,7 +334,7 @@ class Run(TableWorkspace):
             )
         if method in ("more", "fewer") and self._result is None:
             return "there is no result yet ({run.run} runs)."
-        return super().unavailable(method)
+        return super().unavailable_reason(method)
 
     def copy_text(self) -> str:
         return self.record_text()

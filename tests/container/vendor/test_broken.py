@@ -13,7 +13,7 @@ import pytest
 
 from engine.base.errors import ContainerError
 from engine.container.vendor import inspect_op_package, inspect_vendor
-from engine.container.vendor.span import Span, flat_root
+from engine.container.vendor.bounded_reader import BoundedReader, flat_root
 from engine.container.vendor.values import read_bson, read_literal
 from tests.container.vendor import build
 from tests.container.vendor.flat import Vec, flat, i32, ints
@@ -154,8 +154,8 @@ def test_every_offset_that_points_outside(tmp_path: Path) -> None:
     assert refused > 150
 
 
-def _span(data: bytes) -> Span:
-    return Span(data, 0, len(data), "a.rknn", "the graph")
+def _span(data: bytes) -> BoundedReader:
+    return BoundedReader(data, 0, len(data), "a.rknn", "the graph")
 
 
 def test_offsets_in_a_circle_end(refused: Any, tmp_path: Path) -> None:

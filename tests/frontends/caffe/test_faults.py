@@ -11,7 +11,7 @@ import pytest
 
 from engine.base.errors import EngineError
 from engine.frontends.caffe.layers import LAYERS
-from engine.frontends.load import load_source, look_source
+from engine.frontends.load import inspect_source, load_source
 from engine.frontends.sniff import Recognised
 from engine.frontends.source import LoadOptions, SourceModel
 from engine.graph.ir import verify
@@ -94,7 +94,7 @@ def _load(folder: Path, text: bytes, weights: bytes | None) -> bool:
         LoadOptions(random_weights=weights is None),
     )
     try:
-        look_source(source)
+        inspect_source(source)
         verify(load_source(source).graph)
     except EngineError:
         return False

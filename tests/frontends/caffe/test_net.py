@@ -10,7 +10,7 @@ import pytest
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.frontends.find import find_source
-from engine.frontends.load import load_source, look_source
+from engine.frontends.load import inspect_source, load_source
 from tests.frontends.caffe.nets import (
     blob,
     caffemodel,
@@ -188,7 +188,7 @@ def test_one_cut_keeps_all_that_can_be_converted(tmp_path: Path) -> None:
     wanted = r"outputs=\['loc', 'conf', 'mask'\]"
     with pytest.raises(UnsupportedOperatorError, match=wanted):
         load(tmp_path, detector, {})
-    found = look_source(source_of(tmp_path, detector, {})).findings
+    found = inspect_source(source_of(tmp_path, detector, {})).findings
     assert [re.search(wanted, note.remedy) is None for note in found] == [False, False]
     assert len(load(tmp_path, detector, {}, outputs=("loc", "conf", "mask")).graph.outputs) == 3
     with pytest.raises(UnsupportedOperatorError, match="No part of the net before it"):
@@ -300,13 +300,13 @@ def test_parameters_of_forks_are_kept_and_told(tmp_path: Path) -> None:
     (finding,) = load_source(source).findings
     assert finding.code == "unknown-parameter"
     assert "relu_param.fancy" in finding.what
-    (last,) = look_source(source).layers
+    (last,) = inspect_source(source).layers
     assert last.attributes == (("relu_param.fancy", "3"), ("new_param.x.y", "z"))
 
 
 def test_a_look_names_what_a_load_will_refuse(tmp_path: Path) -> None:
     net = CHAIN + layer("Pooling", "c", "p", "pooling_param { pool: STOCHASTIC }", "pool")
-    summary = look_source(source_of(tmp_path, net, {"conv": [W, B]}))
+    summary = inspect_source(source_of(tmp_path, net, {"conv": [W, B]}))
     refused = {name: (op, why) for op, name, why in summary.refused}
     assert set(refused) == {"detect", "pool"}
     assert "suppresses" in refused["detect"][1]
@@ -316,14 +316,14 @@ def test_a_look_names_what_a_load_will_refuse(tmp_path: Path) -> None:
 
 
 def test_a_look_misses_weights(tmp_path: Path) -> None:
-    summary = look_source(source_of(tmp_path, CHAIN, {}))
+    summary = inspect_source(source_of(tmp_path, CHAIN, {}))
     codes = {finding.code for finding in summary.findings}
     assert codes == {"layer-refused", "weights-missing"}
     (tmp_path / "other").mkdir()
-    summary = look_source(source_of(tmp_path / "other", CHAIN, {"conv": [W[:3], B]}))
+    summary = inspect_source(source_of(tmp_path / "other", CHAIN, {"conv": [W[:3], B]}))
     assert "has 3x3x3x3" in summary.refused[0][2]
     (tmp_path / "random").mkdir()
-    assert not look_source(source_of(tmp_path / "random", CHAIN.split("\nlayer", 2)[0])).refused
+    assert not inspect_source(source_of(tmp_path / "random", CHAIN.split("\nlayer", 2)[0])).refused
 
 
 BROKEN = {

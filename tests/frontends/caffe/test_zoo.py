@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from engine.frontends.find import find_source
-from engine.frontends.load import load_source, look_source
+from engine.frontends.load import inspect_source, load_source
 from engine.frontends.loaded import Loaded
 from engine.frontends.onnx import load_onnx
 from engine.frontends.source import LoadOptions
@@ -68,7 +68,7 @@ def test_the_copies_of_rfb_320_agree_on_photographs(zoo: Path, number: int) -> N
 
 def test_a_look_tells_the_layers_with_their_shapes(zoo: Path) -> None:
     source = find_source(zoo / "caffe" / "mtcnn_det3.prototxt")
-    summary = look_source(source)
+    summary = inspect_source(source)
     assert summary.framework == "caffe"
     assert [(t.name, t.shape) for t in summary.inputs] == [("data", (1, 3, 48, 48))]
     assert [(t.name, t.shape) for t in summary.outputs] == [

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.frontends.darknet.cfg import read_cfg
 from engine.frontends.find import find_source
-from engine.frontends.load import load_source, look_source
+from engine.frontends.load import inspect_source, load_source
 from engine.frontends.source import LoadOptions
 from engine.graph.ir.verify import verify
 from tests.frontends.darknet.networks import HEADER, head, run, source
@@ -97,7 +97,7 @@ def test_layers_that_are_refused_name_the_reason(tmp_path: Path, text: str, word
     if "reads layer" not in words:
         with pytest.raises(UnsupportedOperatorError):
             load_source(given_source)
-        summary = look_source(given_source)
+        summary = inspect_source(given_source)
         assert summary.refused
         assert any(finding.severity == "error" for finding in summary.findings)
 
@@ -112,7 +112,7 @@ def test_missing_weights_are_counted_at_their_layer(tmp_path: Path) -> None:
     second = source(tmp_path, NET + CONV + CONV, FLOATS)
     with pytest.raises(SourceModelError, match=r"layer 1 \(conv_1\): its biases need 4 floats, 0"):
         load_source(second)
-    assert {finding.code for finding in look_source(second).findings} == {"weights-misfit"}
+    assert {finding.code for finding in inspect_source(second).findings} == {"weights-misfit"}
 
 
 @pytest.mark.parametrize(("tail", "words"), [(b"\0" * 8, "2 floats"), (b"\0\0\0", "3 bytes")])
@@ -160,7 +160,7 @@ def test_a_network_without_weights_says_so(tmp_path: Path) -> None:
     lonely = source(tmp_path, NET + CONV, None)
     with pytest.raises(SourceModelError, match="its weights are missing"):
         load_source(lonely)
-    summary = look_source(lonely)
+    summary = inspect_source(lonely)
     assert [finding.code for finding in summary.findings] == ["no-weights"]
     assert summary.parameters == 16
 
@@ -198,7 +198,7 @@ def test_damaged_files_give_an_error_or_a_graph(
 ) -> None:
     given_source = source(tmp_path, "", (HEADER + FLOATS.tobytes())[:size])
     given_source.model.write_bytes(MUTANT[:at] + instead + MUTANT[at + end :])
-    for step in (look_source, lambda s: verify(load_source(s).graph)):
+    for step in (inspect_source, lambda s: verify(load_source(s).graph)):
         with contextlib.suppress(EngineError):
             step(given_source)
 
@@ -229,7 +229,7 @@ def test_trained_networks_equal_their_references(zoo: Path, name: str, decode: b
 
 def test_a_zoo_network_is_looked_at(zoo: Path) -> None:
     model = zoo / "darknet" / "yolo-fastest-1.1.cfg"
-    summary = look_source(find_source(model))
+    summary = inspect_source(find_source(model))
     assert summary.operators["convolutional"] == 84
     assert [(t.name, t.shape) for t in summary.outputs] == [
         ("conv_120", (1, 255, 10, 10)),

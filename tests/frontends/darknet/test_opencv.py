@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.frontends.load import load_source, look_source
+from engine.frontends.load import inspect_source, load_source
 from tests.frontends.darknet.networks import head, run, source
 
 CHILD = Path(__file__).with_name("opencv_child.py")
@@ -45,7 +45,7 @@ BODY = (
 def test_a_network_like_yolov4_equals_opencv(tmp_path: Path) -> None:
     random = np.random.default_rng(11)
     cfg = head(3, 32, 40) + BODY
-    count = look_source(source(tmp_path, cfg, np.zeros(0))).parameters
+    count = inspect_source(source(tmp_path, cfg, np.zeros(0))).parameters
     floats = random.uniform(0.02, 0.4, count).astype(np.float32)
     given = source(tmp_path, cfg, floats, darknet_decode=True, darknet_epsilon=1e-6)
     x = random.uniform(-1, 1, (1, 3, 32, 40)).astype(np.float32)

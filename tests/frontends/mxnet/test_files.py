@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from engine.base.errors import EngineError, SourceModelError, UnsupportedOperatorError
 from engine.frontends.find import find_source
-from engine.frontends.load import load_source, look_source
+from engine.frontends.load import inspect_source, load_source
 from engine.frontends.mxnet.params import read_params
 from engine.frontends.source import LoadOptions
 from engine.graph.ir.verify import verify
@@ -102,7 +102,7 @@ def test_a_sparse_weight_is_refused_by_name_and_others_do_not_matter(tmp_path: P
 )
 def test_damaged_parameters(tmp_path: Path, data: bytes, words: str) -> None:
     given_source = source(tmp_path, text(), data, input_size_list=(X.shape,))
-    for step in (load_source, look_source):
+    for step in (load_source, inspect_source):
         with pytest.raises(SourceModelError, match=words):
             step(given_source)
 
@@ -203,7 +203,7 @@ def test_where_one_reading_of_a_size_fails_the_other_is_right(
     assert len(said) == (len(size) == 3)
     assert not said or "[15, 4, 6]" in said[0]
     assert not said or "[1, 15, 4, 6]" in said[0]
-    summary = look_source(given_source)
+    summary = inspect_source(given_source)
     assert [tensor.shape for tensor in summary.inputs] == [(1, 15, 4, 6)]
     assert not any(finding.severity == "error" for finding in summary.findings)
 
@@ -216,7 +216,7 @@ def test_where_both_readings_fail_the_size_as_given_is_told(tmp_path: Path) -> N
 def test_a_size_is_asked_for_where_the_symbol_says_none(tmp_path: Path) -> None:
     with pytest.raises(SourceModelError, match=r"no size of the input 'data'[\s\S]*\[\[1, 3"):
         load_source(source(tmp_path, text(), ARRAYS))
-    summary = look_source(source(tmp_path, text(), ARRAYS))
+    summary = inspect_source(source(tmp_path, text(), ARRAYS))
     assert [tensor.shape for tensor in summary.inputs] == [None]
     assert [finding.code for finding in summary.findings] == ["size-needed"]
 
@@ -226,7 +226,7 @@ def test_a_size_that_the_symbol_says_is_taken_and_its_batch_fixed(tmp_path: Path
     loaded = load_source(given_source)
     assert [spec.shape for spec in loaded.graph.inputs] == [(1, 2, 4, 5)]
     assert [finding.code for finding in loaded.findings] == ["dynamic-batch-fixed"]
-    summary = look_source(given_source)
+    summary = inspect_source(given_source)
     assert [tensor.shape for tensor in summary.outputs] == [(1, 3, 4, 5)]
 
 
@@ -303,7 +303,7 @@ def test_labels_are_no_inputs_and_missing_weights_neither(tmp_path: Path) -> Non
 def test_without_parameters(tmp_path: Path) -> None:
     with pytest.raises(SourceModelError, match="its parameters are missing"):
         load_source(source(tmp_path, text(), None, input_size_list=(X.shape,)))
-    summary = look_source(source(tmp_path, text(), None))
+    summary = inspect_source(source(tmp_path, text(), None))
     assert "no-weights" in {finding.code for finding in summary.findings}
 
 
@@ -311,7 +311,7 @@ def test_a_look_tells_what_will_be_refused(tmp_path: Path) -> None:
     net, relu = small()
     odd = net.add("_contrib_box_nms", "nms", [relu])
     symbol = net.text(net.add("Activation", "end", [odd], act_type="relu"))
-    summary = look_source(source(tmp_path, symbol, ARRAYS, input_size_list=(X.shape,)))
+    summary = inspect_source(source(tmp_path, symbol, ARRAYS, input_size_list=(X.shape,)))
     assert [(op, name) for op, name, _ in summary.refused] == [("_contrib_box_nms", "nms")]
     assert [layer.shape for layer in summary.layers] == [(1, 3, 4, 5), (1, 3, 4, 5), None, None]
     assert summary.operators == {"Activation": 2, "Convolution": 1, "_contrib_box_nms": 1}
@@ -335,7 +335,7 @@ def test_damaged_files_give_an_error_or_a_graph(
     params = PARAMS[:place] + bytes([value]) + PARAMS[place + 1 :]
     given_source = source(tmp_path, "", params)
     given_source.model.write_bytes(MUTANT[:at] + instead + MUTANT[at + end :])
-    for step in (look_source, lambda s: verify(load_source(s).graph)):
+    for step in (inspect_source, lambda s: verify(load_source(s).graph)):
         with contextlib.suppress(EngineError):
             step(given_source)
 

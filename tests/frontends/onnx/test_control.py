@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.helper import make_node as node
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
-from engine.frontends.onnx import load_onnx, look_at
+from engine.frontends.onnx import inspect_file, load_onnx
 from engine.frontends.onnx.control import MAX_STEPS
 from engine.graph.execute import Session, ort
 from engine.graph.ir import verify
@@ -201,7 +201,7 @@ def test_branches_that_cannot_both_run_are_refused(name: str, tmp_path: Path) ->
     with pytest.raises(UnsupportedOperatorError, match="If at node 'choice'") as error:
         load_onnx(path)
     assert why in error.value.what
-    assert not [f for f in look_at(path).model.findings if f.severity == "error"]
+    assert not [f for f in inspect_file(path).model.findings if f.severity == "error"]
 
 
 # -- Loop ----------------------------------------------------------------------------------------

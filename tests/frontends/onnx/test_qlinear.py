@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from engine.base.errors import UnsupportedOperatorError
-from engine.frontends.onnx import load_onnx, look_at
+from engine.frontends.onnx import inspect_file, load_onnx
 from engine.graph.execute import Session, ort
 from engine.graph.ir import verify
 from engine.graph.passes import optimise
@@ -364,7 +364,7 @@ def test_what_has_no_equal_is_refused_by_name(
 def test_a_look_knows_what_is_written_out(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(FLOATS[0].model().SerializeToString())
-    assert not [f for f in look_at(path).model.findings if f.severity == "error"]
+    assert not [f for f in inspect_file(path).model.findings if f.severity == "error"]
 
 
 def test_scales_that_are_computed_are_refused(tmp_path: Path) -> None:

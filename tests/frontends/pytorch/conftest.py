@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.frontends import foreign
+from engine.frontends import converter_process
 
 QUICK = ("traced", "scripted_if", "stateful", "restored", "quantized_qnnpack")
 
@@ -36,4 +36,4 @@ def torch_models(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="session", autouse=True)
 def no_child_stays() -> Iterator[None]:
     yield
-    foreign.close("pytorch")
+    converter_process.close("pytorch")

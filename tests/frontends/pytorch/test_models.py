@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from engine.base.errors import EngineError, SourceModelError, WorkerError
-from engine.frontends import foreign
+from engine.frontends import converter_process
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from engine.frontends.loaded import Loaded
@@ -87,7 +87,7 @@ def test_a_wrong_operator_of_such_a_network_is_not_taken_for_rounding(
     quick_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
-    from engine.frontends.pytorch import child, routes
+    from engine.frontends.pytorch import child, export_strategies
 
     def averages(g: Any, x: Any, *_: Any) -> Any:
         pads = {"pads_i": [1, 1, 1, 1], "strides_i": [2, 2]}
@@ -99,7 +99,7 @@ def test_a_wrong_operator_of_such_a_network_is_not_taken_for_rounding(
         value, scale, point, _ = symbolic_helper.dequantize_helper(g, x)
         return symbolic_helper.quantize_helper(g, averages(g, value), scale, point)
 
-    monkeypatch.setitem(routes.OPERATORS, "aten::max_pool2d", wrong)
+    monkeypatch.setitem(export_strategies.OPERATORS, "aten::max_pool2d", wrong)
     request = {
         "model": str(quick_models / "trained_resnet.pt"),
         "sizes": [[1, 3, 64, 64]],
@@ -154,10 +154,10 @@ class _Killer:
 
     def check_cancelled(self) -> None:
         """Kill the child once it is there."""
-        for converter in foreign._children.values():
+        for converter in converter_process._children.values():
             converter.child.process.kill()
 
-    def finish_asked(self) -> bool:
+    def finish_requested(self) -> bool:
         """Never."""
         return False
 

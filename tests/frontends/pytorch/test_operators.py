@@ -153,8 +153,8 @@ def test_the_nearest_element_is_torchs(size: int, wanted: int, mode: str) -> Non
 
 def test_rewrites_of_the_runtime_are_told_apart_from_a_wrong_conversion(tmp_path: Path) -> None:
     """Fused kernels round otherwise, which networks of high gain show; the file is what counts."""
-    from engine.frontends.agreement import Agreement
-    from engine.frontends.pytorch import child, choose
+    from engine.frontends.numeric_check import NumericCheck
+    from engine.frontends.pytorch import child, select_strategy
 
     module = torch.nn.Sequential(torch.nn.Conv2d(4, 4, 3), torch.nn.SiLU()).eval()
     path = tmp_path / "one.pt"
@@ -164,16 +164,18 @@ def test_rewrites_of_the_runtime_are_told_apart_from_a_wrong_conversion(tmp_path
     result = child.call(loaded, plan.signature, sample)
     subject = child._subject(path, loaded, plan, result, fixable=True)
     out = tmp_path / "one.onnx"
-    choose.ROUTES[0].export(subject, out)
+    select_strategy.ROUTES[0].export(subject, out)
 
-    right = choose.Expected([sample], [[result.numpy()]], quantized=False)
-    wrong = choose.Expected([sample], [[1.002 * result.numpy()]], quantized=False)
-    noise = choose._Noise(subject, right)
+    right = select_strategy.Expected([sample], [[result.numpy()]], quantized=False)
+    wrong = select_strategy.Expected([sample], [[1.002 * result.numpy()]], quantized=False)
+    noise = select_strategy._Noise(subject, right)
     for expected, error, taken in (
         (right, 1e-3, True),  # as after an optimisation that rounds otherwise
         (right, 0.1, False),  # more than rounding explains
         (wrong, 1e-3, False),
     ):
-        given = choose._as_written(Agreement(error=error), out, subject, expected, noise)
+        given = select_strategy._as_written(
+            NumericCheck(error=error), out, subject, expected, noise
+        )
         assert given == taken
-    assert not choose._as_written(Agreement(misfit="shape"), out, subject, right, noise)
+    assert not select_strategy._as_written(NumericCheck(misfit="shape"), out, subject, right, noise)

@@ -17,12 +17,12 @@ from engine.base.errors import (
     WorkerError,
 )
 from engine.base.peers.limits import resident_bytes
-from engine.frontends import foreign
+from engine.frontends import converter_process
 from engine.frontends.find import find_source
 from engine.frontends.load import load_source
 from engine.frontends.pytorch import convert
 from engine.frontends.pytorch.archive import Archive
-from engine.frontends.pytorch.look import look
+from engine.frontends.pytorch.inspect import inspect
 from engine.frontends.pytorch.screen import screen
 from engine.frontends.source import LoadOptions
 from tests.frontends.pytorch.archives import net, write
@@ -100,13 +100,13 @@ def test_a_load_refuses_it_and_touches_nothing(
     target.write_bytes(PRECIOUS)
     records = read_records(quick_models / "restored.pt")
     path = write(tmp_path / "net.pt", PLACES[place](records, SAVES["save"].format(target)))
-    foreign.close("pytorch")
+    converter_process.close("pytorch")
     options = LoadOptions(input_size_list=((1, 3, 8, 8),))
     with pytest.raises(UnsupportedOperatorError, match="aten::save"):
         load_source(find_source(path, options=options))
-    assert "pytorch" not in foreign._children  # torch was not even started
+    assert "pytorch" not in converter_process._children  # torch was not even started
     assert target.read_bytes() == PRECIOUS
-    found = look(find_source(path))
+    found = inspect(find_source(path))
     assert [(f.code, f.severity) for f in found.findings] == [("operator-refused", "error")]
 
 
@@ -124,7 +124,7 @@ def test_the_child_looks_through_it_with_torchs_own_reader(
 
     with (
         pytest.raises(UnsupportedOperatorError, match="aten::save"),
-        foreign.convert("pytorch", request, NullReporter(), reads=[path]),
+        converter_process.convert("pytorch", request, NullReporter(), reads=[path]),
     ):
         pass
     assert target.read_bytes() == PRECIOUS
@@ -198,10 +198,10 @@ class _Peak:
 
     def check_cancelled(self) -> None:
         """Look."""
-        for converter in foreign._children.values():
+        for converter in converter_process._children.values():
             self.bytes = max(self.bytes, resident_bytes(converter.child.process.pid))
 
-    def finish_asked(self) -> bool:
+    def finish_requested(self) -> bool:
         """Never."""
         return False
 

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 import pytest
 
 from engine.base.errors import SourceModelError
-from engine.frontends import foreign
+from engine.frontends import converter_process
 
 
 @pytest.fixture(scope="session")
 def installed() -> Iterator[None]:
     """TensorFlow is there; its warm child serves all tests and ends after them."""
     try:
-        foreign.require("tensorflow")
+        converter_process.require("tensorflow")
     except SourceModelError as error:
         pytest.skip(f"{error.what} {error.remedy}")
     yield
-    foreign.close("tensorflow")
+    converter_process.close("tensorflow")

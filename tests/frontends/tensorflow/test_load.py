@@ -18,7 +18,7 @@ from engine.base.errors import (
     UnsupportedOperatorError,
 )
 from engine.base.events import NullReporter
-from engine.frontends import foreign
+from engine.frontends import converter_process
 from engine.frontends.find import find_source
 from engine.frontends.loaded import Loaded
 from engine.frontends.source import LoadOptions, SourceModel
@@ -26,7 +26,7 @@ from engine.frontends.tensorflow import load
 from engine.graph.execute.session import Session
 from engine.graph.ir.verify import verify
 from tests.frontends.tensorflow import wire
-from tests.frontends.tensorflow.test_look import SMALL, WEIGHTS, mutant
+from tests.frontends.tensorflow.test_inspect import SMALL, WEIGHTS, mutant
 from tests.safety import ends
 
 pytestmark = [pytest.mark.tensorflow]
@@ -192,7 +192,9 @@ def test_a_wrong_conversion_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 def test_without_tensorflow_the_extra_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreign, "find_spec", lambda name: None if name == "tensorflow" else name)
+    monkeypatch.setattr(
+        converter_process, "find_spec", lambda name: None if name == "tensorflow" else name
+    )
     with pytest.raises(SourceModelError, match="tensorflow is not installed") as caught:
         load(source(tmp_path, TOY), NullReporter())
     assert "pip install" in caught.value.remedy

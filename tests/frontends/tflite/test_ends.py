@@ -9,7 +9,7 @@ import pytest
 
 from engine.base.errors import SourceModelError, UnsupportedOperatorError
 from engine.frontends.find import find_source
-from engine.frontends.load import look_source
+from engine.frontends.load import inspect_source
 from tests.frontends.tflite.tflite_models import In, Writer, const, interpret, load_bytes, run
 
 _RNG = np.random.default_rng(41)
@@ -104,7 +104,7 @@ def test_names_of_a_signature_stand_for_tensors(tmp_path: Path) -> None:
         _net(signature=True), tmp_path, inputs=("extra", "image"), outputs=("scores",)
     )
     assert [spec.name for spec in loaded.graph.inputs] == ["side", "x"]
-    summary = look_source(find_source(tmp_path / "model.tflite"))
+    summary = inspect_source(find_source(tmp_path / "model.tflite"))
     assert "signature serving_default: image, extra -> scores" in summary.notes
 
 
@@ -191,7 +191,7 @@ def test_a_look_tells_layers_and_what_will_be_refused(tmp_path: Path) -> None:
     writer.op("TFLite_Detection_PostProcess", [y], [boxes])
     writer.ends([x], [boxes])
     (tmp_path / "m.tflite").write_bytes(writer.data())
-    summary = look_source(find_source(tmp_path / "m.tflite"))
+    summary = inspect_source(find_source(tmp_path / "m.tflite"))
     assert summary.operators == {"SOFTMAX": 1, "TFLite_Detection_PostProcess": 1}
     first, second = summary.layers
     assert (first.name, first.inputs, first.outputs, first.refused) == ("y", ("x",), ("y",), "")

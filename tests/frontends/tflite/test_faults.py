@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from engine.base.errors import EngineError, SourceModelError
 from engine.base.formats.flatbuffers import FlatBuffer, FlatError
-from engine.frontends.load import load_source, look_source
+from engine.frontends.load import inspect_source, load_source
 from engine.frontends.sniff import Recognised
 from engine.frontends.source import SourceModel
 from engine.frontends.tflite.options import OPTIONS
@@ -34,7 +34,7 @@ def _try(data: bytes, path: Path) -> None:
     """Look and load; an EngineError is right, another exception fails the test."""
     path.write_bytes(data)
     source = SourceModel("tflite", path, None, Recognised("tflite", "", ""))
-    for step in (look_source, load_source):
+    for step in (inspect_source, load_source):
         try:
             result = step(source)
         except EngineError:

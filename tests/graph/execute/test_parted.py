@@ -49,15 +49,15 @@ def test_parts_give_what_one_session_gives(nbytes: int, monkeypatch: pytest.Monk
 def test_every_node_is_in_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of tensors that nobody wants and that several parts need."""
     monkeypatch.setattr(parted, "PART_BYTES", 0)
-    model = importlib.import_module("engine.graph.execute.parts")
+    model = importlib.import_module("engine.graph.execute.submodels")
     nodes: list[str] = []
-    assemble = model.PartModel.assemble
+    assemble = model.SubmodelBuilder.assemble
 
     def noted(self, members, *rest, **named):  # type: ignore[no-untyped-def]
         nodes.extend(node.name for node in members)
         return assemble(self, members, *rest, **named)
 
-    monkeypatch.setattr(model.PartModel, "assemble", noted)
+    monkeypatch.setattr(model.SubmodelBuilder, "assemble", noted)
     net = Net()
     x = net.input(1, 8, 6)
     hidden = net.op("Exp", net.op("Tanh", x))

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from engine.graph.execute import Session, kernels_saturate, open_model, ort, precision, runtime_form
+from engine.graph.execute import (
+    Session,
+    kernels_saturate,
+    open_model,
+    ort,
+    precision,
+    prepare_for_ort,
+)
 from engine.graph.ir import Graph
 from engine.quantize import QuantizeSettings, calibrate, layers_of, quantize
 from engine.services.doctor import doctor
@@ -32,7 +39,7 @@ def _as_if(saturating: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _bare(graph: Graph) -> ort.InferenceSession:
     """A session of the lowered graph with none of our settings."""
-    data = runtime_form(graph).data
+    data = prepare_for_ort(graph).data
     return ort.InferenceSession(data, providers=["CPUExecutionProvider"])
 
 
@@ -53,7 +60,7 @@ def test_the_mode_is_set_where_kernels_saturate(
 ) -> None:
     _as_if(saturating, monkeypatch)
     graph, _ = saturating_convolution()
-    session = open_model(runtime_form(graph).data)
+    session = open_model(prepare_for_ort(graph).data)
     assert isinstance(session, ort.InferenceSession)
     options = session.get_session_options()
     if saturating:

@@ -8,14 +8,14 @@ from onnx import helper
 
 from engine.base.errors import GraphError
 from engine.graph.ir import Graph
-from engine.graph.passes import optimise, widen_batch
+from engine.graph.passes import optimise, set_batch_size
 from tests.graph.passes.generate import random_graph
 from tests.graph.passes.support import distance, model, random_feeds, run
 
 
 def check(graph: Graph, size: int = 3) -> None:
     """Random samples through the wide graph and one by one through the narrow one."""
-    wide = widen_batch(graph, size)
+    wide = set_batch_size(graph, size)
     feeds = random_feeds(wide, 7)
     together = run(wide, feeds)
     for index in range(size):
@@ -33,7 +33,7 @@ def test_random_graphs_for_several_samples(seed: int) -> None:
         check(graph)
     else:
         with pytest.raises(GraphError, match="no batch of 1"):
-            widen_batch(graph, 3)
+            set_batch_size(graph, 3)
 
 
 def test_sizes_that_are_written_into_operators() -> None:
@@ -54,7 +54,7 @@ def test_sizes_that_are_written_into_operators() -> None:
         {name: np.array(values, np.int64) for name, values in ints.items()},
     )
     check(graph, 4)
-    assert widen_batch(graph, 1) is graph
+    assert set_batch_size(graph, 1) is graph
 
 
 def test_a_recurrent_layer_gets_a_state_for_each_sample() -> None:
@@ -91,4 +91,4 @@ def test_a_recurrent_layer_gets_a_state_for_each_sample() -> None:
 def test_what_mixes_samples_is_refused(node: object) -> None:
     graph = model([node], {"x": (1, 6)}, ["y"])  # type: ignore[list-item]
     with pytest.raises(GraphError, match="cannot take 3 samples at once"):
-        widen_batch(graph, 3)
+        set_batch_size(graph, 3)

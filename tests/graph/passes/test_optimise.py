@@ -14,9 +14,9 @@ from engine.base.events import CallbackReporter, LogLine
 from engine.graph.ir import ORIGIN, Graph, verify
 from engine.graph.passes import (
     LEVELS,
+    OPTIONAL,
     PASSES,
     PIPELINES,
-    WISHED,
     NodePass,
     Pass,
     Pipeline,
@@ -56,7 +56,7 @@ def test_every_pass_is_registered_named_and_described() -> None:
         return [leaf for c in below for leaf in leaves(c)] if below else [cls]
 
     found = {c for c in leaves(Pass) if c.__module__.startswith("engine.")}
-    every = (*PASSES, *WISHED)
+    every = (*PASSES, *OPTIONAL)
     assert found == set(every)
     assert len({c.name for c in every}) == len(every)
     assert all(c.summary.endswith(".") and 1 <= c.level <= 3 for c in every)

@@ -14,7 +14,7 @@ from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import sqnr
 from engine.quantize import QuantizeSettings, calibrate, quantize
-from engine.quantize.algorithms.accurate.choose import CANDIDATES
+from engine.quantize.algorithms.accurate.select import CANDIDATES
 from engine.quantize.quantized import Quantized
 from engine.report import sqnr_rank
 from tests.quantize.models import Net, small_cnn
@@ -128,7 +128,7 @@ def test_the_recipe_is_left_where_it_does_harm(monkeypatch: pytest.MonkeyPatch) 
     reporter = _Stopping(1000)
     # by the module: the package has a function of the same name
     module = sys.modules["engine.quantize.algorithms.accurate.assemble"]
-    monkeypatch.setattr(module, "factors_of", harmful)
+    monkeypatch.setattr(module, "equalization_factors", harmful)
     found = quantize(
         graph, calibrate(graph, feeds), ACCURATE, feeds=lambda: feeds, reporter=reporter
     )

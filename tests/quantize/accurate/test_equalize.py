@@ -8,8 +8,8 @@ from engine.base.events import NullReporter
 from engine.graph.execute import Session
 from engine.graph.ir import Graph
 from engine.graph.metrics import sqnr
-from engine.quantize.algorithms.accurate.assemble import Choice, assemble
-from engine.quantize.algorithms.accurate.gather import gather
+from engine.quantize.algorithms.accurate.assemble import Candidate, assemble
+from engine.quantize.algorithms.accurate.collect import collect_statistics
 from engine.quantize.planning.plan import plan
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.techniques.channels import find_channels
@@ -79,8 +79,10 @@ def test_equalized_channels_fill_the_range() -> None:
     made = net.op("Relu", net.op("Conv", x, net.constant(weight), pads=[1] * 4))
     graph = net.graph(net.conv(made, 8, 8, group=8))
     feeds = net.feeds(8)
-    material = gather(graph, plan(graph), QuantizeSettings(), lambda: feeds, 8, NullReporter())
-    ready = assemble(material, Choice(headroom=False), range(8))
+    stats = collect_statistics(
+        graph, plan(graph), QuantizeSettings(), lambda: feeds, 8, NullReporter()
+    )
+    ready = assemble(stats, Candidate(margin=False), range(8))
     session = Session(ready.graph, outputs=[made])
     values = np.stack([session.run(feed, [made])[made] for feed in feeds])
     peaks = values.max(axis=(0, 1, 3, 4)) / ready.activations[made].maximum[0]
@@ -91,8 +93,10 @@ def test_equalized_channels_fill_the_range() -> None:
 def test_reference_and_quantized_graph_of_every_form() -> None:
     net, graph = every_form()
     feeds = net.feeds(9)
-    material = gather(graph, plan(graph), QuantizeSettings(), lambda: feeds, 9, NullReporter())
-    ready = assemble(material, Choice(), range(9))
+    stats = collect_statistics(
+        graph, plan(graph), QuantizeSettings(), lambda: feeds, 9, NullReporter()
+    )
+    ready = assemble(stats, Candidate(), range(9))
     expected, found = results(graph, feeds), results(ready.graph, feeds)
     for name, array in expected.items():
         assert sqnr(array, found[name]) > 100, name

@@ -6,32 +6,32 @@ import numpy as np
 
 from engine.graph.execute import Session
 from engine.graph.ir import TensorSpec
-from engine.quantize.algorithms.accurate.copies import COPIES, are_pictures, copy_of
-from engine.quantize.algorithms.accurate.headroom import (
+from engine.quantize.algorithms.accurate.augmentation import COPIES, are_images, augment
+from engine.quantize.algorithms.accurate.range_margin import (
     WEIGHINGS,
-    best_rules,
+    best_margin_rules,
     range_ends,
-    thresholds,
+    tail_thresholds,
 )
-from engine.quantize.algorithms.accurate.statistics import Tails, terms_of_clamped_sums
+from engine.quantize.algorithms.accurate.statistics import TailStats, residual_terms
 from engine.quantize.dtypes.scheme import activation_params
 from engine.quantize.planning.plan import plan
 from engine.quantize.techniques.softmax import find_logits
 from tests.quantize.models import Net
 
 
-def tails_of(values: np.ndarray) -> Tails:
+def tails_of(values: np.ndarray) -> TailStats:
     """(samples, channels, positions)."""
     peaks = values.max(axis=2)
-    limit = np.maximum(thresholds(peaks), 0)
+    limit = np.maximum(tail_thresholds(peaks), 0)
     beyond = np.maximum(values - limit[:, None], 0)
-    return Tails(limit, peaks, beyond.mean(axis=2), (beyond**2).mean(axis=2))
+    return TailStats(limit, peaks, beyond.mean(axis=2), (beyond**2).mean(axis=2))
 
 
 def ends_of(values: np.ndarray, weighing: str = "far") -> np.ndarray:
     tails = tails_of(values)
     samples, channels = tails.peak.shape
-    rules = best_rules(tails, samples, np.ones(channels), 1.0)[weighing]
+    rules = best_margin_rules(tails, samples, np.ones(channels), 1.0)[weighing]
     return range_ends(tails, np.arange(samples), samples, rules.each)
 
 
@@ -73,14 +73,14 @@ def test_few_samples_get_much_headroom() -> None:
 def test_copies_stay_within_the_limits_and_mirror() -> None:
     image = np.linspace(-1, 1, 3 * 12 * 10, dtype=np.float32).reshape(1, 3, 12, 10)
     for turn in range(COPIES):
-        copy = copy_of({"x": image}, {"x": (-1.0, 1.0)}, turn)["x"]
+        copy = augment({"x": image}, {"x": (-1.0, 1.0)}, turn)["x"]
         assert copy.shape == image.shape
         assert copy.dtype == np.float32
         assert np.abs(copy).max() <= 1
         assert (np.diff(copy[0, 0, 6]) <= 0).sum() >= 4  # rows rise in the original
-    assert are_pictures([TensorSpec("x", (1, 3, 12, 10), "float32")])
+    assert are_images([TensorSpec("x", (1, 3, 12, 10), "float32")])
     for shape in ((1, 3, 12), (1, 8, 12, 10), (1, 3, 4, 10), (1, 3, -1, 10)):
-        assert not are_pictures([TensorSpec("x", shape, "float32")])
+        assert not are_images([TensorSpec("x", shape, "float32")])
 
 
 def test_the_softmax_range_beats_the_plain_one() -> None:
@@ -119,7 +119,7 @@ def test_clipping_a_term_at_what_its_clamped_sum_needs_changes_nothing() -> None
     left, right = net.conv(x, 3, 4), net.conv(x, 3, 4)
     out = net.op("Relu", net.op("Add", left, right))
     graph = net.graph(net.conv(out, 4, 2))
-    sums = terms_of_clamped_sums(graph, plan(graph))
+    sums = residual_terms(graph, plan(graph))
     assert sums == {left: (out, right), right: (out, left)}
     (feed,) = net.feeds(1)
     found = Session(graph, outputs=[left, right, out]).run(feed)

@@ -7,7 +7,7 @@ import pytest
 
 from engine.base.events import NullReporter
 from engine.graph.execute import Session, parted
-from engine.quantize.algorithms.accurate.statistics import Runs, terms_of_clamped_sums
+from engine.quantize.algorithms.accurate.statistics import StatisticsRunner, residual_terms
 from engine.quantize.planning.plan import plan
 from tests.quantize.models import Net
 
@@ -23,10 +23,10 @@ def test_tensors_and_terms_are_the_same_in_any_parts(
     right = net.conv(x, 3, 4)
     last = net.conv(net.op("Relu", net.op("Add", net.conv(left, 4, 4), right)), 4, 2)
     graph, feeds = net.graph(last), net.feeds(2)
-    sums = terms_of_clamped_sums(graph, plan(graph))
+    sums = residual_terms(graph, plan(graph))
     assert len(sums) == 2
     inner = [name for name in plan(graph).tensors if name not in feeds[0]]
-    runs = Runs(graph, [*feeds[0], *inner], sums)
+    runs = StatisticsRunner(graph, [*feeds[0], *inner], sums)
     raw: dict[str, np.ndarray] = {}
     needed: dict[str, np.ndarray] = {}
     portions = 0

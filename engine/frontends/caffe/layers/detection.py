@@ -23,8 +23,8 @@ def _prior_box(at: Layer, param: Fields) -> Tensor:
     sizes = _box_sizes(at, param)
     if height * width * len(sizes) > _MAX_PRIORS:
         raise at.fault(f"{height}x{width} places of {len(sizes)} boxes are too many")
-    picture = _picture(at, param)
-    steps = _steps(at, param, picture)
+    image = _picture(at, param)
+    steps = _steps(at, param, image)
     offset, clip = param.number("offset", 0.5), param.flag("clip", False)
     # Caffe computes centres in float32, and from there on in double
     rows = (np.arange(height, dtype=np.float32) + np.float32(offset)) * np.float32(steps[0])
@@ -35,7 +35,7 @@ def _prior_box(at: Layer, param: Fields) -> Tensor:
     down = rows[:, None, None].astype(np.float64)
     boxes[..., 0], boxes[..., 2] = across - half[:, 0], across + half[:, 0]
     boxes[..., 1], boxes[..., 3] = down - half[:, 1], down + half[:, 1]
-    boxes /= (picture[1], picture[0], picture[1], picture[0])
+    boxes /= (image[1], image[0], image[1], image[0])
     if clip:
         boxes = boxes.clip(0, 1)
     priors = boxes.reshape(-1).astype(np.float32)
@@ -95,7 +95,7 @@ def _picture(at: Layer, param: Fields) -> tuple[int, int]:
     return at.inputs[1].shape[2], at.inputs[1].shape[3]
 
 
-def _steps(at: Layer, param: Fields, picture: tuple[int, int]) -> tuple[float, float]:
+def _steps(at: Layer, param: Fields, image: tuple[int, int]) -> tuple[float, float]:
     """Distance of two places in rows and columns of the picture."""
     both = param.number("step", 0.0)
     down, across = param.number("step_h", both), param.number("step_w", both)
@@ -103,7 +103,7 @@ def _steps(at: Layer, param: Fields, picture: tuple[int, int]) -> tuple[float, f
         raise at.fault("a step is below 0")
     if down and across:
         return down, across
-    return picture[0] / at.x.shape[2], picture[1] / at.x.shape[3]
+    return image[0] / at.x.shape[2], image[1] / at.x.shape[3]
 
 
 def _variances(at: Layer, param: Fields, size: int) -> np.ndarray:

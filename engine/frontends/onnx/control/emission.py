@@ -146,9 +146,9 @@ class Emission:
         node = helper.make_node(op, list(inputs), [self.claim(hint)], hint, **attributes)
         return self.add(node, inner=True)[0]
 
-    def claim(self, wish: str) -> str:
+    def claim(self, hint: str) -> str:
         """A name that no tensor has."""
-        return self._names.claim(wish)
+        return self._names.claim(hint)
 
     def add(self, node: onnx.NodeProto, *, inner: bool) -> list[str]:
         """Add a node whose inputs are names of this graph; fold it where it can be.

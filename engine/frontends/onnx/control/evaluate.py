@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from engine.graph.execute.divisions import DIVISIONS, survives
+from engine.graph.execute.integer_division import DIVISIONS, is_safe_division
 from engine.graph.execute.runtime import RUNTIME_ERRORS, ort, refuse_shortage
 from engine.graph.ir.constants import IR_VERSION, OPSET
 
@@ -43,7 +43,7 @@ class Evaluator:
             arrays: one per input; None for an input that is left out.
         """
         divisor = arrays[1] if node.op_type in DIVISIONS and len(arrays) > 1 else None
-        if divisor is not None and not survives(arrays[0], divisor):
+        if divisor is not None and not is_safe_division(arrays[0], divisor):
             return None
         session = self._session(node, arrays)
         if session is None:

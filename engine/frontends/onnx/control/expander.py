@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from engine.base.errors import UnsupportedOperatorError
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.frontends.onnx.control.emission import MAX_STEPS, Emission, TooLongError
 from engine.frontends.onnx.control.faults import fault
 from engine.frontends.onnx.control.values import Maybe, TensorList, Value
@@ -139,7 +139,7 @@ class Expander:
             found = scope.find(value.name)
             if found is None or found == value.name:
                 continue  # the checker tells of an output that nothing computes
-            name = self.as_tensor(found, f"the output {printable(value.name, 100)!r}")
+            name = self.as_tensor(found, f"the output {sanitize(value.name, 100)!r}")
             if name in self.emission.fresh and name not in names:
                 names[name] = value.name
             else:
@@ -180,7 +180,7 @@ class Expander:
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         for index, name in enumerate(node.input):
-            where = f"node {printable(node.name or node.op_type, 100)!r} ({node.op_type})"
+            where = f"node {sanitize(node.name or node.op_type, 100)!r} ({node.op_type})"
             copy.input[index] = self.as_tensor(self.value(scope, name), where)
         if inner:
             for index, name in enumerate(node.output):
@@ -193,7 +193,7 @@ class Expander:
                 raise self.refusal(
                     self._guards[-1],
                     "whether it is run depends on data, and it holds "
-                    f"{node.op_type} ({printable(node.name, 100)!r}): {why}",
+                    f"{node.op_type} ({sanitize(node.name, 100)!r}): {why}",
                 )
         return made
 
@@ -218,7 +218,7 @@ class Expander:
         if found is None:
             raise self.refusal(
                 self._path[-1] if self._path else None,
-                f"it reads {printable(name, 100)!r}, which nothing computes",
+                f"it reads {sanitize(name, 100)!r}, which nothing computes",
             )
         return found
 
@@ -330,10 +330,10 @@ class Expander:
         """The error for what cannot be resolved."""
         where = "control flow"
         if node is not None:
-            where = f"{printable(node.op_type, 60)} at node {printable(node.name, 100)!r}"
+            where = f"{sanitize(node.op_type, 60)} at node {sanitize(node.name, 100)!r}"
         return UnsupportedOperatorError(
             f"{self._source}: {where} cannot be made a fixed list of operators: "
-            f"{printable(why, 400)}.",
+            f"{sanitize(why, 400)}.",
             cause="An NPU runs the same operators on tensors of the same sizes every time.",
             remedy="Give fixed sizes with 'input_size_list' where they decide it, export the model "
             "without control flow, or cut it off: name the tensor before it in 'outputs', or the "

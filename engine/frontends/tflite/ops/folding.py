@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from engine.frontends.tflite.layer import Layer
-from engine.frontends.tflite.ops.moves import new_shape, strided_ranges
+from engine.frontends.tflite.ops.shape_ops import new_shape, strided_ranges
 
 __all__ = ["FOLDS"]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.frontends.formula import Formula, apply, clip, sigmoid, tanh
 from engine.frontends.tflite.layer import Handler, Layer
-from engine.frontends.tflite.ops.cell import GATES, Cell, cell_of, note_state
+from engine.frontends.tflite.ops.rnn_cell import GATES, Cell, cell_of, note_state
 from engine.frontends.tflite.values import Value
 
 __all__ = ["HANDLERS", "give", "give_both", "initial_of", "sequence"]

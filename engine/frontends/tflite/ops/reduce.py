@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.frontends.tflite.layer import Handler, Layer
-from engine.frontends.tflite.ops.moves import placed
+from engine.frontends.tflite.ops.shape_ops import placed
 from engine.frontends.tflite.values import FIRST, LAST, checked_constant
 
 __all__ = ["HANDLERS", "nearest_places"]

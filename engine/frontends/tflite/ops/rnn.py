@@ -6,8 +6,8 @@ import numpy as np
 
 from engine.base.findings import Finding
 from engine.frontends.tflite.layer import Handler, Layer
-from engine.frontends.tflite.ops.cell import note_state, weights_of
 from engine.frontends.tflite.ops.lstm import give, give_both, initial_of, sequence
+from engine.frontends.tflite.ops.rnn_cell import note_state, weights_of
 
 __all__ = ["HANDLERS"]
 

@@ -1,10 +1,11 @@
 """Our algorithm ``accurate``: ranges optimised against the error of downstream layers.
 
 The recipe, each step in a module of its own: statistics of every channel (:mod:`statistics`,
-:mod:`moments`, :mod:`copies`), ranges with headroom by cross-validation (:mod:`headroom`), channels
-equalized by activation ranges (:mod:`channels`, :mod:`equalize`), the range before a Softmax
-(:mod:`softmax`), weights with error feedback and biases corrected (:mod:`rounding`), and a choice
-on samples held out (:mod:`choose`). What comes out is plain w8a8.
+:mod:`moments`, :mod:`augmentation`), ranges with a margin by cross-validation
+(:mod:`range_margin`), channels equalized by activation ranges (:mod:`channels`, :mod:`equalize`),
+the range before a Softmax (:mod:`softmax`), weights with error feedback and biases corrected
+(:mod:`rounding`), and a choice on samples held out (:mod:`select_candidate`). What comes out is
+plain w8a8.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from engine.base.errors import QuantizationError
 from engine.base.events import LogLine, Reporter
 from engine.graph.ir import Graph
 from engine.quantize.algorithms.accurate.assemble import assemble
-from engine.quantize.algorithms.accurate.choose import choose
-from engine.quantize.algorithms.accurate.gather import gather
+from engine.quantize.algorithms.accurate.collect import collect_statistics
+from engine.quantize.algorithms.accurate.select import select_candidate
 from engine.quantize.calibration.observations import Observations
 from engine.quantize.planning.plan import Plan
 from engine.quantize.prepared import Feeds, Prepared
@@ -61,9 +62,9 @@ def prepare(
     if count < observations.samples:
         read = f"accurate looks at {count} of {observations.samples} samples"
         reporter.emit(LogLine(f"{read}, spread evenly"))
-    material = gather(graph, plan, settings, some, count, reporter)
-    choice = choose(material, some, reporter)
-    return assemble(material, choice, range(material.statistics.samples))
+    stats = collect_statistics(graph, plan, settings, some, count, reporter)
+    candidate = select_candidate(stats, some, reporter)
+    return assemble(stats, candidate, range(stats.statistics.samples))
 
 
 def _spread(feeds: Feeds, samples: int) -> tuple[Feeds, int]:

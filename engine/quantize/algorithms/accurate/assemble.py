@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.graph.ir import Graph, QuantParams
-from engine.quantize.algorithms.accurate.headroom import WEIGHINGS, Rules, range_ends
-from engine.quantize.algorithms.accurate.statistics import Statistics, Tails
+from engine.quantize.algorithms.accurate.range_margin import WEIGHINGS, MarginRules, range_ends
+from engine.quantize.algorithms.accurate.statistics import Statistics, TailStats
 from engine.quantize.algorithms.activations import activation_table
-from engine.quantize.algorithms.ranges import has_free_scale
+from engine.quantize.algorithms.ranges import has_arbitrary_scale
 from engine.quantize.calibration.observations import Observation, Observations
 from engine.quantize.dtypes.formats import Format
 from engine.quantize.dtypes.scheme import activation_params
@@ -19,7 +19,12 @@ from engine.quantize.planning.plan import Plan, root_of
 from engine.quantize.prepared import Prepared
 from engine.quantize.settings import QuantizeSettings
 from engine.quantize.techniques.channels import Channels
-from engine.quantize.techniques.equalize import ChannelRange, Reader, factors_of, scaled_graph
+from engine.quantize.techniques.equalize import (
+    ChannelRange,
+    ConsumerNoise,
+    equalization_factors,
+    scaled_graph,
+)
 from engine.quantize.techniques.rounding import corrected_bias, round_with_feedback
 from engine.quantize.weights import LayerWeights, quantize_weights
 
@@ -30,100 +35,102 @@ _WIDTHS = tuple(1.0 + 0.0025 * i for i in range(17))
 # own rounding is little of the error that arrives there, and its clipping nothing softens.
 _RESULTS = 1.25
 
-__all__ = ["Choice", "Material", "assemble"]
+__all__ = ["CalibrationStats", "Candidate", "assemble"]
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Which steps are taken.
+class Candidate:
+    """A candidate: which steps it takes.
 
     Attributes:
         equalize: scale channels by their activation ranges.
-        headroom: let ranges reach beyond the samples, by the rule of ``headroom`` with this
+        margin: let ranges reach beyond the samples, by the rule of ``range_margin`` with this
             weighing; where it is empty every range ends where the samples end.
         feedback: round weights with error feedback.
         bias: correct biases, unless the settings forbid it.
     """
 
     equalize: bool = True
-    headroom: str = WEIGHINGS[0]
+    margin: str = WEIGHINGS[0]
     feedback: bool = True
     bias: bool = True
 
-    def draft(self) -> Choice:
+    def without_feedback(self) -> Candidate:
         """The same without error feedback, which takes time and is no matter of choice."""
         return replace(self, feedback=False)
 
 
 @dataclass(frozen=True)
-class Material:
-    """What all choices are made from; nothing in it depends on a choice."""
+class CalibrationStats:
+    """The statistics that every candidate is built from; they depend on none of them."""
 
     graph: Graph
     plan: Plan
     settings: QuantizeSettings
     channels: Channels
     statistics: Statistics
-    above: Mapping[str, Tails]
-    below: Mapping[str, Tails]
+    above: Mapping[str, TailStats]
+    below: Mapping[str, TailStats]
 
-    readers: list[Reader]
+    readers: list[ConsumerNoise]
     gains: np.ndarray
     logits: Mapping[str, tuple[float, float]]
     shares: Mapping[str, float]
-    upper_rules: Mapping[str, Mapping[str, Rules]]
-    lower_rules: Mapping[str, Mapping[str, Rules]]
+    upper_rules: Mapping[str, Mapping[str, MarginRules]]
+    lower_rules: Mapping[str, Mapping[str, MarginRules]]
 
-    def ranges(self, choice: Choice, rows: Sequence[int]) -> dict[str, ChannelRange]:
+    def ranges(self, candidate: Candidate, rows: Sequence[int]) -> dict[str, ChannelRange]:
         """The range of every watched tensor's channels, judged by some of the samples."""
         index = np.asarray(rows)
         found: dict[str, ChannelRange] = {}
         for name, seen in self.statistics.tensors.items():
             least = np.minimum(seen.low[index].min(axis=0), 0.0)
             most = np.maximum(seen.high[index].max(axis=0), 0.0)
-            if choice.headroom and _takes_room(self.plan.formats.get(name)):
+            if candidate.margin and _takes_room(self.plan.formats.get(name)):
                 clamps = self.plan.clamps.get(name, ())
                 top = min((clamp.high for clamp in clamps), default=np.inf)
                 bottom = max((clamp.low for clamp in clamps), default=-np.inf)
                 if name in self.above:
-                    most = np.minimum(self._end(name, self.above[name], index, choice), top)
+                    most = np.minimum(self._end(name, self.above[name], index, candidate), top)
                 if name in self.below:
-                    least = np.maximum(-self._end(name, self.below[name], index, choice), bottom)
+                    least = np.maximum(-self._end(name, self.below[name], index, candidate), bottom)
             found[name] = ChannelRange(np.minimum(least, 0.0), np.maximum(most, 0.0))
         return found
 
-    def _end(self, name: str, tails: Tails, index: np.ndarray, choice: Choice) -> np.ndarray:
-        both = (self.upper_rules if tails is self.above.get(name) else self.lower_rules)[name]
-        rules = both[choice.headroom]
+    def _end(
+        self, name: str, tail_stats: TailStats, index: np.ndarray, candidate: Candidate
+    ) -> np.ndarray:
+        both = (self.upper_rules if tail_stats is self.above.get(name) else self.lower_rules)[name]
+        rules = both[candidate.margin]
         groups = self.channels.groups.get(name)
-        one = groups is None or bool(self.channels.frozen[groups].any()) or not choice.equalize
+        one = groups is None or bool(self.channels.frozen[groups].any()) or not candidate.equalize
         rule = rules.one if one else rules.each
-        return range_ends(tails, index, self.statistics.samples, rule)
+        return range_ends(tail_stats, index, self.statistics.samples, rule)
 
 
-def assemble(material: Material, choice: Choice, rows: Sequence[int]) -> Prepared:
+def assemble(stats: CalibrationStats, candidate: Candidate, rows: Sequence[int]) -> Prepared:
     """Quantize by a choice, with ranges from some of the samples.
 
     Args:
-        material: of all samples.
-        choice: the steps.
+        stats: of all samples.
+        candidate: the steps.
         rows: numbers of the samples that ranges may come from.
     """
-    plan, channels = material.plan, material.channels
-    spans = material.ranges(choice, rows)
+    plan, channels = stats.plan, stats.channels
+    spans = stats.ranges(candidate, rows)
     factors = np.ones(channels.count)
-    graph = material.graph
-    if choice.equalize and channels.count:
-        factors = factors_of(
-            channels, material.readers, _with_own_scale(plan, spans), material.shares
+    graph = stats.graph
+    if candidate.equalize and channels.count:
+        factors = equalization_factors(
+            channels, stats.readers, _with_own_scale(plan, spans), stats.shares
         )
         graph = scaled_graph(graph, channels, factors)
-    seen, ranges = _tensor_ranges(material, spans, factors, choice)
+    seen, ranges = _tensor_ranges(stats, spans, factors, candidate)
     activations = activation_table(graph, plan, seen, ranges)
-    weights = quantize_weights(graph, plan, activations, material.settings.granularity)
-    if choice.feedback or choice.bias:
+    weights = quantize_weights(graph, plan, activations, stats.settings.granularity)
+    if candidate.feedback or candidate.bias:
         for name, given in weights.items():
-            weights[name] = _rounded(material, graph, name, given, factors, choice, activations)
+            weights[name] = _rounded(stats, graph, name, given, factors, candidate, activations)
     return Prepared(graph, plan, activations, weights)
 
 
@@ -142,7 +149,7 @@ def _with_own_scale(plan: Plan, spans: Mapping[str, ChannelRange]) -> dict[str, 
     return {name: span for name, span in spans.items() if name not in borrowed}
 
 
-def shares_of(graph: Graph) -> dict[str, float]:
+def noise_shares(graph: Graph) -> dict[str, float]:
     """Tensors that only averages read -> 1 / window: so much of their noise power is left."""
     found: dict[str, float] = {}
     for name, value in graph.values.items():
@@ -164,19 +171,19 @@ def shares_of(graph: Graph) -> dict[str, float]:
 
 
 def _tensor_ranges(
-    material: Material,
+    stats: CalibrationStats,
     spans: Mapping[str, ChannelRange],
     factors: np.ndarray,
-    choice: Choice,
+    candidate: Candidate,
 ) -> tuple[Observations, dict[str, tuple[float, float]]]:
     """What the tensors of the equalized graph were seen to hold, and the ranges chosen."""
-    plan, groups = material.plan, material.channels.groups
+    plan, groups = stats.plan, stats.channels.groups
     tensors: dict[str, Observation] = {}
     ranges: dict[str, tuple[float, float]] = {}
-    results = {root_of(spec.name, plan.sources) for spec in material.graph.outputs}
+    results = {root_of(spec.name, plan.sources) for spec in stats.graph.outputs}
     for name in plan.tensors:
         root = root_of(name, plan.sources)
-        span, seen = spans[root], material.statistics.tensors[root]
+        span, seen = spans[root], stats.statistics.tensors[root]
         own = factors[groups[root]] if root in groups else np.ones(1)
         if own.size != span.low.size:
             own = np.ones(1)
@@ -184,16 +191,16 @@ def _tensor_ranges(
         tensors[name] = Observation(float(low), float(high))
         if name == root:
             ranges[name] = float((span.low / own).min()), float((span.high / own).max())
-            if name in material.statistics.values and has_free_scale(plan.formats.get(name)):
-                ranges[name] = _input_range(material.statistics.values[name], *ranges[name])
-            roomy = choice.headroom and _takes_room(plan.formats.get(name))
+            if name in stats.statistics.values and has_arbitrary_scale(plan.formats.get(name)):
+                ranges[name] = _input_range(stats.statistics.values[name], *ranges[name])
+            roomy = candidate.margin and _takes_room(plan.formats.get(name))
             if roomy and name in results and not plan.clamps.get(name):
                 ranges[name] = ranges[name][0] * _RESULTS, ranges[name][1] * _RESULTS
-            if choice.headroom and name in material.logits:
-                ranges[name] = material.logits[name]
-            if name in material.settings.ranges:
-                ranges[name] = material.settings.ranges[name]
-    return Observations(material.statistics.samples, tensors), ranges
+            if candidate.margin and name in stats.logits:
+                ranges[name] = stats.logits[name]
+            if name in stats.settings.ranges:
+                ranges[name] = stats.settings.ranges[name]
+    return Observations(stats.statistics.samples, tensors), ranges
 
 
 def _input_range(values: np.ndarray, low: float, high: float) -> tuple[float, float]:
@@ -212,27 +219,27 @@ def _input_range(values: np.ndarray, low: float, high: float) -> tuple[float, fl
 
 
 def _rounded(
-    material: Material,
+    stats: CalibrationStats,
     graph: Graph,
     name: str,
     given: LayerWeights,
     factors: np.ndarray,
-    choice: Choice,
+    candidate: Candidate,
     activations: Mapping[str, QuantParams],
 ) -> LayerWeights:
     """One layer with error feedback and a corrected bias, as far as its form has them."""
-    moments = material.statistics.moments.get(name)
-    wanted = material.plan.weights[name]
+    moments = stats.statistics.moments.get(name)
+    wanted = stats.plan.weights[name]
     weight = graph.constant(wanted.weight)
     if moments is None or weight is None or moments.is_empty:
         return given
-    column = _column_factors(material, moments.tensor, moments.groups, moments.length, factors)
+    column = _column_factors(stats, moments.tensor, moments.groups, moments.length, factors)
     matrix = _as_matrix(graph, name, weight, moments.groups)
     mean = moments.mean / column
     integers = given.integers
     # integers with a zero point, powers of two and half precision stay the nearest ones
-    symmetric = material.plan.schemes[name].weight.kind == "symmetric"
-    second = moments.second if choice.feedback and symmetric else None
+    symmetric = stats.plan.schemes[name].weight.kind == "symmetric"
+    second = moments.second if candidate.feedback and symmetric else None
     if second is not None:
         scale = np.asarray(given.params.scale, dtype=np.float64)
         own = scale.reshape((1, 1) if given.params.axis is None else (moments.groups, -1))
@@ -242,17 +249,17 @@ def _rounded(
         integers = _from_matrix(graph, name, whole, integers)
     bias = given.bias
     node = graph.node(name)
-    if choice.bias and material.settings.bias_correction and node.op_type != "MatMul":
+    if candidate.bias and stats.settings.bias_correction and node.op_type != "MatMul":
         rounded = _as_matrix(graph, name, given.params.dequantize(integers), moments.groups)
         bias = corrected_bias(matrix, rounded, bias, mean)
     return replace(given, integers=integers, bias=bias)
 
 
 def _column_factors(
-    material: Material, tensor: str, groups: int, length: int, factors: np.ndarray
+    stats: CalibrationStats, tensor: str, groups: int, length: int, factors: np.ndarray
 ) -> np.ndarray:
     """(G, K): by what each row of a column is divided in the equalized graph."""
-    found = material.channels.groups.get(tensor)
+    found = stats.channels.groups.get(tensor)
     if found is None:
         return np.ones((groups, length))
     own = factors[found].reshape(groups, -1)

@@ -3,7 +3,7 @@
 Two passes over the samples. The first notes range, mean and mean square of every channel and sample
 and adds up the second moments of the inputs of weighted layers at random positions. The second
 notes how far and how often each channel goes beyond a threshold, from which
-:mod:`~engine.quantize.algorithms.accurate.headroom` judges what samples never seen will do.
+:mod:`~engine.quantize.algorithms.accurate.range_margin` judges what samples never seen will do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.base.errors import QuantizationError
 from engine.base.events import Progress, Reporter
-from engine.base.text import printable
+from engine.base.text import sanitize
 from engine.graph.execute import PartedRun
 from engine.graph.ir import Graph
 from engine.quantize.planning.plan import Plan
@@ -26,12 +26,12 @@ from engine.quantize.techniques.softmax import Logits
 
 __all__ = [
     "ChannelStatistics",
-    "Runs",
     "Statistics",
-    "Tails",
+    "StatisticsRunner",
+    "TailStats",
     "observe",
     "observe_tails",
-    "terms_of_clamped_sums",
+    "residual_terms",
 ]
 
 # Values of a tensor that are looked at together: they stay in the cache.
@@ -94,7 +94,7 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class Tails:
+class TailStats:
     """One end of the values of one tensor, per sample and channel: (samples, channels).
 
     The lower end is that of the negated values. Copies of samples count as samples.
@@ -123,7 +123,7 @@ class _Rows:
 
 
 def observe(
-    runs: Runs,
+    runs: StatisticsRunner,
     plan: Plan,
     channels: Mapping[str, int],
     feeds: Feeds,
@@ -192,14 +192,14 @@ def observe(
 
 
 def observe_tails(
-    runs: Runs,
+    runs: StatisticsRunner,
     upper: Mapping[str, np.ndarray],
     lower: Mapping[str, np.ndarray],
     feeds: Feeds,
     samples: int,
     reporter: Reporter,
     logits: Logits,
-) -> tuple[dict[str, Tails], dict[str, Tails]]:
+) -> tuple[dict[str, TailStats], dict[str, TailStats]]:
     """The second pass: what lies above ``upper`` and below ``-lower``, tensor -> (channels,).
 
     ``logits`` gets its tensors of every sample.
@@ -215,14 +215,14 @@ def observe_tails(
     return _tails(upper, above), _tails(lower, below)
 
 
-def _tails(thresholds: Mapping[str, np.ndarray], gathered: _Rows) -> dict[str, Tails]:
+def _tails(thresholds: Mapping[str, np.ndarray], gathered: _Rows) -> dict[str, TailStats]:
     return {
-        name: Tails(thresholds[name], *np.stack(rows).transpose(1, 0, 2))
+        name: TailStats(thresholds[name], *np.stack(rows).transpose(1, 0, 2))
         for name, rows in gathered.rows.items()
     }
 
 
-def terms_of_clamped_sums(graph: Graph, plan: Plan) -> dict[str, tuple[str, str]]:
+def residual_terms(graph: Graph, plan: Plan) -> dict[str, tuple[str, str]]:
     """Term of an Add that a Relu follows -> (the clamped sum, the other term).
 
     How negative a term is does not matter where the sum is cut to 0 anyway: what its range has to
@@ -280,13 +280,13 @@ def _by_channel(array: np.ndarray, channels: int | None) -> np.ndarray:
     return np.moveaxis(array, 1, 0).reshape(channels, -1)
 
 
-class Runs:
-    """The float graph in parts, which give some of its tensors as they run.
+class StatisticsRunner:
+    """Runs the float graph in parts and gives some of its tensors.
 
     Args:
         graph: the float graph.
         names: of the tensors; graph inputs among them are handed out as they come in.
-        sums: of :func:`terms_of_clamped_sums`.
+        sums: of :func:`residual_terms`.
     """
 
     def __init__(
@@ -348,7 +348,7 @@ class _Terms:
 
 def _raise_not_finite(tensor: str, sample: int) -> NoReturn:
     raise QuantizationError(
-        f"Calibration sample {sample + 1} gives values of tensor {printable(tensor)!r} that are "
+        f"Calibration sample {sample + 1} gives values of tensor {sanitize(tensor)!r} that are "
         "not finite.",
         cause="The model overflows on this sample, or the sample contains such values.",
         remedy=f"Look at sample {sample + 1} of the dataset; check mean and std.",

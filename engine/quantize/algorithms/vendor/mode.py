@@ -106,7 +106,7 @@ def _as_vendor(graph: Graph, decided: Plan) -> Plan:
         decided,
         tensors=tuple(name for name in decided.tensors if name not in gone),
         formats={name: form for name, form in decided.formats.items() if name not in gone},
-        borders={name: found for name, found in decided.borders.items() if name not in gone},
+        boundaries={name: found for name, found in decided.boundaries.items() if name not in gone},
         sources=sources,
         concats=tuple(replace(concat, sharing=()) for concat in decided.concats),
         constants=(),

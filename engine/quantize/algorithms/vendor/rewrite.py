@@ -103,7 +103,7 @@ def _into_weights(node: ir.Node, edit: Editor) -> bool:
     for channel in range(len(new)):
         new[channel, channel % per_group, kernel[0] // 2, kernel[1] // 2] += 1
     edit.set_constant(node, 1, new)
-    edit.absorb(node, readers[0])
+    edit.merge_follower(node, readers[0])
     return True
 
 
@@ -273,7 +273,7 @@ def _in_stages(node: ir.Node, edit: Editor) -> bool:
             "pads": pads,
         }
         if index == len(plans) - 1:
-            edit.become(node, "Conv", inputs, attributes)
+            edit.replace_with(node, "Conv", inputs, attributes)
         else:
             stage = edit.insert(
                 "Conv",
@@ -309,7 +309,7 @@ def _in_float16(node: ir.Node, edit: Editor) -> None:
     )
     twin.attributes.update(node.attributes)
     narrow = _cast(twin.outputs[0], ir.DataType.FLOAT16, node, edit)
-    edit.become(node, "Cast", [narrow], {"to": ir.DataType.FLOAT.value})
+    edit.replace_with(node, "Cast", [narrow], {"to": ir.DataType.FLOAT.value})
 
 
 def _rounded(value: ir.Value, before: ir.Node, edit: Editor) -> ir.Value:

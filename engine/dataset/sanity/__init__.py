@@ -1,0 +1,1 @@
+"""What makes a calibration dataset doubtful: its images, its arrays, its size."""

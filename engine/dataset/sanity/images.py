@@ -1,0 +1,218 @@
+"""Sanity checks of calibration images.
+
+Bounds were chosen by argument, not on data that is measured with: what training frameworks
+normalise to (values within about 3 of zero, spread about 1), and what light does (skies are blue
+and above, skin is red).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from engine.base.findings import Finding
+from engine.base.text import sanitize
+from engine.dataset.inspect import ImageStats
+from engine.dataset.preprocess import InputPlan
+from engine.dataset.sanity.messages import are_fractions, fractions_finding, name_of, part_of
+
+__all__ = ["IMAGE_CHECKS"]
+
+_KNOWN_MEANS = (123.68, 116.78, 103.94)
+"""Of ImageNet in RGB, as Caffe's and TensorFlow's nets are trained with; BGR is the reverse."""
+_USUAL_SPREAD = (0.02, 8.0)
+"""Standard deviation of an input's values: training aims at 1, pictures in 0..1 have 0.1 to 0.4."""
+_FLAT = 1.5
+"""Standard deviation of pixels below which a picture shows nothing (JPEG noise has about 1)."""
+_STRETCHED = 1.2
+"""Change of proportions that an eye sees."""
+_COLOURED = 8
+"""Colour pictures that a hint about their channel order needs."""
+
+
+def _normalised(
+    plan: InputPlan, images: Sequence[ImageStats], plans: Sequence[InputPlan]
+) -> Iterator[Finding]:
+    """Values as the network gets them, against what training would give."""
+    if plan.quant is not None or plan.dtype == "uint8":
+        return
+    if are_fractions(plan):
+        yield fractions_finding(plan, plans)
+        return
+    if plan.mean is None and plan.std is None:
+        return  # pixels as they are: told on its own
+    shown = [p for p in images if p.spread >= _FLAT]
+    if not shown:
+        return
+    mean, spread = _values(plan, shown)
+    low, high = _USUAL_SPREAD
+    if plan.std is None and spread > high:
+        yield Finding(
+            "std-unset",
+            "info",
+            "std_values",
+            f"Input {sanitize(plan.name, 60)} gets values of about {mean:.0f} ± {spread:.0f}: a "
+            "mean is subtracted, nothing is divided.",
+            cause="Older Caffe nets are trained so; others divide too.",
+            remedy="Set std_values if the model was trained with it.",
+        )
+    elif not low <= spread <= high or abs(mean) > 4 * max(spread, 1.0):
+        yield Finding(
+            "range-unusual",
+            "warning",
+            "mean_values",
+            f"Input {sanitize(plan.name, 60)} gets values of about {mean:.3g} ± {spread:.3g}; "
+            "trained nets usually see about 0 ± 1, or 0 to 1.",
+            cause="mean_values or std_values are on another scale than pixels of 0..255, or the "
+            "model normalises by itself and they are applied twice.",
+            remedy="Set them as the model was trained, in units of pixels.",
+        )
+
+
+def _values(plan: InputPlan, images: Sequence[ImageStats]) -> tuple[float, float]:
+    """Mean and standard deviation of the input's values, over all pictures and channels."""
+    std = np.asarray(plan.std or (1.0,) * plan.channels)
+    mean = np.asarray(plan.mean or (0.0,) * plan.channels)
+    colours = np.array([p.mean for p in images])[:, : plan.channels]
+    if plan.channel_order is not None:
+        colours = colours[:, list(plan.channel_order)]
+    centres = (colours - mean) / std
+    inner = float(np.mean([p.spread for p in images])) / float(np.abs(std).mean())
+    return float(centres.mean()), float(np.hypot(centres.std(), inner))
+
+
+def _gray(
+    plan: InputPlan, images: Sequence[ImageStats], _: Sequence[InputPlan]
+) -> Iterator[Finding]:
+    grey = [p for p in images if p.gray and p.spread >= _FLAT]
+    if plan.channels == 3 and grey:
+        most = len(grey) * 2 > len(images)
+        yield Finding(
+            "pictures-grey",
+            "warning" if most else "info",
+            "dataset",
+            f"{part_of(len(grey), images, 'images')} are grey, such as "
+            f"{name_of(grey[0].path)}; input {sanitize(plan.name, 60)} takes colour.",
+            cause="Grey images never show what the net makes of colours: ranges may be narrow.",
+            remedy="Give colour images, unless the deployed program sees grey ones too.",
+        )
+    elif plan.channels == 1 and len(grey) < len(images):
+        yield Finding(
+            "colour-made-grey",
+            "info",
+            "dataset",
+            f"{part_of(len(images) - len(grey), images, 'images')} have colours; input "
+            f"{sanitize(plan.name, 60)} takes one channel and gets their brightness (ITU-R 601).",
+            remedy="Make the deployed program convert them the same way.",
+        )
+
+
+def _order(
+    plan: InputPlan, images: Sequence[ImageStats], _: Sequence[InputPlan]
+) -> Iterator[Finding]:
+    """Channel order: of the means against that of the pictures, and of what the pictures show."""
+    if plan.channels != 3:
+        return
+    swapped = plan.channel_order == (2, 1, 0)
+    if plan.mean is not None and plan.reorder is None:
+        wanted = _KNOWN_MEANS if swapped else _KNOWN_MEANS[::-1]
+        if all(abs(m - k) < 2 for m, k in zip(plan.mean, wanted, strict=True)):
+            mean_order, read = ("RGB", "BGR") if swapped else ("BGR", "RGB")
+            yield Finding(
+                "mean-order-differs",
+                "warning",
+                "quant_img_RGB2BGR",
+                f"mean_values of input {sanitize(plan.name, 60)} are ImageNet's in the order "
+                f"{mean_order}, and images reach it as {read}.",
+                cause="The order is turned first, then the mean is subtracted.",
+                remedy=f"Set quant_img_RGB2BGR to {'no' if swapped else 'yes'}, or turn the means.",
+                changes={"quant_img_RGB2BGR": not swapped},
+            )
+    hints = _turned_hints(images)
+    if hints:
+        yield Finding(
+            "pictures-look-turned",
+            "info",
+            "dataset",
+            f"The images look as if red and blue were exchanged in the files: {hints}.",
+            cause="They may have been saved by OpenCV from RGB arrays. This is only a hint, from "
+            "what most photographs show.",
+            remedy="Look at the preview: if skies are orange, save the images again.",
+        )
+
+
+def _turned_hints(images: Sequence[ImageStats]) -> str:
+    """Figures that all speak for exchanged channels; empty where one does not.
+
+    Photographs on average: red above blue, the upper part bluer than the lower, and skin, where
+    there is any, red. Each sign turns round when channels are exchanged.
+    """
+    coloured = [p for p in images if not p.gray]
+    if len(coloured) < _COLOURED:
+        return ""
+    warm = float(np.mean([p.mean[0] - p.mean[2] for p in coloured]))
+    sky = float(np.mean([p.sky for p in coloured]))
+    skin, turned = (float(np.mean([p.skin[i] for p in coloured])) for i in (0, 1))
+    if warm > -4 or sky > -3 or turned < 0.01 or turned < 2 * skin:
+        return ""
+    return (
+        f"blue is {-warm:.0f} above red on average, the lower third is {-sky:.0f} bluer than the "
+        f"upper, and {turned:.0%} of pixels would be skin if exchanged ({skin:.0%} as they are)"
+    )
+
+
+def _flat(
+    _plan: InputPlan, images: Sequence[ImageStats], _: Sequence[InputPlan]
+) -> Iterator[Finding]:
+    flat = [p for p in images if p.spread < _FLAT]
+    if flat:
+        yield Finding(
+            "pictures-constant",
+            "warning",
+            "dataset",
+            f"{part_of(len(flat), images, 'images')} show one colour only, such as "
+            f"{name_of(flat[0].path)}.",
+            cause="They are black frames, covers, or were damaged on the way.",
+            remedy="Remove them: they contribute nothing to calibration ranges.",
+        )
+
+
+def _proportions(
+    plan: InputPlan, images: Sequence[ImageStats], _: Sequence[InputPlan]
+) -> Iterator[Finding]:
+    if plan.resize_fit == "stretch":
+        ratios = [
+            max(ratio, 1 / ratio)
+            for p in images
+            if (ratio := p.size[0] * plan.height / (p.size[1] * plan.width))
+        ]
+        stretched = [ratio for ratio in ratios if ratio > _STRETCHED]
+        if stretched:
+            yield Finding(
+                "pictures-stretched",
+                "warning" if len(stretched) * 2 > len(images) else "info",
+                "resize_fit",
+                f"{part_of(len(stretched), images, 'images')} are stretched, by up to "
+                f"{max(stretched):.1f}: their proportions are not those of {plan.width}x"
+                f"{plan.height}.",
+                cause="Images are scaled to the input's width and height.",
+                remedy="Set resize_fit to pad or crop if the deployed program keeps proportions.",
+                changes={"resize_fit": "pad"},
+            )
+    small = [p for p in images if 2 * p.size[0] <= plan.width and 2 * p.size[1] <= plan.height]
+    if small:
+        width, height = small[0].size
+        yield Finding(
+            "pictures-small",
+            "info",
+            "dataset",
+            f"{part_of(len(small), images, 'images')} are less than half as large as the "
+            f"input, such as {name_of(small[0].path)} ({width}x{height}).",
+            cause="They are thumbnails, or of another dataset; enlarged they have no fine detail.",
+            remedy="Give images of about the size that the deployed program sees.",
+        )
+
+
+ImageCheck = Callable[[InputPlan, Sequence[ImageStats], Sequence[InputPlan]], Iterator[Finding]]
+IMAGE_CHECKS: tuple[ImageCheck, ...] = (_normalised, _gray, _order, _flat, _proportions)

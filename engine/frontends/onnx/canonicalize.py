@@ -1,0 +1,180 @@
+"""Brings every source graph to one canonical form; what has none is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import onnx
+import onnx.inliner
+
+from engine.base.errors import SourceModelError, UnsupportedOperatorError
+from engine.base.text import sanitize
+from engine.frontends.onnx.contrib import is_written_out
+from engine.frontends.onnx.control import is_structural
+from engine.frontends.onnx.functions import check_functions
+from engine.frontends.onnx.opset_downgrade import too_new
+from engine.frontends.onnx.subgraphs import inner_graphs, walk
+from engine.graph.ir.constants import OPSET, STANDARD_DOMAINS
+from engine.graph.ir.custom import CustomOperators
+from engine.graph.ir.naming import UniqueNames
+
+__all__ = ["canonicalize", "refuse_unsupported", "unsupported"]
+
+_SHOWN = 5
+
+
+def canonicalize(proto: onnx.ModelProto) -> None:
+    """Inline functions, name nodes, drop texts, take initializers out of the inputs.
+
+    In place. Doc strings and metadata go because exporters write paths of the machine that trained
+    the model there, and a container must be the same wherever it is built.
+
+    Raises:
+        SourceModelError: functions that cannot be inlined, or would become too large.
+    """
+    if proto.functions:
+        check_functions(proto)
+        _inline(proto)
+    graph = proto.graph
+    for field in ("doc_string", "domain"):
+        proto.ClearField(field)
+    del proto.metadata_props[:], proto.training_info[:]
+    graph.ClearField("doc_string")
+    del graph.metadata_props[:], graph.quantization_annotation[:]
+    for entry in proto.opset_import:
+        if entry.domain in STANDARD_DOMAINS:
+            entry.domain = ""
+    for part in walk(graph):
+        for node in part.node:
+            if node.doc_string:
+                node.ClearField("doc_string")
+            if node.metadata_props:
+                del node.metadata_props[:]
+            if node.domain in STANDARD_DOMAINS:
+                node.domain = ""
+    for tensor in graph.initializer:
+        if tensor.doc_string:
+            tensor.ClearField("doc_string")
+    for value in (*graph.input, *graph.output):
+        if value.doc_string:
+            value.ClearField("doc_string")
+    _name_nodes(graph)
+    constants = {tensor.name for tensor in graph.initializer}
+    _keep(graph.input, lambda value: value.name not in constants)
+
+
+def _name_nodes(graph: onnx.GraphProto) -> None:
+    """Name nodes here already, so that the quick view and the loaded graph call them alike."""
+    names = UniqueNames({node.name for node in graph.node if node.name})
+    seen: set[str] = set()
+    for node in graph.node:
+        if not node.name or node.name in seen:
+            node.name = names.claim(node.name or node.op_type)
+        seen.add(node.name)
+
+
+def _keep(items: object, wanted: Callable[[onnx.ValueInfoProto], bool]) -> None:
+    kept = [item for item in items if wanted(item)]  # type: ignore[attr-defined]
+    if len(kept) != len(items):  # type: ignore[arg-type]
+        del items[:]  # type: ignore[attr-defined]
+        items.extend(kept)  # type: ignore[attr-defined]
+
+
+def _inline(proto: onnx.ModelProto) -> None:
+    try:
+        inlined = onnx.inliner.inline_local_functions(proto, convert_version=True)
+    except Exception as error:  # the C++ inliner raises bare RuntimeErrors and more
+        names = ", ".join(sanitize(function.name, 60) for function in proto.functions[:_SHOWN])
+        raise SourceModelError(
+            f"The model's functions ({names}) could not be inlined: {sanitize(str(error), 200)}",
+            remedy="Export the model with its functions inlined.",
+        ) from error
+    proto.CopyFrom(inlined)
+
+
+def unsupported(
+    graph: onnx.GraphProto, opset: int, operators: CustomOperators | None = None
+) -> list[tuple[str, str, str]]:
+    """Operators that cannot be taken: (operator with its domain, node, why), in graph order."""
+    found: list[tuple[str, str, str]] = []
+    schemas: dict[str, str] = {}
+    for node in (node for part in walk(graph) for node in part.node):
+        if node.domain not in STANDARD_DOMAINS:
+            registered = operators is not None and node.op_type in operators
+            if not registered and not is_written_out(node):
+                found.append((f"{node.domain}:{node.op_type}", node.name, _CUSTOM))
+            continue
+        if is_structural(node):
+            continue
+        if inner_graphs(node):
+            found.append((node.op_type, node.name, _CONTROL))
+            continue
+        why = schemas.get(node.op_type)
+        if why is None:
+            why = schemas[node.op_type] = _known(node.op_type, opset)
+        if why:
+            found.append((node.op_type, node.name, why))
+    return found
+
+
+_CUSTOM = "it is not an operator of ONNX's own, and no custom operator of its name is registered"
+_CONTROL = "it holds a graph of its own, as no operator known here does"
+
+
+# marked as deprecated, with a meaning that conversion to the pinned opset knows
+_STILL_READ = frozenset({"GroupNormalization"})
+
+
+def _known(op: str, opset: int) -> str:
+    try:
+        schema = onnx.defs.get_schema(op, opset, "")
+    except onnx.defs.SchemaError:
+        return f"ONNX has no such operator in opset {opset}"
+    if schema.deprecated and op not in _STILL_READ:
+        return f"ONNX has removed it in opset {schema.since_version}"
+    return too_new(op, opset)
+
+
+def refuse_unsupported(
+    proto: onnx.ModelProto, opset: int, source: str, operators: CustomOperators | None = None
+) -> None:
+    """Raise for operators, tensors and inputs that a graph of ours cannot hold.
+
+    Raises:
+        UnsupportedOperatorError: names each operator, its first node and the reason.
+        SourceModelError: inputs or outputs that are sequences or maps.
+    """
+    graph = proto.graph
+    found = unsupported(graph, opset, operators)
+    if found:
+        newer = opset > OPSET and any(f"opset {OPSET}" in why for _, _, why in found)
+        raise UnsupportedOperatorError(
+            f"{source} has {_listed(found)}.",
+            cause="The exporter wrote what is not a plain ONNX graph."
+            if found[0][2] != _CUSTOM
+            else "The model needs an operator that only its own framework or plug-in defines.",
+            remedy=(f"Export it with opset {OPSET} or lower, replace" if newer else "Replace")
+            + " it by ONNX's operators before exporting, register a custom operator, or cut it "
+            "off: name the tensor before it in 'outputs', or the one after it in 'inputs'.",
+        )
+    for value in (*graph.input, *graph.output):
+        kind = value.type.WhichOneof("value")
+        if kind not in ("tensor_type", None):
+            raise SourceModelError(
+                f"{source}: {sanitize(value.name)!r} is a {kind.removesuffix('_type')}, no tensor.",
+                remedy="Export the model with tensors for inputs and outputs.",
+            )
+
+
+def _listed(found: Iterable[tuple[str, str, str]]) -> str:
+    first: dict[str, tuple[str, str, int]] = {}
+    for op, node, why in found:
+        count = first[op][2] if op in first else 0
+        first[op] = (first[op][0] if op in first else node, why, count + 1)
+    parts = []
+    for op, (node, why, count) in list(first.items())[:_SHOWN]:
+        times = f" ({count} times)" if count > 1 else ""
+        where = f" at node {sanitize(node, 100)!r}" if node else ""
+        parts.append(f"the unsupported operator {sanitize(op, 100)}{times}{where}: {why}")
+    more = f"; and {len(first) - _SHOWN} more operators" if len(first) > _SHOWN else ""
+    return "; ".join(parts) + more

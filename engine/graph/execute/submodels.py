@@ -1,0 +1,298 @@
+"""Submodels of a graph, made in time linear in their size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import numpy_helper
+
+from engine.graph.execute.session import Session, open_model, simulation_errors
+from engine.graph.ir.graph import Graph
+
+__all__ = ["OWN", "Ancestors", "Submodel", "SubmodelBuilder", "renamed"]
+
+OWN = "own/"
+"""Before the name of a tensor that a part computes where its readers get another one."""
+
+
+# Constants of more bytes are not written into the messages of parts: sessions read them where they
+# are.
+_INLINE = 4096
+_PLAIN = frozenset("fiub")  # kinds of numpy's types that ONNX Runtime takes as they are
+
+# They look for what to share between nodes, where almost nothing can be: a third of the set-up
+_COSTLY = ("CommonSubexpressionElimination", "ConstantSharing", "TransposeOptimizer")
+
+
+@dataclass(frozen=True)
+class Ancestors:
+    """The nodes and inputs that some tensors are computed from.
+
+    Attributes:
+        nodes: indices of nodes, in the order of the graph.
+        ends: tensors where the walk ended: inputs, constants, and those it was to stop at.
+    """
+
+    nodes: tuple[int, ...]
+    ends: tuple[str, ...]
+
+
+class Submodel:
+    """A part of a graph with a session of its own.
+
+    Attributes:
+        inputs: tensors that are fed.
+        outputs: tensors that it gives.
+    """
+
+    def __init__(
+        self,
+        source: SubmodelBuilder,
+        model: onnx.ModelProto,
+        threads: int,
+        weights: Mapping[str, np.ndarray],
+        fast: bool = False,
+    ) -> None:
+        self.inputs = tuple(value.name for value in model.graph.input)
+        self.outputs = tuple(value.name for value in model.graph.output)
+        names = list(self.outputs)
+        # it must not refer to the part: a session in a circle waits for Python's collector
+        self._run: Callable[[dict[str, np.ndarray]], list[np.ndarray]]
+        if source.custom:
+            graph = Graph.from_proto(model, operators=source.graph.operators)
+            session = Session(graph, threads=threads, lower=False)
+            self._run = lambda feeds: list(session.run(feeds, names).values())
+            return
+        # "all" only adds layouts for long runs of float convolutions, and takes three times as
+        # long to set up
+        loaded = open_model(
+            model.SerializeToString(),
+            threads=threads,
+            level="all" if fast else "extended",
+            without=() if fast else _COSTLY,
+            plan_memory=False,
+            pooled=True,
+            weights=weights,
+        )
+        self._weights = weights  # the session reads them
+        self._run = lambda feeds: loaded.run(names, feeds)
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs; ``feeds`` may hold more than the inputs.
+
+        Raises:
+            SimulationError: the part does not run.
+        """
+        with simulation_errors():
+            results = self._run({name: feeds[name] for name in self.inputs})
+        return dict(zip(self.outputs, results, strict=True))
+
+
+class SubmodelBuilder:
+    """Makes submodels of a graph.
+
+    Args:
+        graph: read only, with types and shapes.
+
+    Attributes:
+        graph: as given.
+        nodes: the nodes in order.
+        custom: whether a node of it is none of ONNX's.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.custom = bool(graph.operators)
+        self._weights: dict[str, ir.TensorProtocol] = {}
+        self._proto = graph.to_proto() if self.custom else self._without_weights(graph)
+        inner = self._proto.graph
+        self.nodes: Sequence[onnx.NodeProto] = list(inner.node)
+        self._writers = {
+            name: index for index, node in enumerate(self.nodes) for name in node.output if name
+        }
+        self._constants = {tensor.name: tensor for tensor in inner.initializer}
+        self._inputs = {value.name: value for value in inner.input}
+        self._types = {value.name: value for value in (*inner.value_info, *inner.output)}
+        self._types.update(self._inputs)
+
+    def writer(self, tensor: str) -> onnx.NodeProto | None:
+        """The node that computes a tensor."""
+        index = self._writers.get(tensor)
+        return None if index is None else self.nodes[index]
+
+    def position(self, tensor: str) -> int | None:
+        """The index of the node that computes a tensor."""
+        return self._writers.get(tensor)
+
+    def constant(self, tensor: str) -> np.ndarray | None:
+        """The values of an initializer."""
+        weight = self._weights.get(tensor)
+        if weight is not None:
+            return weight.numpy()
+        found = self._constants.get(tensor)
+        if found is None:
+            return None
+        array: np.ndarray = numpy_helper.to_array(found)
+        return array
+
+    def type_of(self, tensor: str, name: str = "") -> onnx.ValueInfoProto:
+        """Type and shape of a tensor, under its own name or another one."""
+        found = self._types.get(tensor)
+        if not name and found is not None:
+            return found
+        value = onnx.ValueInfoProto(name=name or tensor)
+        if found is not None:
+            value.type.CopyFrom(found.type)
+        return value
+
+    def element_type(self, tensor: str) -> int:
+        """ONNX's number of a tensor's type; 0 where it is not known."""
+        found = self._types.get(tensor)
+        return 0 if found is None else int(found.type.tensor_type.elem_type)
+
+    def is_input(self, tensor: str) -> bool:
+        """Whether the graph is fed with it."""
+        return tensor in self._inputs
+
+    def walk(self, tensors: Collection[str], stops: Collection[str]) -> Ancestors:
+        """Everything that ``tensors`` are computed from, up to ``stops``."""
+        nodes: set[int] = set()
+        ends: dict[str, None] = {}
+        waiting = list(tensors)
+        while waiting:
+            name = waiting.pop()
+            index = None if name in stops else self._writers.get(name)
+            if index is None:
+                ends[name] = None
+            elif index not in nodes:
+                nodes.add(index)
+                waiting.extend(_read(self.nodes[index]))
+        return Ancestors(tuple(sorted(nodes)), tuple(ends))
+
+    def walk_behind(self, tensors: Collection[str], stops: Collection[str]) -> Ancestors:
+        """As :meth:`walk`, with the nodes that write ``tensors``, stops or not."""
+        own = {index for name in tensors if (index := self._writers.get(name)) is not None}
+        reads = dict.fromkeys(name for index in sorted(own) for name in _read(self.nodes[index]))
+        behind = self.walk(reads, stops)
+        return Ancestors(tuple(sorted(own.union(behind.nodes))), behind.ends)
+
+    def parts(self, groups: Sequence[Sequence[str]], threads: int) -> list[Submodel]:
+        """The graph in parts that give a group of tensors each, and what later ones need of them.
+
+        Every node is in the first part that needs it; where a part needs something of an earlier
+        one that is no tensor, it computes that again.
+        """
+        home: dict[int, int] = {}
+        nodes: list[set[int]] = [set() for _ in groups]
+        gives = [dict.fromkeys(group) for group in groups]
+        takes: list[dict[str, None]] = [{} for _ in groups]
+        for number, group in enumerate(groups):
+            waiting = list(group)
+            while waiting:
+                name = waiting.pop()
+                index = self._writers.get(name)
+                if index is None:
+                    takes[number][name] = None
+                elif home.setdefault(index, number) != number and self.element_type(name):
+                    takes[number][name] = None
+                    gives[home[index]][name] = None
+                elif index not in nodes[number]:
+                    nodes[number].add(index)
+                    waiting.extend(_read(self.nodes[index]))
+        found = []
+        for inner, given, taken in zip(nodes, gives, takes, strict=True):
+            inputs = [self.type_of(n) for n in taken if n in self._writers or n in self._inputs]
+            outputs = [self.type_of(n) for n in given if n not in taken]
+            members = [self.nodes[index] for index in sorted(inner)]
+            found.append(self.assemble(members, inputs, outputs, taken, threads, fast=True))
+        return found
+
+    def submodel(
+        self, outputs: Sequence[str], stops: Collection[str], threads: int, *, fast: bool = False
+    ) -> Submodel:
+        """What gives ``outputs``, fed with those of ``stops`` that it needs.
+
+        ``fast``: takes longer to set up; worth it for several runs of a float graph.
+        """
+        walk = self.walk(outputs, stops)
+        # a node of several outputs may be needed for one and write another that is fed
+        nodes = [renamed(self.nodes[index], stops) for index in walk.nodes]
+        inputs = [self.type_of(n) for n in walk.ends if n in stops or n in self._inputs]
+        wanted = [self.type_of(name) for name in dict.fromkeys(outputs)]
+        return self.assemble(nodes, inputs, wanted, walk.ends, threads, fast=fast)
+
+    def assemble(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        inputs: Sequence[onnx.ValueInfoProto],
+        outputs: Sequence[onnx.ValueInfoProto],
+        constants: Collection[str],
+        threads: int,
+        *,
+        fast: bool = False,
+    ) -> Submodel:
+        """A part of these nodes, in their order; of ``constants`` those that are any."""
+        model = onnx.ModelProto(ir_version=self._proto.ir_version)
+        model.opset_import.extend(self._proto.opset_import)
+        model.functions.extend(self._proto.functions)
+        inner = model.graph
+        inner.name = "part"
+        inner.node.extend(nodes)
+        inner.input.extend(inputs)
+        inner.output.extend(outputs)
+        inner.initializer.extend(self._constants[n] for n in constants if n in self._constants)
+        weights = {n: self._weights[n].numpy() for n in constants if n in self._weights}
+        inner.initializer.extend(_elsewhere(n, array) for n, array in weights.items())
+        if self.custom:  # what lies between is typed by nobody else
+            known = {value.name for value in (*inner.input, *inner.output)}
+            names = dict.fromkeys(n for node in nodes for n in node.output if n not in known)
+            inner.value_info.extend(self._types[n] for n in names if n in self._types)
+        return Submodel(self, model, threads, weights, fast)
+
+    def _without_weights(self, graph: Graph) -> onnx.ModelProto:
+        """The message of a graph; its large constants are kept apart."""
+        copy = graph.copy()
+        constants = copy.model.graph.initializers
+        for name, value in list(constants.items()):
+            tensor = value.const_value
+            if tensor is None or tensor.nbytes <= _INLINE or value.is_graph_output():
+                continue
+            if tensor.dtype.bitwidth >= 8 and tensor.dtype.numpy().kind in _PLAIN:
+                self._weights[name] = tensor
+                del constants[name]
+        return copy.to_proto()
+
+
+def _elsewhere(name: str, array: np.ndarray) -> onnx.TensorProto:
+    """A constant whose values a session is given apart from the message."""
+    tensor = onnx.TensorProto(name=name, dims=array.shape)
+    tensor.data_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", "memory"), ("offset", 0), ("length", array.nbytes)):
+        tensor.external_data.add(key=key, value=str(value))
+    return tensor
+
+
+def renamed(node: onnx.NodeProto, stops: Collection[str]) -> onnx.NodeProto:
+    """The node; what it writes of ``stops`` under another name, as their readers are fed."""
+    if not any(name in stops for name in node.output):
+        return node
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    for index, name in enumerate(node.output):
+        if name in stops:
+            copy.output[index] = OWN + name
+    return copy
+
+
+def _read(node: onnx.NodeProto) -> Iterator[str]:
+    """Names that a node reads, those of graphs inside it too."""
+    yield from (name for name in node.input if name)
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                yield from _read(inner)

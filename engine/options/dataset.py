@@ -1,0 +1,120 @@
+"""Options of preprocessing and of the calibration dataset."""
+
+from __future__ import annotations
+
+from engine.options.kinds import channels, choice, flags, integer, path
+from engine.options.section import Section
+from engine.options.validators import (
+    check_divisors,
+    check_epochs,
+    check_mean_and_scale,
+    check_permutation,
+)
+
+__all__ = ["Calibration", "Preprocessing"]
+
+
+class Preprocessing(Section):
+    """From a file of the dataset to an input of the network."""
+
+    NAME = "preprocess"
+    TITLE = "Preprocessing"
+
+    mean_values = channels(
+        "Subtracted from every pixel, one list of channels per input: [[127, 127, 127]]. Default: "
+        "0.",
+        stage="calibrate",
+    )
+    std_values = channels(
+        "Every pixel is divided by it after the mean, one list per input. Default: 1.",
+        stage="calibrate",
+        rule=check_divisors,
+    )
+    quant_img_RGB2BGR = flags(  # noqa: N815
+        "Whether images are converted from RGB to BGR when they are read; not for npy.",
+        default=False,
+        stage="calibrate",
+    )
+    channel_mean_value = channels(
+        "The mean of every channel, then one scale, per input: 128 128 128 128#0 0 0 255.",
+        generations=(1,),
+        stage="calibrate",
+        rule=check_mean_and_scale,
+    )
+    reorder_channel = channels(
+        "The channel order of images, npy and inference inputs: 2 1 0 converts RGB to BGR.",
+        generations=(1,),
+        stage="calibrate",
+        rule=check_permutation,
+    )
+    resize_filter = choice(
+        "Interpolation for images whose size differs from the input.",
+        default="bilinear",
+        choices=("bilinear", "nearest", "bicubic", "lanczos", "box"),
+        about={
+            "bilinear": "Linear interpolation; the most common choice.",
+            "nearest": "The nearest pixel; fast, jagged.",
+            "bicubic": "Cubic interpolation; sharper.",
+            "lanczos": "Windowed sinc; sharpest.",
+            "box": "The mean of the covered pixels; for downscaling.",
+        },
+        generations=(),
+        stage="calibrate",
+    )
+    resize_fit = choice(
+        "Whether an image is stretched, cropped in the middle, or padded with the mean.",
+        default="stretch",
+        choices=("stretch", "crop", "pad"),
+        about={
+            "stretch": "Resize to the input size; proportions are not kept.",
+            "crop": "Keep proportions; crop what is outside the input.",
+            "pad": "Keep proportions; fill the borders with the mean.",
+        },
+        generations=(),
+        stage="calibrate",
+    )
+
+
+class Calibration(Section):
+    """The calibration dataset."""
+
+    NAME = "dataset"
+    TITLE = "Calibration dataset"
+
+    dataset = path(
+        "A dataset.txt with one sample per line, or a folder of images.",
+        generations=(1, 2),
+        stage="calibrate",
+    )
+    dataset_count = integer(
+        "Number of images that are selected from a folder.",
+        default=100,
+        minimum=1,
+        maximum=100_000,
+        generations=(),
+        stage="calibrate",
+    )
+    dataset_seed = integer(
+        "Seed of the selection of images from a folder.",
+        default=0,
+        minimum=0,
+        generations=(),
+        stage="calibrate",
+    )
+    batch_size = integer(
+        "Samples per round of calibration; epochs is the number of rounds.",
+        default=100,
+        minimum=1,
+        maximum=100_000,
+        generations=(1, 2),
+        stage="calibrate",
+    )
+    epochs = integer(
+        "Rounds of calibration with batch_size samples each; -1: use all samples.",
+        default=-1,
+        minimum=-1,
+        maximum=100_000,
+        generations=(1, 2),
+        stage="calibrate",
+        rule=check_epochs,
+    )

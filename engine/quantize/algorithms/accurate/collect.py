@@ -1,0 +1,139 @@
+"""Collects the statistics that all candidates of ``accurate`` are built from, in two passes over
+the samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from engine.base.events import Reporter
+from engine.graph.ir import Graph
+from engine.quantize.algorithms.accurate.assemble import CalibrationStats, noise_shares
+from engine.quantize.algorithms.accurate.augmentation import COPIES, are_images, augment
+from engine.quantize.algorithms.accurate.range_margin import (
+    MarginRules,
+    best_margin_rules,
+    tail_thresholds,
+)
+from engine.quantize.algorithms.accurate.statistics import (
+    Statistics,
+    StatisticsRunner,
+    TailStats,
+    observe,
+    observe_tails,
+    residual_terms,
+)
+from engine.quantize.planning.node_properties import data_inputs, name_of
+from engine.quantize.planning.plan import Plan
+from engine.quantize.prepared import Feeds
+from engine.quantize.settings import QuantizeSettings
+from engine.quantize.techniques.channels import find_channels
+from engine.quantize.techniques.equalize import consumer_noise, noise_gains
+from engine.quantize.techniques.softmax import find_logits
+
+__all__ = ["collect_statistics"]
+
+
+def collect_statistics(
+    graph: Graph,
+    plan: Plan,
+    settings: QuantizeSettings,
+    feeds: Feeds,
+    samples: int,
+    reporter: Reporter,
+) -> CalibrationStats:
+    """Run all samples twice, and two augmented copies of each image.
+
+    Raises:
+        QuantizationError: a tensor is not finite.
+        SimulationError: the graph does not run.
+    """
+    channels = find_channels(graph, plan)
+    sizes = {name: groups.size for name, groups in channels.groups.items()}
+    sums = residual_terms(graph, plan)
+    logits = find_logits(graph, plan)
+    partners = (name for term in sums for name in (term, *sums[term]))
+    watched = dict.fromkeys((*_watched(graph, plan), *partners, *logits.tensors))
+    runs = StatisticsRunner(graph, list(watched), sums)
+    statistics = observe(runs, plan, sizes, feeds, samples, reporter)
+    samples = statistics.samples
+    inputs = {spec.name for spec in graph.inputs}
+    upper, lower = {}, {}
+    for name in plan.tensors:
+        if name in plan.sources or name in inputs:
+            continue
+        seen = statistics.tensors[name]
+        if seen.high.max(initial=0.0) > 0:
+            upper[name] = np.maximum(tail_thresholds(seen.high), 0.0)
+        if seen.low.min(initial=0.0) < 0:
+            lower[name] = np.maximum(tail_thresholds(-seen.low), 0.0)
+    again, turns = _with_copies(graph, feeds, statistics)
+    above, below = observe_tails(runs, upper, lower, again, turns * samples, reporter, logits)
+    power = {name: seen.mean_square for name, seen in statistics.tensors.items()}
+    variance = {
+        name: np.maximum(power[name] - seen.mean**2, 1e-6 * power[name])
+        for name, seen in statistics.tensors.items()
+    }
+    readers = consumer_noise(graph, channels, power, variance)
+    gains, shares = noise_gains(channels, readers), noise_shares(graph)
+
+    def rules(ends: Mapping[str, TailStats]) -> dict[str, dict[str, MarginRules]]:
+        found = {}
+        for name, tail_stats in ends.items():
+            gain = np.ones(tail_stats.threshold.size)
+            groups = channels.groups.get(name)
+            if groups is not None and gains[groups].any():
+                gain = gains[groups]
+            share = shares.get(name, 1.0) * (0.5 if plan.clamps.get(name) else 1.0)
+            found[name] = best_margin_rules(tail_stats, samples, gain, share)
+        return found
+
+    return CalibrationStats(
+        graph=graph,
+        plan=plan,
+        settings=settings,
+        channels=channels,
+        statistics=statistics,
+        above=above,
+        below=below,
+        readers=readers,
+        gains=gains,
+        logits=logits.ranges(),
+        shares=shares,
+        upper_rules=rules(above),
+        lower_rules=rules(below),
+    )
+
+
+def _watched(graph: Graph, plan: Plan) -> list[str]:
+    """The tensors with a scale of their own, and the inputs of weighted nodes."""
+    roots = [name for name in plan.tensors if name not in plan.sources]
+    read = [
+        name_of(value)
+        for node in graph.nodes
+        if (node.name or "") in plan.weights
+        for value in data_inputs(node)
+    ]
+    tensors = set(plan.tensors)
+    return list(dict.fromkeys((*roots, *(name for name in read if name in tensors))))
+
+
+def _with_copies(graph: Graph, feeds: Feeds, statistics: Statistics) -> tuple[Feeds, int]:
+    """The samples, then copy by copy of all of them; and how many times the samples that is."""
+    limits = {
+        spec.name: (float(values.min()), float(values.max()))
+        for spec in graph.inputs
+        if (values := statistics.values.get(spec.name)) is not None and values.size
+    }
+    if not are_images(graph.inputs) or len(limits) < len(graph.inputs):
+        return feeds, 1
+
+    def again() -> Iterator[Mapping[str, np.ndarray]]:
+        yield from feeds()
+        for turn in range(COPIES):
+            for feed in feeds():
+                yield augment(feed, limits, turn)
+
+    return again, 1 + COPIES

@@ -1,0 +1,114 @@
+"""The text that ``rknntui inspect`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from engine import Finding, human_bytes, sanitize, shape_text, summary_text
+from engine.wire.graph import GraphView, Tensor
+from engine.wire.model import Loaded, ModelView, Preflight
+from rknntui.cli.output import table
+from rknntui.model_facts import fact_rows, port_text
+
+__all__ = ["lines"]
+
+_SHOWN = 12
+
+
+def lines(
+    view: ModelView, loaded: Loaded | None = None, graph: GraphView | None = None
+) -> list[str]:
+    """The text of a model view, with its pre-flight, load and layers where they are there."""
+    text = [f"{sanitize(view.name)}: {sanitize(view.format)}", f"SHA-256 {view.sha256}"]
+    if view.preflight:
+        text += _recognised(view.preflight)
+    if view.vendor:
+        text += [
+            f"{'  ' * depth}{name}:{' ' if fact else ''}{fact}"
+            for depth, name, fact in fact_rows(view.vendor)
+        ]
+    if view.kind != "rknnop":
+        text += _content(view)
+    text += _findings(view.findings)
+    if loaded is not None:
+        text += _load(loaded)
+    if graph is not None:
+        rows = [
+            (str(i), *(sanitize(cell, 60) for cell in node[:5]))
+            for i, node in enumerate(graph.nodes)
+        ]
+        text += ["", *table(("#", "layer", "op", "output", "shape", "dtype"), rows)]
+    if view.summary:
+        text += ["", summary_text(view.summary)]
+    return text
+
+
+def _content(view: ModelView) -> list[str]:
+    """Inputs, outputs, operators and weights."""
+    text = []
+    for title, tensors in (("inputs", view.inputs), ("outputs", view.outputs)):
+        text.append(f"{title}:")
+        for tensor in tensors:
+            told = port_text(tensor)
+            text += [f"  {_tensor(tensor)}", *([f"    {told}"] if told else [])]
+    if view.preflight:
+        text += _candidates(view, view.preflight)
+    weights = human_bytes(view.weights_bytes)
+    text.append(f"{view.nodes} layers, {view.parameters} parameters, {weights} of weights")
+    text.append("operators: " + _counts(view.operators))
+    return text
+
+
+def _recognised(before: Preflight) -> list[str]:
+    seen = before.recognised
+    text = [f"file type: detected as {sanitize(seen.format)}: {sanitize(seen.why)}"]
+    if len(before.files) > 1:
+        text.append("files: " + ", ".join(sanitize(name) for name in before.files))
+    for name, found, read in before.versions:
+        limit = f" ({sanitize(read)})" if read else ""
+        text.append(f"{sanitize(name)}: {sanitize(found)}{limit}")
+    return [*text, *(sanitize(note) for note in before.notes)]
+
+
+def _tensor(tensor: Tensor) -> str:
+    shape = shape_text(tensor.shape) if tensor.shape != (-1,) else "?"
+    return f"{sanitize(tensor.name)}  {shape}  {tensor.dtype}"
+
+
+def _candidates(view: ModelView, before: Preflight) -> list[str]:
+    """Names that suit as ``--inputs`` and ``--outputs`` where they are not what the file says."""
+    text = []
+    suited = before.candidates
+    for what, names, tensors in (
+        ("inputs", suited.inputs, view.inputs),
+        ("outputs", suited.outputs, view.outputs),
+    ):
+        if not set(names) <= {tensor.name for tensor in tensors}:
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            shown = ", ".join(sanitize(name, 100) for name in names[:_SHOWN])
+            text.append(f"candidates for --{what}: {shown}{more}")
+    return text
+
+
+def _counts(operators: Mapping[str, int]) -> str:
+    counts = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{sanitize(op, 60)} {count}" for op, count in counts)
+
+
+def _findings(findings: Iterable[Finding]) -> list[str]:
+    text = []
+    for finding in findings:
+        text.append(f"{finding.severity}: {sanitize(finding.where)}: {sanitize(finding.what)}")
+        if finding.remedy:
+            remedy = finding.remedy.split("\n")
+            text.append(f"  fix: {sanitize(remedy[0])}")
+            text += [f"  {sanitize(line)}" for line in remedy[1:]]
+    return text
+
+
+def _load(loaded: Loaded) -> list[str]:
+    how = "from the cache" if loaded.cached else f"in {loaded.seconds:.2f} s"
+    text = ["", f"loaded {how}: {loaded.nodes} nodes, {_counts(loaded.operators)}"]
+    text += [f"  input {_tensor(tensor)}" for tensor in loaded.inputs]
+    text += [f"  output {_tensor(tensor)}" for tensor in loaded.outputs]
+    return [*text, *_findings(loaded.findings)]

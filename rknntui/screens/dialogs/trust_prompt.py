@@ -1,0 +1,89 @@
+"""Prompts before a file is opened: whether to trust its Python, which weights it has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine.wire.model import Pair
+    from rknntui.app import Workbench
+
+__all__ = ["ask_for_partner", "ask_trust", "recipe_at"]
+
+_WHY = {
+    "new": "It was never allowed on this machine.",
+    "changed": "It has changed since it was allowed.",
+}
+
+
+async def recipe_at(workbench: Workbench, path: str) -> Mapping[str, object]:
+    """The recipe in a file; empty where the file is something else.
+
+    Raises:
+        EngineError: it is missing or cannot be read.
+    """
+    from engine.wire.model import SNIFF
+    from engine.wire.recipes import RECIPE_LOAD
+    from engine.wire.requests import AtPath
+
+    if (await workbench.bridge.call(SNIFF, AtPath(path))).kind != "recipe":
+        return {}
+    return (await workbench.bridge.call(RECIPE_LOAD, AtPath(path))).recipe
+
+
+async def ask_trust(workbench: Workbench, recipe: Mapping[str, object]) -> None:
+    """Ask about each file of ``custom_ops`` that may not run yet; a no leaves it as it is.
+
+    To be awaited inside a worker of Textual, as a dialog waits for its answer there.
+
+    Raises:
+        EngineError: the files could not be asked about.
+    """
+    from engine import sanitize
+    from rknntui.screens.dialogs.dialogs import ConfirmDialog
+
+    if not recipe.get("custom_ops"):
+        return
+    from engine.wire.recipes import CODE_CONFIRM, CODE_FILES, CodeDigest
+    from engine.wire.requests import ModelTarget
+
+    answer = await workbench.bridge.call(CODE_FILES, ModelTarget(recipe=recipe))
+    for file in answer.files:
+        why = _WHY.get(file.state)
+        if why is None:
+            continue
+        names = ", ".join(sanitize(name, 60) for name in file.names)
+        question = (
+            f"The recipe runs the Python file {sanitize(file.path, 300)} for the custom "
+            f"operators {names}. {why} It has all your permissions: allow it only if you trust it. "
+            f"SHA-256 {file.sha256}"
+        )
+        answers = [("n", "do not run it", False), ("a", "allow it", True)]
+        dialog = ConfirmDialog("Run the Python code of a recipe?", question, answers)
+        if await workbench.push_screen_wait(dialog):
+            await workbench.bridge.call(CODE_CONFIRM, CodeDigest(file.path, file.sha256))
+
+
+async def ask_for_partner(workbench: Workbench, path: str) -> Pair | None:
+    """Ask which file is the other half of a model; its pair of model and weights, None for no.
+
+    To be awaited inside a worker of Textual, as :func:`ask_trust`.
+
+    Raises:
+        EngineError: the folder of ``path`` could not be looked through.
+    """
+    from engine import sanitize
+    from engine.wire.model import PAIRS
+    from engine.wire.requests import AtPath
+    from rknntui.screens.dialogs.dialogs import ChoiceDialog
+
+    pairs = (await workbench.bridge.call(PAIRS, AtPath(path))).pairs
+    weights = all(pair.model == path for pair in pairs)
+    other = ((pair.weights if weights else pair.model, pair) for pair in pairs)
+    by_name = {sanitize(name.rpartition("/")[2], 300): pair for name, pair in other}
+    own = sanitize(path.rpartition("/")[2], 40)
+    what = "Weights of" if weights else "Network of"
+    chosen = await workbench.push_screen_wait(ChoiceDialog(f"{what} {own}", list(by_name), ""))
+    return None if chosen is None else by_name[chosen]

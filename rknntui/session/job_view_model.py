@@ -1,0 +1,177 @@
+"""The view model of a job, built from its events."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from engine import (
+    ArtifactWritten,
+    Event,
+    Finished,
+    JobRecord,
+    LogLine,
+    Partial,
+    Progress,
+    StageFinished,
+    StageStarted,
+)
+
+__all__ = ["JobView", "StageView"]
+
+PARTIALS = 5_000
+"""Points of a search that the interface keeps."""
+
+LOG_LINES = 20_000
+"""Lines of a log that the interface keeps; all of them stay in the job's file."""
+
+
+@dataclass
+class StageView:
+    """One stage; ``seconds`` is None until it ends, ``total`` 0 while unknown.
+
+    ``steps`` has the part of its work that counts for itself, as the samples of a folder that
+    calibration looks through first.
+    """
+
+    name: str
+    title: str
+    done: int = 0
+    total: int = 0
+    note: str = ""
+    seconds: float | None = None
+    cached: bool = False
+    steps: dict[str, StageView] = field(default_factory=dict)
+
+    @property
+    def fraction(self) -> float:
+        """0..1 of this stage."""
+        if self.seconds is not None:
+            return 1.0
+        return min(1.0, self.done / self.total) if self.total else 0.0
+
+
+@dataclass
+class JobView:
+    """What is known of one job.
+
+    Attributes:
+        state: ``running``, ``done``, ``failed`` or ``cancelled``.
+        started: seconds since the epoch.
+        params: as its record has them.
+        steps: what counts before the next stage begins.
+        count: number of stages it announced.
+        error: as ``EngineError.to_dict`` gives it.
+        partials: pieces of the result that came before its end, in their order.
+        paused: whether the user lets it wait.
+        quiet: whether its end is told by the screen that started it alone, with no notice.
+        ours: whether this interface started it (else it was reattached).
+    """
+
+    id: str
+    method: str
+    title: str
+    started: float
+    params: Mapping[str, object] = field(default_factory=dict)
+    state: str = "running"
+    stages: dict[str, StageView] = field(default_factory=dict)
+    steps: dict[str, StageView] = field(default_factory=dict)
+    count: int = 0
+    log: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
+    logged: int = 0
+    artifacts: list[ArtifactWritten] = field(default_factory=list)
+    seconds: float | None = None
+    error: Mapping[str, str | int] | None = None
+    cancelling: bool = False
+    partials: deque[Partial] = field(default_factory=lambda: deque(maxlen=PARTIALS))
+    paused: bool = False
+    quiet: bool = False
+    ours: bool = True
+
+    @classmethod
+    def of_record(cls, record: JobRecord, events: Iterable[tuple[float, Event]]) -> JobView:
+        """A job of the history, by its record and its events."""
+        view = cls(record.id, record.method, record.title, record.started, record.params)
+        for _, event in events:
+            view.apply(event)
+        view.state, view.error = record.state, record.error
+        return view
+
+    @property
+    def recipe(self) -> dict[str, object] | None:
+        """The recipe that it is about; None where its record names none."""
+        recipe = self.params.get("recipe")
+        return dict(recipe) if isinstance(recipe, Mapping) else None
+
+    @property
+    def running(self) -> bool:
+        """Whether it still runs."""
+        return self.state == "running"
+
+    @property
+    def took(self) -> str:
+        """How long it ran, as it follows its state; empty while that is not known."""
+        if self.seconds is None:
+            return ""
+        return f" {'in' if self.state == 'done' else 'after'} {self.seconds:.1f} s"
+
+    @property
+    def stage(self) -> StageView | None:
+        """The stage that runs (of one inside another the inner one), or the last one."""
+        stages = list(self.stages.values())
+        return next((stage for stage in reversed(stages) if stage.seconds is None), None) or (
+            stages[-1] if stages else None
+        )
+
+    @property
+    def fraction(self) -> float:
+        """0..1 of the whole job; every stage counts alike."""
+        if self.state == "done":
+            return 1.0
+        total = max(self.count, len(self.stages), 1)
+        return sum(stage.fraction for stage in self.stages.values()) / total
+
+    def apply(self, event: Event) -> None:
+        """Take one event."""
+        match event:
+            case StageStarted():
+                steps, self.steps = self.steps, {}
+                self.stages[event.stage] = StageView(event.stage, event.title, steps=steps)
+                self.count = event.count or self.count
+            case StageFinished():
+                stage = self._stage(event.stage)
+                stage.seconds, stage.cached = event.seconds, event.cached
+            case Progress():
+                stage = self._counted(event.stage)
+                stage.done, stage.total, stage.note = event.done, event.total, event.note
+            case LogLine():
+                self.log.append(event)
+                self.logged += 1
+            case Partial():
+                self.partials.append(event)
+            case ArtifactWritten():
+                self.artifacts.append(event)
+            case Finished():
+                if event.state == "done":
+                    self.steps = {}
+                self.state, self.seconds, self.error = event.state, event.seconds, event.error
+
+    def _counted(self, name: str) -> StageView:
+        """What a progress is of: a stage, or a step of the one that runs or comes next.
+
+        Steps follow each other: the one before is over once another one, or the stage, counts.
+        """
+        stage = self.stage
+        if name in self.stages or stage is None:
+            found = self._stage(name)
+            found.steps.clear()
+            return found
+        steps = self.steps if stage.seconds is not None else stage.steps
+        step = steps.pop(name, None) or StageView(name, name)
+        steps.clear()
+        steps[name] = step
+        return step
+
+    def _stage(self, name: str) -> StageView:
+        return self.stages.setdefault(name, StageView(name, name))

@@ -1,0 +1,182 @@
+"""Opening a model, a recipe or a container, at start or by the user's choice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine import EngineError, SeveralFilesError
+from engine.wire.model import OPEN, SNIFF, ModelView
+from engine.wire.recipes import RECIPE_LOAD
+from engine.wire.requests import AtPath, ModelTarget
+from rknntui.arguments import source_options
+from rknntui.session.drafts import Values, draft_of
+from rknntui.session.job_view_model import JobView
+from rknntui.session.results import read_record
+from rknntui.session.state import BUILT, RESULTS
+
+if TYPE_CHECKING:
+    from rknntui.bridge import Bridge
+    from rknntui.session.drafts import Draft
+    from rknntui.session.state import Session
+
+__all__ = [
+    "find_results",
+    "look",
+    "open_path",
+    "open_recipe",
+    "reload_changed",
+    "restore",
+]
+
+HISTORY = 50
+"""So many jobs are looked through for the last build."""
+
+
+async def open_path(
+    session: Session, bridge: Bridge, path: str, given: Mapping[str, object] | None = None
+) -> Draft | None:
+    """Open what ``path`` is; the session tells about it.
+
+    Args:
+        session: takes it.
+        bridge: asks the worker.
+        path: of a model, a recipe or a container.
+        given: options of the source model that are said beside the path, such as ``weights``.
+
+    Returns:
+        The unsaved recipe of an earlier time that came back; None where there was none.
+
+    Raises:
+        EngineError: it cannot be read, or is nothing that can be opened.
+    """
+    absolute, given = str(Path(path).expanduser().absolute()), dict(given or {})
+    view, asked = await _view(session, bridge, absolute, given)
+    draft = session.model_opened(view, absolute, given)
+    if any(session.recipe.get(name) != value for name, value in given.items()):
+        session.set_values(given)
+    if session.container is None:
+        now, model = source_options(session.recipe), session.recipe.get("model")
+        if (now, model) != (asked, view.path):
+            session.model_seen(await look(bridge, session.recipe))
+    await find_results(session, draft.built if draft is not None else None)
+    return draft
+
+
+async def look(bridge: Bridge, recipe: Mapping[str, object]) -> ModelView:
+    """The model of a recipe, as its options say that it is loaded.
+
+    Raises:
+        EngineError: it cannot be read.
+    """
+    model = recipe.get("model")
+    target = ModelTarget(str(model) if model else None, source=source_options(recipe))
+    return await bridge.call(OPEN, target)
+
+
+async def _view(
+    session: Session, bridge: Bridge, path: str, given: Values
+) -> tuple[ModelView, Values]:
+    """The model view of a path, and the options of the source model that it was made with."""
+    if given and (await bridge.call(SNIFF, AtPath(path))).kind == "recipe":
+        recipe = (await bridge.call(RECIPE_LOAD, AtPath(path))).recipe
+        asked = {**source_options(recipe), **given}
+        view = await look(bridge, {**asked, "model": recipe.get("model")})
+        return replace(view, recipe=recipe), asked
+    kept, draft = session.recipe, session.drafts.of(path)
+    if kept.get("model") != path and draft is not None:
+        kept = draft.recipe
+    asked = {**(source_options(kept) if kept.get("model") == path else {}), **given}
+    try:
+        view = await bridge.call(OPEN, ModelTarget(path, source=asked))
+    except SeveralFilesError:
+        raise
+    except EngineError:
+        if asked == given:
+            raise
+        asked = given  # an option of the recipe does not fit: the file itself may be well
+        view = await bridge.call(OPEN, ModelTarget(path, source=given))
+    return view, source_options(view.recipe) if view.recipe else asked
+
+
+async def restore(session: Session, bridge: Bridge, state: Mapping[str, object]) -> None:
+    """Open what the last run had open, with its recipe; a file that is gone is left out."""
+    path = state.get("path")
+    if not isinstance(path, str) or not Path(path).is_file():
+        return
+    kept = draft_of(state)
+    said = source_options(kept.recipe) if kept is not None else {}
+    view = await bridge.call(OPEN, ModelTarget(path, source=said))
+    if kept is not None and view.kind not in BUILT:
+        session.path, session.model = path, view
+        session.restore_recipe(kept)
+        view = replace(view, recipe=None)
+    session.model_opened(view, path)
+    await find_results(session, kept.built if kept is not None else None)
+
+
+async def open_recipe(session: Session, bridge: Bridge, recipe: Mapping[str, object]) -> None:
+    """Open the model of a recipe that was made elsewhere, and the newest build of that recipe.
+
+    Raises:
+        EngineError: the model cannot be read.
+    """
+    session.set_recipe(recipe, None)
+    view = await look(bridge, recipe)
+    session.model_opened(replace(view, recipe=None), str(recipe["model"]))
+    await find_results(session)
+
+
+async def find_results(session: Session, built: Values | None = None) -> None:
+    """Show what the newest jobs of the history say of the open recipe: its build, and its scores,
+    ranking and comparison.
+
+    Args:
+        session: takes the results.
+        built: the recipe of the last build, where that is another one than is open.
+    """
+    from engine import list_jobs, read_events, read_result
+
+    if session.container is not None or not session.recipe.get("model"):
+        return
+    records = await asyncio.to_thread(list_jobs, HISTORY)
+    for method in RESULTS:
+        wanted = session.built or built or session.recipe
+        fitting = (r for r in records if r.method == method and r.state == "done")
+        record = next((r for r in fitting if _is_of(r.params, wanted)), None)
+        if record is None:
+            continue
+        with contextlib.suppress(EngineError):  # removed from the history meanwhile, or damaged
+            events = await asyncio.to_thread(read_events, record.id)
+            result = await asyncio.to_thread(read_result, record.id)
+            if result is not None:
+                found = read_record(method, result)
+                session.result_found(JobView.of_record(record, events), found)
+
+
+def _is_of(params: Mapping[str, object], recipe: Values) -> bool:
+    """Whether a job was about a recipe; what a comparison varied does not count."""
+    given, axes = params.get("recipe"), params.get("axes")
+    if not isinstance(given, dict):
+        return False
+    varied = axes if isinstance(axes, dict) else {}
+    return all(given.get(n) == recipe.get(n) for n in {*given, *recipe} if n not in varied)
+
+
+async def reload_changed(session: Session, bridge: Bridge, roles: set[str]) -> None:
+    """Read again what changed on disk: the recipe replaces the edited one.
+
+    Raises:
+        EngineError: a file is gone or broken now.
+    """
+    if "recipe" in roles and session.recipe_path:
+        answer = await bridge.call(RECIPE_LOAD, AtPath(session.recipe_path))
+        session.set_recipe(answer.recipe, session.recipe_path)
+    path = str(session.recipe.get("model") or session.path or "")
+    if path:
+        view = await look(bridge, {**session.recipe, "model": path})
+        session.model_opened(replace(view, recipe=None), session.path or path)

@@ -1,0 +1,105 @@
+"""Joins of unlike ranges: found by structure and by ranges, and repaired by their change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.graph.execute import Session
+from engine.graph.metrics import sqnr
+from engine.hybrid import find_range_mismatches
+from engine.quantize import QuantizeSettings, calibrate, quantize
+from tests.hybrid.nets import head_feeds, head_graph
+from tests.quantize.models import Net
+
+
+def test_boxes_and_scores_in_one_concat_are_found_before_calibration() -> None:
+    graph = head_graph()
+    (found,) = find_range_mismatches(graph, source=graph)
+    assert (found.code, found.severity) == ("mixed-range-concat", "warning")
+    assert "Sigmoid" in found.what
+    assert found.changes == {"quantized_layers": {"Concat_10": "float16"}}
+
+
+def test_the_figures_are_those_of_the_ranges() -> None:
+    graph = head_graph()
+    seen = calibrate(graph, head_feeds())
+    (found,) = find_range_mismatches(graph, seen)
+    boxes, scores = graph.node("Concat_10").inputs
+    widest = seen[boxes.name].maximum  # both start at 0 or above it
+    ratio = widest / seen[scores.name].maximum
+    assert f"{ratio:.3g} times" in found.cause
+    assert f"{255 / ratio:.3g} of 255 steps" in found.cause
+
+
+def test_its_change_repairs_the_scores() -> None:
+    graph, feeds = head_graph(), head_feeds()
+    seen = calibrate(graph, feeds)
+    (found,) = find_range_mismatches(graph, seen)
+    (name,) = (spec.name for spec in graph.outputs)
+    golden = np.concatenate([Session(graph).run(feed)[name] for feed in feeds])
+    figures = []
+    for layers in ({}, found.changes["quantized_layers"]):
+        done = quantize(graph, seen, QuantizeSettings(layers=layers))
+        session = Session(done.graph)
+        simulated = np.concatenate([session.run(feed)[name] for feed in feeds])
+        figures.append(sqnr(golden[:, 4:], simulated[:, 4:]))
+    assert figures[0] < 5  # a step of the boxes is wider than all scores
+    assert figures[1] > 30
+    assert find_range_mismatches(graph, seen, layers=found.changes["quantized_layers"]) == ()
+
+
+def test_the_outputs_that_split_it_are_named() -> None:
+    graph = head_graph()
+    (found,) = find_range_mismatches(graph, source=graph)
+    boxes, scores = graph.node("Concat_10").inputs
+    assert f"outputs {boxes.name}, {scores.name}" in found.remedy
+
+
+def test_split_outputs_and_like_ranges_are_no_finding() -> None:
+    assert find_range_mismatches(head_graph(split=True)) == ()
+    net = Net()
+    x = net.input(1, 3, 8, 8)
+    graph = net.graph(net.op("Concat", net.conv(x, 3, 4), net.conv(x, 3, 4), axis=1))
+    feeds = [{"input0": np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)}]
+    assert (
+        find_range_mismatches(graph) == find_range_mismatches(graph, calibrate(graph, feeds)) == ()
+    )
+
+
+def test_features_of_unlike_ranges_are_found_by_calibration_alone() -> None:
+    net = Net()
+    x = net.input(1, 3, 8, 8)
+    small = net.op("Mul", net.conv(x, 3, 4), net.constant(np.float32(0.001)))
+    graph = net.graph(net.op("Relu", net.op("Concat", net.conv(x, 3, 4), small, axis=1)))
+    feeds = [{"input0": np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)}]
+    assert find_range_mismatches(graph) == ()
+    assert [f.code for f in find_range_mismatches(graph, calibrate(graph, feeds))] == [
+        "mixed-range-concat"
+    ]
+
+
+@pytest.mark.parametrize("operator", ["Add"])
+def test_an_add_of_unlike_scales_is_told(operator: str) -> None:
+    net = Net()
+    x = net.input(1, 3, 8, 8)
+    small = net.op("Mul", net.conv(x, 3, 4), net.constant(np.float32(0.001)))
+    graph = net.graph(net.op(operator, net.conv(x, 3, 4), small))
+    feeds = [{"input0": np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)}]
+    (found,) = find_range_mismatches(graph, calibrate(graph, feeds))
+    assert (found.code, found.severity) == ("mixed-range-join", "info")
+
+
+def test_a_score_sum_that_blocks_fusion_is_told_with_the_outputs_that_are_left() -> None:
+    graph = head_graph(score_sum=True)
+    found = {f.code: f for f in find_range_mismatches(graph, source=graph)}
+    assert found["sigmoid-read-twice"].changes == {"outputs": [graph.outputs[0].name]}
+
+
+def test_without_half_precision_its_change_splits_the_output() -> None:
+    graph = head_graph()
+    (found,) = find_range_mismatches(graph, source=graph, dtype="")
+    boxes, scores = graph.node("Concat_10").inputs
+    assert found.changes == {"outputs": [boxes.name, scores.name]}
+    (found,) = find_range_mismatches(graph, dtype="")
+    assert found.changes == {}
