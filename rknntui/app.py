@@ -243,14 +243,15 @@ class Workbench(QuietCrashApp):
     @on(ProblemsChanged)
     @on(JobChanged)
     @on(KeysChanged)
-    def _state_line(self) -> None:
+    def show_state(self) -> None:
+        """Draw again what the line on top says and which actions there are."""
         if self.is_running and self.screen_stack:
             self.screen_stack[0].query_one(TopBar).update()
             self.screen_stack[0].refresh_bindings()
 
     def on_job_ended(self, message: JobEnded) -> None:
         """Tell the end of a job; a failure has its dialog."""
-        self._state_line()
+        self.show_state()
         job = self.session.jobs.get(message.job)
         if job is not None and message.state != "failed" and not job.quiet:
             level: Literal["information", "warning"] = "warning"
@@ -260,12 +261,12 @@ class Workbench(QuietCrashApp):
 
     def on_model_opened(self) -> None:
         self.opener.forget_changes()
-        self._state_line()
+        self.show_state()
         self.save_state()
 
     def on_recipe_changed(self) -> None:
         """The files to watch may be others now."""
-        self._state_line()
+        self.show_state()
         self.opener.follow()
 
     def on_source_changed(self, message: SourceChanged) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rknntui.keys.text import key_text
 from rknntui.session.drafts import draft_of, told
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from rknntui.app import Workbench
     from rknntui.session.file_watcher import FileWatcher
@@ -24,9 +25,13 @@ class Opener:
 
     Args:
         app: asks, tells, and has the session.
+
+    Attributes:
+        opening: name of the file that is being opened; empty where none is.
     """
 
     def __init__(self, app: Workbench) -> None:
+        self.opening = ""
         self._app = app
         self._changed: set[str] = set()
         self._watch: FileWatcher | None = None
@@ -41,6 +46,10 @@ class Opener:
         Raises:
             EngineError: it cannot be read.
         """
+        with self._shown(path):
+            await self._open(path, given)
+
+    async def _open(self, path: str, given: Mapping[str, object] | None) -> None:
         from pathlib import Path
 
         from engine import SeveralFilesError
@@ -85,13 +94,26 @@ class Opener:
         if recipe is not None or path:
             session.drafts.keep_last(state)
         if recipe is not None:
-            await open_flow.open_recipe(session, bridge, recipe)
+            with self._shown(str(recipe.get("model") or "")):
+                await open_flow.open_recipe(session, bridge, recipe)
         elif path:
             await self.open(path, given)
         else:
             kept = draft_of(state)
             await ask_trust(self._app, kept.recipe if kept is not None else {})
-            await open_flow.restore(session, bridge, state)
+            with self._shown(str(kept.recipe.get("model") or "") if kept is not None else ""):
+                await open_flow.restore(session, bridge, state)
+
+    @contextmanager
+    def _shown(self, path: str) -> Iterator[None]:
+        """Say in the line on top that a file is being opened, which takes seconds on a board."""
+        self.opening = path.rsplit("/", 1)[-1]
+        self._app.show_state()
+        try:
+            yield
+        finally:
+            self.opening = ""
+            self._app.show_state()
 
     def changed_on_disk(self, message: SourceChanged) -> None:
         """Offer to read it again; nothing happens to the user's work before they say so."""

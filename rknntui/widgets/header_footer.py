@@ -124,6 +124,8 @@ class TopBar(Painted):
             return [("engine stopped", "bad")]
         if worker == "starting":
             return [("engine starting", "dim")]
+        if opening := self.workbench.opener.opening:
+            return [(f"opening {sanitize(opening, 40)}", "accent")]
         return [("idle", "dim")]
 
     def _tab_line(self, width: int) -> Line:

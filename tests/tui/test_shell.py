@@ -253,7 +253,8 @@ async def test_a_bad_theme_falls_back_with_a_notice(own_home: Path) -> None:
     async with app.run_test(size=SIZE, notifications=True) as pilot:
         await settle(pilot)
         assert app.theme == "dark"
-        assert "primary is not a colour" in " ".join(screen_text(app).split())
+        # the notice is wrapped where it has to be, with a bar before each of its lines
+        assert "is not a colour: 'no colour'" in " ".join(screen_text(app).replace("▌", "").split())
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -498,3 +499,23 @@ async def test_two_tellings_of_one_error_are_one_dialog(no_engine) -> None:
         app.show_error(ValueError("a mistake"))
         await settle(pilot)
         assert "Internal error in the workbench: ValueError: a mistake" in screen_text(app)
+
+
+@pytest.mark.usefixtures("no_engine")
+async def test_what_is_being_opened_is_said_until_it_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = asyncio.Event()
+
+    async def open_path(*_: object) -> None:
+        await read.wait()
+
+    monkeypatch.setattr("rknntui.session.open_flow.open_path", open_path)
+    (tmp_path / "slow.onnx").write_bytes(b"read by nobody")
+    app = Workbench(str(tmp_path / "slow.onnx"))
+    async with app.run_test(size=SIZE) as pilot:
+        app.bridge.state = "ready"
+        await until(pilot, lambda: "opening slow.onnx" in screen_text(app), "its name")
+        read.set()
+        await until(pilot, lambda: "idle" in screen_text(app), "the end of it")
+        assert "opening" not in screen_text(app)
