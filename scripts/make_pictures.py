@@ -129,7 +129,7 @@ async def _after_the_build(camera: Camera, size: tuple[int, int]) -> None:
     await camera.press("5", "r")
     await camera.sees("by SQNR")
     await camera.press("enter")
-    await camera.sees("range of the integers")
+    await camera.sees("integer range")
     camera.take("histograms")
     await camera.press("escape")
     await camera.sees("by SQNR")

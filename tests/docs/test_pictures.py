@@ -1,0 +1,19 @@
+"""The script that makes the pictures of the docs still finds every screen that it waits for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.long
+def test_every_picture_of_the_docs_can_be_made_again(repository: Path, tmp_path: Path) -> None:
+    script = repository / "scripts" / "make_pictures.py"
+    words = [sys.executable, str(script), str(tmp_path)]
+    made = subprocess.run(words, check=False, capture_output=True, text=True, timeout=900)
+    assert made.returncode == 0, made.stdout + made.stderr
+    kept = {path.name for path in (repository / "docs" / "pictures").glob("*.svg")}
+    assert {path.name for path in tmp_path.glob("*.svg")} == kept
