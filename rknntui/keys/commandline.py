@@ -18,14 +18,14 @@ _VERBS = {"guide": "accuracy --guide"}
 _FLAGS: dict[str, dict[str, str]] = {
     "accuracy": {"inputs": "--input", "damage": "--damage", "output_dir": "--output-dir"},
     "evaluate": {"labels": "--labels"},
-    "hybrid.effect": {"layers": "--lift", "ranges": "--range"},
+    "hybrid.effect": {"layers": "--promote", "ranges": "--range"},
     "hybrid.propose": {"budget": "--budget", "dtype": "--dtype"},
     "hybrid.search": {
         "floor_db": "--floor",
         "budget": "--budget",
         "dtype": "--dtype",
         "seconds": "--seconds",
-        "lower": "--lower",
+        "lower": "--demote",
     },
     "sweep": {"axes": "--axis"},
 }

@@ -141,7 +141,7 @@ def test_the_command_of_a_job_is_what_would_be_typed() -> None:
     ]  # fmt: skip
     edits = {"layers": {"a": "int16"}, "ranges": {"b": [0, 6]}}
     assert of("hybrid.effect", **edits)[1:3] == ["hybrid", "effect"]
-    assert of("hybrid.effect", **edits)[-4:] == ["--lift", "a=int16", "--range", "b=0,6"]
+    assert of("hybrid.effect", **edits)[-4:] == ["--promote", "a=int16", "--range", "b=0,6"]
     assert job_command("build", {}) == []
 
 
@@ -150,7 +150,7 @@ def test_a_search_needs_numbers_and_something_to_stop_at() -> None:
     wish = search_params(texts)
     assert wish == SearchParams(floor_db=25.0, dtype="float16", lower=True, seconds=1.5)
     assert search_flags(texts) == [
-        "--floor", "25.0", "--dtype", "float16", "--seconds", "1.5", "--lower",
+        "--floor", "25.0", "--dtype", "float16", "--seconds", "1.5", "--demote",
     ]  # fmt: skip
     for wrong in ({"floor_db": ""}, {"budget": "two"}, {"budget": "0"}, {"lower": "perhaps"}):
         with pytest.raises(ValueError, match=r"\.$"):

@@ -240,7 +240,13 @@ def propose(
 @click.option("--floor", type=float, help="SQNR in dB that every output must reach.")
 @click.option("--budget", type=click.IntRange(1), help="At most this many promoted layers.")
 @click.option("--dtype", help="Dtype of the promoted layers. Default: half precision.")
-@click.option("--lower", is_flag=True, help="Start with all promoted; demote what is not needed.")
+@click.option(
+    "--demote",
+    "--lower",
+    "lower",
+    is_flag=True,
+    help="Start with all promoted; demote what is not needed.",
+)
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Time limit in seconds.")
 @save_flag
 @recipe_flags
@@ -295,6 +301,7 @@ def search(
 @command.command("effect", epilog=EPILOG, short_help="Show the effect of other dtypes and ranges.")
 @target
 @click.option(
+    "--promote",
     "--lift",
     "layers",
     multiple=True,
