@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rknntui.app import Workbench
+from rknntui.links import GoToNode
 from rknntui.screens.model.workspace import ModelWorkspace
 from rknntui.widgets.graph_tree import GraphTree
 from tests.tui.conftest import residual_model, screen_text, settle, until
@@ -40,6 +41,19 @@ async def test_open_by_argument_find_a_node_and_read_its_weights(model: Path, op
         assert "kernel_shape" in detail or "pads" in detail
         assert "range       -1 .. 1" in detail
         assert "144, 0 of them 0" in detail
+
+
+async def test_a_link_names_a_node_or_the_tensor_that_it_writes(model: Path, opened) -> None:
+    app = Workbench(str(model))
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        tree = app.workspace.graph
+        name, _, tensor, *_ = tree.nodes[7]
+        assert name != tensor
+        for named in (name, tensor):
+            tree.go_to(0)
+            app.post_message(GoToNode(named, "source"))
+            await until(pilot, lambda: tree.entry.kind == "node" and tree.entry.at == 7, named)
 
 
 async def test_groups_open_and_close_by_arrows(model: Path, opened) -> None:

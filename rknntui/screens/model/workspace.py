@@ -179,8 +179,9 @@ class ModelWorkspace(Workspace):
     def _go_to_wanted(self) -> None:
         if not self._wanted:
             return
-        nodes = enumerate(self.graph.nodes)
-        at = next((i for i, node in nodes if node[0] == self._wanted), None)
+        # a layer has the name of its tensor where that of its node is another layer's tensor
+        columns = ([node[column] for node in self.graph.nodes] for column in (0, 2))
+        at = next((names.index(self._wanted) for names in columns if self._wanted in names), None)
         if at is None:
             self.notify("This node is not in the graph that is shown.", severity="warning")
         else:
