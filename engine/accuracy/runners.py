@@ -100,13 +100,7 @@ class GoldenRunner:
 
     def run(self, index: int, feeds: Mapping[str, np.ndarray], known: Tensors) -> Tensors:
         """The tensors of a part; ``known`` are those of the parts before, and is updated."""
-        part = self._parts[index]
-        found = {**known, **feeds}
-        if part is not None:
-            found |= part.run(found)
-        known.clear()
-        known.update({name: found[name] for name in self._keep[index] if name in found})
-        return found
+        return _run_part(self._parts[index], self._keep[index], feeds, known)
 
 
 class SimulatedRunner:
@@ -173,13 +167,7 @@ class SimulatedRunner:
         """What the graph stores, by the names of :attr:`QuantizedTensor.tensor`; else as
         :meth:`run`.
         """
-        part = self._parts[index]
-        found = {**known, **feeds}
-        if part is not None:
-            found |= part.run(found)
-        known.clear()
-        known.update({name: found[name] for name in self._keep[index] if name in found})
-        return found
+        return _run_part(self._parts[index], self._keep[index], feeds, known)
 
 
 class IsolatedLayerRunner:
@@ -291,6 +279,18 @@ class IsolatedLayerRunner:
             copy.output[0] = name if one.output[0] == name else _GOLDEN + one.output[0]
             copies.append(copy)
         return copies
+
+
+def _run_part(
+    part: Submodel | None, kept: set[str], feeds: Mapping[str, np.ndarray], known: Tensors
+) -> Tensors:
+    """What a part computes beside what was known, which keeps only what later parts need."""
+    found = {**known, **feeds}
+    if part is not None:
+        found |= part.run(found)
+    known.clear()
+    known.update({name: found[name] for name in kept if name in found})
+    return found
 
 
 def _later(needs: Sequence[set[str]]) -> list[set[str]]:
