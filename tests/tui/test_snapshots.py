@@ -7,6 +7,7 @@ with figures of this machine (builds, Jobs) are left to the tests that read them
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -29,16 +30,18 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures
 
 @pytest.fixture
 def recipe() -> Iterator[Path]:
-    shutil.rmtree(PLACE, ignore_errors=True)
-    shutil.copytree(demo_folder(), PLACE)
-    path = PLACE / "digits.yaml"
-    path.write_text(
-        "version: 1\nsource: {model: digits_demo.onnx}\n"
-        "preprocess: {mean_values: [[127.5]], std_values: [[127.5]]}\n"
-        "dataset: {dataset: dataset.txt}\n"
-    )
-    yield path
-    shutil.rmtree(PLACE, ignore_errors=True)
+    with PLACE.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a second run on this machine waits for the folder
+        shutil.rmtree(PLACE, ignore_errors=True)
+        shutil.copytree(demo_folder(), PLACE)
+        path = PLACE / "digits.yaml"
+        path.write_text(
+            "version: 1\nsource: {model: digits_demo.onnx}\n"
+            "preprocess: {mean_values: [[127.5]], std_values: [[127.5]]}\n"
+            "dataset: {dataset: dataset.txt}\n"
+        )
+        yield path
+        shutil.rmtree(PLACE, ignore_errors=True)
 
 
 def seen(app: Workbench) -> str:
