@@ -24,6 +24,7 @@ __all__ = [
     "open_regular",
     "output_errors",
     "read_bounded",
+    "read_regular",
     "refuse_existing",
     "sha256_of",
 ]
@@ -265,6 +266,22 @@ def open_regular(path: Path) -> BinaryIO:
     except BaseException:
         os.close(handle)
         raise
+
+
+def read_regular(path: Path, limit: int) -> bytes:
+    """The bytes of a file of at most ``limit`` bytes.
+
+    Room is made for what is there, not for the limit.
+
+    Raises:
+        OSError: it cannot be opened, or is a pipe, a device or a folder.
+        ValueError: it is larger than ``limit``.
+    """
+    with open_regular(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size > limit:
+            raise ValueError(f"{size} bytes, where at most {limit} are read")
+        return stream.read(size)
 
 
 def read_bounded(path: Path, limit: int, what: str) -> bytes:

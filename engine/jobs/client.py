@@ -147,12 +147,17 @@ class _Connection:
     async def _bury(self) -> None:
         returncode = await self._returncode()
         jobs, self.jobs = self.jobs, {}
-        self.peer.fail(
-            self.child.lost("The worker process", returncode, "Try again; a new worker is started.")
-        )
-        for job in jobs.values():
-            job.worker_exited(returncode)
-        self.gone.set()
+        # nobody awaits this task: whatever fails here, such as for want of memory, all who wait
+        # for the worker have to hear of its end
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.gone.set)
+            for job in jobs.values():
+                stack.callback(job.worker_exited, returncode)
+            self.peer.fail(
+                self.child.lost(
+                    "The worker process", returncode, "Try again; a new worker is started."
+                )
+            )
 
     async def _returncode(self) -> int | None:
         deadline = self._loop.time() + GOODBYE_SECONDS

@@ -222,8 +222,11 @@ class Job(Generic[R]):
     def worker_exited(self, returncode: int | None) -> None:
         """The worker is gone; what it left on disk decides."""
         if self._answer is None:
-            self._lost = crashed_error(self.folder, read_json(self.folder / "job.json"), returncode)
-        self._wake.set()
+            # where memory is too short for the record, who waits reads it again and fails
+            with contextlib.suppress(MemoryError):
+                job = read_json(self.folder / "job.json")
+                self._lost = crashed_error(self.folder, job, returncode)
+        self.detach()
 
 
 def attach(job_id: str) -> Job[Message]:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.base.events import Event, Finished, LogLine, Progress, event_to_dict
-from engine.base.files import open_regular
+from engine.base.files import read_regular
 from engine.base.leftovers import make_owned
 from engine.base.paths import (
     log_crash,
@@ -278,9 +278,7 @@ def prune(parent: Path, keep: int = _KEEP) -> int:
 def read_json(path: Path) -> Message | None:
     """A JSON object from a file; None where it is missing or broken."""
     try:
-        with open_regular(path) as stream:
-            content = stream.read(LINE_LIMIT + 1)
-        data = None if len(content) > LINE_LIMIT else json.loads(content)
+        data = json.loads(read_regular(path, LINE_LIMIT))
     except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None

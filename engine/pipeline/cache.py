@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.base.files import open_regular
+from engine.base.files import read_regular
 from engine.base.findings import Finding
 from engine.base.paths import cache_folder, private_folder
 from engine.base.process import try_lock
@@ -68,13 +68,13 @@ class StageCache:
         """The files of a result; None where it is not there or damaged (it is removed then)."""
         folder = self._place(stage, key)
         try:
-            index = json.loads(_read(folder / _INDEX, _INDEX_LIMIT))
+            index = json.loads(read_regular(folder / _INDEX, _INDEX_LIMIT))
             if any(Path(name).name != name for name in index["files"]):
                 raise ValueError("a name leads out of the folder")
             left = int(index["size"])
             files = {}
             for name in index["files"]:
-                files[name] = _read(folder / name, left)
+                files[name] = read_regular(folder / name, left)
                 left -= len(files[name])
             if any(_digest(data) != index["files"][name] for name, data in files.items()):
                 raise ValueError("a checksum does not fit")
@@ -157,18 +157,6 @@ class StageCache:
 
     def _place(self, stage: str, key: str) -> Path:
         return self.folder / f"{stage}-{key}"
-
-
-def _read(path: Path, limit: int) -> bytes:
-    """A file of at most ``limit`` bytes: a link to a device has no end.
-
-    Raises:
-        OSError, ValueError: it cannot be read, is no file or is larger.
-    """
-    with open_regular(path) as stream:
-        if os.fstat(stream.fileno()).st_size > limit:
-            raise ValueError("a file is larger than its index says")
-        return stream.read(limit + 1)
 
 
 def _digest(data: bytes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,16 @@ def test_a_record_that_is_no_json_or_waits_for_ever_is_a_bad_row_too() -> None:
     (other.folder / "job.json").unlink()
     (other.folder / "job.json").symlink_to("/dev/zero")
     assert read_json(other.folder / "job.json") is None
+
+
+def test_reading_a_record_takes_no_more_memory_than_it_has_bytes() -> None:
+    recorder = done("small")
+    tracemalloc.start()
+    try:
+        assert read_json(recorder.folder / "job.json") is not None
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

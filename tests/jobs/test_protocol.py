@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from engine.base.process import ProcessId, child_environment
 from engine.jobs import history
 from engine.jobs.client import Worker, run_job
 from engine.jobs.job import attach
+from engine.jobs.record import read_json
 from tests.safety import PATIENCE
 
 TOY = "tests.jobs.toy_worker"
@@ -241,6 +243,27 @@ async def test_a_killed_worker_is_told_with_its_stage(toy: Worker) -> None:
     assert record.state == "lost"
     assert record.error is not None
     assert "Being stubborn" in record.error["what"]
+
+
+async def test_who_waits_for_a_killed_worker_hears_of_it_where_memory_is_short(
+    toy: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = [MemoryError("no memory")]
+
+    def read(path: Path) -> dict[str, Any] | None:
+        if short:
+            raise short.pop()
+        return read_json(path)
+
+    job = await toy.submit("stubborn", {})
+    await anext(job.events())
+    monkeypatch.setattr("engine.jobs.job.read_json", read)
+    assert toy.pid is not None
+    os.kill(toy.pid, signal.SIGKILL)
+    async with asyncio.timeout(10):
+        with pytest.raises(WorkerError):
+            await job.result()
+    assert not short
 
 
 async def test_a_worker_told_to_end_writes_that_down(toy: Worker) -> None:
