@@ -13,6 +13,10 @@ from engine.base.text import sanitize
 __all__ = [
     "ContainerError",
     "DatasetError",
+    "DeviceError",
+    "DeviceLostError",
+    "DeviceStorageError",
+    "DeviceTimeoutError",
     "EngineError",
     "GraphError",
     "InternalError",
@@ -22,6 +26,7 @@ __all__ = [
     "PassError",
     "QuantizationError",
     "RecipeError",
+    "RuntimeLibraryError",
     "ShortOfMemoryError",
     "SimulationError",
     "SourceModelError",
@@ -182,6 +187,37 @@ class WorkerError(EngineError):
 
     kind = "worker"
     exit_code = 12
+
+
+class DeviceError(EngineError):
+    """A board cannot be reached or used."""
+
+    kind = "device"
+    exit_code = 13
+
+
+class DeviceLostError(DeviceError):
+    """A board that was there has gone: cable, reboot, network, or its server."""
+
+    kind = "device lost"
+
+
+class DeviceTimeoutError(DeviceError):
+    """A board did not answer within the time that it is given."""
+
+    kind = "device timeout"
+
+
+class DeviceStorageError(DeviceError):
+    """A file could not be read, written or found on a board."""
+
+    kind = "device storage"
+
+
+class RuntimeLibraryError(DeviceError):
+    """The runtime library of a board is missing, does not fit, or refuses the model or the call."""
+
+    kind = "runtime library"
 
 
 class InternalError(EngineError):

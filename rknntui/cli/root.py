@@ -18,9 +18,9 @@ Exit codes:
     2  wrong usage              10  output could not be written
     3  recipe or option         11  output exists already
     4  model file               12  worker process ended
-    5  unsupported operator     70  internal error
-    6  dataset                 130  cancelled
-    7  quantization
+    5  unsupported operator     13  a board cannot be reached or used
+    6  dataset                  70  internal error
+    7  quantization            130  cancelled
 """
 
 EXAMPLES = """\b
