@@ -1,0 +1,286 @@
+"""The image of an emulated board: the files that a program finds there, and the kernel's values."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.devices.emulator.boards import LABEL, Board, elf_header
+from engine.devices.emulator.programs import links, python_script, stand_ins
+from engine.devices.emulator.sandbox import Sandbox
+
+__all__ = ["LABEL_FILE", "BoardImage", "Software"]
+
+LABEL_FILE = "/etc/rknntui-emulated"
+
+_GOVERNORS = "rknpu_ondemand userspace powersave performance simple_ondemand"
+_DEVFREQ = "/sys/class/devfreq"
+
+
+@dataclass(frozen=True)
+class Software:
+    """What is installed on a board.
+
+    Attributes:
+        python: whether there is a ``python3``.
+        interpreter: the Python of this machine that it is; None is the one that runs this.
+        runtime: whether the runtime library is there.
+        runtime_version, server_version: None are the board's own.
+        server_runs: whether rknn_server is running.
+    """
+
+    python: bool = True
+    interpreter: str | None = None
+    runtime: bool = True
+    runtime_version: str | None = None
+    server_version: str | None = None
+    server_runs: bool = True
+
+
+class BoardImage:
+    """The files of one board.
+
+    Args:
+        sandbox: where they are.
+        board: what they say.
+        software: what is installed.
+        android: an Android image in place of a Linux one.
+        serial: the serial number.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        board: Board,
+        software: Software,
+        *,
+        android: bool,
+        serial: str,
+    ) -> None:
+        self._sandbox, self._board, self._software = sandbox, board, software
+        self._android, self._serial = android, serial
+        self._changing = threading.Lock()
+        self._folders()
+        self._identity()
+        self._kernel()
+        self._clocks()
+        self._programs()
+        self._vendor()
+        self.boot()
+
+    @property
+    def library(self) -> str:
+        """Where the board has its runtime library."""
+        name = self._board.library.rpartition("/")[2]
+        return f"/vendor/lib64/{name}" if self._android else self._board.library
+
+    @property
+    def server(self) -> str:
+        """Where the board has rknn_server."""
+        name = self._board.server.rpartition("/")[2]
+        return f"/vendor/bin/{name}" if self._android else self._board.server
+
+    # ------------------------------------------------------------------------ changed while it runs
+
+    def install_runtime(self, library: Path) -> None:
+        """Let a library of this machine be the board's runtime library."""
+        self._sandbox.write(self.library, library.read_bytes(), 0o755)
+
+    def remove_runtime(self) -> None:
+        """Take the runtime library away."""
+        self._sandbox.path(self.library).unlink(missing_ok=True)
+
+    def remove_python(self) -> None:
+        """Take ``python3`` away."""
+        (self._sandbox.programs / "python3").unlink(missing_ok=True)
+
+    def boot(self) -> None:
+        """What only memory holds is as after a start."""
+        for folder in ("tmp", "run"):
+            path = self._sandbox.path(folder)
+            if path.is_dir():
+                shutil.rmtree(path)
+                path.mkdir()
+        self._sandbox.write("/proc/uptime", "12.34 43.21\n")
+        self.set_load([0] * self._board.cores)
+        self.set_frequency(self._board.hertz)
+        self.set_temperature(41.5)
+
+    def set_load(self, percent: Sequence[int]) -> None:
+        """What rknpu reports; generation 1 has no such file.
+
+        Raises:
+            ValueError: it is not one value for each core.
+        """
+        if len(percent) != self._board.cores:
+            raise ValueError(f"{self._board.chip} has {self._board.cores} cores")
+        if self._board.generation == 2:
+            text = self._board.load_text(tuple(percent))
+            for folder in ("/sys/kernel/debug/rknpu", "/proc/rknpu"):
+                self._sandbox.write(f"{folder}/load", text + "\n")
+
+    def set_frequency(self, hertz: int) -> None:
+        """What the nodes of the NPU's clock report."""
+        board = self._board
+        if board.generation == 2:
+            for folder in ("/sys/kernel/debug/rknpu", "/proc/rknpu"):
+                self._sandbox.write(f"{folder}/freq", f"{hertz}\n")
+        if board.node:
+            node = f"{_DEVFREQ}/{board.node}"
+            for name in ("cur_freq", "target_freq"):
+                self._sandbox.write(f"{node}/{name}", f"{hertz}\n")
+            # the kernel's value says 100 under its own governor, busy or not
+            load = 100 if board.generation == 2 else 0
+            self._sandbox.write(f"{node}/load", f"{load}@{hertz}Hz\n")
+
+    def set_temperature(self, celsius: float, zone: str = "") -> None:
+        """What the thermal zone of a type reports; empty is every zone.
+
+        Raises:
+            ValueError: the board has no such zone.
+        """
+        known = self._zones()
+        if zone and zone not in known:
+            raise ValueError(f"the zones of this board are {', '.join(known)}")
+        for number, name in enumerate(known):
+            if zone in ("", name):
+                folder = f"/sys/class/thermal/thermal_zone{number}"
+                self._sandbox.write(f"{folder}/type", f"{name}\n")
+                self._sandbox.write(f"{folder}/temp", f"{round(celsius * 1000)}\n")
+
+    def _zones(self) -> tuple[str, ...]:
+        if self._board.chip == "rk3588":
+            kinds = "soc bigcore0 bigcore1 littlecore center gpu npu"
+        elif self._board.chip == "rk3576":
+            kinds = "soc bigcore littlecore ddr npu gpu"
+        else:
+            kinds = "soc cpu" if self._board.generation == 1 else "soc gpu"
+        return tuple(f"{kind}-thermal" for kind in kinds.split())
+
+    # ------------------------------------------------------------------------------ made once
+
+    def _folders(self) -> None:
+        linux = "data etc oem/usr/bin oem/usr/lib proc root run sys tmp usr/bin usr/lib userdata"
+        droid = "data/local/tmp etc proc root sdcard sys system/bin vendor/bin vendor/lib64"
+        for name in (droid if self._android else linux).split():
+            self._sandbox.path(name).mkdir(parents=True, exist_ok=True)
+
+    def _identity(self) -> None:
+        board, write = self._board, self._sandbox.write
+        tree = "/proc/device-tree"
+        write(f"{tree}/compatible", b"".join(entry.encode() + b"\0" for entry in board.compatible))
+        write(f"{tree}/model", f"{board.model} ({LABEL})\0")
+        write(f"{tree}/serial-number", self._serial.encode("utf-8", "surrogateescape") + b"\0")
+        write(
+            LABEL_FILE,
+            f"{board.chip}: this board is emulated by RKNN TUI, nothing here is measured\n",
+        )
+        if self._android:
+            lines = (f"{name}={value}" for name, value in self._properties().items())
+            write("/system/build.prop", "\n".join(lines) + "\n")
+        else:
+            write("/etc/os-release", "NAME=Buildroot\nVERSION=2021.11\nID=buildroot\n")
+
+    def _properties(self) -> dict[str, str]:
+        board = self._board
+        return {
+            "ro.board.platform": "rk356x" if board.chip in ("rk3566", "rk3568") else board.chip,
+            "ro.build.version.release": "12",
+            "ro.build.version.sdk": "31",
+            "ro.product.cpu.abi": "arm64-v8a" if board.machine == "aarch64" else "armeabi-v7a",
+            "ro.product.model": f"{board.chip}_{LABEL}",
+            "ro.serialno": self._serial,
+        }
+
+    def _kernel(self) -> None:
+        board, write = self._board, self._sandbox.write
+        write(
+            "/proc/meminfo",
+            "MemTotal:        8119956 kB\nMemFree:         6508432 kB\n"
+            "MemAvailable:    7211008 kB\nBuffers:           32104 kB\n"
+            "Cached:           612020 kB\nCmaTotal:          16384 kB\n"
+            "CmaFree:           12288 kB\n",
+        )
+        write("/proc/version", f"Linux version {board.kernel} ({LABEL}@board)\n")
+        write(
+            "/proc/stat", "cpu  1000 0 500 98000 10 0 5 0 0 0\ncpu0 1000 0 500 98000 10 0 5 0 0 0\n"
+        )
+        write("/proc/loadavg", "0.10 0.05 0.01 1/120 321\n")
+        write("/proc/net/unix", "Num       RefCount Protocol Flags    Type St Inode Path\n")
+        if self._software.server_runs:
+            name = self.server.rpartition("/")[2]
+            write("/proc/321/comm", f"{name[:15]}\n")
+            write("/proc/321/cmdline", f"{self.server}\0")
+        if board.generation == 2:
+            for folder in ("/sys/kernel/debug/rknpu", "/proc/rknpu"):
+                write(f"{folder}/version", f"{board.driver}\n")
+                write(f"{folder}/power", "on\n")
+
+    def _clocks(self) -> None:
+        """Nodes of CPU, NPU and memory clocks; see the manuals' ``scaling_frequency.sh``."""
+        board = self._board
+        if board.node:
+            own = "simple_ondemand" if board.generation == 1 else "rknpu_ondemand"
+            self._devfreq(board.node, board.hertz, own, _GOVERNORS)
+        if board.ddr_hertz:
+            self._devfreq(
+                "dmc", board.ddr_hertz, "dmc_ondemand", "dmc_ondemand userspace performance"
+            )
+        for number, kilohertz in board.policies:
+            values = {
+                "cpuinfo_max_freq": kilohertz,
+                "cpuinfo_min_freq": 408_000,
+                "scaling_available_frequencies": f"408000 {kilohertz}",
+                "scaling_available_governors": "ondemand userspace performance schedutil",
+                "scaling_cur_freq": kilohertz,
+                "scaling_governor": "ondemand",
+                "scaling_max_freq": kilohertz,
+                "scaling_min_freq": 408_000,
+                "scaling_setspeed": "<unsupported>",
+            }
+            for name, value in values.items():
+                folder = f"/sys/devices/system/cpu/cpufreq/policy{number}"
+                self._sandbox.write(f"{folder}/{name}", f"{value}\n")
+
+    def _devfreq(self, node: str, hertz: int, governor: str, governors: str) -> None:
+        values = {
+            "available_frequencies": f"{hertz // 4} {hertz // 2} {hertz}",
+            "available_governors": governors,
+            "cur_freq": hertz,
+            "governor": governor,
+            "load": f"0@{hertz}Hz",
+            "max_freq": hertz,
+            "min_freq": hertz // 4,
+            "target_freq": hertz,
+            "userspace/set_freq": hertz,
+        }
+        for name, value in values.items():
+            self._sandbox.write(f"{_DEVFREQ}/{node}/{name}", f"{value}\n")
+
+    def _programs(self) -> None:
+        programs = self._sandbox.programs
+        for name, path in links().items():
+            if not (programs / name).is_symlink():
+                (programs / name).symlink_to(path)
+        properties = self._properties() if self._android else None
+        user = "shell" if self._android else "root"
+        scripts = stand_ins(self._board, properties, user=user)
+        if not self._software.server_runs:
+            scripts["ps"] = "#!/bin/sh\necho '  PID USER     COMMAND'\n"
+        if self._software.python:
+            scripts["python3"] = python_script(self._software.interpreter)
+        for name, text in scripts.items():
+            self._sandbox.write(f"/{programs.relative_to(self._sandbox.root)}/{name}", text, 0o755)
+
+    def _vendor(self) -> None:
+        """The vendor's files, of which only the headers and the texts of the versions are real."""
+        board, software = self._board, self._software
+        head = elf_header(board.machine)
+        server = board.server_text(software.server_version or "")
+        self._sandbox.write(self.server, head + b"\0" + server.encode() + b"\0", 0o755)
+        if software.runtime:
+            runtime = board.runtime_text(software.runtime_version or "")
+            self._sandbox.write(self.library, head + b"\0" + runtime.encode() + b"\0", 0o755)

@@ -1,0 +1,196 @@
+"""The programs of the emulated board: those of this machine that a board has too, and stand-ins.
+
+A stand-in is a shell script that answers for the board where this machine would answer for itself
+(``uname``, ``ps``, ``df``), or that refuses what the board's file systems refuse.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.devices.emulator.boards import Board
+from engine.devices.emulator.sandbox import DISK_SIZE
+
+__all__ = ["links", "python_script", "stand_ins"]
+
+_TOOLS = [
+    "[",
+    "awk",
+    "base64",
+    "basename",
+    "cat",
+    "chgrp",
+    "chmod",
+    "chown",
+    "cmp",
+    "cp",
+    "cut",
+    "date",
+    "dd",
+    "dirname",
+    "du",
+    "echo",
+    "env",
+    "expr",
+    "false",
+    "find",
+    "grep",
+    "gunzip",
+    "gzip",
+    "head",
+    "hexdump",
+    "kill",
+    "ln",
+    "ls",
+    "md5sum",
+    "mkdir",
+    "mkfifo",
+    "mktemp",
+    "mv",
+    "nice",
+    "nohup",
+    "od",
+    "printf",
+    "pwd",
+    "readlink",
+    "realpath",
+    "rm",
+    "rmdir",
+    "sed",
+    "seq",
+    "setsid",
+    "sh",
+    "sha256sum",
+    "sleep",
+    "sort",
+    "stat",
+    "stty",
+    "sync",
+    "tail",
+    "tar",
+    "tee",
+    "test",
+    "timeout",
+    "touch",
+    "tr",
+    "true",
+    "tty",
+    "uniq",
+    "wc",
+    "which",
+    "xargs",
+    "yes",
+]
+
+_WRITERS = ["chmod", "cp", "ln", "mkdir", "mv", "rm", "rmdir", "tee", "touch"]
+
+_WRITER = """\
+#!/bin/sh
+# refuses what the emulated file systems refuse
+free=$(cat "$BOARD_STATE/free")
+for word in "$@"; do
+  case "$word" in -*) continue;; /*) path=$word;; *) path=$PWD/$word;; esac
+  while IFS= read -r folder; do
+    case "$path/" in "$BOARD_ROOT$folder"/*)
+      echo "NAME: ${word#"$BOARD_ROOT"}: Read-only file system" >&2; exit 1;;
+    esac
+  done < "$BOARD_STATE/read-only"
+done
+case "NAME" in cp|tee)
+  if [ "$free" = 0 ]; then echo "NAME: No space left on device" >&2; exit 1; fi;;
+esac
+exec HERE "$@"
+"""
+
+_DF = f"""\
+#!/bin/sh
+free=$(cat "$BOARD_STATE/free")
+total={DISK_SIZE >> 10}
+free=$((${{free:-{DISK_SIZE >> 1}}} / 1024))
+echo 'Filesystem     1024-blocks     Used Available Capacity Mounted on'
+for word in "$@"; do
+  case "$word" in
+    -*) continue;;
+    "$BOARD_ROOT"/*) shown=${{word#"$BOARD_ROOT"}};;
+    *) shown=/;;
+  esac
+  if [ ! -e "$BOARD_ROOT$shown" ]; then
+    echo "df: $shown: No such file or directory" >&2; exit 1
+  fi
+  case "$shown" in
+    /tmp|/tmp/*) name=tmpfs; on=/tmp;;
+    /userdata|/userdata/*) name=/dev/mmcblk0p8; on=/userdata;;
+    /data|/data/*) name=/dev/mmcblk0p9; on=/data;;
+    *) name=/dev/root; on=/;;
+  esac
+  echo "$name $total $((total - free)) $free $((100 - free * 100 / total))% $on"
+done
+"""
+
+_PYTHON = """\
+#!/bin/sh
+exec {python} -I -S {guide} "$@"
+"""
+
+
+def links() -> dict[str, Path]:
+    """Programs of this machine that the board has under the same name."""
+    found = {}
+    for name in _TOOLS:
+        if name not in _WRITERS and (path := shutil.which(name, path="/usr/bin:/bin")):
+            found[name] = Path(path)
+    return found
+
+
+def python_script(python: str | None) -> str:
+    """The board's ``python3``: an interpreter of this machine that sees the board's files.
+
+    Args:
+        python: the interpreter; None is the one that runs this.
+    """
+    guide = Path(__file__).with_name("board_python.py")
+    return _PYTHON.format(
+        python=shlex.quote(python or sys.executable), guide=shlex.quote(str(guide))
+    )
+
+
+def stand_ins(board: Board, properties: Mapping[str, str] | None, *, user: str) -> dict[str, str]:
+    """The scripts of a board, by name.
+
+    Args:
+        board: what they say.
+        properties: what ``getprop`` knows, on Android.
+        user: ``root`` or ``shell``.
+    """
+    scripts = {"df": _DF, "uname": _uname(board)}
+    for name in _WRITERS:
+        if path := shutil.which(name, path="/usr/bin:/bin"):
+            scripts[name] = _WRITER.replace("NAME", name).replace("HERE", path)
+    number = 0 if user == "root" else 2000
+    scripts["id"] = _says(f"uid={number}({user}) gid={number}({user})", {"-u": str(number)})
+    scripts["whoami"] = _says(user, {})
+    scripts["dmesg"] = _says(f"[    5.100000] {board.kernel_line}", {})
+    server = board.server.rpartition("/")[2]
+    scripts["ps"] = _says(f"  PID USER     COMMAND\n  321 root     {server}", {})
+    if properties is not None:
+        scripts["getprop"] = _says("", dict(properties))
+    return scripts
+
+
+def _uname(board: Board) -> str:
+    whole = f"Linux {board.chip} {board.kernel} #1 SMP PREEMPT emulated {board.machine} GNU/Linux"
+    short = {"-m": board.machine, "-r": board.kernel, "-n": board.chip, "-a": whole, "-s": "Linux"}
+    return _says("Linux", short)
+
+
+def _says(text: str, by_flag: Mapping[str, str]) -> str:
+    """A script that prints ``text``, or what belongs to its first argument."""
+    cases = "".join(
+        f"  {shlex.quote(flag)}) printf '%s\\n' {shlex.quote(said)};;\n"
+        for flag, said in by_flag.items()
+    )
+    return f"#!/bin/sh\ncase \"$1\" in\n{cases}  *) printf '%s\\n' {shlex.quote(text)};;\nesac\n"

@@ -1,0 +1,227 @@
+"""Programs of the emulated board: the services ``shell:``, ``shell,v2`` and ``exec:`` of adb.
+
+``shell,v2`` wraps each piece in a number of what it is (0 input, 1 output, 2 errors, 3 exit code,
+4 end of the input, 5 size of the window) and its 32-bit size. Old boards know only ``shell:`` on a
+terminal: output and errors are one stream, lines end in CR LF, the input comes back as an echo,
+and nobody says the exit code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import struct
+from asyncio.subprocess import Process
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.devices.emulator.faults import Faults
+from engine.devices.emulator.sandbox import Sandbox
+from engine.devices.emulator.wire import Stream
+
+__all__ = ["Framing", "ShellService"]
+
+Framing = Literal["packets", "terminal packets", "raw", "terminal"]
+"""How a program's streams travel: framed or not, over pipes or a terminal."""
+
+_STDIN, _STDOUT, _STDERR, _EXIT, _CLOSE_STDIN = range(5)
+_PIECE = struct.Struct("<BI")
+_READ = 32 << 10
+
+
+@dataclass
+class _Ends:
+    """Our ends of a program's streams; ``err`` is None where it is mixed into ``out``."""
+
+    into: asyncio.StreamWriter
+    out: asyncio.StreamReader
+    err: asyncio.StreamReader | None
+    transports: list[asyncio.BaseTransport]
+
+    def close(self) -> None:
+        for transport in (self.into.transport, *self.transports):
+            transport.close()
+
+
+class ShellService:
+    """Starts the programs of one board and keeps an eye on them.
+
+    Args:
+        sandbox: what they see.
+        faults: what goes wrong.
+    """
+
+    def __init__(self, sandbox: Sandbox, faults: Faults) -> None:
+        self._sandbox, self._faults = sandbox, faults
+        self._serving: set[int] = set()
+        self._processes: set[Process] = set()
+
+    async def serve(self, stream: Stream, command: str, framing: Framing) -> None:
+        """Run a command line, an empty one is the shell itself, until it or the stream ends."""
+        if self._faults.hang_shell:
+            while await stream.read():
+                pass
+            return
+        process, ends = await self._start(command, framing)
+        self._serving.add(process.pid)
+        framed = framing.endswith("packets")
+        given = asyncio.ensure_future(_give_input(stream, ends.into, framed))
+        taken = asyncio.gather(
+            *(
+                _take_output(source, stream, number if framed else None)
+                for number, source in ((_STDOUT, ends.out), (_STDERR, ends.err))
+                if source is not None
+            )
+        )
+        try:
+            either: set[asyncio.Future[Any]] = {given, taken}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if stream.closed:
+                return
+            await taken
+            code = await process.wait()
+            if framed:
+                code = code if code >= 0 else 128 - code
+                await stream.write(_PIECE.pack(_EXIT, 1) + bytes((code & 0xFF,)))
+        finally:
+            for work in (given, taken):
+                work.cancel()
+            await asyncio.gather(given, taken, return_exceptions=True)
+            ends.close()
+            self._let_go(process)
+
+    async def _start(self, command: str, framing: Framing) -> tuple[Process, _Ends]:
+        """The command in a session of its own, as adbd starts it."""
+        words = ["-c", self._sandbox.rewrite(command)] if command else []
+        if framing.startswith("terminal"):
+            ours, theirs = os.openpty()
+            given = [theirs] * 3
+            kept = [os.dup(ours), ours]
+        else:
+            pairs = [os.pipe() for _ in range(3 if framing == "packets" else 2)]
+            (stdin, into), *outputs = pairs
+            given = [stdin, *(write for _, write in outputs)]
+            given += given[1:] if len(given) == 2 else []
+            kept = [into, *(read for read, _ in outputs)]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                "/bin/sh",
+                *words,
+                cwd=self._sandbox.root,
+                env=self._sandbox.environment(),
+                start_new_session=True,
+                stdin=given[0],
+                stdout=given[1],
+                stderr=given[2],
+            )
+        except BaseException:
+            for number in kept:
+                os.close(number)
+            raise
+        finally:
+            for number in set(given):
+                os.close(number)
+        self._processes = {other for other in self._processes if other.returncode is None}
+        self._processes.add(process)
+        return process, await _ends(kept)
+
+    def _let_go(self, process: Process) -> None:
+        """The host has gone: adbd tells the program it started, and nothing that this started."""
+        self._serving.discard(process.pid)
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGHUP)
+
+    def alive(self) -> list[int]:
+        """Every process of the board."""
+        return sorted(pid for pid, _ in self._of_the_board())
+
+    def orphans(self) -> list[int]:
+        """Processes of the board that run on although nobody at the host listens to them."""
+        return sorted(pid for pid, group in self._of_the_board() if group not in self._serving)
+
+    def _of_the_board(self) -> Iterator[tuple[int, int]]:
+        """Numbers of processes that have the board's environment, with those of their groups."""
+        mark = f"BOARD_ROOT={self._sandbox.root}\0".encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            # a process that ends meanwhile, or that of another user
+            with contextlib.suppress(OSError):
+                if mark in (folder / "environ").read_bytes():
+                    pid = int(folder.name)
+                    yield pid, os.getpgid(pid)
+
+    async def end_all(self) -> None:
+        """End every process of the board, as a power cut does."""
+        while alive := self.alive():
+            for pid in alive:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(0.01)
+        for process in self._processes:  # one that threw its environment away
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+        await asyncio.gather(*(process.wait() for process in self._processes))
+        self._processes.clear()
+
+
+class _ToItsEnd(asyncio.StreamReaderProtocol):
+    """A terminal whose programs have all ended gives an error and no end: what it said is read."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The stream is over, one way or the other."""
+        super().connection_lost(None if isinstance(exc, OSError) else exc)
+
+
+async def _ends(numbers: list[int]) -> _Ends:
+    """Our ends over file descriptors that are ours from now on: input, output, errors."""
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()),
+        os.fdopen(numbers[0], "wb", buffering=0),
+    )
+    into = asyncio.StreamWriter(transport, protocol, None, loop)
+    readers: list[asyncio.StreamReader] = []
+    transports: list[asyncio.BaseTransport] = []
+    for number in numbers[1:]:
+        reader = asyncio.StreamReader()
+        source, _ = await loop.connect_read_pipe(
+            partial(_ToItsEnd, reader),
+            os.fdopen(number, "rb", buffering=0),
+        )
+        readers.append(reader)
+        transports.append(source)
+    return _Ends(into, readers[0], readers[1] if len(readers) > 1 else None, transports)
+
+
+async def _take_output(source: asyncio.StreamReader, stream: Stream, number: int | None) -> None:
+    """What a program writes, until its end or that of the stream."""
+    with contextlib.suppress(ConnectionError):
+        while data := await source.read(_READ):
+            await stream.write(data if number is None else _PIECE.pack(number, len(data)) + data)
+
+
+async def _give_input(stream: Stream, into: asyncio.StreamWriter, framed: bool) -> None:
+    """What the host types, until the stream ends."""
+    while True:
+        if not framed:
+            if not (data := await stream.read()):
+                return
+        else:
+            try:
+                number, size = _PIECE.unpack(await stream.read_exactly(_PIECE.size))
+                data = await stream.read_exactly(size)
+            except EOFError:
+                return
+            if number == _CLOSE_STDIN:
+                into.close()
+            if number != _STDIN:
+                continue
+        with contextlib.suppress(ConnectionError, RuntimeError):  # the program reads no more
+            into.write(data)
+            await into.drain()

@@ -1,0 +1,55 @@
+"""What tests of boards stand on: a real adb server, and emulated boards that it knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.devices.emulator.emulator import BoardEmulator
+from tests.devices.adb_server import AdbServer, adb_program
+
+Boards = Callable[..., BoardEmulator]
+"""``board(chip, **options)`` of :class:`BoardEmulator`; ``connect=False`` leaves adb out of it."""
+
+
+@pytest.fixture
+def adb_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdbServer]:
+    """A server of this test alone; clients of this process find it by their environment."""
+    server = AdbServer(adb_program(), tmp_path_factory.mktemp("adb"))
+    server.start()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(("ADB_", "ANDROID_"))]:
+            patch.delenv(name)
+        for name, value in server.variables.items():
+            patch.setenv(name, value)
+        yield server
+    server.stop()
+
+
+@pytest.fixture
+def emulated() -> Iterator[Boards]:
+    """Makes emulated boards that end with the test; adb hears nothing of them."""
+    with ExitStack() as boards:
+
+        def make(chip: str = "rk3588", root: Path | None = None, **options: Any) -> BoardEmulator:
+            return boards.enter_context(BoardEmulator(chip, root=root, **options))
+
+        yield make
+
+
+@pytest.fixture
+def board(adb_server: AdbServer, emulated: Boards) -> Boards:
+    """Makes emulated boards that the test's server is connected to."""
+
+    def make(chip: str = "rk3588", *, connect: bool = True, **options: Any) -> BoardEmulator:
+        made = emulated(chip, **options)
+        if connect:
+            adb_server.connect(made.address)
+        return made
+
+    return make
