@@ -1,0 +1,93 @@
+"""Rows of a report find the layers of our graph by their names, and by nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.devices.perf_layers import layer_rows
+from engine.devices.perf_report import PerfReport, PerfRow
+from engine.graph.layers import Layer, LayerMap
+
+
+def _layer(
+    name: str, tensor: str, op: str = "Conv", *, more: str = "", sources: tuple[str, ...] = ()
+) -> Layer:
+    nodes = (name, more) if more else (name,)
+    return Layer(name, op, "weighted", nodes, (), (tensor,), sources)
+
+
+LAYERS = LayerMap(
+    (
+        _layer("conv1", "conv1_out", more="relu1"),
+        _layer("/model/pool", "pool_out", "GlobalAveragePool"),
+        _layer("split_a", "a", sources=("both",)),
+        _layer("split_b", "b", sources=("both",)),
+        _layer("shared", "x", "Conv"),
+        _layer("add", "shared_out", "Add", sources=("net/Relu6",)),
+        _layer("unused", "u"),
+    )
+)
+
+
+def _report(*rows: PerfRow) -> PerfReport:
+    return PerfReport("generation 2, from 1.6", rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "found"),
+    [
+        ("Conv:conv1", "conv1", "name"),
+        ("Relu:relu1", "conv1", "name"),
+        ("conv1", "conv1", "name"),
+        ("Conv:conv1_out", "conv1", "name"),
+        ("Conv:conv1_tile0", "conv1", "ending"),
+        ("Add:add#1", "add", "ending"),
+        ("Conv:/model/pool_2conv1", "/model/pool", "ending"),
+        ("Conv:/model/pool_2conv0_tile1", "/model/pool", "ending"),
+        ("Relu:net/Relu6", "add", "name"),
+        ("Conv:conv10", None, "nothing"),
+        ("Conv:both", None, "nothing"),
+        ("", None, "nothing"),
+    ],
+)
+def test_names(name: str, layer: str | None, found: str) -> None:
+    (row,) = layer_rows(_report(PerfRow(1, "Conv", name)), LAYERS).rows
+    assert (row.layer, row.found) == (layer, found)
+
+
+def test_generation_1_names() -> None:
+    rows = _report(
+        PerfRow(0, "TENSOR_TRANS", "net/Relu6_1_RKNN_mark_perm_60_0", uid=60),
+        PerfRow(2, "CONVOLUTION", "net/Relu6_5_2", uid=5),
+        PerfRow(3, "CONVOLUTION", "net/Relu6_5_2", uid=6),
+        PerfRow(4, "CONVOLUTION", "convolution.relu.pooling.layer2_2"),
+    )
+    assert [row.layer for row in layer_rows(rows, LAYERS).rows] == ["add", "add", None, None]
+
+
+def test_a_name_of_a_node_and_of_a_foreign_tensor_goes_by_the_operator() -> None:
+    layers = LayerMap((_layer("x", "y", "Conv"), _layer("pool", "x", "MaxPool")))
+    rows = _report(PerfRow(1, "ConvRelu", "Conv:x"), PerfRow(2, "MaxPool", "MaxPool:x"))
+    assert [row.layer for row in layer_rows(rows, layers).rows] == ["x", "pool"]
+
+
+def test_times_by_layer_and_what_is_left() -> None:
+    found = layer_rows(
+        _report(
+            PerfRow(1, "InputOperator", "InputOperator:data", microseconds=4.0),
+            PerfRow(2, "ConvRelu", "Conv:conv1_tile0", microseconds=10.0),
+            PerfRow(3, "ConvRelu", "Conv:conv1_tile1", microseconds=2.5),
+            PerfRow(4, "Add", "Add:add"),
+            PerfRow(5, "Pad", "Pad:lost", microseconds=1.0),
+            PerfRow(6, "Pad", "Pad:both", microseconds=1.0),
+            PerfRow(7, "OutputOperator", "OutputOperator:conv1", microseconds=4.0),
+        ),
+        LAYERS,
+    )
+    assert found.microseconds == {"conv1": 12.5}
+    assert [row.id for row in found.by_layer["conv1"]] == [2, 3]
+    assert found.without == ("/model/pool", "split_a", "split_b", "shared", "unused")
+    assert [each.row.id for each in found.unmatched] == [5, 6]
+    assert found.unmatched[1].why == "2 layers come from both: split_a, split_b"
+    assert found.told() == "2 of 7 rows belong to no layer known here: Pad:lost, Pad:both."
+    assert layer_rows(_report(PerfRow(2, "ConvRelu", "Conv:conv1")), LAYERS).told() == ""
