@@ -82,8 +82,8 @@ _CLOCKS = re.compile(r"^\s*(CPU|NPU|DDR) Current Frequency List:$")
 _CLOCK = re.compile(r"^\s+-\s+(\S{1,40})$")
 # titles and remarks, which hold no figure
 _SILENT = re.compile(
-    r"^\s*(?:Performance|Performance Details:|Network Layer Information Table|#### .*|Warning: .*"
-    r"|Operator Time[- ]Consuming Ranking.*)$"
+    r"^\s*(?:Performance(?: \((?:measured|emulated)\))?|Performance Details:"
+    r"|Network Layer Information Table|#### .*|Warning: .*|Operator Time[- ]Consuming Ranking.*)$"
 )
 
 
