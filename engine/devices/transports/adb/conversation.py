@@ -1,0 +1,222 @@
+"""A program of a board that is asked over adb's ``shell,v2,raw`` stream.
+
+The packets of that stream are taken apart and made here, in two raw streams over the one socket,
+so that :class:`~engine.base.peers.near.Peer` serves them as it serves pipes: it never blocks, and
+no thread is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import signal
+import socket
+from collections.abc import Callable
+from io import RawIOBase
+
+from engine.base.errors import DeviceError, DeviceLostError
+from engine.base.peers.child import GOODBYE_SECONDS, LADDER_SECONDS
+from engine.base.peers.near import Call, Peer, ladder
+from engine.base.process import exit_reason
+from engine.base.text import sanitize
+from engine.devices.transports.adb.link import Deadline, Link
+from engine.devices.transports.adb.shell import (
+    CLOSE_INPUT,
+    EXIT,
+    INPUT,
+    STDERR,
+    STDOUT,
+    Packets,
+    packet,
+)
+
+__all__ = ["AdbConversation"]
+
+_PIECE = 1 << 15
+_TAIL = 1 << 16
+_SHOWN = 300
+
+
+class _Said(RawIOBase):
+    """What the program writes to its output.
+
+    Attributes:
+        tail: the end of what it wrote to stderr.
+        code: its exit code, once it came.
+    """
+
+    def __init__(self, handle: socket.socket) -> None:
+        self._socket = handle
+        self._packets = Packets()
+        self.tail = bytearray()
+        self.code: int | None = None
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes | None:
+        """What came; None where that was nothing, or was not output; empty at the end.
+
+        It takes no more from the socket than it gives: what stayed here would wake nobody.
+        """
+        try:
+            data = self._socket.recv(size if size > 0 else _PIECE)
+        except BlockingIOError:
+            return None
+        out = b"".join(self._sorted(data))
+        return out if out or not data else None
+
+    def _sorted(self, data: bytes) -> list[bytes]:
+        found = []
+        for stream, piece in self._packets.feed(data):
+            if stream == STDOUT:
+                found.append(piece)
+            elif stream == STDERR:
+                self.tail += piece
+                del self.tail[:-_TAIL]
+            elif stream == EXIT:
+                self.code = piece[0]
+                # the end, also where the board leaves the stream open
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RD)
+        return found
+
+    def close(self) -> None:
+        super().close()
+        self._socket.close()
+
+
+class _Told(RawIOBase):
+    """What the program reads as its input."""
+
+    def __init__(self, handle: socket.socket) -> None:
+        self._socket = handle
+        self._head = b""  # what is left of a packet's head
+        self._left = 0  # bytes of its data that are to follow
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> int | None:  # type: ignore[override]
+        """Send the beginning of ``data``, as much as goes without waiting.
+
+        A packet that was begun promised bytes: the next call brings them, as a caller keeps what
+        was not taken.
+        """
+        if self.closed:
+            raise ValueError("the stream is closed")
+        given = memoryview(data)
+        if not self._left and given:
+            self._left = min(len(given), _PIECE)
+            self._head = packet(INPUT, bytes(self._left))[: -self._left]
+        try:
+            sent = self._socket.send(self._head + bytes(given[: self._left]))
+        except BlockingIOError:
+            return None
+        taken = max(0, sent - len(self._head))
+        self._head = self._head[sent:]
+        self._left -= taken
+        return taken
+
+    def close(self) -> None:
+        if not self.closed:
+            with contextlib.suppress(OSError):
+                if self._left:  # half a packet: only the end of the whole stream ends it
+                    self._socket.shutdown(socket.SHUT_WR)
+                else:
+                    self._socket.send(packet(CLOSE_INPUT))
+            super().close()
+            self._socket.close()
+
+
+class AdbConversation:
+    """As :class:`~engine.devices.transport.Conversation`.
+
+    Args:
+        board: the board's name, for errors.
+        link: on which the program was started; it belongs to this object.
+        gone: why the board cannot be reached, asked where the stream ended without an exit code.
+
+    Attributes:
+        peer: who is asked.
+    """
+
+    def __init__(self, board: str, link: Link, gone: Callable[[], DeviceError]) -> None:
+        self._board = board
+        self._gone = gone
+        self._said = _Said(link.socket)
+        # a descriptor of its own: who waits for both streams registers each
+        self._told = _Told(link.socket.dup())
+        self.peer = Peer(self._said, self._told)
+
+    def lost(self) -> DeviceError:
+        """Why no answer will come: how the program ended, and what it said last."""
+        said = self._last_words()
+        tail = f" It said last: {said}" if said else ""
+        code = self._said.code
+        if self.peer.fault:
+            return DeviceError(
+                f"The program on the board {self._board} does not keep to the protocol: "
+                f"{self.peer.fault}.",
+                cause=f"Another program answers, or a library printed to its output.{tail}",
+                remedy="Try again; if it stays so, report it.",
+            )
+        if code is None:
+            error = self._gone()
+            return type(error)(error.what, cause=error.cause + tail, remedy=error.remedy)
+        how, cause = _reason(code)
+        return DeviceLostError(
+            f"The program on the board {self._board} {how}.",
+            cause=cause + tail,
+            remedy="Try again. If it happens again, restart the board.",
+        )
+
+    def stop(self, call: Call) -> bool:
+        """End a call: cancelled first, then by ending the program; whether that still runs.
+
+        adbd sends SIGHUP to the program whose stream is closed.
+        """
+        self.peer.cancel(call)
+        over = lambda: call.answer is not None or not self.peer.open  # noqa: E731
+        for seconds in ladder(over, [self.peer.close], LADDER_SECONDS):
+            self.peer.pump(seconds)
+        return call.answer is not None and self.peer.open
+
+    def end(self) -> None:
+        """Let the program go: its input ends, and what then still runs gets SIGHUP."""
+        if not self._said.closed:
+            self.peer.hang_up()
+            deadline = Deadline(GOODBYE_SECONDS)
+            with contextlib.suppress(OSError):
+                while self._said.read(_PIECE) != b"":
+                    self._wait(deadline)
+        self.peer.close()
+
+    def _wait(self, deadline: Deadline) -> None:
+        ready = select.poll()
+        ready.register(self._said, select.POLLIN)
+        if not ready.poll(int(deadline.left * 1000) + 1):
+            raise TimeoutError
+
+    def _last_words(self) -> str:
+        lines = self._said.tail.decode("utf-8", "replace").split("\n")
+        return next((sanitize(line, _SHOWN) for line in reversed(lines) if line.strip()), "")
+
+
+def _reason(code: int) -> tuple[str, str]:
+    """How a program ended, and why, by the exit code of a shell: 128 and a signal, 126, 127."""
+    if code == 127:
+        return "was not found", "The board has no program of that name, or not on its PATH."
+    if code == 126:
+        return "could not be started", "It is not executable, or is for another processor."
+    if code == 0:
+        return "ended by itself", "Its input ended, or it was asked to end."
+    if code > 128 and code - 128 in {int(number) for number in signal.Signals}:
+        return exit_reason(128 - code)
+    return exit_reason(code)
