@@ -12,6 +12,7 @@ from textual.widgets import Input, Static
 
 from rknntui.screens.dialogs.dialogs import Dialog
 from rknntui.widgets.line_list import Rows, TextRows
+from rknntui.widgets.path_input import PathInput, expanded
 from rknntui.widgets.strips import shorten
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class PathPicker(Dialog):
         self._entries: list[tuple[str, bool]] = []
 
     def compose(self) -> ComposeResult:
-        entry = Input(self._start, compact=True, select_on_focus=False)
+        entry = PathInput(self._start, compact=True, select_on_focus=False)
         entry.cursor_blink = False
         rows = TextRows()
         rows.can_focus = False
@@ -117,7 +118,7 @@ class PathPicker(Dialog):
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         text = event.value
-        path = Path(text).expanduser()
+        path = expanded(text)
         if self._entries and not (path.is_file() or (self._new and not path.is_dir())):
             self.action_complete()
             text = self.query_one(Input).value
@@ -129,7 +130,7 @@ class PathPicker(Dialog):
         self._accept(self.query_one(Input).value, force=False)
 
     def _accept(self, text: str, *, force: bool) -> None:
-        path = Path(text).expanduser()
+        path = expanded(text)
         if (
             path.is_file()
             or (self._new and text and not path.is_dir())
@@ -164,7 +165,7 @@ class PathPicker(Dialog):
 def _split(text: str) -> tuple[Path, str]:
     """The folder to list and the start of the names in it."""
     head, _, prefix = text.rpartition(os.sep)
-    folder = Path(head + os.sep if head or text.startswith(os.sep) else ".").expanduser()
+    folder = expanded(head + os.sep if head or text.startswith(os.sep) else ".")
     return folder, prefix
 
 

@@ -1,0 +1,136 @@
+"""The path line of the picker: an absolute path goes over the folder that stands there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.events import Paste
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from rknntui.app import Workbench
+from rknntui.screens.dialogs.picker import PathPicker
+from tests.tui.conftest import screen_text, until
+from tests.tui.flow import press_text
+
+pytestmark = pytest.mark.usefixtures("no_engine")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The current folder, with a slash at its end as the picker shows it."""
+    for name in ("home/mine.onnx", "here/sub/near.onnx", "my model.onnx"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "here")
+    return f"{tmp_path}/here/"
+
+
+async def asked(app: Workbench, pilot: Pilot[None], taken: list[str | None]) -> Input:
+    """The line of a new picker in the current folder."""
+    app.push_screen(PathPicker("Open"), taken.append)
+    await until(pilot, lambda: isinstance(app.screen, PathPicker), "it asks")
+    return app.screen.query_one(Input)
+
+
+async def paste(pilot: Pilot[None], line: Input, text: str) -> None:
+    line.post_message(Paste(text))
+    await pilot.pause()
+
+
+async def test_a_slash_or_tilde_behind_a_slash_begins_anew(folder: str) -> None:
+    app = Workbench()
+    taken: list[str | None] = []
+    async with app.run_test(size=(80, 24)) as pilot:
+        for typed, value in (
+            ("/", "/"),
+            ("//", "/"),
+            ("/dev/", "/dev/"),
+            ("sub/", f"{folder}sub/"),  # what is no begin is a letter
+            ("sub~", f"{folder}sub~"),
+            ("sub//dev", "/dev"),
+            ("~", "~"),
+            ("~nobody-of-this-name/x", "~nobody-of-this-name/x"),
+        ):
+            line = await asked(app, pilot, taken)
+            assert line.value == folder
+            await press_text(pilot, typed)
+            assert (line.value, line.cursor_position) == (value, len(value)), typed
+            await pilot.press("escape")
+        line = await asked(app, pilot, taken)
+        await press_text(pilot, "~/")
+        await until(pilot, lambda: "mine.onnx" in screen_text(app), "the home is listed")
+        await press_text(pilot, "mine.onnx")
+        await pilot.press("enter")
+        await until(pilot, lambda: taken[-1] is not None, "it is taken")
+    assert taken[-1] == str(Path(folder).parent / "home" / "mine.onnx")
+
+
+async def test_within_the_line_only_what_is_before_the_cursor_goes(folder: str) -> None:
+    app = Workbench()
+    async with app.run_test(size=(80, 24)) as pilot:
+        line = await asked(app, pilot, [])
+        line.value, line.cursor_position = "/one/two/three", len("/one/")
+        await press_text(pilot, "/")
+        assert (line.value, line.cursor_position) == ("/two/three", 1)
+        line.cursor_position = 0
+        await press_text(pilot, "~")
+        assert line.value == "~/two/three"
+
+
+async def test_backspace_brings_the_folder_back(folder: str) -> None:
+    app = Workbench()
+    async with app.run_test(size=(80, 24)) as pilot:
+        line = await asked(app, pilot, [])
+        for key in "/~":
+            await press_text(pilot, key)
+            await pilot.press("backspace")
+            assert (line.value, line.cursor_position) == (folder, len(folder))
+        await pilot.press("backspace")
+        assert line.value == folder[:-1]
+        # Once something was typed behind it, Backspace takes letters away, down to an empty line.
+        await press_text(pilot, "//d")
+        await pilot.press("backspace")
+        assert line.value == "/"
+        line.value = "/"
+        await press_text(pilot, "/")
+        await pilot.press("backspace")
+        assert line.value == ""
+
+
+async def test_a_pasted_absolute_path_replaces_the_text(folder: str) -> None:
+    model = str(Path(folder).parent / "my model.onnx")
+    app = Workbench()
+    taken: list[str | None] = []
+    async with app.run_test(size=(80, 24)) as pilot:
+        for pasted, value in (
+            (model, model),
+            (f" '{model}' \n", model),  # as a terminal pastes a file that is dropped on it
+            (f'"{model}"', model),
+            ("~/mine.onnx", "~/mine.onnx"),
+            ("sub/near.onnx", f"{folder}sub/near.onnx"),
+            ("~nobody-of-this-name/x", f"{folder}~nobody-of-this-name/x"),
+            ("'", f"{folder}'"),
+        ):
+            line = await asked(app, pilot, taken)
+            await paste(pilot, line, pasted)
+            assert (line.value, line.cursor_position) == (value, len(value)), pasted
+            await pilot.press("escape")
+        line = await asked(app, pilot, taken)
+        await press_text(pilot, "sub/ne")
+        app.copy_to_clipboard(model)
+        await pilot.press("ctrl+v", "enter")
+        await until(pilot, lambda: taken[-1] is not None, "it is taken")
+    assert taken[-1] == model
+
+
+async def test_a_home_of_nobody_is_no_crash(folder: str) -> None:
+    app = Workbench()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await asked(app, pilot, [])
+        await press_text(pilot, "~nobody-of-this-name/m.onnx")
+        await pilot.press("enter")
+        await until(pilot, lambda: "There is no folder ~nobody" in screen_text(app), "it says why")
