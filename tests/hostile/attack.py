@@ -1,9 +1,10 @@
 """Take damaged models through the command line, in one process: ``-m tests.hostile.attack``.
 
-Arguments: FIRST COUNT FOLDER. Requests go through the worker's own functions and its protocol's
-encoding, without the process in between, so that thousands fit in minutes. Prints a line of JSON a
-fault, and before each mutant writes its number to ``FOLDER/at``, so that a crash of native code has
-a name. The kernel bounds memory, an alarm the time of one mutant.
+Arguments: FOLDER, then numbers of mutants or ``FIRST:END``. Requests go through the worker's own
+functions and its protocol's encoding, without the process in between, so that thousands fit in
+minutes. Prints a line of JSON a fault, and before each mutant writes its number to ``FOLDER/at``,
+so that a crash of native code has a name. The kernel bounds memory, an alarm the time of one
+mutant.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -101,15 +103,21 @@ def _alarm(_number: int, _frame: object) -> None:
     raise TooLongError
 
 
+def span(text: str) -> range:
+    """The numbers of an argument: one, or those before the second of two."""
+    first, _, end = text.partition(":")
+    return range(int(first), int(end or int(first) + 1))
+
+
 def main() -> None:
-    first, count, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    folder, numbers = Path(sys.argv[1]), [*chain.from_iterable(map(span, sys.argv[2:]))]
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
     signal.signal(signal.SIGALRM, _alarm)
     os.chdir(folder)
     for command in COMMANDS:
         command.with_worker = inside  # type: ignore[attr-defined]
     found, seen = seeds(), Counter[str]()
-    for number in range(first, first + count):
+    for number in numbers:
         proto = mutant(found[number % len(found)], number)
         (folder / "m.onnx").write_bytes(proto.SerializeToString())
         feed(proto, folder)
