@@ -1,17 +1,21 @@
-"""The command line as a user runs it: a process of its own, from a folder of its own."""
+"""The command line: a process of its own as for a user, or one command among others in this one."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from engine import Worker
+from rknntui.cli import root, session
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,5 +54,56 @@ def rknntui(tmp_path: Path) -> Run:
         )
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         return Ran(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+class _Kept:
+    """A worker that stays when a command ends it."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.call, self.submit = worker.call, worker.submit
+
+    async def close(self) -> None:
+        """Leave the worker running for the next command."""
+
+
+@pytest.fixture(scope="module")
+def kept_worker(session_home: Path) -> Iterator[tuple[asyncio.Runner, Worker]]:
+    """One real worker, and its loop, for the commands of a module."""
+    with asyncio.Runner() as runner:
+        worker = runner.run(Worker.start())
+        yield runner, worker
+        runner.run(worker.close())
+
+
+@pytest.fixture
+def warm(
+    kept_worker: tuple[asyncio.Runner, Worker],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Run:
+    """As :func:`rknntui`, without its two starts of a process, which take a second a command.
+
+    Commands run in this process, with a real worker that is kept; its cache is that of the module.
+    """
+    runner, worker = kept_worker
+
+    class Started:
+        @staticmethod
+        async def start() -> _Kept:
+            return _Kept(worker)
+
+    monkeypatch.setattr(session, "Worker", Started)
+    monkeypatch.setattr(asyncio, "run", runner.run)
+
+    def run(*arguments: str | Path, cwd: Path | None = None) -> Ran:
+        monkeypatch.chdir(cwd or tmp_path)
+        capfd.readouterr()
+        code = root.run([*map(str, arguments)])
+        out, err = capfd.readouterr()
+        assert "Traceback" not in out + err, err
+        return Ran(code, out, err)
 
     return run

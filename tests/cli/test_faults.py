@@ -42,20 +42,20 @@ def test_truncated_onnx(rknntui: Run, tmp_path: Path) -> None:
     assert files(tmp_path) == {"half.onnx"}
 
 
-def test_text_named_onnx(rknntui: Run, tmp_path: Path) -> None:
+def test_text_named_onnx(warm: Run, tmp_path: Path) -> None:
     (tmp_path / "notes.onnx").write_text("these are only words\n")
-    ran = rknntui("inspect", "notes.onnx", "--json")
+    ran = warm("inspect", "notes.onnx", "--json")
     assert ran.code == 4
     assert "text" in (ran.json["error"]["what"] + ran.json["error"]["cause"]).lower()
 
 
-def test_unsupported_operator(rknntui: Run, tmp_path: Path) -> None:
+def test_unsupported_operator(warm: Run, tmp_path: Path) -> None:
     node = helper.make_node("cstThing", ["x"], ["y"], name="odd", domain="my.domain")
     value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 3]) for n in "xy"]
     graph = helper.make_graph([node], "g", value[:1], value[1:])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my.domain", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "c.onnx")
-    ran = rknntui("build", "c.onnx", "--no-quantize")
+    ran = warm("build", "c.onnx", "--no-quantize")
     assert ran.code == 5
     assert "cstThing" in ran.err
 
@@ -68,23 +68,23 @@ def test_unsupported_operator(rknntui: Run, tmp_path: Path) -> None:
         ("wrong.npy", ("line 2", "wrong.npy", "3x5")),
     ],
 )
-def test_dataset_lines(rknntui: Run, tmp_path: Path, line: str, words: tuple[str, ...]) -> None:
+def test_dataset_lines(warm: Run, tmp_path: Path, line: str, words: tuple[str, ...]) -> None:
     first = demo_folder() / "calibration" / "000.png"
     np.save(tmp_path / "wrong.npy", np.zeros((3, 5), np.float32))
     (tmp_path / "d.txt").write_text(f"{first}\n{line.format(first=first)}\n")
-    ran = rknntui("build", MODEL, "--dataset", "d.txt", "-o", "x.rknn")
+    ran = warm("build", MODEL, "--dataset", "d.txt", "-o", "x.rknn")
     assert ran.code == 6, ran.err
     for word in words:
         assert word in ran.err, ran.err
     assert not (tmp_path / "x.rknn").exists()
 
 
-def test_corrupt_container(rknntui: Run, tmp_path: Path) -> None:
-    assert rknntui("build", MODEL, "--no-quantize", "-o", "m.rknn").code == 0
+def test_corrupt_container(warm: Run, tmp_path: Path) -> None:
+    assert warm("build", MODEL, "--no-quantize", "-o", "m.rknn").code == 0
     data = bytearray((tmp_path / "m.rknn").read_bytes())
     data[len(data) // 2] ^= 0xFF
     (tmp_path / "m.rknn").write_bytes(data)
-    ran = rknntui("simulate", "m.rknn", "-i", demo_folder() / "calibration" / "000.png")
+    ran = warm("simulate", "m.rknn", "-i", demo_folder() / "calibration" / "000.png")
     assert ran.code == 9, ran.err
 
 
@@ -94,17 +94,17 @@ def test_read_only_folder(rknntui: Run) -> None:
     assert "fix:" in ran.err
 
 
-def test_wrong_usage(rknntui: Run) -> None:
+def test_wrong_usage(warm: Run) -> None:
     for arguments, word in (
         (("bild", MODEL), "build"),
         (("build", MODEL, "--quantized-method", "chanel"), "channel"),
         (("build",), "TARGET"),
         (("build", MODEL, "--optimization-level", "9"), "3"),
     ):
-        ran = rknntui(*arguments)
+        ran = warm(*arguments)
         assert ran.code == 2
         assert word in ran.err
-    ran = rknntui("build", MODEL, "--outputs", "logitz", "--no-quantize")
+    ran = warm("build", MODEL, "--outputs", "logitz", "--no-quantize")
     assert ran.code == 4
     assert "logits" in ran.err
 
@@ -199,25 +199,25 @@ def test_names_that_are_no_utf8_and_steer_terminals(tmp_path: Path) -> None:
     assert not (tmp_path / "r.yaml").exists()
 
 
-def test_mistakes_of_a_recipe_are_told_and_stop_the_build(rknntui: Run, tmp_path: Path) -> None:
+def test_mistakes_of_a_recipe_are_told_and_stop_the_build(warm: Run, tmp_path: Path) -> None:
     recipe = tmp_path / "r.yaml"
     recipe.write_text(f"version: 1\nsource:\n  model: {MODEL}\n  modell: x\nquantizaton: {{}}\n")
     for verb in (("build",), ("accuracy",), ("export", "-o", "x.rknn"), ("recipe", "show")):
-        ran = rknntui(*verb, recipe, "--json")
+        ran = warm(*verb, recipe, "--json")
         assert ran.code == 3
         for word in ("line 4", "'model'", "line 5", "'quantization'"):
             assert word in ran.json["error"]["what"]
-    checked = rknntui("recipe", "check", recipe)
+    checked = warm("recipe", "check", recipe)
     assert checked.code == 3
     assert checked.out.splitlines()[0].startswith("modell: line 4: ")
     recipe.write_text("- 1\n")  # not even a mapping: still meant as a recipe
-    assert rknntui("build", recipe).code == 3
+    assert warm("build", recipe).code == 3
     recipe.write_text("version: 1\nsource:\n  model: !!python/object/apply:os.getcwd []\n")
-    assert "not valid YAML" in rknntui("build", recipe).err
+    assert "not valid YAML" in warm("build", recipe).err
 
 
-def test_an_unfinished_recipe_is_written_and_what_is_missing_told(rknntui: Run) -> None:
-    ran = rknntui("recipe", "new", MODEL)
+def test_an_unfinished_recipe_is_written_and_what_is_missing_told(warm: Run) -> None:
+    ran = warm("recipe", "new", MODEL)
     assert ran.code == 0
     assert ran.out.startswith("version: 1\n")
     assert "still to do: dataset:" in ran.err
@@ -227,21 +227,21 @@ def test_an_unfinished_recipe_is_written_and_what_is_missing_told(rknntui: Run) 
     ("output", "code"), [("there.rknn", 11), ("none/x.rknn", 10), ("y" * 300 + ".rknn", 10)]
 )
 def test_an_output_that_cannot_be_is_told_before_the_work(
-    rknntui: Run, tmp_path: Path, output: str, code: int
+    warm: Run, tmp_path: Path, output: str, code: int
 ) -> None:
     (tmp_path / "there.rknn").write_text("mine")
     for verb in (("build", MODEL, "--no-quantize"), ("demo", "--headless")):
-        ran = rknntui(*verb, "-o", output)
+        ran = warm(*verb, "-o", output)
         assert ran.code == code, ran.err
         assert "fix:" in ran.err
         assert "[1/" not in ran.err  # no stage was run
     assert (tmp_path / "there.rknn").read_text() == "mine"
 
 
-def test_a_compiled_model_of_the_vendor(rknntui: Run, zoo: Path) -> None:
+def test_a_compiled_model_of_the_vendor(warm: Run, zoo: Path) -> None:
     file = zoo / "rknn_vendor" / "multiple_input_RK3588.rknn"
     for verb in (("build", file), ("simulate", file, "-i", "x.png")):
-        ran = rknntui(*verb)
+        ran = warm(*verb)
         assert ran.code == 9
         assert "vendor" in ran.err
         assert "fix:" in ran.err
@@ -270,14 +270,14 @@ except KeyboardInterrupt:
     assert done.stderr == b""
 
 
-def test_dataset_check_of_a_name_that_no_file_can_have(rknntui: Run, tmp_path: Path) -> None:
+def test_dataset_check_of_a_name_that_no_file_can_have(warm: Run, tmp_path: Path) -> None:
     (tmp_path / "d.txt").write_text("x" * 5000 + "\n")
-    ran = rknntui("dataset", "check", "d.txt")
+    ran = warm("dataset", "check", "d.txt")
     assert ran.code == 6, ran.err
     assert "name too long" in ran.out
 
 
-def test_dataset_check_takes_a_recipe_for_its_dataset(rknntui: Run, tmp_path: Path) -> None:
+def test_dataset_check_takes_a_recipe_for_its_dataset(warm: Run, tmp_path: Path) -> None:
     demo = ROOT / "rknntui" / "demo"
     recipe = (
         "version: 1\n"
@@ -285,12 +285,12 @@ def test_dataset_check_takes_a_recipe_for_its_dataset(rknntui: Run, tmp_path: Pa
         f"dataset:\n  dataset: {demo / 'dataset.txt'}\n"
     )
     (tmp_path / "r.yaml").write_text(recipe)
-    ran = rknntui("dataset", "check", "r.yaml", "--json")
+    ran = warm("dataset", "check", "r.yaml", "--json")
     assert ran.code == 0, ran.err
     samples = len((demo / "dataset.txt").read_text().splitlines())
     assert ran.json["samples"] == samples
     assert ran.json["arrays"] is not None, "it was checked against the recipe's model"
     (tmp_path / "r.yaml").write_text(recipe.partition("dataset:")[0])
-    ran = rknntui("dataset", "check", "r.yaml")
+    ran = warm("dataset", "check", "r.yaml")
     assert ran.code != 0
     assert "There is no dataset yet" in ran.err

@@ -25,27 +25,27 @@ def photos(tmp_path: Path) -> Path:
 
 
 def test_dataset_recipe_build_accuracy_simulate_export(
-    rknntui: Run, tmp_path: Path, photos: Path
+    warm: Run, tmp_path: Path, photos: Path
 ) -> None:
-    made = rknntui("dataset", "make", photos, "--count", "5", "--json")
+    made = warm("dataset", "make", photos, "--count", "5", "--json")
     assert made.code == 0, made.err
     assert made.json["samples"] == 5
     assert [s["file"] for s in made.json["skipped"]] != []
     assert len((tmp_path / "dataset.txt").read_text().splitlines()) == 5
-    assert rknntui("dataset", "make", photos).code == 11  # nothing is overwritten
+    assert warm("dataset", "make", photos).code == 11  # nothing is overwritten
 
     model = demo_folder() / "digits_demo.onnx"
     flags = ("--mean-values", "127.5", "--std-values", "127.5", "--dataset", "dataset.txt")
-    new = rknntui("recipe", "new", model, *flags, "-o", "recipe.yaml")
+    new = warm("recipe", "new", model, *flags, "-o", "recipe.yaml")
     assert new.code == 0, new.err
-    assert rknntui("recipe", "check", "recipe.yaml").code == 0
+    assert warm("recipe", "check", "recipe.yaml").code == 0
 
-    built = rknntui("build", "recipe.yaml", "-o", "m.rknn", "--json")
+    built = warm("build", "recipe.yaml", "-o", "m.rknn", "--json")
     assert built.code == 0, built.err
     assert built.json["samples"] == 5
     first = (tmp_path / "m.rknn").read_bytes()
 
-    ranked = rknntui("accuracy", "recipe.yaml", "--output-dir", "snapshot", "--json")
+    ranked = warm("accuracy", "recipe.yaml", "--output-dir", "snapshot", "--json")
     assert ranked.code == 0, ranked.err
     assert ranked.json["layers"]
     text = (tmp_path / "snapshot" / "error_analysis.txt").read_text()
@@ -53,20 +53,20 @@ def test_dataset_recipe_build_accuracy_simulate_export(
 
     picture = photos / "p0.png"
     for target in ("recipe.yaml", "m.rknn"):
-        ran = rknntui("simulate", target, "-i", picture, "--save", "out", "--force", "--json")
+        ran = warm("simulate", target, "-i", picture, "--save", "out", "--force", "--json")
         assert ran.code == 0, ran.err
         assert ran.json["outputs"][0]["label"] == "simulated"
         logits = np.load(tmp_path / "out" / "logits.npy")
         assert logits.shape == (1, 10)
         assert int(logits.argmax()) == ran.json["outputs"][0]["top"][0]["index"]
-    assert rknntui("simulate", "m.rknn", "-i", picture, "--save", "out").code == 11
+    assert warm("simulate", "m.rknn", "-i", picture, "--save", "out").code == 11
 
-    onnx = rknntui("export", "recipe.yaml", "-o", "m.onnx", "--json")
+    onnx = warm("export", "recipe.yaml", "-o", "m.onnx", "--json")
     assert onnx.code == 0, onnx.err
-    assert rknntui("export", "recipe.yaml", "-o", "m.rknn").code == 11
-    again = rknntui("export", "recipe.yaml", "-o", "m.rknn", "--force")
+    assert warm("export", "recipe.yaml", "-o", "m.rknn").code == 11
+    again = warm("export", "recipe.yaml", "-o", "m.rknn", "--force")
     assert (again.code, "from the cache" in again.err) == (0, True)
-    anew = rknntui("export", "recipe.yaml", "-o", "m.rknn", "--force", "--refresh")
+    anew = warm("export", "recipe.yaml", "-o", "m.rknn", "--force", "--refresh")
     assert (anew.code, "from the cache" in anew.err) == (0, False)
     assert (tmp_path / "m.rknn").read_bytes() == first
 

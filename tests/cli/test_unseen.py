@@ -51,7 +51,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("json_flag", [True, False], ids=["json", "plain"])
 def test_strings_of_a_model_in_every_verb_that_shows_them(
-    model: Path, rknntui: Run, json_flag: bool
+    model: Path, warm: Run, json_flag: bool
 ) -> None:
     np.save(model.parent / "x.npy", np.ones((1, 3), np.float32))
     (model.parent / "d.txt").write_text("x.npy\n")
@@ -65,7 +65,7 @@ def test_strings_of_a_model_in_every_verb_that_shows_them(
         ["accuracy", *with_data],
         ["recipe", "show", str(model)],
     ):
-        ran = rknntui(*words, *flags)
+        ran = warm(*words, *flags)
         assert raw(ran.out) == [], words
         assert raw(ran.err) == [], words
         if json_flag and words[0] == "inspect":
