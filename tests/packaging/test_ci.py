@@ -54,3 +54,37 @@ def test_a_required_test_that_is_skipped_fails(repository: Path, tmp_path: Path)
     assert "1 passed, 1 skipped" in line
     assert "1 failed" in line
     assert "1 error" in line, "a fixture that skips fails in the set-up"
+
+
+def missing_packages(repository: Path, path: str) -> list[str]:
+    done = subprocess.run(
+        ["/bin/sh", str(repository / ".ci" / "packages"), "--list"],
+        env={"PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_a_program_that_is_missing_names_its_packages(repository: Path, tmp_path: Path) -> None:
+    assert {"adb", "gcc", "libc6-dev"} <= set(missing_packages(repository, str(tmp_path)))
+    for name in ("adb", "sshd", "cc"):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o755)
+    assert missing_packages(repository, str(tmp_path)) == []
+
+
+def test_without_rights_it_says_what_to_install(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
+    (tmp_path / "id").chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", str(repository / ".ci" / "packages")],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "missing: adb" in done.stdout
+    assert "apt-get install" in done.stdout
