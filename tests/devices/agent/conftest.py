@@ -1,0 +1,170 @@
+"""The agent as a local child process, against the stand-ins of the runtime libraries."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.base.peers.child import Child
+from engine.base.peers.far import Message
+from engine.base.peers.near import Call
+from engine.devices.agent.bundle import bundle
+from engine.devices.emulator.runtime.answers import (
+    Answers,
+    LayerRow,
+    Memory,
+    TensorFacts,
+    input_digest,
+)
+from engine.devices.emulator.runtime.build import Kind, build, compiler
+from tests.safety import ends
+
+IMAGE = bytes(range(48))
+"""An input of 1x4x4x3, as the integers that the NPU takes."""
+
+FLOATS = struct.pack("<48f", *(value / 255 for value in IMAGE))
+"""The same picture as floats."""
+
+SCORES = struct.pack("<5b", -128, -28, 0, 100, 127)
+HALVES = struct.pack("<4e", 0.5, -2.0, 0.0, 1024.0)
+SCALE, ZERO = 0.25, -28
+
+ROWS = (
+    LayerRow(0, "InputOperator", "INT8", "CPU", (), (1, 3, 4, 4), 4, "InputOperator:image"),
+    LayerRow(
+        1, "ConvRelu", "INT8", "NPU", ((1, 3, 4, 4), (5, 3, 3, 3), (5,)), (1, 5, 1, 1), 120,
+        "Conv:conv1", 1091, 829, 1091, "2.41/0.00/0.00", "100.0%/0.0%/0.0%", 10,
+    ),
+    LayerRow(2, "OutputOperator", "INT8", "CPU", ((1, 5),), (1, 5), 6, "OutputOperator:scores"),
+)  # fmt: skip
+
+
+def answers(**changes: Any) -> Answers:
+    """What the stand-ins know of a small model with one input and two outputs."""
+    known: dict[str, Any] = {
+        "inputs": (TensorFacts("image", (1, 4, 4, 3), "INT8", "NHWC", "AFFINE", 0, -128, 1 / 255),),
+        "outputs": (
+            TensorFacts("scores", (1, 5), "INT8", "UNDEFINED", "AFFINE", 0, ZERO, SCALE, 1),
+            TensorFacts("boxes", (1, 4), "FLOAT16", "UNDEFINED", "NONE", layer=2),
+        ),
+        "results": {
+            input_digest([IMAGE]): (SCORES, HALVES),
+            input_digest([FLOATS]): (SCORES, HALVES),
+        },
+        "layers": ROWS,
+        "run_us": (1500, 900, 700),
+        "memory": Memory(3698688, 1756160, 5939200, 1 << 20, 1 << 19),
+        "custom": "a digit's model",
+    }
+    return Answers(**(known | changes))
+
+
+@dataclass
+class Agent:
+    """An agent under test and the folder that it works in."""
+
+    child: Child
+    folder: Path
+    library: Path
+    steps: list[Message] = field(default_factory=list)
+
+    def start(self, method: str, **params: Any) -> Call:
+        return self.child.peer.request(method, params, self.steps.append)
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """The answer to a request, with its error where it has one."""
+        with ends():
+            return self.child.peer.wait(self.start(method, **params))
+
+    def result(self, method: str, **params: Any) -> Any:
+        answer = self.ask(method, **params)
+        assert "result" in answer, answer
+        return answer["result"]
+
+    def error(self, method: str, **params: Any) -> Any:
+        answer = self.ask(method, **params)
+        assert "error" in answer, answer
+        return answer["error"]
+
+    def open(self, **params: Any) -> Any:
+        known = {"model": str(self.model), "libraries": [str(self.library)]}
+        return self.result("open", **(known | params))
+
+    @property
+    def model(self) -> Path:
+        return self.folder / "model.rknn"
+
+    def input(self, content: bytes = IMAGE, dtype: str = "INT8", **params: Any) -> Message:
+        path = self.folder / f"input-{dtype}.bin"
+        path.write_bytes(content)
+        return {"path": str(path), "dtype": dtype, "layout": "NHWC", **params}
+
+    def run(self, *inputs: Message, **params: Any) -> Any:
+        return self.result("run", inputs=list(inputs or [self.input()]), **params)
+
+
+@pytest.fixture(scope="session")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Stand-in libraries, each compiled once."""
+    if compiler() is None:
+        pytest.skip("there is no C compiler")
+    folder = tmp_path_factory.mktemp("libraries")
+
+    def built(kind: Kind = "librknnrt.so", version: str = "") -> Path:
+        return build(kind, folder / (version or "newest"), version=version or None)
+
+    return built
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The agent as one file."""
+    path = tmp_path_factory.mktemp("agent") / bundle().name
+    path.write_bytes(bundle().content)
+    return path
+
+
+@pytest.fixture
+def agents(
+    tmp_path: Path, libraries: Callable[..., Path], program: Path
+) -> Iterator[Callable[..., Agent]]:
+    """Starts agents; each ends with the test."""
+    running: list[Agent] = []
+
+    def start(
+        kind: Kind = "librknnrt.so",
+        version: str = "",
+        known: Answers | None = None,
+        command: Sequence[str] | None = None,
+        **settings: str,
+    ) -> Agent:
+        library = libraries(kind, version)
+        folder = tmp_path / f"run-{len(running)}"
+        folder.mkdir()
+        environment = dict(os.environ)
+        environment |= {f"RKNNTUI_EMULATED_{name}": text for name, text in settings.items()}
+        environment["RKNNTUI_EMULATED_ANSWERS"] = str(folder / "answers")
+        words = command or [sys.executable, "-I", str(program)]
+        agent = Agent(Child(list(words), environment, "The agent"), folder, library)
+        running.append(agent)
+        agent.model.write_bytes(b"RKNN and the rest")
+        if known is None:
+            known = answers(generation=1 if kind == "librknn_runtime.so" else 2)
+        known.into(folder / "answers", agent.model)
+        return agent
+
+    yield start
+    for agent in running:
+        agent.child.end(kill=True)
+
+
+@pytest.fixture
+def agent(agents: Callable[..., Agent]) -> Agent:
+    return agents()

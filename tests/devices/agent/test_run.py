@@ -1,0 +1,261 @@
+"""Opening and running a model, on the stand-ins of both generations."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.devices.emulator.runtime.answers import ANY_INPUT, TensorFacts, input_digest
+from tests.devices.agent.conftest import (
+    FLOATS,
+    HALVES,
+    IMAGE,
+    ROWS,
+    SCALE,
+    SCORES,
+    ZERO,
+    Agent,
+    answers,
+)
+from tests.safety import ends
+
+pytestmark = pytest.mark.cc
+
+Agents = Callable[..., Agent]
+
+OTHERS = [
+    path
+    for version in ("3.6", "3.8", "3.13")
+    for path in Path.home().glob(f".pyenv/versions/{version}.*/bin/python")
+]
+
+
+def scores(content: bytes) -> list[float]:
+    return list(struct.unpack("<5f", content))
+
+
+def test_open_tells_what_the_model_and_the_library_are(agent: Agent) -> None:
+    opened = agent.open()
+    assert opened["library"] == str(agent.library)
+    assert opened["generation"] == 2
+    assert opened["api_version"] == "2.3.2 (emulated by rknntui)"
+    assert opened["driver_version"] == "0.9.8 (emulated)"
+    assert opened["custom_string"] == "a digit's model"
+    assert opened["notes"] == []
+    memory = {"weight": 3698688, "internal": 1756160, "dma": 5939200}
+    memory |= {"sram": 1 << 20, "sram_free": 1 << 19}
+    assert opened["memory"] == memory == agent.result("memory")
+    (image,) = opened["inputs"]
+    assert image.pop("scale") == pytest.approx(1 / 255)
+    assert image == {
+        "index": 0,
+        "name": "image",
+        "dims": [1, 4, 4, 3],
+        "layout": "NHWC",
+        "dtype": "INT8",
+        "quantization": "AFFINE",
+        "fl": 0,
+        "zero_point": -128,
+        "elements": 48,
+        "size": 48,
+        "size_with_stride": 48,
+        "w_stride": 4,
+        "h_stride": 0,
+        "pass_through": False,
+    }
+    assert [(one["name"], one["dtype"]) for one in opened["outputs"]] == [
+        ("scores", "INT8"),
+        ("boxes", "FLOAT16"),
+    ]
+
+
+def test_outputs_come_as_they_are_and_as_floats(agent: Agent) -> None:
+    agent.open()
+    for given in (agent.input(), agent.input(FLOATS, "FLOAT32"), agent.input(pass_through=True)):
+        ran = agent.run(given, outputs=str(agent.folder))
+        first, second = (Path(one["path"]) for one in ran["outputs"])
+        assert (first.read_bytes(), second.read_bytes()) == (SCORES, HALVES)
+        assert [one["size"] for one in ran["outputs"]] == [5, 8]
+        agent.run(given, outputs=str(agent.folder), want_float=True)
+        wanted = [(value - ZERO) * SCALE for value in struct.unpack("<5b", SCORES)]
+        assert scores(first.read_bytes()) == wanted
+        assert struct.unpack("<4f", second.read_bytes()) == (0.5, -2.0, 0.0, 1024.0)
+    assert not list(agent.folder.glob("*.part"))
+
+
+def test_times_and_progress(agent: Agent) -> None:
+    agent.open()
+    ran = agent.run(warmup=2, loops=7)
+    assert ran["outputs"] == []
+    assert ran["perf"] is None
+    assert len(ran["wall_us"]) == 7
+    assert ran["run_us"] == [1500] * 7
+    assert min(ran["wall_us"]) >= 1500
+    assert ran["elapsed_us"] >= 7 * 1500
+    told = [time for step in agent.steps for time in step["wall_us"]]
+    assert told == ran["wall_us"]
+    assert (agent.steps[-1]["done"], agent.steps[-1]["total"]) == (7, 7)
+
+
+def test_threads_have_a_context_each(agents: Agents) -> None:
+    agent = agents(RUN_US="20000")
+    agent.open()
+    ran = agent.run(loops=5, threads=4, outputs=str(agent.folder))
+    assert len(ran["wall_us"]) == len(ran["run_us"]) == 20
+    assert Path(ran["outputs"][0]["path"]).read_bytes() == SCORES
+    assert agent.steps[-1]["total"] == 20
+    assert agent.run(loops=1)["run_us"] == [20000]
+
+
+def test_the_cores_are_chosen_where_there_is_a_choice(agents: Agents) -> None:
+    agent = agents()
+    for mask, time in ((None, 1500), (1, 1500), (3, 900), (7, 700)):
+        assert agent.open(core_mask=mask)["notes"] == []
+        assert agent.run(threads=2)["run_us"] == [time] * 2
+    one_core = agents(known=answers(run_us=(1500,)))
+    (note,) = one_core.open(core_mask=7)["notes"]
+    assert "RKNN_ERR_PARAM_INVALID" in note
+    assert one_core.run()["run_us"] == [1500]
+
+
+@pytest.mark.parametrize(
+    ("version", "dialect", "signs"),
+    [
+        (
+            "",
+            "",
+            ["Network Layer Information Table", "Cycles(DDR/NPU/Total)", "Per Frame Time(us)"],
+        ),
+        ("1.5.2", "", ["DDR Cycles", "Total Memory RW Amount(MB): 0", "Call Number"]),
+        ("", "1", ["Layer ID", "Uid", "FPS: 666.67"]),
+    ],
+)
+def test_the_performance_text(agents: Agents, version: str, dialect: str, signs: list[str]) -> None:
+    agent = agents(version=version, known=answers(dialect=dialect))
+    assert agent.open(perf=True)["api_version"].startswith(version or "2.3.2")
+    text = agent.run(loops=3)["perf"]
+    assert all(sign in text for sign in [*signs, "130", *(row.name for row in ROWS)])
+    assert "\0" not in text
+    (header,) = [line for line in text.split("\n") if "Time(us)" in line and "ID" in line]
+    if dialect != "1":
+        place = header.index("OpType")
+        (row,) = [line for line in text.split("\n") if "Conv:conv1" in line]
+        assert row[place:].startswith("ConvRelu ")
+        assert row[header.index("FullName") :].strip() == "Conv:conv1"
+
+
+def test_generation_1(agents: Agents) -> None:
+    agent = agents("librknn_runtime.so")
+    opened = agent.open(perf=True)
+    assert opened["generation"] == 1
+    assert opened["api_version"] == "1.7.5 (emulated by rknntui)"
+    assert opened["memory"] is None
+    assert opened["custom_string"] == ""
+    (image,) = opened["inputs"]
+    assert (image["dims"], image["layout"], image["size"]) == ([1, 4, 4, 3], "NHWC", 48)
+    assert image["zero_point"] == 2**32 - 128  # it is unsigned there
+    ran = agent.run(outputs=str(agent.folder), want_float=True, threads=2, loops=2)
+    assert scores(Path(ran["outputs"][0]["path"]).read_bytes())[4] == 38.75
+    assert "Layer ID" in ran["perf"]
+    refused = agent.error("memory")
+    assert refused["kind"] == "runtime library"
+    assert "not available on this runtime" in refused["what"]
+    (note,) = agent.open(core_mask=3)["notes"]
+    assert "cannot choose cores" in note
+
+
+def test_the_library_of_the_generation_is_taken(agents: Agents) -> None:
+    agent = agents()
+    first = agents("librknn_runtime.so")
+    both = [str(first.library), str(agent.library)]
+    assert agent.open(libraries=both, generation=2)["generation"] == 2
+    refused = agent.error("open", model=str(agent.model), libraries=both[:1], generation=2)
+    assert refused["kind"] == "runtime library"
+    assert "is of generation 1" in refused["what"]
+    # a model of generation 1 on a board of generation 2
+    known = answers(generation=1)
+    refused = agents(known=known).error(
+        "open", model=str(first.model), libraries=[str(agent.library)]
+    )
+    assert "RKNN_ERR_MODEL_INVALID" in refused["what"]
+    assert "invalid RKNN_MAGIC" in refused["cause"]
+
+
+def test_a_bent_layer_shows_in_the_outputs_from_it_on(agents: Agents) -> None:
+    for layer, right in ((1, [False, False]), (2, [True, False]), (3, [True, True])):
+        agent = agents(BEND=str(layer))
+        agent.open()
+        ran = agent.run(outputs=str(agent.folder))
+        found = [Path(one["path"]).read_bytes() for one in ran["outputs"]]
+        assert [a == b for a, b in zip(found, [SCORES, HALVES], strict=True)] == right
+        assert [len(one) for one in found] == [5, 8]
+
+
+def test_a_model_with_many_outputs_and_any_input(agents: Agents) -> None:
+    many = tuple(
+        TensorFacts(f"layer{n}", (1, 2, 2, n + 1), "INT16", "NCHW", "DFP", fl=8, layer=n)
+        for n in range(60)
+    )
+    content = [bytes([n % 250] * one.size) for n, one in enumerate(many)]
+    inputs = tuple(TensorFacts(name, (1, 3), "FLOAT32", "UNDEFINED", "NONE") for name in ("a", "b"))
+    pair = (struct.pack("<3f", 1, 2, 3), struct.pack("<3f", 4, 5, 6))
+    known = answers(
+        inputs=inputs,
+        outputs=many,
+        results={input_digest(pair): content, ANY_INPUT: [bytes(one.size) for one in many]},
+    )
+    agent = agents(known=known)
+    assert len(agent.open()["outputs"]) == 60
+    for given, wanted in ((pair, content), (pair[::-1], [bytes(one.size) for one in many])):
+        named = []
+        for name, data in zip("ab", given, strict=True):
+            path = agent.folder / name
+            path.write_bytes(data)
+            named.append({"path": str(path), "dtype": "FLOAT32", "layout": "UNDEFINED"})
+        ran = agent.run(*named, outputs=str(agent.folder))
+        found = [Path(one["path"]).read_bytes() for one in ran["outputs"]]
+        assert found == wanted
+
+
+@pytest.mark.parametrize("python", OTHERS, ids=lambda path: path.parent.parent.name)
+def test_it_runs_in_other_pythons(agents: Agents, program: Path, python: Path) -> None:
+    agent = agents(command=[str(python), "-I", str(program)])
+    assert agent.open(perf=True)["generation"] == 2
+    assert agent.child.peer.greeting["python"] == python.parent.parent.name
+    ran = agent.run(loops=3, threads=2, outputs=str(agent.folder), want_float=True)
+    assert scores(Path(ran["outputs"][0]["path"]).read_bytes())[4] == 38.75
+    assert "Conv:conv1" in ran["perf"]
+    assert agent.result("close") == {}
+    agent.child.end(kill=False)
+    assert agent.child.process.returncode == 0
+
+
+def test_a_second_model_takes_the_place_of_the_first(agent: Agent) -> None:
+    for _ in range(100):  # more than a library has contexts
+        agent.open()
+        agent.run(threads=2)
+    assert agent.result("close") == {}
+    assert agent.error("run", inputs=[])["what"] == "No model is open."
+    assert agent.result("close") == {}
+
+
+def test_read_beside_a_run(agents: Agents) -> None:
+    agent = agents(RUN_US="50000")
+    agent.open()
+    sensor = agent.folder / "temp"
+    sensor.write_bytes(b"41000\n")
+    run = agent.start("run", inputs=[agent.input()], loops=100000)
+    with ends():
+        while not agent.steps:
+            agent.child.peer.pump(0.1)
+        assert agent.result("read", paths=[str(sensor)]) == {str(sensor): "41000\n"}
+        agent.child.peer.cancel(run)
+        assert agent.child.peer.wait(run)["error"]["kind"] == "cancelled"
+    assert agent.run()["run_us"] == [50000]
+
+
+def test_the_image_is_what_the_answers_are_for() -> None:
+    assert len(IMAGE) * 4 == len(FLOATS)
