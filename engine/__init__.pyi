@@ -8,6 +8,7 @@ from engine.api import quantize_model as quantize_model
 from engine.api import simulate_model as simulate_model
 from engine.base.errors import ContainerError as ContainerError
 from engine.base.errors import DatasetError as DatasetError
+from engine.base.errors import DeviceError as DeviceError
 from engine.base.errors import EngineError as EngineError
 from engine.base.errors import GraphError as GraphError
 from engine.base.errors import InternalError as InternalError
@@ -60,6 +61,8 @@ from engine.base.text import shape_text as shape_text
 from engine.base.text import visible as visible
 from engine.base.version import __version__ as __version__
 from engine.chips import chips as chips
+from engine.devices.emulator.command import EMULATED_CHIPS as EMULATED_CHIPS
+from engine.devices.emulator.command import emulate as emulate
 from engine.jobs.client import Worker as Worker
 from engine.jobs.client import run_job as run_job
 from engine.jobs.history import JobRecord as JobRecord

@@ -150,8 +150,14 @@ def run(words: List[str]) -> None:
         inline = words[:1] == ["-c"]
         text = words[1] if inline else sys.stdin.read()
         sys.argv = words[:1] + words[2:] if inline else words
+        path = _join(STATE, "inline-{}.py".format(os.getpid()))
+        with _open(path, "w") as file:
+            file.write(text)
         lead_all()
-        exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
+        try:
+            runpy.run_path(path, run_name="__main__")
+        finally:
+            os.unlink(path)
     else:
         path = led(words[0])
         sys.argv = words
