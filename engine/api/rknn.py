@@ -380,12 +380,10 @@ class RKNN:
         return 0
 
     def list_devices(self) -> tuple[list[str], list[str]]:
-        """Serial numbers of the boards in reach: by adb, and by ntb (none yet)."""
-        from engine.api.devices import adb_devices, log_devices
+        """Serial numbers of the boards in reach: by adb, and by ntb."""
+        from engine.api.devices import list_devices
 
-        found = adb_devices(self._log)
-        log_devices(self._log, found, [])
-        return found, []
+        return list_devices(self._log)
 
     def release(self) -> None:
         """Forget the model and close the log file."""

@@ -260,7 +260,7 @@ def test_list_devices(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     )
     assert names["devices"] == ([], [])
     told = capsys.readouterr().err
-    assert "W list_devices: there is no adb program on the PATH and no adb server." in told
+    assert "W list_devices: There is no adb program on the PATH and no adb server." in told
     assert "None devices connected." in told
 
 

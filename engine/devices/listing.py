@@ -1,0 +1,324 @@
+"""The live list of boards: all that this machine can reach, each with its state and its remedy.
+
+:func:`poll` looks once and quickly; who shows the list calls it every second. Nothing is connected,
+and no network is searched.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from engine.base.errors import DeviceError
+from engine.base.findings import Finding
+from engine.base.text import sanitize
+from engine.devices.transport import TransportKind
+from engine.devices.transports import ntb
+from engine.devices.transports.adb.link import Deadline
+from engine.devices.transports.adb.server import AdbServer
+from engine.devices.transports.adb.states import SERIAL, Attached, State
+from engine.devices.usb import USB_DEVICES, UsbDevice, usb_devices
+
+__all__ = ["BOTH_MODES", "Device", "DeviceState", "Listing", "poll"]
+
+DeviceState = (
+    State | Literal["not listed", "flash mode", "no adb", "needs the vendor's toolkit", "not asked"]
+)
+
+BOTH_MODES = "Cannot use both device with adb mode and device with ntb mode."
+"""The vendor's own words, which users search for."""
+
+_DEVICE_TREE = Path("/proc/device-tree")
+_SHOWN = 64
+_ORDER = ("local", "adb", "ntb", "ssh", "usb")
+_NETWORK = re.compile(r"(?!127\.|localhost:|\[::1\])(.+):[0-9]{1,5}")
+_NO_AUTHENTICATION = (
+    "Network adb of Linux boards has no authentication and no encryption: use it only in a network "
+    "that you trust."
+)
+_SAME_SERIAL = (
+    "Several boards have this serial number. The number behind # is the adb server's and changes "
+    "when the board is plugged in again."
+)
+
+
+@dataclass(frozen=True)
+class Device:
+    """A board in the list. All texts of boards are without control characters.
+
+    Attributes:
+        id: its name as the user gives it: ``adb:SERIAL``, ``ntb:SERIAL``, ``ssh:ADDRESS``,
+            ``local``; ``usb:PORT`` for what cannot be used yet.
+        kind: how it is reached; ``usb`` where it cannot be.
+        state: ``ready`` boards can be used; ``not asked`` ones may be.
+        what: the state as a sentence.
+        cause, remedy: why it is so, and what the user can do; empty where it is ready.
+        serial: serial number or address.
+        product, model, device: what it says of itself.
+        transport_id: the adb server's number of its connection.
+        address: USB port (``usb:1-1.4``) or network address.
+        warnings: what the user should know before using it.
+    """
+
+    id: str
+    kind: TransportKind | Literal["usb"]
+    state: DeviceState
+    what: str
+    cause: str = ""
+    remedy: str = ""
+    serial: str = ""
+    product: str = ""
+    model: str = ""
+    device: str = ""
+    transport_id: int | None = None
+    address: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def usable(self) -> bool:
+        """Whether it makes sense to open it."""
+        return self.state in ("ready", "not asked")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What one look found.
+
+    Attributes:
+        devices: boards, by transport and name.
+        notices: what belongs to no board: no adb server, adb and NTB side by side.
+    """
+
+    devices: tuple[Device, ...]
+    notices: tuple[Finding, ...] = ()
+
+    def serials(self, kind: TransportKind) -> list[str]:
+        """Serial numbers of the boards of a transport that are ready, or that NTB reaches."""
+        states = ("ready", "needs the vendor's toolkit")
+        return [d.serial for d in self.devices if d.kind == kind and d.state in states]
+
+
+def poll(
+    *,
+    seconds: float = 2.0,
+    server: AdbServer | None = None,
+    start_server: bool = False,
+    ssh: Sequence[str] = (),
+    usb: Path = USB_DEVICES,
+    device_tree: Path = _DEVICE_TREE,
+) -> Listing:
+    """Look once. What does not answer is a notice, never an error.
+
+    Args:
+        seconds: until the adb server and the vendor's proxy have to have answered.
+        server: the adb server; that of the environment where there is none given.
+        start_server: start it where it is not up, which takes up to ten seconds; for the first
+            look, and where the user asks.
+        ssh: addresses (``ssh:[user@]host[:port]``) that the user has named.
+        usb: where sysfs shows the USB devices.
+        device_tree: where the kernel shows what board this machine is.
+    """
+    deadline = Deadline(seconds)
+    notices: list[Finding] = []
+    plugged = usb_devices(usb)
+    boards = _boards(server or AdbServer.of_environment(), start_server, deadline, notices)
+    devices = [
+        *_local(device_tree),
+        *_adb(boards),
+        *_ntb(plugged, deadline, notices),
+        *_ssh(ssh),
+        *_only_usb(plugged, boards),
+    ]
+    listing = Listing(tuple(sorted(devices, key=lambda d: (_ORDER.index(d.kind), d.id))))
+    if listing.serials("adb") and listing.serials("ntb"):
+        notices.append(_both_modes())
+    return Listing(listing.devices, tuple(notices))
+
+
+def _boards(
+    server: AdbServer, start: bool, deadline: Deadline, notices: list[Finding]
+) -> tuple[Attached, ...]:
+    try:
+        if not server.is_up(deadline.left):
+            if not start:
+                raise _no_server(server)
+            server.start()
+            deadline = Deadline(max(deadline.left, 1.0))
+        return server.boards(deadline)
+    except DeviceError as error:
+        notices.append(Finding.of_error("adb-server", "adb", error, "warning"))
+        return ()
+
+
+def _no_server(server: AdbServer) -> DeviceError:
+    if shutil.which("adb") is None:
+        return DeviceError(
+            "There is no adb program on the PATH and no adb server.",
+            cause="adb is not installed on this machine.",
+            remedy="Install it: `sudo apt install adb`, or the Android platform tools.",
+        )
+    return DeviceError(
+        f"There is no adb server at {server.name}.",
+        cause="It was not started, or another tool stopped it.",
+        remedy="Run `adb start-server`.",
+    )
+
+
+def _adb(boards: Iterable[Attached]) -> list[Device]:
+    boards = list(boards)
+    count = Counter(board.serial for board in boards)
+    return [_adb_device(board, count[board.serial] > 1) for board in boards]
+
+
+def _adb_device(board: Attached, several: bool) -> Device:
+    # a serial number that adb cannot be asked for: it takes the port in its place
+    port = sanitize(board.tags.get("usb", ""), _SHOWN)
+    name = board.serial if SERIAL.fullmatch(board.serial) else port
+    shown = sanitize(board.serial, _SHOWN)
+    warnings = []
+    if several and board.transport_id is not None:
+        name = f"{name}#{board.transport_id}"
+        warnings.append(_SAME_SERIAL)
+    network = _NETWORK.fullmatch(board.serial)
+    if network:
+        warnings.append(_NO_AUTHENTICATION)
+    return Device(
+        id=f"adb:{name or shown}",
+        kind="adb",
+        state=board.state.name if name else "unknown",
+        what=f"The board {shown} {board.state.what}.",
+        cause=board.state.cause,
+        remedy=board.state.remedy,
+        serial=name or shown,
+        product=sanitize(board.tags.get("product", ""), _SHOWN),
+        model=sanitize(board.tags.get("model", ""), _SHOWN),
+        device=sanitize(board.tags.get("device", ""), _SHOWN),
+        transport_id=board.transport_id,
+        address=port or (shown if ":" in shown else ""),
+        warnings=tuple(warnings),
+    )
+
+
+def _ntb(plugged: Iterable[UsbDevice], deadline: Deadline, notices: list[Finding]) -> list[Device]:
+    found = {board.serial or board.port: f"usb:{board.port}" for board in plugged if board.ntb}
+    program = shutil.which(ntb.PROXY)
+    if program is not None:
+        try:
+            for board in ntb.ask_proxy(program, max(deadline.left, 0.5)):
+                found.setdefault(board.serial, "" if board.link == "USB_DEVICE" else board.link)
+        except DeviceError as error:
+            notices.append(Finding.of_error("ntb-proxy", "ntb", error, "warning"))
+    return [_ntb_device(serial, address) for serial, address in found.items()]
+
+
+def _ntb_device(serial: str, address: str) -> Device:
+    why = ntb.missing(serial)
+    return Device(
+        id=f"ntb:{serial}",
+        kind="ntb",
+        state="needs the vendor's toolkit",
+        what=f"The board {serial} is there, by NTB.",
+        cause=why.cause,
+        remedy=why.remedy,
+        serial=serial,
+        address=address,
+    )
+
+
+def _ssh(addresses: Iterable[str]) -> list[Device]:
+    return [
+        Device(
+            id=sanitize(address, 300),
+            kind="ssh",
+            state="not asked",
+            what=f"{sanitize(address, 300)} is asked when it is opened.",
+            address=sanitize(address.removeprefix("ssh:"), 300),
+        )
+        for address in dict.fromkeys(addresses)
+    ]
+
+
+def _only_usb(plugged: Iterable[UsbDevice], boards: Sequence[Attached]) -> list[Device]:
+    """Devices on USB that no transport lists, with what to do about them."""
+    ports = {board.tags.get("usb", "") for board in boards}
+    serials = {board.serial for board in boards}
+    return [
+        _usb_device(device)
+        for device in plugged
+        if (device.adb or not device.ntb)
+        and f"usb:{device.port}" not in ports
+        and (not device.serial or device.serial not in serials)
+    ]
+
+
+def _usb_device(device: UsbDevice) -> Device:
+    name = device.serial or device.product or device.port
+    state: DeviceState = "no adb"
+    what = f"The USB device {name} is Rockchip's and offers no adb."
+    cause = "The board has booted, and its USB is set to something else."
+    remedy = "Switch its USB to adb, or reach it by ssh."
+    if device.flash_mode:
+        state = "flash mode"
+        what = f"A board ({device.flash_mode}) is not booted: it is in flash mode."
+        cause = "Its recovery or maskrom key was held, or it has no system that starts."
+        remedy = "Restart it without a key held; flash a system if that does not help."
+    elif device.adb:
+        state = "not listed"
+        what = f"The board {name} offers adb on USB, and the adb server does not list it."
+        cause = "The adb server is not up, runs elsewhere, or has not seen it yet."
+        remedy = "Run `adb devices`. If the board is not there: `adb kill-server`, and try again."
+    return Device(
+        id=f"usb:{device.port}",
+        kind="usb",
+        state=state,
+        what=what,
+        cause=cause,
+        remedy=remedy,
+        serial=device.serial,
+        product=device.product,
+        address=f"usb:{device.port}",
+    )
+
+
+def _local(device_tree: Path) -> list[Device]:
+    """This machine, where it is a board of Rockchip."""
+    entries = _node(device_tree / "compatible").split("\0")
+    if not any(entry.startswith("rockchip,") for entry in entries):
+        return []
+    return [
+        Device(
+            id="local",
+            kind="local",
+            state="ready",
+            what="This machine is a board.",
+            serial=sanitize(_node(device_tree / "serial-number").strip("\0"), _SHOWN),
+            product=sanitize(next(e for e in entries if e), _SHOWN),
+            model=sanitize(_node(device_tree / "model").strip("\0"), _SHOWN),
+            device=sanitize([e for e in entries if e.startswith("rockchip,")][-1], _SHOWN),
+        )
+    ]
+
+
+def _node(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(4096).decode("latin-1")
+    except OSError:
+        return ""
+
+
+def _both_modes() -> Finding:
+    runs = " npu_transfer_proxy runs now." if ntb.proxy_runs() else ""
+    return Finding(
+        code="adb-and-ntb",
+        severity="warning",
+        where="ntb",
+        what=BOTH_MODES,
+        cause=f"Both go through the name transfer_proxy of this machine.{runs}",
+        remedy="Switch all boards to adb or all to NTB when you use the vendor's toolkit.",
+    )

@@ -1,0 +1,213 @@
+"""Boards behind the vendor's NTB: what its proxy lists, and the place of a transport over it.
+
+NTB is a USB channel of the vendor's own between ``rknn_server`` on the board and
+``npu_transfer_proxy`` on this machine. The proxy lists the boards (:func:`ask_proxy`); only the
+vendor's generation 1 toolkit talks to them. Until its bridge is here, :class:`NtbTransport` says
+what is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from engine.base.errors import DeviceError, DeviceTimeoutError
+from engine.base.text import sanitize
+from engine.devices.transport import Completed, Conversation, Moved, TransportKind
+
+__all__ = [
+    "PROXY",
+    "NtbDevice",
+    "NtbTransport",
+    "ask_proxy",
+    "missing",
+    "proxy_devices",
+    "proxy_runs",
+]
+
+PROXY = "npu_transfer_proxy"
+"""The vendor's program, found on the PATH."""
+
+_HEADER = "List of ntb devices attached"
+_LINE = re.compile(r"([!-~]{1,64})\s+([0-9a-f]{1,8})\s+([A-Z_]{1,32})")
+_OUTPUT_LIMIT = 1 << 16
+_BOARDS = 64
+
+
+@dataclass(frozen=True)
+class NtbDevice:
+    """A board that the proxy lists.
+
+    Attributes:
+        serial: its serial number; untrusted text without control characters.
+        link: ``USB_DEVICE`` or ``PCIE``.
+    """
+
+    serial: str
+    link: str
+
+
+def proxy_devices(text: str) -> tuple[NtbDevice, ...]:
+    """The boards that ``npu_transfer_proxy devices`` lists, at most 64.
+
+    Lines before its heading are its log; a line that is none of its table is left out.
+    """
+    _, heading, rows = text[:_OUTPUT_LIMIT].partition(_HEADER)
+    found: dict[str, NtbDevice] = {}
+    for row in rows.split("\n") if heading else []:
+        match = _LINE.fullmatch(row.strip())
+        if match is not None and len(found) < _BOARDS:
+            found[match[1]] = NtbDevice(match[1], match[3])
+    return tuple(found.values())
+
+
+def ask_proxy(program: str, seconds: float) -> tuple[NtbDevice, ...]:
+    """The boards that the proxy lists.
+
+    Args:
+        program: its path.
+        seconds: until it has to answer.
+
+    Raises:
+        DeviceError: it says why it does not list them, or cannot be started.
+        DeviceTimeoutError: it does not answer.
+    """
+    try:
+        process = subprocess.Popen(
+            [program, "devices"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            bufsize=0,
+        )
+    except OSError as error:
+        raise _no_answer(str(error)) from error
+    # only the process that was started here is ended: a proxy that serves others stays
+    try:
+        output = _output(process, time.monotonic() + seconds)
+        if process.stdout is not None:
+            process.stdout.close()  # who still talks has said too much, and ends by it
+        code = process.wait(max(seconds, 1.0))
+    except (TimeoutError, subprocess.TimeoutExpired) as error:
+        raise DeviceTimeoutError(
+            f"{PROXY} did not list its boards within {seconds:g} s.",
+            cause="Another proxy holds the boards, or a board hangs.",
+            remedy="End the other proxy, or restart the board.",
+        ) from error
+    finally:
+        process.kill()
+        if process.stdout is not None:
+            process.stdout.close()
+        process.wait()
+    text = output.decode("utf-8", "replace")
+    if code:
+        raise _no_answer(text)
+    return proxy_devices(text)
+
+
+def _output(process: subprocess.Popen[bytes], end: float) -> bytes:
+    if process.stdout is None:
+        return b""
+    handle, output = process.stdout.fileno(), bytearray()
+    ready = select.poll()
+    ready.register(handle, select.POLLIN)
+    while len(output) < _OUTPUT_LIMIT:
+        if not ready.poll(max(0, int((end - time.monotonic()) * 1000))):
+            raise TimeoutError
+        data = os.read(handle, _OUTPUT_LIMIT)
+        if not data:
+            break
+        output += data
+    return bytes(output)
+
+
+def _no_answer(text: str) -> DeviceError:
+    lines = [line for line in text[-_OUTPUT_LIMIT:].split("\n") if line.strip()]
+    said = sanitize(lines[-1], 200) if lines else "nothing"
+    return DeviceError(
+        f"{PROXY} does not list its boards. It said: {said}",
+        cause="A proxy of another version, or of another user, serves this machine.",
+        remedy=f"Find it with `pgrep -a {PROXY}`, end it, and restart the board.",
+    )
+
+
+def proxy_runs(sockets: Path = Path("/proc/net/unix")) -> bool:
+    """Whether a proxy, or an adb forward in its place, serves this machine."""
+    try:
+        with sockets.open("rb") as stream:
+            return any(line.rstrip().endswith(b" @transfer_proxy") for line in stream)
+    except OSError:
+        return False
+
+
+def missing(name: str) -> DeviceError:
+    """Why a board cannot be used over NTB, and what to do instead."""
+    return DeviceError(
+        f"The board {name} is reached by NTB, which this program does not speak itself.",
+        cause="NTB belongs to the vendor: only the generation 1 toolkit (rknn-toolkit 1.7) talks "
+        "to a board over it, and the bridge to that toolkit is not there yet.",
+        remedy="Switch the board to adb: write usb_adb_en into its /etc/init.d/.usb_config and "
+        "restart it. A board that has NTB only runs with the vendor's toolkit.",
+    )
+
+
+class NtbTransport:
+    """A board behind NTB, as :class:`~engine.devices.transport.Transport`: it says what is missing.
+
+    Args:
+        name: its serial number.
+
+    Attributes:
+        kind: ``ntb``.
+        name: its serial number.
+        converses: False.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.kind: TransportKind = "ntb"
+        self.name = sanitize(name, 64)
+        self.converses = False
+
+    def _refuse(self) -> NoReturn:
+        raise missing(self.name)
+
+    def run(
+        self, words: Sequence[str], *, seconds: float = 10.0, limit: int = 1 << 20
+    ) -> Completed:
+        """Not over NTB: raises :class:`~engine.base.errors.DeviceError`, as all methods here do."""
+        self._refuse()
+
+    def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        """Not over NTB."""
+        self._refuse()
+
+    def push(
+        self, source: Path, target: str, *, executable: bool = False, moved: Moved | None = None
+    ) -> None:
+        """Not over NTB."""
+        self._refuse()
+
+    def pull(self, source: str, target: Path, *, limit: int, moved: Moved | None = None) -> None:
+        """Not over NTB."""
+        self._refuse()
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Not over NTB."""
+        self._refuse()
+
+    def converse(
+        self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
+    ) -> Conversation:
+        """Not over NTB."""
+        self._refuse()
+
+    def close(self) -> None:
+        """Nothing was opened."""
