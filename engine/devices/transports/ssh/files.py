@@ -1,0 +1,277 @@
+"""Files of the board: by SFTP, or by ``cat`` over an exec channel where the server has no SFTP.
+
+Each kind of transfer has the same three coroutines: a step, the last step, and giving up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import asyncssh
+
+from engine.base.errors import DeviceStorageError
+from engine.base.text import sanitize
+from engine.devices.transports.ssh.program import Program, finish, start_script
+
+__all__ = [
+    "CHUNK",
+    "Reading",
+    "Writing",
+    "open_cat_reading",
+    "open_cat_writing",
+    "open_sftp_reading",
+    "open_sftp_writing",
+    "read_by_cat",
+    "read_by_sftp",
+    "storage_error",
+]
+
+CHUNK = 1 << 17
+"""Bytes of a file that are sent or asked for at once."""
+
+# small requests: each of them is answered, which tells a slow link from a dead one
+_BLOCK = 1 << 15
+_SAID = 1 << 12
+_NO_FILE = 44
+
+
+class Writing(Protocol):
+    """A file of the board that is being written, under the name of a part."""
+
+    async def write(self, data: bytes) -> None:
+        """Add bytes; they are there, or under way and bounded, when it returns."""
+
+    async def finish(self, size: int, target: str, *, executable: bool) -> None:
+        """Check that all is there, and give it its name."""
+
+    async def give_up(self) -> None:
+        """Remove the part."""
+
+
+class Reading(Protocol):
+    """A file of the board that is being read; ``size`` is what it had at the start."""
+
+    size: int
+
+    async def read(self) -> bytes:
+        """The next bytes; empty at the end."""
+
+    async def close(self) -> None:
+        """Read no more."""
+
+
+@dataclass
+class _SftpWriting:
+    sftp: asyncssh.SFTPClient
+    file: asyncssh.SFTPClientFile
+    part: str
+
+    async def write(self, data: bytes) -> None:
+        try:
+            await self.file.write(data)
+        except asyncssh.SFTPFailure as error:
+            # version 3 of the protocol has one code for all that can fail
+            if await self._is_full():
+                raise storage_error(self.part, "No space left on device") from error
+            raise
+
+    async def finish(self, size: int, target: str, *, executable: bool) -> None:
+        found = (await self.file.stat()).size
+        if found != size:
+            raise storage_error(target, f"{found} of {size} bytes are there")
+        await self.file.close()
+        await self.sftp.chmod(self.part, 0o755 if executable else 0o644)
+        try:
+            await self.sftp.posix_rename(self.part, target)
+        except asyncssh.SFTPOpUnsupported:
+            with contextlib.suppress(asyncssh.SFTPNoSuchFile):
+                await self.sftp.remove(target)
+            await self.sftp.rename(self.part, target)
+
+    async def give_up(self) -> None:
+        with contextlib.suppress(asyncssh.Error, OSError):
+            await self.file.close()
+        with contextlib.suppress(asyncssh.Error, OSError):
+            await self.sftp.remove(self.part)
+
+    async def _is_full(self) -> bool:
+        with contextlib.suppress(asyncssh.Error, OSError):
+            found = await self.file.statvfs()
+            return found.bavail * found.frsize < CHUNK
+        return False
+
+
+@dataclass
+class _SftpReading:
+    file: asyncssh.SFTPClientFile
+    size: int
+
+    async def read(self) -> bytes:
+        return cast("bytes", await self.file.read(CHUNK))
+
+    async def close(self) -> None:
+        with contextlib.suppress(asyncssh.Error, OSError):
+            await self.file.close()
+
+
+@dataclass
+class _CatWriting:
+    program: Program
+    part: str
+
+    async def write(self, data: bytes) -> None:
+        process = self.program.process
+        if process.exit_status is None:
+            process.stdin.write(data)
+            with contextlib.suppress(BrokenPipeError):
+                # it has ended: its message is read at the end
+                await process.stdin.drain()
+
+    async def finish(self, size: int, target: str, *, executable: bool) -> None:
+        written = await finish(self.program, _SAID)
+        if written is None:
+            raise asyncssh.ConnectionLost("The channel was closed")
+        if written.code:
+            raise storage_error(self.part, written.err.decode("utf-8", "replace"))
+        mode = "755" if executable else "644"
+        script = 'test "$(wc -c < "$1")" -eq "$3" && chmod "$4" "$1" && mv -f "$1" "$2"'
+        await _run_script(self.program, script, [self.part, target, str(size), mode], target)
+
+    async def give_up(self) -> None:
+        await self.program.kill()
+        with contextlib.suppress(asyncssh.Error, OSError, DeviceStorageError):
+            await _run_script(self.program, 'rm -f "$1"', [self.part], self.part)
+
+
+@dataclass
+class _CatReading:
+    program: Program
+    path: str
+    size: int
+    head: bytes
+
+    async def read(self) -> bytes:
+        if self.head:
+            data, self.head = self.head, b""
+            return data
+        data = await self.program.process.stdout.read(CHUNK)
+        if not data:
+            ended = await finish(self.program, _SAID)
+            if ended is None:
+                raise asyncssh.ConnectionLost("The channel was closed")
+            if ended.code:
+                raise storage_error(self.path, ended.err.decode("utf-8", "replace"))
+        return data
+
+    async def close(self) -> None:
+        await self.program.kill()
+
+
+async def open_sftp_writing(sftp: asyncssh.SFTPClient, part: str) -> Writing:
+    """Begin to write a part.
+
+    Raises:
+        asyncssh.SFTPError: it cannot be made.
+    """
+    file = await sftp.open(part, "wb", encoding=None, block_size=_BLOCK)
+    return _SftpWriting(sftp, file, part)
+
+
+async def open_sftp_reading(sftp: asyncssh.SFTPClient, path: str) -> Reading:
+    """Begin to read a file.
+
+    Raises:
+        asyncssh.SFTPError: it cannot be read.
+    """
+    file = await sftp.open(path, "rb", encoding=None, block_size=_BLOCK)
+    return _SftpReading(file, (await file.stat()).size or 0)
+
+
+async def open_cat_writing(connection: asyncssh.SSHClientConnection, part: str) -> Writing:
+    """Begin to write a part."""
+    return _CatWriting(await start_script(connection, 'exec cat > "$1"', [part]), part)
+
+
+async def open_cat_reading(connection: asyncssh.SSHClientConnection, path: str) -> Reading:
+    """Begin to read a file.
+
+    Raises:
+        DeviceStorageError: it cannot be read.
+    """
+    counted = await finish(await start_script(connection, 'wc -c < "$1"', [path]), _SAID)
+    if counted is None:
+        raise asyncssh.ConnectionLost("The channel was closed")
+    if counted.code or not counted.out.strip().isdigit():
+        raise storage_error(path, counted.err.decode("utf-8", "replace"))
+    program = await start_script(connection, 'exec cat "$1"', [path])
+    return _CatReading(program, path, int(counted.out), program.head)
+
+
+async def read_by_sftp(sftp: asyncssh.SFTPClient, path: str, limit: int) -> bytes | None:
+    """The first bytes of a file, asked for one after another: those of /proc have no size."""
+    try:
+        file = await sftp.open(path, "rb", encoding=None, block_size=0)
+    except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath, asyncssh.SFTPNotADirectory):
+        return None
+    content = bytearray()
+    try:
+        while len(content) < limit:
+            asked = min(_BLOCK, limit - len(content))
+            data = cast("bytes", await file.read(asked, len(content)))
+            if not data:
+                break
+            content += data
+    finally:
+        with contextlib.suppress(asyncssh.Error, OSError):
+            await file.close()
+    return bytes(content[:limit])
+
+
+async def read_by_cat(
+    connection: asyncssh.SSHClientConnection, path: str, limit: int
+) -> bytes | None:
+    """The same over an exec channel.
+
+    Raises:
+        DeviceStorageError: it cannot be read.
+    """
+    script = f'test -e "$1" || exit {_NO_FILE}; exec cat "$1"'
+    read = await finish(await start_script(connection, script, [path]), limit)
+    if read is None:
+        raise asyncssh.ConnectionLost("The channel was closed")
+    if read.code == _NO_FILE:
+        return None
+    if read.code:
+        raise storage_error(path, read.err.decode("utf-8", "replace"))
+    return read.out
+
+
+async def _run_script(program: Program, script: str, words: list[str], path: str) -> None:
+    ended = await finish(await start_script(program.connection, script, words), _SAID)
+    if ended is None:
+        raise asyncssh.ConnectionLost("The channel was closed")
+    if ended.code:
+        said = ended.err.decode("utf-8", "replace")
+        raise storage_error(path, said or "it is not whole")
+
+
+def storage_error(path: str, said: str) -> DeviceStorageError:
+    """The error for a file of the board, by what the board said of it."""
+    lower = said.lower()
+    cause, remedy = f"The board says: {sanitize(said.strip())}.", "Look at it on the board."
+    if "no space" in lower or "quota" in lower:
+        cause, remedy = "No space is left there.", "Remove files on the board."
+    elif "read-only" in lower:
+        cause, remedy = "Its file system is read-only.", "Mount it for writing, or restart."
+    elif "permission denied" in lower:
+        cause, remedy = (
+            "Its permissions do not allow it.",
+            "Log in as a user who may, such as root.",
+        )
+    elif "no such file" in lower or "nonexistent" in lower:
+        cause, remedy = "It, or its folder, is not there.", "Check the path."
+    return DeviceStorageError(
+        f"{sanitize(path)} of the board could not be read or written.", cause=cause, remedy=remedy
+    )

@@ -1,0 +1,68 @@
+"""An asyncio loop in a thread of its own, for callers that block."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+__all__ = ["LoopThread"]
+
+_T = TypeVar("_T")
+
+_GRACE_SECONDS = 5.0
+
+
+class LoopThread:
+    """The loop of one transport; its thread runs until :meth:`close`.
+
+    Args:
+        name: of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, _T], seconds: float) -> _T:
+        """Run a coroutine in the loop and wait for its result.
+
+        Args:
+            work: the coroutine; it is cancelled where the caller is interrupted.
+            seconds: until it is cancelled.
+
+        Raises:
+            TimeoutError: it was not over by then, or the loop is closed.
+        """
+        if self._loop.is_closed():
+            work.close()
+            raise TimeoutError
+        future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, seconds), self._loop)
+        try:
+            # what is cancelled may clean up first
+            return future.result(seconds + _GRACE_SECONDS)
+        finally:
+            future.cancel()
+
+    def close(self) -> None:
+        """Cancel what runs and end the thread."""
+        if self._loop.is_closed():
+            return
+        stopped = asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop)
+        with contextlib.suppress(TimeoutError):
+            stopped.result(_GRACE_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_GRACE_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_default_executor()

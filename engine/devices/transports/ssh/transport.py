@@ -1,0 +1,312 @@
+"""A board behind SSH, as every other one is used."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+import asyncssh
+
+from engine.base.errors import (
+    DeviceError,
+    DeviceLostError,
+    DeviceStorageError,
+    DeviceTimeoutError,
+)
+from engine.base.files import atomic_write
+from engine.base.text import human_bytes, sanitize
+from engine.devices.address import Address
+from engine.devices.transport import Completed, Moved, TransportKind
+from engine.devices.transports.source import open_source
+from engine.devices.transports.ssh import files
+from engine.devices.transports.ssh.conversation import SshConversation
+from engine.devices.transports.ssh.login import LOGIN_SECONDS, Login, log_in, shown_name, unanswered
+from engine.devices.transports.ssh.loop import LoopThread
+from engine.devices.transports.ssh.program import run_program, start_program
+from engine.devices.transports.words import check_environment, check_words
+
+__all__ = ["SshTransport"]
+
+_T = TypeVar("_T")
+
+_SMALL_SECONDS = 10.0
+_STALL_SECONDS = 30.0
+_SFTP_SECONDS = 5.0
+_GIVE_UP_SECONDS = 5.0
+
+
+class SshTransport:
+    """One board behind an SSH server.
+
+    It logs in at the first call, and again where the connection was lost meanwhile; that may take
+    :data:`~engine.devices.transports.ssh.login.LOGIN_SECONDS` more than a method says. What is
+    under way when a connection is lost is not repeated. Several threads may use it.
+
+    Args:
+        address: of kind ``ssh``.
+
+    Attributes:
+        kind, name, converses: see :class:`~engine.devices.transport.Transport`.
+    """
+
+    kind: TransportKind = "ssh"
+    converses = True
+
+    def __init__(self, address: Address) -> None:
+        if address.kind != "ssh":
+            raise ValueError(f"{address} is no address of kind ssh")
+        self.name = shown_name(address)
+        self._address = address
+        self._loop = LoopThread(f"ssh {self.name}")
+        self._entry = asyncio.Lock()
+        self._login: Login | None = None
+        self._sftp: asyncssh.SFTPClient | None = None
+        self._sftp_missing = False
+
+    def run(
+        self, words: Sequence[str], *, seconds: float = 10.0, limit: int = 1 << 20
+    ) -> Completed:
+        """Run a program of the board and wait for its end.
+
+        Raises:
+            DeviceError: a word has other characters than letters, digits and some signs.
+        """
+        check_words(words)
+        with self._errors(f"{words[0]} did not end within {seconds:g} s."):
+            login = self._logged_in()
+            completed = self._loop.call(run_program(login.connection, words, limit), seconds)
+            if completed is None:
+                raise asyncssh.ConnectionLost("The channel was closed")
+            return completed
+
+    def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        """The first ``limit`` bytes of a file; None where there is none."""
+        check_words([path])
+        with self._errors(f"{path} was not read in time.", path):
+            login, sftp = self._with_sftp()
+            reading = (
+                files.read_by_sftp(sftp, path, limit)
+                if sftp is not None
+                else files.read_by_cat(login.connection, path, limit)
+            )
+            return self._loop.call(reading, _SMALL_SECONDS)
+
+    def push(
+        self, source: Path, target: str, *, executable: bool = False, moved: Moved | None = None
+    ) -> None:
+        """Copy a file to the board: whole under its name, or not there at all."""
+        part = f"{target}.{secrets.token_hex(4)}.part"
+        check_words([part])
+        with open_source(source) as stream, self._errors(_stalled(target), target):
+            login, sftp = self._with_sftp()
+            opening = (
+                files.open_sftp_writing(sftp, part)
+                if sftp is not None
+                else files.open_cat_writing(login.connection, part)
+            )
+            writing = self._loop.call(opening, _SMALL_SECONDS)
+            try:
+                self._send(stream, writing, target, executable, moved)
+            except BaseException:
+                with contextlib.suppress(TimeoutError):
+                    self._loop.call(writing.give_up(), _GIVE_UP_SECONDS)
+                raise
+
+    def pull(self, source: str, target: Path, *, limit: int, moved: Moved | None = None) -> None:
+        """Copy a file of at most ``limit`` bytes from the board: whole, or not there at all."""
+        check_words([source])
+        with self._errors(_stalled(source), source):
+            login, sftp = self._with_sftp()
+            opening = (
+                files.open_sftp_reading(sftp, source)
+                if sftp is not None
+                else files.open_cat_reading(login.connection, source)
+            )
+            reading = self._loop.call(opening, _SMALL_SECONDS)
+            try:
+                if reading.size > limit:
+                    raise _too_large(source, reading.size, limit)
+                receive = _Receiving(self._loop, reading, source, limit, moved)
+                atomic_write(target, receive, overwrite=True)
+            finally:
+                with contextlib.suppress(TimeoutError):
+                    self._loop.call(reading.close(), _GIVE_UP_SECONDS)
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Remove files of ours that may be there."""
+        if not paths:
+            return
+        done = self.run(["rm", "-f", "--", *paths])
+        if done.code:
+            raise files.storage_error(paths[0], done.err.decode("utf-8", "replace"))
+
+    def converse(
+        self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
+    ) -> SshConversation:
+        """Start a program that speaks the protocol of :mod:`engine.base.peers.far`."""
+        check_words(words)
+        check_environment(environment)
+        with self._errors(f"{words[0]} could not be started in time."):
+            login = self._logged_in()
+            program = self._loop.call(
+                start_program(login.connection, words, environment), _SMALL_SECONDS
+            )
+            return SshConversation(self._loop, program, self.name, lambda: self._lost(login))
+
+    def close(self) -> None:
+        """Let the board go; conversations end."""
+        with contextlib.suppress(TimeoutError):
+            self._loop.call(self._leave(), _GIVE_UP_SECONDS)
+        self._loop.close()
+
+    def _send(
+        self,
+        stream: BinaryIO,
+        writing: files.Writing,
+        target: str,
+        executable: bool,
+        moved: Moved | None,
+    ) -> None:
+        done, size = 0, os.fstat(stream.fileno()).st_size
+        while data := stream.read(files.CHUNK):
+            self._loop.call(writing.write(data), _STALL_SECONDS)
+            done += len(data)
+            if moved is not None:
+                moved(done, max(done, size))
+        self._loop.call(writing.finish(done, target, executable=executable), _STALL_SECONDS)
+
+    def _logged_in(self) -> Login:
+        """The connection, made where there is none or it was lost."""
+        return self._loop.call(self._enter(), LOGIN_SECONDS + _SMALL_SECONDS)
+
+    def _with_sftp(self) -> tuple[Login, asyncssh.SFTPClient | None]:
+        """The connection, and its SFTP where the server has it."""
+        login = self._logged_in()
+        return login, self._loop.call(self._start_sftp(login), _SFTP_SECONDS + _SMALL_SECONDS)
+
+    async def _enter(self) -> Login:
+        async with self._entry:
+            if self._login is not None and self._login.client.lost:
+                self._login.close()
+                self._login = None
+            if self._login is None:
+                self._sftp, self._sftp_missing = None, False
+                try:
+                    async with asyncio.timeout(LOGIN_SECONDS):
+                        self._login = await log_in(self._address)
+                except TimeoutError as error:
+                    raise unanswered(self._address) from error
+            return self._login
+
+    async def _start_sftp(self, login: Login) -> asyncssh.SFTPClient | None:
+        async with self._entry:
+            if self._sftp is None and not self._sftp_missing and login is self._login:
+                try:
+                    # a login file that prints spoils the protocol: the answer may never come
+                    async with asyncio.timeout(_SFTP_SECONDS):
+                        self._sftp = await login.connection.start_sftp_client()
+                except (asyncssh.Error, TimeoutError):
+                    if login.client.lost:
+                        raise
+                    self._sftp_missing = True
+            return self._sftp
+
+    async def _leave(self) -> None:
+        if self._login is not None:
+            self._login.connection.close()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._login.connection.wait_closed()
+            self._login.close()
+
+    def _lost(self, login: Login) -> DeviceLostError | None:
+        """Why the connection is lost; None where it is not."""
+        if not login.client.lost:
+            return None
+        return self._lost_error(login.client.why)
+
+    def _lost_error(self, why: str) -> DeviceLostError:
+        return DeviceLostError(
+            f"The connection to {self.name} was lost.",
+            cause=f"The cable, the network or the power failed, or the board restarts ({why})."
+            if why
+            else "The cable, the network or the power failed, or the board restarts.",
+            remedy="Check the board; the next command logs in again.",
+        )
+
+    @contextmanager
+    def _errors(self, late: str, path: str = "") -> Iterator[None]:
+        """Turn the errors of the library into those of boards."""
+        try:
+            yield
+        except (
+            asyncssh.SFTPConnectionLost,
+            asyncssh.SFTPNoConnection,
+            asyncssh.DisconnectError,
+            ConnectionError,
+        ) as error:
+            raise self._lost_error(sanitize(str(error))) from error
+        except asyncssh.Error as error:
+            if self._login is not None and (lost := self._lost(self._login)) is not None:
+                raise lost from error
+            if not isinstance(error, asyncssh.SFTPError):
+                raise DeviceError(
+                    f"{self.name} refused it: {sanitize(error.reason)}.",
+                    cause="Its SSH server allows no programs, or too many run at once.",
+                    remedy="Check the settings of its SSH server.",
+                ) from error
+            raise files.storage_error(path, error.reason) from error
+        except TimeoutError as error:
+            raise DeviceTimeoutError(
+                f"{self.name} did not answer in time: {late}",
+                cause="The board hangs or is very busy, or the link is very slow.",
+                remedy="Try again; restart the board where it goes on.",
+            ) from error
+
+
+class _Receiving:
+    """Writes what is read to a file of this machine."""
+
+    def __init__(
+        self,
+        loop: LoopThread,
+        reading: files.Reading,
+        source: str,
+        limit: int,
+        moved: Moved | None,
+    ) -> None:
+        self._loop, self._reading, self._source = loop, reading, source
+        self._limit, self._moved = limit, moved
+
+    def __call__(self, stream: BinaryIO) -> None:
+        done = 0
+        while data := self._next():
+            done += len(data)
+            if done > self._limit:
+                raise _too_large(self._source, done, self._limit)
+            stream.write(data)
+            if self._moved is not None:
+                self._moved(done, max(done, self._reading.size))
+        if done < self._reading.size:
+            raise files.storage_error(self._source, f"{done} of {self._reading.size} bytes came")
+
+    def _next(self) -> bytes:
+        return self._loop.call(self._reading.read(), _STALL_SECONDS)
+
+
+def _stalled(path: str) -> str:
+    return f"nothing of {path} was moved for {_STALL_SECONDS:g} s."
+
+
+def _too_large(path: str, size: int, limit: int) -> DeviceStorageError:
+    return DeviceStorageError(
+        f"{sanitize(path)} of the board has more than {human_bytes(limit)}: {human_bytes(size)}.",
+        cause="It is not the file that was expected.",
+        remedy="Remove it on the board and try again.",
+    )

@@ -1,0 +1,134 @@
+"""A real sshd on loopback, one process for each connection, as a super-server starts it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+import asyncssh
+
+SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+SFTP = next(
+    (p for p in ("/usr/lib/openssh/sftp-server", "/usr/libexec/sftp-server") if Path(p).exists()),
+    "internal-sftp",
+)
+
+
+class Sshd:
+    """Listens where the system likes; the client's files are written to ``home``.
+
+    Attributes:
+        port: where it listens.
+        home: the client's home folder.
+        folder: configuration and log of the server.
+        served: the processes that were started, oldest first.
+        refused: what is set lets no connection through any more.
+    """
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.folder, self.home = folder, home
+        self.served: list[subprocess.Popen[bytes]] = []
+        self.refused = threading.Event()
+        self._options: dict[str, str] = {"Subsystem": f"sftp {SFTP}"}
+        folder.mkdir()
+        (home / ".ssh").mkdir(mode=0o700)
+        self.host_key = asyncssh.generate_private_key("ssh-ed25519")
+        self.host_key.write_private_key(str(folder / "host_key"))
+        (folder / "host_key").chmod(0o600)
+        self.new_client_key()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.accept_host_key()
+        self.configure()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    @property
+    def user(self) -> str:
+        return getpass.getuser()
+
+    def configure(self, **options: str) -> None:
+        """Change the configuration, for connections from now on."""
+        self._options.update(options)
+        lines = {
+            "HostKey": str(self.folder / "host_key"),
+            "AuthorizedKeysFile": str(self.folder / "authorized_keys"),
+            "StrictModes": "no",
+            "UsePAM": "no",
+            "PidFile": "none",
+            "PermitRootLogin": "yes",
+            "PrintMotd": "no",
+            "LogLevel": "VERBOSE",
+            **self._options,
+        }
+        text = "".join(f"{name} {value}\n" for name, value in lines.items() if value)
+        (self.folder / "sshd_config").write_text(text)
+
+    def write_login_file(self, script: str) -> None:
+        """Give the board's user a ``.bashrc``, which bash reads for every command of sshd."""
+        (self.folder / ".bashrc").write_text(script)
+        self.configure(SetEnv=f"HOME={self.folder}")
+
+    def new_client_key(self, passphrase: str | None = None) -> asyncssh.SSHKey:
+        """A key of the client, which alone is let in."""
+        key = asyncssh.generate_private_key("ssh-ed25519")
+        path = self.home / ".ssh" / "id_ed25519"
+        key.write_private_key(str(path), passphrase=passphrase)
+        path.chmod(0o600)
+        key.write_public_key(str(self.folder / "authorized_keys"))
+        return key
+
+    def accept_host_key(self, key: asyncssh.SSHKey | None = None) -> None:
+        """What ``ssh`` writes where the user accepts a host key."""
+        public = (key or self.host_key).export_public_key().decode()
+        (self.home / ".ssh" / "known_hosts").write_text(f"[127.0.0.1]:{self.port} {public}")
+
+    def log(self) -> str:
+        """What the server wrote."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def cut(self) -> None:
+        """Kill what serves the connections that there are; programs that they started live on."""
+        for process in self.served:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def freeze(self) -> None:
+        """Stop them: they say nothing more, and the connection stays."""
+        for process in self.served:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGSTOP)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+        self.cut()
+
+    def _serve(self) -> None:
+        assert SSHD is not None
+        command = [SSHD, "-i", "-e", "-f", str(self.folder / "sshd_config")]
+        with (self.folder / "log").open("ab") as log:
+            while True:
+                try:
+                    taken, _ = self._listener.accept()
+                except OSError:
+                    return
+                with taken:
+                    if self.refused.is_set():
+                        continue
+                    process = subprocess.Popen(
+                        command,
+                        stdin=taken.fileno(),
+                        stdout=taken.fileno(),
+                        stderr=log,
+                        start_new_session=True,
+                    )
+                self.served.append(process)

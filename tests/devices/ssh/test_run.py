@@ -1,0 +1,173 @@
+"""Programs of a board behind a real sshd: exit codes, limits, words, and ends of all kinds."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError
+from engine.devices.transports.ssh import SshTransport
+from tests.devices.ssh.server import Sshd
+from tests.devices.ssh.waiting import alive, open_files, until
+from tests.safety import PATIENCE
+
+pytestmark = pytest.mark.sshd
+
+SLEEPER = (
+    "import os, sys, time\nopen(sys.argv[1], 'w').write(str(os.getpid()) + ' ')\ntime.sleep({})"
+)
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> list[str]:
+    """A program that writes its process id to its last word and sleeps."""
+    script = tmp_path / "sleeper.py"
+    script.write_text(SLEEPER.format(4 * PATIENCE))
+    return [sys.executable, "-I", str(script), str(tmp_path / "pid")]
+
+
+def started(sleeper: list[str]) -> int:
+    file = Path(sleeper[-1])
+    until(lambda: file.exists() and file.read_text().endswith(" "), "the program starts")
+    return int(file.read_text())
+
+
+def test_output_and_exit_code(board: SshTransport, tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    done = board.run(["ls", str(tmp_path)], seconds=PATIENCE)
+    assert (done.code, done.text.split(), done.err) == (0, ["a", "sshd"], b"")
+    done = board.run(["ls", f"{tmp_path}/none"], seconds=PATIENCE)
+    assert done.code == 2
+    assert done.out == b""
+    assert b"No such file" in done.err
+    assert board.run(["no-such-program"], seconds=PATIENCE).code == 127
+
+
+def test_output_is_cut_at_the_limit_and_read_to_its_end(board: SshTransport) -> None:
+    done = board.run(["seq", "1000000"], seconds=PATIENCE, limit=10)
+    assert done.code == 0
+    assert done.out == b"1\n2\n3\n4\n5\n"
+
+
+def test_a_program_gets_no_input(board: SshTransport) -> None:
+    assert board.run(["cat"], seconds=PATIENCE).out == b""
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "",
+        "a b",
+        "$(touch x)",
+        "`id`",
+        "a;id",
+        "a'b",
+        'a"b',
+        "a\nb",
+        "a\0b",
+        "*",
+        "~",
+        "\\",
+        "ü",
+        "&",
+    ],
+)
+def test_words_that_are_not_ours_are_refused(
+    board: SshTransport, sshd: Sshd, tmp_path: Path, word: str
+) -> None:
+    (tmp_path / "file").touch()
+    calls: list[Callable[[], object]] = [
+        lambda: board.run(["echo", word]),
+        lambda: board.run([word]),
+        lambda: board.read(f"/{word}" if word else ""),
+        lambda: board.push(tmp_path / "file", f"/tmp/x{word}" if word else " "),
+        lambda: board.pull(f"/{word}" if word else "", tmp_path / "pulled", limit=1),
+        lambda: board.remove([f"/{word}" if word else ""]),
+        lambda: board.converse(["echo", word]),
+        lambda: board.converse(["echo"], environment={"A": word or " "}),
+        lambda: board.converse(["echo"], environment={word: "a"}),
+    ]
+    for call in calls:
+        with pytest.raises(DeviceError, match="is no word"):
+            call()
+    # nobody was even asked
+    assert not sshd.served
+
+
+def test_what_login_files_print_is_no_output(board: SshTransport, sshd: Sshd) -> None:
+    sshd.write_login_file("echo 'Welcome to Buildroot'\necho -n rknntui-pid\n")
+    assert board.run(["echo", "ours"], seconds=PATIENCE).out == b"ours\n"
+
+
+def test_a_program_that_does_not_end_is_killed(board: SshTransport, sleeper: list[str]) -> None:
+    with pytest.raises(DeviceTimeoutError, match="did not end within"):
+        board.run(sleeper, seconds=5.0)
+    pid = started(sleeper)
+    until(lambda: not alive(pid), "the program is gone")
+    assert board.run(["echo", "still", "there"], seconds=PATIENCE).out == b"still there\n"
+
+
+def test_a_connection_that_is_cut_is_told_and_made_again(
+    board: SshTransport, sshd: Sshd, sleeper: list[str]
+) -> None:
+    found: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            board.run(sleeper, seconds=PATIENCE)
+        except DeviceError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    started(sleeper)
+    sshd.cut()
+    thread.join(PATIENCE)
+    assert isinstance(found[0], DeviceLostError)
+    assert "lost" in found[0].what
+    assert board.run(["echo", "again"], seconds=PATIENCE).out == b"again\n"
+
+
+def test_a_server_that_says_nothing_more_is_noticed(
+    board: SshTransport, sshd: Sshd, sleeper: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.devices.transports.ssh.login.KEEPALIVE_SECONDS", 0.5)
+    board.run(["true"], seconds=PATIENCE)
+    sshd.freeze()
+    # a pulled cable: no word comes, and none that the connection has ended
+    with pytest.raises(DeviceLostError):
+        board.run(sleeper, seconds=PATIENCE)
+
+
+def test_several_threads_share_one_connection(board: SshTransport, sshd: Sshd) -> None:
+    found: list[bytes] = []
+    threads = [
+        threading.Thread(
+            target=lambda n=n: found.append(board.run(["echo", str(n)], seconds=PATIENCE).out)
+        )
+        for n in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(found) == [f"{n}\n".encode() for n in range(6)]
+    assert len(sshd.served) == 1
+
+
+def test_nothing_is_left_open(board: SshTransport) -> None:
+    board.run(["true"], seconds=PATIENCE)
+    before = open_files()
+    for _ in range(10):
+        board.run(["true"], seconds=PATIENCE)
+    assert open_files() == before
+    threads = threading.active_count()
+    board.close()
+    assert open_files() < before
+    assert threading.active_count() < threads
+    with pytest.raises(DeviceError):
+        board.run(["true"])
