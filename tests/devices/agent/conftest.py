@@ -102,7 +102,7 @@ class Agent:
         return self.folder / "model.rknn"
 
     def input(self, content: bytes = IMAGE, dtype: str = "INT8", **params: Any) -> Message:
-        path = self.folder / f"input-{dtype}.bin"
+        path = self.folder / f"input-{len(list(self.folder.iterdir()))}.bin"
         path.write_bytes(content)
         return {"path": str(path), "dtype": dtype, "layout": "NHWC", **params}
 

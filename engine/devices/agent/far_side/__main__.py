@@ -48,16 +48,16 @@ def main(arguments: List[str]) -> int:
     ending = Ending(noise, clocks)
     if len(arguments) == 4 and arguments[0] == "--request" and arguments[2] == "--reply":
         take_streams(noise.descriptor)
-        noise.start()
         ending.listen()
+        noise.start()
         OneShot(methods, ending).serve(arguments[1], arguments[3])
         return 0
     if arguments:
         sys.stderr.write("usage: AGENT [--request IN.json --reply OUT.json]\n")
         return 2
     reads, writes = take_streams(noise.descriptor)
-    noise.start()
     ending.listen()
+    noise.start()
     Conversation(methods).serve(reads, writes, ending)
     return 0
 
@@ -71,7 +71,10 @@ class Ending:
         self._lock = threading.Lock()
 
     def listen(self) -> None:
-        """Hear signals in a thread: one that is in a call of the library hears none."""
+        """Hear signals in a thread: one that is in a call of the library hears none.
+
+        Before any other thread starts: one that does not block them would end the process.
+        """
         signals = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         thread = threading.Thread(target=self._hear, args=(signals,), name="signals", daemon=True)
