@@ -26,7 +26,7 @@ __all__ = ["OWNER", "clear_leftovers", "let_go", "let_go_empty", "make_owned", "
 
 _PREFIX = "rknntui-"
 # what mkdtemp makes of our words: a folder that a user named is nobody's leftover
-_NAME = re.compile(r"rknntui-(convert|jobs|sweep)-[a-z0-9_]{8}")
+_NAME = re.compile(r"rknntui-(board|convert|jobs|sweep)-[a-z0-9_]{8}")
 OWNER = ".owner"
 """Name of the file that the owner keeps locked."""
 _NOTE_LIMIT = 1 << 14
