@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from textual.pilot import Pilot
 from engine import Worker
 from rknntui.app import Workbench
 from rknntui.bridge import Bridge
+from tests.tui.calm import calm, wait_by_what_is_left
 
 __all__ = ["screen_text", "settle", "until"]
 
@@ -43,7 +44,7 @@ async def until(pilot: Pilot[None], true: Callable[[], object], what: str = "") 
 
 async def settle(pilot: Pilot[None]) -> None:
     """Let messages and the resting time of the cursor pass."""
-    await pilot.pause(0.2)
+    await calm(pilot.app, 0.2, rests=True)
     await pilot.pause()
 
 
@@ -80,6 +81,13 @@ def residual_model(
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     onnx.save(model, path)
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_pilot() -> Iterator[None]:
+    """Keys take as long as what they do."""
+    with wait_by_what_is_left():
+        yield
 
 
 @pytest.fixture(autouse=True)
