@@ -10,9 +10,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from engine.api import RKNN
-from tests.cli.conftest import Run, rknntui
+from tests.cli.conftest import Run, commands_share_a_worker, kept_worker, warm
 
-__all__ = ["rknntui"]
+__all__ = ["commands_share_a_worker", "kept_worker", "warm"]
 
 SIZES = [[1, 16], []]
 
@@ -72,21 +72,21 @@ def test_through_the_class(voice: Path, quantize: bool) -> None:
     rknn.release()
 
 
-def test_through_the_command_line(voice: Path, rknntui: Run) -> None:
+def test_through_the_command_line(voice: Path, warm: Run) -> None:
     flags = ("voice.onnx", "--input-size-list", "1x16;scalar", "--dataset", "dataset.txt")
-    assert rknntui("build", *flags, "-o", "voice.rknn").code == 0
+    assert warm("build", *flags, "-o", "voice.rknn").code == 0
     for number in (0, 1):
         inputs = ("-i", f"x{number}.npy", "-i", f"rate{number}.npy")
-        whole = rknntui("simulate", *flags, *inputs, "--json")
-        packed = rknntui("simulate", "voice.rknn", *inputs, "--json")
+        whole = warm("simulate", *flags, *inputs, "--json")
+        packed = warm("simulate", "voice.rknn", *inputs, "--json")
         assert whole.code == packed.code == 0, whole.err
         assert whole.json["outputs"] == packed.json["outputs"]
-    assert rknntui("accuracy", *flags, "--damage").code == 0
-    assert rknntui("export", *flags, "--format", "onnx", "-o", "voice_qdq.onnx").code == 0
-    checked = rknntui("dataset", "check", "dataset.txt", "--model", *flags[:3])
+    assert warm("accuracy", *flags, "--damage").code == 0
+    assert warm("export", *flags, "--format", "onnx", "-o", "voice_qdq.onnx").code == 0
+    checked = warm("dataset", "check", "dataset.txt", "--model", *flags[:3])
     assert checked.code == 0
     assert "rate0.npy (" not in checked.out + checked.err
     sizes = ("--input-size-list", "[[1,16],[]]")
-    assert rknntui("recipe", "new", flags[0], *sizes, *flags[3:], "-o", "r.yaml").code == 0
+    assert warm("recipe", "new", flags[0], *sizes, *flags[3:], "-o", "r.yaml").code == 0
     assert "input_size_list: [[1, 16], []]" in (voice / "r.yaml").read_text()
-    assert rknntui("build", "r.yaml").code == 0
+    assert warm("build", "r.yaml").code == 0

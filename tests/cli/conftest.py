@@ -78,16 +78,10 @@ def kept_worker(session_home: Path) -> Iterator[tuple[asyncio.Runner, Worker]]:
 
 
 @pytest.fixture
-def warm(
-    kept_worker: tuple[asyncio.Runner, Worker],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> Run:
-    """As :func:`rknntui`, without its two starts of a process, which take a second a command.
-
-    Commands run in this process, with a real worker that is kept; its cache is that of the module.
-    """
+def commands_share_a_worker(
+    kept_worker: tuple[asyncio.Runner, Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands in this process ask the worker of the module, whose cache is not the test's."""
     runner, worker = kept_worker
 
     class Started:
@@ -97,6 +91,16 @@ def warm(
 
     monkeypatch.setattr(session, "Worker", Started)
     monkeypatch.setattr(asyncio, "run", runner.run)
+
+
+@pytest.fixture
+def warm(
+    commands_share_a_worker: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Run:
+    """As :func:`rknntui`, without its two starts of a process, which take a second a command."""
 
     def run(*arguments: str | Path, cwd: Path | None = None) -> Ran:
         monkeypatch.chdir(cwd or tmp_path)

@@ -29,6 +29,9 @@ from engine.wire.build import Analysis, BuildSummary
 from engine.wire.codec import typed
 from rknntui.cli.root import cli
 from rknntui.demo import demo_recipe
+from tests.cli.conftest import commands_share_a_worker, kept_worker
+
+__all__ = ["commands_share_a_worker", "kept_worker"]
 
 QUIET = NullReporter()
 
@@ -133,6 +136,7 @@ def test_a_recipe_takes_any_name(recipe: dict[str, Any]) -> None:
     assert fused.id in caught.value.remedy
 
 
+@pytest.mark.usefixtures("commands_share_a_worker")
 def test_what_is_written_has_ids_and_what_was_written_is_read(
     recipe: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -158,6 +162,7 @@ def test_what_is_written_has_ids_and_what_was_written_is_read(
         step1({"recipe": recipe, "folder": str(tmp_path), "custom_hybrid": [["x", "y"]]}, QUIET)
 
 
+@pytest.mark.usefixtures("commands_share_a_worker")
 @pytest.mark.parametrize("net", ["demo", "RFB-320"])
 def test_the_worst_layer_has_one_name_everywhere(
     net: str, recipe: dict[str, Any], request: pytest.FixtureRequest, tmp_path: Path
@@ -205,6 +210,7 @@ def test_the_worst_layer_has_one_name_everywhere(
         assert any(worst["layer"] in line.split() for line in told.stdout.splitlines()), verb
 
 
+@pytest.mark.usefixtures("commands_share_a_worker")
 def test_the_command_line_shows_and_takes_these_names(
     recipe: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -60,9 +60,16 @@ with_worker(lambda session: session.call(HANG, AtPath(sys.argv[1])), print)
 """
 
 
+HEARS = """
+import signal
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # who runs the tests may ignore them: nohup, &
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+
+
 def asking(code: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", code, *arguments],
+        [sys.executable, "-P", "-c", HEARS + code, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=child_environment(),
