@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.devices.emulator.faults import Faults, pass_link, pieces
+from engine.devices.emulator.faults import Faults, pieces
 from engine.devices.emulator.wire import (
     AUTH,
     AUTH_PUBLIC_KEY,
@@ -28,6 +28,8 @@ from engine.devices.emulator.wire import (
 )
 
 __all__ = ["Connection", "Greeting", "Service"]
+
+_LOOK_SECONDS = 0.02
 
 Service = Callable[[Stream], Awaitable[None]]
 """Serves one stream to its end."""
@@ -85,9 +87,11 @@ class Connection:
         self._received = self._sent = 0
         self.largest = 4096
         self.over = asyncio.Event()
+        self._gone = asyncio.Event()
 
     def abort(self) -> None:
         """Cut the connection as a pulled cable does."""
+        self._gone.set()
         self._writer.transport.abort()
 
     def acknowledges(self) -> bool:
@@ -105,7 +109,7 @@ class Connection:
             ConnectionError: the connection is gone.
         """
         if self._faults.latency and packet.payload:
-            await asyncio.sleep(self._faults.latency)
+            await self._pause(self._faults.latency)
         data = memoryview(packet.pack())
         async with self._sending:
             self._sent += len(data)
@@ -114,7 +118,7 @@ class Connection:
                 self.abort()
                 raise ConnectionResetError("the cable was pulled")
             for size in pieces(len(data), self._faults):
-                await pass_link(size, self._faults)
+                await self._pass(size)
                 piece, data = data[:size], data[size:]
                 self._writer.write(piece)
                 await self._writer.drain()
@@ -129,7 +133,7 @@ class Connection:
         finally:
             for stream in list(self._streams.values()):
                 stream.ended_by_host()
-            self._writer.transport.abort()
+            self.abort()
             await asyncio.sleep(0)  # services see the end of their stream before they are ended
             for task in self._tasks:
                 task.cancel()
@@ -138,10 +142,11 @@ class Connection:
 
     async def _next_packet(self) -> bool:
         packet, size, total = unpack(await self._reader.readexactly(HEADER.size))
+        await self._pass(0)
         parts = []
         for piece in pieces(size, self._faults):
             parts.append(await self._reader.readexactly(piece))
-            await pass_link(piece, self._faults)
+            await self._pass(piece)
         payload = b"".join(parts)
         self._received += HEADER.size + size
         limit = self._faults.drop_after_rx
@@ -155,6 +160,18 @@ class Connection:
             raise ValueError("the sum of a payload is wrong")
         await self._dispatch(packet, payload)
         return True
+
+    async def _pass(self, size: int) -> None:
+        """Wait for as long as ``size`` bytes need on the link, or as long as nothing passes."""
+        while self._faults.frozen and not self._gone.is_set():
+            await self._pause(_LOOK_SECONDS)
+        if self._faults.rate and size:
+            await self._pause(size / self._faults.rate)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but for no connection that is gone."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._gone.wait(), seconds)
 
     async def _dispatch(self, packet: Packet, payload: bytes) -> None:
         if packet.command == CNXN:

@@ -23,6 +23,7 @@ __all__ = ["BoardEmulator", "serve"]
 
 _HOST = "127.0.0.1"
 _START_SECONDS = 60.0
+_CLOCKS_SECONDS = 0.1
 _EVENTS = 20_000
 """Events that are kept; the older half goes when there are more."""
 
@@ -38,11 +39,13 @@ class BoardEmulator:
         chip: a name of :data:`~engine.devices.emulator.boards.BOARDS`.
         port: where it listens; 0 is any free port. 5555 to 5585 are adb's own.
         root: the folder that is its file system; None is a new one that goes away with it.
-        asks: the host has to be allowed first, see :attr:`authorized`.
+        auth: the host has to be allowed first, see :attr:`authorized`.
         android: an Android image in place of a Linux one.
         serial: its serial number.
-        model, product: the names in the host's list; None is the board's own. What they contain
-            is sent as it is.
+        model: the board's name, in the host's list and in the device tree, where ``(emulated)``
+            follows it; None is its own.
+        product: its other name in the host's list; None is the chip.
+            All three are sent as they are, whatever they contain.
         software: what is installed on it; None is everything, in the board's own versions.
         heard: takes each event as it happens, in the emulator's thread.
 
@@ -61,7 +64,7 @@ class BoardEmulator:
         port: int = 0,
         root: Path | None = None,
         *,
-        asks: bool = False,
+        auth: bool = False,
         android: bool = False,
         serial: str = "emu0000000000001",
         model: str | None = None,
@@ -83,6 +86,7 @@ class BoardEmulator:
             software or Software(),
             android=android,
             serial=serial,
+            model=model,
         )
         old = self.board.old_adbd and not android
         self._greeting = Greeting(
@@ -91,12 +95,17 @@ class BoardEmulator:
             ),
             version=0x01000000 if old else 0x01000001,
             largest=4096 if old else 256 << 10,
-            asks=asks,
+            asks=auth,
         )
         self._shell = ShellService(self._sandbox, self.faults)
         files = SyncService(self._sandbox, self.faults, self._log)
         self._services = Services(
-            self._sandbox, self._shell, files, old=old, reboot=self._reboot_now
+            self._sandbox,
+            self._shell,
+            files,
+            old=old,
+            root=not android,
+            reboot=self._reboot_now,
         )
         self._connections: set[Connection] = set()
         self._kept: socket.socket | None = None
@@ -119,7 +128,7 @@ class BoardEmulator:
             target=self._run, name=f"board {self.board.chip}", daemon=True
         )
         self._thread.start()
-        self._call(self._listen())
+        self._call(self._power_on())
         return self
 
     def stop(self) -> None:
@@ -180,7 +189,7 @@ class BoardEmulator:
 
     @property
     def authorized(self) -> bool:
-        """Whether the user of the board has allowed the host; only asked for under ``asks``."""
+        """Whether the user of the board has allowed the host; only asked for under ``auth``."""
         return self._greeting.allowed.is_set()
 
     @authorized.setter
@@ -221,6 +230,15 @@ class BoardEmulator:
         self.image.set_temperature(celsius, zone)
 
     # -------------------------------------------------------------------- in the emulator's thread
+
+    async def _power_on(self) -> None:
+        self._keep(self._run_clocks())
+        await self._listen()
+
+    async def _run_clocks(self) -> None:
+        while True:
+            await asyncio.sleep(_CLOCKS_SECONDS)
+            self.image.follow()
 
     async def _listen(self) -> None:
         if self._listener is None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-__all__ = ["PIECE", "Faults", "pass_link", "pieces"]
+__all__ = ["Faults", "pieces"]
 
-PIECE = 16 << 10
-"""Bytes that pass a slow link at once."""
+_PIECES_A_SECOND = 10
 
 _KEPT_ON_THE_BOARD = frozenset({"disk_free", "read_only"})
 
@@ -25,6 +23,7 @@ class Faults:
         latency: seconds before each payload to the host.
         refuse_connection: the host is not answered: its list says ``offline``.
         stall: what the host writes to a stream is taken and never acknowledged.
+        frozen: the board hears and says nothing, and every connection stays.
         hang_shell: a program is accepted and never answers.
         push_error: the text with which every push ends.
         disk_free: bytes that are free on the board; None is plenty.
@@ -38,6 +37,7 @@ class Faults:
     latency: float = 0.0
     refuse_connection: bool = False
     stall: bool = False
+    frozen: bool = False
     hang_shell: bool = False
     push_error: str | None = None
     disk_free: int | None = None
@@ -46,6 +46,8 @@ class Faults:
     _changed: Callable[[], object] | None = field(default=None, repr=False, compare=False)
 
     def __setattr__(self, name: str, value: object) -> None:
+        if name not in type(self).__dataclass_fields__:
+            raise AttributeError(f"there is no fault {name}")
         object.__setattr__(self, name, value)
         changed = self.__dict__.get("_changed")
         if changed is not None and name in _KEPT_ON_THE_BOARD:
@@ -67,11 +69,6 @@ def pieces(size: int, faults: Faults) -> list[int]:
     """How many bytes pass at once: one piece, or many where the link is slow."""
     if faults.rate is None:
         return [size]
-    whole, rest = divmod(size, PIECE)
-    return [PIECE] * whole + [rest] * bool(rest)
-
-
-async def pass_link(size: int, faults: Faults) -> None:
-    """Wait for as long as ``size`` bytes need on a slow link."""
-    if faults.rate:
-        await asyncio.sleep(size / faults.rate)
+    piece = max(1, int(faults.rate / _PIECES_A_SECOND))
+    whole, rest = divmod(size, piece)
+    return [piece] * whole + [rest] * bool(rest)

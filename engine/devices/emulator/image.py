@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.devices.emulator.boards import LABEL, Board, elf_header
+from engine.devices.emulator.clocks import Clocks
 from engine.devices.emulator.programs import links, python_script, stand_ins
 from engine.devices.emulator.sandbox import Sandbox
 
@@ -16,8 +17,24 @@ __all__ = ["LABEL_FILE", "BoardImage", "Software"]
 
 LABEL_FILE = "/etc/rknntui-emulated"
 
-_GOVERNORS = "rknpu_ondemand userspace powersave performance simple_ondemand"
-_DEVFREQ = "/sys/class/devfreq"
+_MOUNTS = {
+    False: (
+        "/dev/root / ext4 rw,relatime 0 0\ntmpfs /tmp tmpfs rw 0 0\ntmpfs /run tmpfs rw 0 0\n"
+        "/dev/mmcblk0p8 /userdata ext4 rw,relatime 0 0\n"
+    ),
+    True: (
+        "/dev/block/dm-0 / ext4 ro,relatime 0 0\n/dev/block/dm-1 /vendor ext4 ro,relatime 0 0\n"
+        "/dev/block/by-name/userdata /data f2fs rw,relatime 0 0\n"
+    ),
+}
+
+_DEVICES = {
+    "librknnrt.so": ("dri/renderD129", "dma_heap/system"),
+    "librknnmrt.so": ("rknpu",),
+    "librknn_runtime.so": ("galcore",),
+    "librknn_api.so": (),
+}
+"""Device files of the NPU, by what uses them."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +66,7 @@ class BoardImage:
         software: what is installed.
         android: an Android image in place of a Linux one.
         serial: the serial number.
+        model: of the device tree; None is the board's own.
     """
 
     def __init__(
@@ -59,14 +77,16 @@ class BoardImage:
         *,
         android: bool,
         serial: str,
+        model: str | None = None,
     ) -> None:
         self._sandbox, self._board, self._software = sandbox, board, software
         self._android, self._serial = android, serial
+        self._model = f"{model or board.model} ({LABEL})"
         self._changing = threading.Lock()
+        self.clocks = Clocks(sandbox, board)
         self._folders()
         self._identity()
         self._kernel()
-        self._clocks()
         self._programs()
         self._vendor()
         self.boot()
@@ -106,7 +126,8 @@ class BoardImage:
                 path.mkdir()
         self._sandbox.write("/proc/uptime", "12.34 43.21\n")
         self.set_load([0] * self._board.cores)
-        self.set_frequency(self._board.hertz)
+        with self._changing:
+            self.clocks.start()
         self.set_temperature(41.5)
 
     def set_load(self, percent: Sequence[int]) -> None:
@@ -124,17 +145,13 @@ class BoardImage:
 
     def set_frequency(self, hertz: int) -> None:
         """What the nodes of the NPU's clock report."""
-        board = self._board
-        if board.generation == 2:
-            for folder in ("/sys/kernel/debug/rknpu", "/proc/rknpu"):
-                self._sandbox.write(f"{folder}/freq", f"{hertz}\n")
-        if board.node:
-            node = f"{_DEVFREQ}/{board.node}"
-            for name in ("cur_freq", "target_freq"):
-                self._sandbox.write(f"{node}/{name}", f"{hertz}\n")
-            # the kernel's value says 100 under its own governor, busy or not
-            load = 100 if board.generation == 2 else 0
-            self._sandbox.write(f"{node}/load", f"{load}@{hertz}Hz\n")
+        with self._changing:
+            self.clocks.set_npu(hertz)
+
+    def follow(self) -> None:
+        """Let the clocks do what programs have asked for."""
+        with self._changing:
+            self.clocks.follow()
 
     def set_temperature(self, celsius: float, zone: str = "") -> None:
         """What the thermal zone of a type reports; empty is every zone.
@@ -172,15 +189,15 @@ class BoardImage:
         board, write = self._board, self._sandbox.write
         tree = "/proc/device-tree"
         write(f"{tree}/compatible", b"".join(entry.encode() + b"\0" for entry in board.compatible))
-        write(f"{tree}/model", f"{board.model} ({LABEL})\0")
-        write(f"{tree}/serial-number", self._serial.encode("utf-8", "surrogateescape") + b"\0")
+        write(f"{tree}/model", _bytes(self._model) + b"\0")
+        write(f"{tree}/serial-number", _bytes(self._serial) + b"\0")
         write(
             LABEL_FILE,
             f"{board.chip}: this board is emulated by RKNN TUI, nothing here is measured\n",
         )
         if self._android:
             lines = (f"{name}={value}" for name, value in self._properties().items())
-            write("/system/build.prop", "\n".join(lines) + "\n")
+            write("/system/build.prop", _bytes("\n".join(lines) + "\n"))
         else:
             write("/etc/os-release", "NAME=Buildroot\nVERSION=2021.11\nID=buildroot\n")
 
@@ -191,7 +208,7 @@ class BoardImage:
             "ro.build.version.release": "12",
             "ro.build.version.sdk": "31",
             "ro.product.cpu.abi": "arm64-v8a" if board.machine == "aarch64" else "armeabi-v7a",
-            "ro.product.model": f"{board.chip}_{LABEL}",
+            "ro.product.model": self._model,
             "ro.serialno": self._serial,
         }
 
@@ -210,6 +227,10 @@ class BoardImage:
         )
         write("/proc/loadavg", "0.10 0.05 0.01 1/120 321\n")
         write("/proc/net/unix", "Num       RefCount Protocol Flags    Type St Inode Path\n")
+        write("/proc/mounts", _MOUNTS[self._android])
+        write("/proc/cpuinfo", "".join(f"processor\t: {core}\n\n" for core in range(4)))
+        for name in _DEVICES[board.library.rpartition("/")[2]]:
+            write(f"/dev/{name}", b"")
         if self._software.server_runs:
             name = self.server.rpartition("/")[2]
             write("/proc/321/comm", f"{name[:15]}\n")
@@ -218,47 +239,6 @@ class BoardImage:
             for folder in ("/sys/kernel/debug/rknpu", "/proc/rknpu"):
                 write(f"{folder}/version", f"{board.driver}\n")
                 write(f"{folder}/power", "on\n")
-
-    def _clocks(self) -> None:
-        """Nodes of CPU, NPU and memory clocks; see the manuals' ``scaling_frequency.sh``."""
-        board = self._board
-        if board.node:
-            own = "simple_ondemand" if board.generation == 1 else "rknpu_ondemand"
-            self._devfreq(board.node, board.hertz, own, _GOVERNORS)
-        if board.ddr_hertz:
-            self._devfreq(
-                "dmc", board.ddr_hertz, "dmc_ondemand", "dmc_ondemand userspace performance"
-            )
-        for number, kilohertz in board.policies:
-            values = {
-                "cpuinfo_max_freq": kilohertz,
-                "cpuinfo_min_freq": 408_000,
-                "scaling_available_frequencies": f"408000 {kilohertz}",
-                "scaling_available_governors": "ondemand userspace performance schedutil",
-                "scaling_cur_freq": kilohertz,
-                "scaling_governor": "ondemand",
-                "scaling_max_freq": kilohertz,
-                "scaling_min_freq": 408_000,
-                "scaling_setspeed": "<unsupported>",
-            }
-            for name, value in values.items():
-                folder = f"/sys/devices/system/cpu/cpufreq/policy{number}"
-                self._sandbox.write(f"{folder}/{name}", f"{value}\n")
-
-    def _devfreq(self, node: str, hertz: int, governor: str, governors: str) -> None:
-        values = {
-            "available_frequencies": f"{hertz // 4} {hertz // 2} {hertz}",
-            "available_governors": governors,
-            "cur_freq": hertz,
-            "governor": governor,
-            "load": f"0@{hertz}Hz",
-            "max_freq": hertz,
-            "min_freq": hertz // 4,
-            "target_freq": hertz,
-            "userspace/set_freq": hertz,
-        }
-        for name, value in values.items():
-            self._sandbox.write(f"{_DEVFREQ}/{node}/{name}", f"{value}\n")
 
     def _programs(self) -> None:
         programs = self._sandbox.programs
@@ -284,3 +264,8 @@ class BoardImage:
         if software.runtime:
             runtime = board.runtime_text(software.runtime_version or "")
             self._sandbox.write(self.library, head + b"\0" + runtime.encode() + b"\0", 0o755)
+
+
+def _bytes(text: str) -> bytes:
+    """What a board holds, also where it is no text of any language."""
+    return text.encode("utf-8", "surrogateescape")

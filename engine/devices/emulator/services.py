@@ -25,6 +25,7 @@ class Services:
         shell: its programs.
         files: the file service.
         old: an adbd without ``shell,v2`` and ``exec:``.
+        root: whether adbd has all rights.
         reboot: begins a reboot.
     """
 
@@ -35,10 +36,11 @@ class Services:
         files: SyncService,
         *,
         old: bool,
+        root: bool,
         reboot: Callable[[], object],
     ) -> None:
         self._sandbox, self._shell, self._files = sandbox, shell, files
-        self._old, self._reboot = old, reboot
+        self._old, self._root, self._reboot = old, root, reboot
 
     def find(self, name: str) -> Service | None:
         """What serves a stream of this name; None where the board refuses it."""
@@ -52,10 +54,8 @@ class Services:
             return lambda stream: self._shell.serve(stream, rest, "raw")
         if kind in _SOCKETS:
             return lambda stream: self._socket(stream, kind, rest)
-        if kind in ("root", "unroot"):
-            return lambda stream: stream.write(b"adbd is already running as root\n")
-        if kind == "remount":
-            return lambda stream: stream.write(b"remount succeeded\n")
+        if kind in ("root", "remount"):
+            return self._rights
         if kind == "reboot":
             return self._power
         return None
@@ -71,6 +71,11 @@ class Services:
                 stream, command, "terminal packets" if with_terminal else "packets"
             )
         return lambda stream: self._shell.serve(stream, command, "terminal" if self._old else "raw")
+
+    async def _rights(self, stream: Stream) -> None:
+        """``adb root`` and ``adb remount`` change nothing: a Linux image has all, Android none."""
+        text = b"already running as root" if self._root else b"cannot run as root in user builds"
+        await stream.write(b"adbd " + text + b"\n")
 
     async def _power(self, stream: Stream) -> None:
         await stream.close()

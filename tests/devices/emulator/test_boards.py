@@ -1,0 +1,228 @@
+"""What an emulated board has and says, seen through a real adb program."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.chips import chips
+from engine.devices.emulator.boards import BOARDS, elf_header
+from engine.devices.emulator.emulator import BoardEmulator
+from engine.devices.emulator.image import Software
+from tests.devices.adb_server import AdbServer
+from tests.devices.conftest import Boards
+from tests.safety import PATIENCE
+
+HOSTILE = "\x1b[31m[bold]$(id)'\"; rm -rf \u202e\n%s"
+
+
+def shell(server: AdbServer, made: BoardEmulator, command: str) -> str:
+    return server.adb("-s", made.address, "shell", command).stdout.decode()
+
+
+def test_every_board_has_a_chip_that_the_program_knows() -> None:
+    known = {chip.name: chip for chip in chips()}
+    for name, board in BOARDS.items():
+        assert known[name].generation == board.generation
+        assert known[name].npu_cores == board.cores
+
+
+def test_a_board_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        BoardEmulator("rk9999")
+
+
+@pytest.mark.adb
+def test_load_clock_and_temperature_are_what_was_given(
+    adb_server: AdbServer, board: Boards
+) -> None:
+    made = board("rk3588")
+    made.set_load([63, 65, 64])
+    made.set_frequency(300_000_000)
+    made.set_temperature(71.25, "npu-thermal")
+    said = shell(
+        adb_server,
+        made,
+        "cat /sys/kernel/debug/rknpu/load /proc/rknpu/load /sys/class/devfreq/*npu*/cur_freq;"
+        "grep -l npu-thermal /sys/class/thermal/*/type; cat /sys/class/thermal/thermal_zone6/temp",
+    ).splitlines()
+    assert said[:2] == ["NPU load:  Core0: 63%, Core1: 65%, Core2: 64%,"] * 2
+    assert said[2] == "300000000"
+    assert said[3].endswith("/sys/class/thermal/thermal_zone6/type")
+    assert said[4] == "71250"
+    with pytest.raises(ValueError, match="3 cores"):
+        made.set_load([1])
+    with pytest.raises(ValueError, match="soc-thermal"):
+        made.set_temperature(1.0, "kitchen")
+
+
+@pytest.mark.adb
+def test_one_core_has_another_form_of_load(adb_server: AdbServer, board: Boards) -> None:
+    made = board("rk3566")
+    made.set_load([7])
+    assert shell(adb_server, made, "cat /proc/rknpu/load") == "NPU load:  7%\n"
+
+
+@pytest.mark.adb
+def test_clocks_follow_their_governors(adb_server: AdbServer, board: Boards) -> None:
+    made = board("rk3588")
+    npu, cpu = "/sys/class/devfreq/fdab0000.npu", "/sys/devices/system/cpu/cpufreq/policy4"
+
+    def runs_at(path: str, value: str) -> None:
+        end = time.monotonic() + PATIENCE
+        while (now := (made.root / path[1:]).read_text().strip()) != value:
+            assert time.monotonic() < end, now
+            time.sleep(0.01)
+
+    shell(adb_server, made, f"echo userspace > {npu}/governor")
+    shell(adb_server, made, f"echo 500000000 > {npu}/userspace/set_freq")
+    runs_at(f"{npu}/cur_freq", "500000000")
+    runs_at("/proc/rknpu/freq", "500000000")
+    shell(adb_server, made, f"echo 5000000000 > {npu}/userspace/set_freq")
+    runs_at(f"{npu}/cur_freq", "1000000000")
+    shell(adb_server, made, f"echo powersave > {npu}/governor")
+    runs_at(f"{npu}/cur_freq", "250000000")
+    shell(adb_server, made, f"echo userspace > {cpu}/scaling_governor")
+    shell(adb_server, made, f"echo 1200000 > {cpu}/scaling_setspeed")
+    runs_at(f"{cpu}/scaling_cur_freq", "1200000")
+
+
+@pytest.mark.adb
+def test_versions_are_found_as_the_manual_says(adb_server: AdbServer, board: Boards) -> None:
+    made = board("rk3588", software=Software(runtime_version="1.4.0", server_version="1.5.2"))
+    said = shell(
+        adb_server,
+        made,
+        "grep -a -o -m1 'librknnrt version: [ -~]*' /usr/lib/librknnrt.so;"
+        " grep -a -o -m1 'rknn_server version: [ -~]*' /usr/bin/rknn_server; dmesg; ps",
+    )
+    assert "librknnrt version: 1.4.0 (" in said
+    assert "rknn_server version: 1.5.2 (" in said
+    assert "Initialized rknpu 0.9.8" in said
+    assert "rknn_server\n" in said
+    library = (made.root / "usr/lib/librknnrt.so").read_bytes()
+    assert library.startswith(elf_header("aarch64"))
+
+
+@pytest.mark.adb
+def test_what_is_not_installed_is_not_there(
+    adb_server: AdbServer, board: Boards, tmp_path: Path
+) -> None:
+    made = board("rv1106", software=Software(python=False, runtime=False, server_runs=False))
+    said = shell(adb_server, made, "python3 -V; ls /oem/usr/lib/librknnmrt.so; ps")
+    assert "python3: not found" in said
+    assert "No such file" in said
+    assert "rknn_server" not in said
+    library = tmp_path / "library"
+    library.write_bytes(b"a library")
+    made.image.install_runtime(library)
+    assert shell(adb_server, made, "cat /oem/usr/lib/librknnmrt.so") == "a library"
+    made.image.remove_runtime()
+    assert not (made.root / "oem/usr/lib/librknnmrt.so").exists()
+
+
+@pytest.mark.adb
+def test_an_android_board(adb_server: AdbServer, board: Boards) -> None:
+    made = board("rk3568", android=True, serial="droid1")
+    said = shell(
+        adb_server,
+        made,
+        "getprop ro.board.platform; getprop ro.serialno; getprop ro.product.cpu.abi; id -u;"
+        " ls -d /vendor/lib64/librknnrt.so /vendor/bin/rknn_server; ls /; exit 3",
+    ).splitlines()
+    assert said[:4] == ["rk356x", "droid1", "arm64-v8a", "2000"]
+    assert said[5].endswith("/vendor/lib64/librknnrt.so")
+    assert {"system", "vendor", "sdcard", "data"} <= set(said[6:])
+    assert not {"usr", "userdata", "tmp", "oem"} & set(said[6:])
+
+
+@pytest.mark.adb
+def test_hostile_names_are_sent_as_they_are(adb_server: AdbServer, board: Boards) -> None:
+    made = board("rk3588", model=HOSTILE, serial=HOSTILE, product=HOSTILE)
+    tree = "/proc/device-tree"
+    said = adb_server.adb(
+        "-s", made.address, "exec-out", f"cat {tree}/model {tree}/serial-number"
+    ).stdout
+    assert said == f"{HOSTILE} (emulated)\0{HOSTILE}\0".encode()
+
+
+@pytest.mark.adb
+def test_two_boards_do_not_see_each_other(adb_server: AdbServer, board: Boards) -> None:
+    one, two = board("rk3588", serial="one"), board("rk3566", serial="two")
+    for made in (one, two):
+        shell(adb_server, made, "cat /proc/device-tree/serial-number > /userdata/mine")
+    assert (one.root / "userdata/mine").read_text() == "one\0"
+    assert (two.root / "userdata/mine").read_text() == "two\0"
+    assert sorted(adb_server.states()) == sorted([one.address, two.address])
+    one.unplug()
+    assert shell(adb_server, two, "cat /userdata/mine") == "two\0"
+
+
+PROGRAM = """
+import ctypes, glob, io, json, os, shutil, sys
+os.makedirs("/userdata/mine/deep")
+with open("/userdata/mine/deep/file", "w") as file:
+    file.write("x")
+os.rename("/userdata/mine/deep/file", "/userdata/mine/deep/other")
+try:
+    ctypes.CDLL("/usr/lib/librknnrt.so")
+    loaded = "yes"
+except OSError as error:
+    loaded = str(error)
+print(json.dumps({
+    "argv": sys.argv,
+    "model": open("/proc/device-tree/model").read(),
+    "zones": sorted(glob.glob("/sys/class/thermal/thermal_zone*/type"))[:1],
+    "listed": os.listdir("/userdata/mine/deep"),
+    "host": os.path.exists("/etc/passwd"),
+    "null": os.path.exists("/dev/null"),
+    "free": shutil.disk_usage("/userdata").free,
+    "loaded": loaded,
+    "shell": os.popen("uname -m").read(),
+}))
+"""
+
+
+@pytest.mark.adb
+def test_a_python_program_sees_the_files_of_the_board(
+    adb_server: AdbServer, board: Boards, tmp_path: Path
+) -> None:
+    made = board("rk3588")
+    made.faults.disk_free = 81_920_000
+    source = tmp_path / "program.py"
+    source.write_text(PROGRAM)
+    adb_server.adb("-s", made.address, "push", str(source), "/data/local/tmp/program.py")
+    said = shell(
+        adb_server, made, "python3 -u -I /data/local/tmp/program.py --request /userdata/in.json"
+    )
+    told = json.loads(said)
+    assert told["argv"][0].endswith("/data/local/tmp/program.py")
+    assert told["argv"][1:] == ["--request", "/userdata/in.json"]
+    assert told["model"].startswith("Rockchip RK3588 EVB1")
+    assert told["zones"] == ["/sys/class/thermal/thermal_zone0/type"]
+    assert told["listed"] == ["other"]
+    assert (told["host"], told["null"]) == (False, True)
+    assert 81_000_000 < told["free"] <= 81_920_000
+    assert str(made.root / "usr/lib/librknnrt.so") in told["loaded"]
+    assert told["shell"] == "aarch64\n"
+
+
+@pytest.mark.adb
+def test_a_python_program_meets_the_faults_of_the_disk(
+    adb_server: AdbServer, board: Boards
+) -> None:
+    made = board("rk1808")
+    write = "python3 -c \"open('/userdata/a', 'w').write('x')\""
+    made.faults.disk_free = 0
+    assert "No space left on device: '/userdata/a'" in shell(adb_server, made, write)
+    made.faults.disk_free, made.faults.read_only = None, ("/",)
+    assert "Read-only file system: '/userdata/a'" in shell(adb_server, made, write)
+    made.faults.read_only = ()
+    assert shell(adb_server, made, write) == ""
+    version = shell(adb_server, made, "python3 -V").strip()
+    assert version == f"Python {re.split('[ +]', sys.version)[0]}"

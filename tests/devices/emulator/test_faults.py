@@ -1,0 +1,228 @@
+"""What goes wrong on an emulated board arrives at a real adb program as it would from a board."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.devices.emulator.emulator import BoardEmulator
+from tests.devices.adb_server import AdbServer
+from tests.devices.conftest import Boards
+from tests.safety import PATIENCE
+
+pytestmark = pytest.mark.adb
+
+
+def until(happened: Callable[[], object]) -> None:
+    """Wait for something that comes sooner or later."""
+    end = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def megabyte(tmp_path: Path) -> Path:
+    path = tmp_path / "megabyte"
+    path.write_bytes(os.urandom(1 << 20))
+    return path
+
+
+def push(
+    server: AdbServer, made: BoardEmulator, path: Path, remote: str = "/userdata/m"
+) -> tuple[int, str]:
+    done = server.adb("-s", made.address, "push", str(path), remote)
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+def test_a_cable_pulled_while_pushing_leaves_nothing(
+    adb_server: AdbServer, board: Boards, megabyte: Path
+) -> None:
+    made = board("rk3588")
+    made.faults.drop_after_rx = 400_000
+    code, _ = push(adb_server, made, megabyte)
+    assert code != 0
+    until(lambda: not (made.root / "userdata" / "m").exists())
+
+
+def test_a_cable_pulled_while_pushing_can_leave_half_a_file(
+    adb_server: AdbServer, board: Boards, megabyte: Path
+) -> None:
+    made = board("rk3588")
+    made.faults.drop_after_rx, made.faults.keep_partial = 400_000, True
+    assert push(adb_server, made, megabyte)[0] != 0
+    made.drop()
+    assert 0 < (made.root / "userdata" / "m").stat().st_size < 1 << 20
+
+
+def test_a_cable_pulled_while_pulling_ends_it(
+    adb_server: AdbServer, board: Boards, megabyte: Path, tmp_path: Path
+) -> None:
+    made = board("rk3588")
+    (made.root / "userdata" / "m").write_bytes(megabyte.read_bytes())
+    made.faults.drop_after_tx = 400_000
+    back = str(tmp_path / "back")
+    assert adb_server.adb("-s", made.address, "pull", "/userdata/m", back).returncode != 0
+
+
+def test_a_full_disk_is_said(adb_server: AdbServer, board: Boards, megabyte: Path) -> None:
+    made = board("rk3588")
+    made.faults.disk_free = 300_000
+    code, text = push(adb_server, made, megabyte)
+    assert code != 0
+    assert "No space left on device" in text
+    assert not (made.root / "userdata" / "m").exists()
+    said = adb_server.adb("-s", made.address, "shell", "df -Pk /userdata").stdout.split()
+    assert int(said[-3]) < 300
+
+
+def test_a_read_only_file_system_is_said_to_every_writer(
+    adb_server: AdbServer, board: Boards, megabyte: Path
+) -> None:
+    made = board("rk3588")
+    made.faults.read_only = ("/userdata",)
+    code, text = push(adb_server, made, megabyte)
+    assert code != 0
+    assert "Read-only file system" in text
+    python = "open('/userdata/a', 'w')"
+    for command in ("mkdir /userdata/a", "cp /etc/os-release /userdata", f'python3 -c "{python}"'):
+        done = adb_server.adb("-s", made.address, "shell", command)
+        assert done.returncode != 0, command
+        assert b"Read-only file system" in done.stderr, command
+    assert push(adb_server, made, megabyte, "/tmp/m")[0] == 0
+    assert not list((made.root / "userdata").iterdir())
+
+
+def test_a_refused_push_says_why(adb_server: AdbServer, board: Boards, megabyte: Path) -> None:
+    made = board("rk3588")
+    made.faults.push_error = "the text of the board"
+    code, text = push(adb_server, made, megabyte)
+    assert code != 0
+    assert "the text of the board" in text
+
+
+def test_a_slow_link_takes_its_time(adb_server: AdbServer, board: Boards, megabyte: Path) -> None:
+    made = board("rk3588")
+    made.faults.rate = 1 << 20
+    begun = time.monotonic()
+    assert push(adb_server, made, megabyte)[0] == 0
+    assert time.monotonic() - begun >= 1.0, "no load makes it faster"
+    assert (made.root / "userdata" / "m").read_bytes() == megabyte.read_bytes()
+
+
+@pytest.mark.parametrize("fault", ["hang_shell", "frozen"])
+def test_a_hang_is_a_hang_until_it_ends(adb_server: AdbServer, board: Boards, fault: str) -> None:
+    made = board("rk3588")
+    setattr(made.faults, fault, True)
+    with pytest.raises(subprocess.TimeoutExpired):
+        adb_server.adb("-s", made.address, "shell", "echo", "here", seconds=1)
+    setattr(made.faults, fault, False)
+    assert adb_server.adb("-s", made.address, "shell", "echo", "here").stdout == b"here\n"
+
+
+def test_a_stalled_push_goes_on_for_ever(
+    adb_server: AdbServer, board: Boards, megabyte: Path
+) -> None:
+    made = board("rk3588")
+    made.faults.stall = True
+    with pytest.raises(subprocess.TimeoutExpired):
+        adb_server.adb("-s", made.address, "push", str(megabyte), "/userdata/m", seconds=1)
+
+
+def test_a_board_that_has_to_allow_the_host(adb_server: AdbServer, emulated: Boards) -> None:
+    made = emulated("rk3566", android=True, auth=True)
+    adb_server.adb("connect", made.address)
+    adb_server.wait(made.address, "unauthorized")
+    made.authorized = True
+    adb_server.wait(made.address, "device")
+
+
+def test_a_board_that_does_not_answer_is_offline(adb_server: AdbServer, board: Boards) -> None:
+    made = board("rk3588")
+    made.faults.refuse_connection = True
+    made.drop()
+    connecting = threading.Thread(target=adb_server.adb, args=("connect", made.address))
+    connecting.start()  # it waits for the board for ten seconds
+    adb_server.wait(made.address, "offline")
+    made.faults.refuse_connection = False
+    made.drop()
+    connecting.join(PATIENCE)
+
+
+def test_an_unplugged_board_comes_back_at_its_address(adb_server: AdbServer, board: Boards) -> None:
+    made = board("rk3588")
+    address = made.address
+    made.unplug()
+    adb_server.wait(address, "offline")
+    assert adb_server.adb("-s", address, "shell", "true").returncode != 0
+    made.replug()
+    adb_server.reconnect(address)
+    assert made.address == address
+    assert adb_server.adb("-s", address, "shell", "true").returncode == 0
+
+
+@pytest.mark.parametrize("how", ["by the test", "adb reboot", "adb shell reboot"])
+def test_a_reboot_ends_programs_and_empties_tmp(
+    adb_server: AdbServer, board: Boards, how: str
+) -> None:
+    made = board("rk3588")
+    started = "touch /tmp/gone /userdata/stays; setsid sleep 1000 </dev/null >/dev/null 2>&1 &"
+    adb_server.adb("-s", made.address, "shell", started)
+    assert made.alive_orphans()
+    made.set_load([1, 2, 3])
+    if how == "by the test":
+        made.reboot(0.1)
+    else:
+        made.reboot_seconds = 0.1
+        adb_server.adb("-s", made.address, *how.split()[1:])
+        until(lambda: "rebooting" in made.events)
+    assert not made.alive_orphans()
+    until(lambda: made.events[-1].startswith("listening"))
+    adb_server.reconnect(made.address)
+    said = adb_server.adb("-s", made.address, "shell", "ls /tmp /userdata; cat /proc/rknpu/load")
+    assert b"stays" in said.stdout
+    assert b"gone" not in said.stdout
+    assert b"Core1:  0%" in said.stdout
+
+
+def test_a_program_that_outlives_its_host_is_an_orphan(
+    adb_server: AdbServer, board: Boards
+) -> None:
+    made = board("rk3588")
+    client = subprocess.Popen(
+        [adb_server.program, "-s", made.address, "shell", "sh -c 'sleep 1000; true'; true"],
+        stdin=subprocess.DEVNULL,
+    )
+    until(lambda: any("sleep 1000" in event for event in made.events))
+    until(lambda: sleeping(made))
+    assert not made.alive_orphans(), "somebody listens"
+    client.kill()
+    client.wait()
+    until(made.alive_orphans)
+    made.stop()
+    assert not made.alive_orphans()
+
+
+def sleeping(made: BoardEmulator) -> bool:
+    """Whether a program of the board sleeps."""
+    mark = f"BOARD_ROOT={made.root}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if (folder / "comm").read_text() == "sleep\n" and mark in (
+                folder / "environ"
+            ).read_bytes():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def test_a_fault_that_does_not_exist_is_an_error(emulated: Boards) -> None:
+    with pytest.raises(AttributeError):
+        emulated("rk3588").faults.full = True

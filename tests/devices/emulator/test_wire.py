@@ -1,0 +1,190 @@
+"""The packets of adb against a small host of this test's own, and whom the board lets in."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from engine.devices.emulator import emulator, owner
+from engine.devices.emulator.emulator import BoardEmulator, serve
+from tests.devices.conftest import Boards
+from tests.safety import PATIENCE, ends
+
+
+class Host:
+    """The host's end of one connection, packet by packet."""
+
+    def __init__(self, made: BoardEmulator) -> None:
+        self.link = socket.create_connection(("127.0.0.1", made.port), timeout=PATIENCE)
+
+    def send(
+        self, name: bytes, first: int = 0, second: int = 0, data: bytes = b"", total: int = -1
+    ) -> None:
+        """One packet; ``total`` is its sum, the right one by default."""
+        command = int.from_bytes(name, "little")
+        total = sum(data) if total < 0 else total
+        magic = command ^ 0xFFFFFFFF
+        self.link.sendall(
+            struct.pack("<6I", command, first, second, len(data), total, magic) + data
+        )
+
+    def take(self) -> tuple[bytes, int, int, bytes]:
+        """The next packet; its sum is right."""
+        command, first, second, size, total, magic = struct.unpack("<6I", self._exactly(24))
+        assert magic == command ^ 0xFFFFFFFF
+        data = self._exactly(size)
+        assert total == sum(data) & 0xFFFFFFFF
+        return command.to_bytes(4, "little"), first, second, data
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self.link.recv(size - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+
+    def greet(self) -> bytes:
+        """Make the board's acquaintance; its banner."""
+        self.send(b"CNXN", 0x01000001, 1 << 20, b"host::features=shell_v2")
+        name, _, _, banner = self.take()
+        assert name == b"CNXN"
+        return banner
+
+
+@pytest.fixture
+def host(emulated: Boards) -> Iterator[Callable[..., Host]]:
+    made: list[Host] = []
+
+    def connect(chip: str = "rk3588", **options: object) -> Host:
+        made.append(Host(emulated(chip, **options)))
+        return made[-1]
+
+    yield connect
+    for one in made:
+        one.link.close()
+
+
+def test_a_stream_has_one_packet_at_a_time(host: Callable[..., Host]) -> None:
+    link = host("rk1808")
+    assert b"features" not in link.greet()
+    link.send(b"OPEN", 7, 0, b"shell:stty -opost; head -c 10000 /dev/zero\0")
+    name, local, remote, _ = link.take()
+    assert (name, remote) == (b"OKAY", 7)
+    sizes = []
+    while True:
+        name, first, _, data = link.take()
+        if name == b"CLSE":
+            break
+        assert (name, first) == (b"WRTE", local)
+        assert len(data) <= 4096, "an old board sends no more"
+        sizes.append(len(data))
+        link.link.settimeout(0.05)
+        with pytest.raises(TimeoutError):
+            link.link.recv(1)
+        link.link.settimeout(PATIENCE)
+        link.send(b"OKAY", 7, local)
+    assert sum(sizes) == 10000
+
+
+def test_an_old_board_checks_the_sum(host: Callable[..., Host]) -> None:
+    link = host("rv1126")
+    link.greet()
+    link.send(b"OPEN", 7, 0, b"shell:true\0", total=1)
+    with pytest.raises((EOFError, ConnectionError)):
+        link.take()
+
+
+@pytest.mark.parametrize(
+    "service", [b"shell,v2,raw:true", b"exec:true", b"reverse:forward:tcp:1;tcp:2", b"nothing:"]
+)
+def test_an_old_board_refuses_what_it_does_not_know(
+    host: Callable[..., Host], service: bytes
+) -> None:
+    link = host("rk1808")
+    link.greet()
+    link.send(b"OPEN", 9, 0, service + b"\0")
+    assert link.take()[:3] == (b"CLSE", 0, 9)
+
+
+@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n" * 9, b"\0" * 24, b"\xff" * 99])
+def test_what_is_not_adb_is_cut(host: Callable[..., Host], garbage: bytes) -> None:
+    link = host()
+    link.link.sendall(garbage)
+    with pytest.raises((EOFError, ConnectionError)):
+        link.take()
+
+
+def test_nothing_is_served_before_the_greeting(host: Callable[..., Host]) -> None:
+    link = host()
+    link.send(b"OPEN", 7, 0, b"shell:true\0")
+    assert link.greet().startswith(b"device::"), "no answer to the first packet"
+
+
+def test_a_path_does_not_lead_out_of_the_board(host: Callable[..., Host]) -> None:
+    link = host()
+    link.greet()
+    link.send(b"OPEN", 7, 0, b"sync:\0")
+    _, local, _, _ = link.take()
+    path = b"/../../../../../../etc/passwd"
+    link.send(b"WRTE", 7, local, b"STAT" + struct.pack("<I", len(path)) + path)
+    answers = [link.take(), link.take()]
+    data = next(data for name, _, _, data in answers if name == b"WRTE")
+    assert data == b"STAT" + bytes(12), "the board has no such file"
+
+
+def test_a_program_of_another_user_is_refused(
+    emulated: Boards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = emulated("rk3588")
+    with socket.create_connection(("127.0.0.1", made.port)) as peer:
+        assert owner.same_user(peer.getsockname(), made.port)
+    assert not owner.same_user(("127.0.0.1", 1), made.port), "nobody is there"
+    monkeypatch.setattr(emulator, "same_user", lambda *_: False)
+    link = Host(made)
+    with pytest.raises((EOFError, ConnectionError)):
+        link.greet()
+    link.link.close()
+    assert "refused a program of another user" in made.events
+
+
+def test_the_port_stays_while_the_board_is_away(emulated: Boards) -> None:
+    made = emulated("rk3588")
+    port = made.port
+    made.unplug()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+    with pytest.raises(OSError, match="in use"), socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+    made.replug()
+    Host(made).link.close()
+
+
+def test_it_listens_on_loopback_only(emulated: Boards) -> None:
+    made = emulated("rk3588")
+    assert made.address == f"127.0.0.1:{made.port}"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", made.port), timeout=PATIENCE)
+
+
+def test_it_is_served_until_it_is_stopped() -> None:
+    stop, told = threading.Event(), []
+
+    def started(made: BoardEmulator) -> None:
+        told.append(made)
+        link = Host(made)
+        assert link.greet().startswith(b"device::ro.product.name=rk3576;")
+        link.link.close()
+        stop.set()
+
+    heard: list[str] = []
+    with ends():
+        serve("rk3576", stop=stop, started=started, heard=heard.append)
+    assert not told[0].root.exists()
+    assert heard[0].startswith("listening at 127.0.0.1:")
+    assert heard == told[0].events
