@@ -12,12 +12,21 @@ __all__ = ["DOCTOR", "Check", "Checks"]
 
 @record
 class Check:
-    """One thing that was looked at: ``ok``, ``note`` (works, but know it) or ``bad``."""
+    """One thing that was looked at, on this machine or on a board.
+
+    Attributes:
+        name: what it is.
+        state: ``ok``, ``note`` (works, but know it), ``bad``, or ``skipped``: not looked at.
+        found: what there is, or why it was skipped.
+        remedy: what to do about it, in words.
+        commands: what does it, for the user to run; the program runs none of them.
+    """
 
     name: str
-    state: Literal["ok", "note", "bad"]
+    state: Literal["ok", "note", "bad", "skipped"]
     found: str
     remedy: str = ""
+    commands: tuple[str, ...] = ()
 
 
 @record

@@ -1,0 +1,135 @@
+"""The doctor's steps on a board's software: server, runtime, driver, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from engine.base.findings import Severity
+from engine.base.text import sanitize
+from engine.devices.case import Case, home, make_writable
+from engine.devices.commands import copy_command, shell_command
+from engine.devices.compatibility import match
+from engine.devices.reading import elf_machine
+from engine.devices.versions import LIBRARIES, SERVER_PATHS, libraries_of
+from engine.wire.doctor import Check
+
+__all__ = ["check_driver", "check_runtime", "check_server", "check_versions"]
+
+_STATES: dict[Severity, Literal["ok", "note", "bad"]] = {
+    "info": "ok",
+    "warning": "note",
+    "error": "bad",
+}
+
+
+def check_server(case: Case) -> Iterator[Check]:
+    """``rknn_server``, which the vendor's PC toolkit talks to."""
+    versions = case.versions
+    server, pids = versions.server, versions.server_pids
+    only_toolkit = "Only the vendor's PC toolkit needs it."
+    if server is None:
+        folder = home(case, SERVER_PATHS)
+        commands = [copy_command(case.transport, "rknn_server", folder)]
+        remedy = f"{only_toolkit} Copy that of the vendor's release for {case.chip or 'the chip'}."
+        yield Check("server", "note", "no rknn_server", remedy, (*make_writable(case), *commands))
+    elif pids is None:
+        found = f"{server}; the processes could not be listed"
+        yield Check("server", "note", found, f"Look whether it runs. {only_toolkit}")
+    elif not pids:
+        start = "/vendor/bin/rknn_server" if case.android else "start_rknn.sh"
+        yield Check(
+            "server",
+            "note",
+            f"{server} does not run",
+            f"{only_toolkit} This starts it.",
+            (*make_writable(case), shell_command(case.transport, [start])),
+        )
+    else:
+        listed = ", ".join(str(pid) for pid in pids[:5])
+        yield Check("server", "ok", f"{server} runs, process {listed}")
+
+
+def check_runtime(case: Case) -> Iterator[Check]:
+    """The library that runs models: there, of the right architecture, of a known version."""
+    runtime, identity = case.versions.runtime, case.identity
+    names = libraries_of(case.chip, identity.generation)
+    if runtime is None:
+        main = names[0]
+        built_for = f" for {identity.userland}" if identity.userland else ""
+        yield Check(
+            "runtime",
+            "bad",
+            f"no {' or '.join(f'{name}.so' for name in names)}",
+            f"Copy {main}.so{built_for} of the vendor's release to the board.",
+            (
+                *make_writable(case),
+                copy_command(case.transport, f"{main}.so", home(case, LIBRARIES[main])),
+            ),
+        )
+        return
+    found = f"{runtime}{f' ({runtime.build})' if runtime.build else ''}, {runtime.path}"
+    machine = None if identity.emulated else elf_machine(case.transport, runtime.path)
+    if machine and identity.userland and machine != identity.userland:
+        yield Check(
+            "runtime",
+            "bad",
+            f"{found}, is built for {machine}, and programs here for {identity.userland}",
+            f"Copy the library of the vendor's release that is built for {identity.userland}.",
+            (
+                *make_writable(case),
+                copy_command(case.transport, f"{runtime.name}.so", runtime.path),
+            ),
+        )
+    elif runtime.version is None:
+        remedy = "It may be damaged, or no library of the vendor's: copy it anew."
+        yield Check("runtime", "note", found, remedy)
+    else:
+        yield Check("runtime", "ok", found)
+
+
+def check_driver(case: Case) -> Iterator[Check]:
+    """The kernel's driver of the NPU."""
+    driver = case.versions.driver
+    if case.versions.mainline:
+        yield Check(
+            "driver",
+            "bad",
+            "the kernel's own driver rocket has the NPU",
+            "The vendor's runtime needs the vendor's kernel with its driver rknpu.",
+        )
+    elif driver is not None:
+        yield Check("driver", "ok", f"{driver}, {driver.path}")
+    else:
+        log = shell_command(case.transport, ["dmesg"])
+        mount = shell_command(
+            case.transport, ["mount", "-t", "debugfs", "none", "/sys/kernel/debug"]
+        )
+        remedy = "It may be there for root only. Look as root in the kernel's log for rknpu or "
+        remedy += "galcore, or mount debugfs."
+        yield Check("driver", "note", "its version cannot be read", remedy, (log, mount))
+
+
+def check_versions(case: Case) -> Iterator[Check]:
+    """All versions against each other and against the model."""
+    findings = match(case.versions, case.model, case.chip)
+    for finding in findings:
+        remedy = " ".join(part for part in (finding.cause, finding.remedy) if part)
+        commands: tuple[str, ...] = ()
+        runtime = case.versions.runtime
+        if finding.code == "runtime-old" and runtime is not None:
+            copy = copy_command(case.transport, f"{runtime.name}.so", runtime.path)
+            commands = (*make_writable(case), copy)
+        elif finding.code == "hidden-copy":
+            commands = (shell_command(case.transport, ["ls", "-l", finding.where]),)
+        yield Check("versions", _STATES[finding.severity], finding.what, remedy, commands)
+    if findings:
+        return
+    if case.versions.runtime is None:
+        yield Check("versions", "skipped", "there is no runtime to compare")
+    elif case.model is None:
+        yield Check("versions", "ok", "they fit each other; no model was given to compare with")
+    else:
+        toolkit = sanitize(case.model.toolkit, 40)
+        built = f", built by toolkit {toolkit}" if toolkit else ""
+        yield Check("versions", "ok", f"they fit {sanitize(case.model.name, 80)}{built}")
