@@ -10,25 +10,19 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from engine.base.errors import DeviceError
 from engine.base.findings import Finding
 from engine.base.text import sanitize
-from engine.devices.transport import TransportKind
 from engine.devices.transports import ntb
 from engine.devices.transports.adb.link import Deadline
 from engine.devices.transports.adb.server import AdbServer
-from engine.devices.transports.adb.states import SERIAL, Attached, State
+from engine.devices.transports.adb.states import SERIAL, Attached
 from engine.devices.usb import USB_DEVICES, UsbDevice, usb_devices
+from engine.wire.devices import Device, DeviceState, Listing
 
-__all__ = ["BOTH_MODES", "Device", "DeviceState", "Listing", "poll"]
-
-DeviceState = (
-    State | Literal["not listed", "flash mode", "no adb", "needs the vendor's toolkit", "not asked"]
-)
+__all__ = ["BOTH_MODES", "poll"]
 
 BOTH_MODES = "Cannot use both device with adb mode and device with ntb mode."
 """The vendor's own words, which users search for."""
@@ -45,62 +39,6 @@ _SAME_SERIAL = (
     "Several boards have this serial number. The number behind # is the adb server's and changes "
     "when the board is plugged in again."
 )
-
-
-@dataclass(frozen=True)
-class Device:
-    """A board in the list. All texts of boards are without control characters.
-
-    Attributes:
-        id: its name as the user gives it: ``adb:SERIAL``, ``ntb:SERIAL``, ``ssh:ADDRESS``,
-            ``local``; ``usb:PORT`` for what cannot be used yet.
-        kind: how it is reached; ``usb`` where it cannot be.
-        state: ``ready`` boards can be used; ``not asked`` ones may be.
-        what: the state as a sentence.
-        cause, remedy: why it is so, and what the user can do; empty where it is ready.
-        serial: serial number or address.
-        product, model, device: what it says of itself.
-        transport_id: the adb server's number of its connection.
-        address: USB port (``usb:1-1.4``) or network address.
-        warnings: what the user should know before using it.
-    """
-
-    id: str
-    kind: TransportKind | Literal["usb"]
-    state: DeviceState
-    what: str
-    cause: str = ""
-    remedy: str = ""
-    serial: str = ""
-    product: str = ""
-    model: str = ""
-    device: str = ""
-    transport_id: int | None = None
-    address: str = ""
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def usable(self) -> bool:
-        """Whether it makes sense to open it."""
-        return self.state in ("ready", "not asked")
-
-
-@dataclass(frozen=True)
-class Listing:
-    """What one look found.
-
-    Attributes:
-        devices: boards, by transport and name.
-        notices: what belongs to no board: no adb server, adb and NTB side by side.
-    """
-
-    devices: tuple[Device, ...]
-    notices: tuple[Finding, ...] = ()
-
-    def serials(self, kind: TransportKind) -> list[str]:
-        """Serial numbers of the boards of a transport that are ready, or that NTB reaches."""
-        states = ("ready", "needs the vendor's toolkit")
-        return [d.serial for d in self.devices if d.kind == kind and d.state in states]
 
 
 def poll(

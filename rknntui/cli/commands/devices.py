@@ -1,4 +1,4 @@
-"""``rknntui devices``: Boards: an emulated one to try with."""
+"""``rknntui devices``: Boards in reach, and an emulated one to try with."""
 
 from __future__ import annotations
 
@@ -8,13 +8,46 @@ import threading
 import click
 
 from engine import EMULATED_CHIPS, DeviceError, emulate
+from engine.wire.devices import DEVICES_LIST, DeviceListParams, Listing
 from rknntui.cli.flags import json_flag, quiet_flag
-from rknntui.cli.output import emit
+from rknntui.cli.output import emit, table
+from rknntui.cli.progress import Narrator
+from rknntui.cli.session import WorkerSession, with_worker
 
 
 @click.group("devices")
 def command() -> None:
-    """Boards: an emulated one to try with."""
+    """Boards in reach, and an emulated one to try with.
+
+    A board's name is adb:SERIAL, ssh:[USER@]HOST[:PORT], ntb:SERIAL, or local on the board itself.
+    """
+
+
+@command.command("list")
+@click.option(
+    "--ssh",
+    multiple=True,
+    metavar="ssh:[USER@]HOST[:PORT]",
+    help="List a board that is reached over SSH, too; once per board.",
+)
+@json_flag
+def list_boards(ssh: tuple[str, ...], as_json: bool) -> None:
+    """List the boards in reach: by adb, by NTB, on USB, and this machine where it is one.
+
+    An adb server that is not up is started. Nothing is connected, no network is searched.
+    """
+
+    async def action(session: WorkerSession) -> Listing:
+        return await session.call(DEVICES_LIST, DeviceListParams(ssh, start_server=True))
+
+    found = with_worker(action, Narrator())
+    rows = [[d.id, d.state, d.model or d.product, d.address] for d in found.devices]
+    lines = table(["device", "state", "model", "address"], rows) if rows else ["No board found."]
+    for device in found.devices:
+        notes = [] if device.usable else [part for part in (device.what, device.remedy) if part]
+        lines += [f"{device.id}: {note}" for note in (*notes, *device.warnings)]
+    lines += [f"{notice.what} {notice.remedy}".strip() for notice in found.notices]
+    emit(found, lines, as_json=as_json)
 
 
 @command.command(

@@ -1,4 +1,4 @@
-"""``rknntui devices emulate``: a board that the user's own adb finds, until Ctrl-C."""
+"""``rknntui devices`` and ``rknntui doctor --device``, as processes of their own."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 
 from engine.devices.emulator.runtime.build import compiler
 from tests.devices.adb_server import AdbServer
+from tests.devices.conftest import Boards
 from tests.safety import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,18 +63,62 @@ def test_adb_finds_the_board_until_ctrl_c(adb_server: AdbServer) -> None:
         assert not Path(facts["root"]).exists()
 
 
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``rknntui ARGUMENTS``."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "rknntui", *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+    return done
+
+
+@pytest.mark.adb
+def test_a_board_is_listed_and_examined(board: Boards) -> None:
+    made = board("rk3566", model="a[b]\x1b[31mc")
+    found = json.loads(run("devices", "list", "--json", "--ssh", "ssh:pi@board.lan").stdout)
+    by_id = {device["id"]: device for device in found["devices"]}
+    assert by_id[f"adb:{made.address}"]["state"] == "ready"
+    assert by_id["ssh:pi@board.lan"]["state"] == "not asked"
+    table = run("devices", "list")
+    assert f"adb:{made.address}" in table.stdout
+    assert "\x1b" not in table.stdout
+
+    done = run("doctor", "--device", f"adb:{made.address}")
+    assert done.returncode == 0, done.stdout
+    assert "ok   chip: rk3566" in done.stdout
+    assert "(emulated)" in done.stdout
+    made.image.remove_runtime()
+    done = run("doctor", "--device", made.address, "--json")
+    assert done.returncode == 1
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert checks["runtime"]["state"] == "bad"
+    assert checks["runtime"]["remedy"]
+
+
+@pytest.mark.adb
+def test_boards_that_cannot_be_examined_are_told_with_what_to_do(board: Boards) -> None:
+    made = board("rk3588")
+    made.unplug()
+    for name, word in ((made.address, "transport"), ("nobody", "transport")):
+        done = run("doctor", "--device", name)
+        assert done.returncode == 1
+        assert f"bad  {word}" in done.stdout
+        assert "fix:" in done.stdout
+    done = run("doctor", "--device", "adb:; reboot")
+    assert done.returncode == 2
+    assert "is not the address of a board" in done.stderr
+
+
 def test_a_port_that_is_taken_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        words = [sys.executable, "-P", "-m", "rknntui", "devices", "emulate", "rk3588"]
-        done = subprocess.run(
-            [*words, "--port", port],
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        done = run("devices", "emulate", "rk3588", "--port", port)
     assert done.returncode == 13
     assert f"port {port}" in done.stderr
     assert "Choose another port" in done.stderr
