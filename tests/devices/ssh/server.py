@@ -41,7 +41,10 @@ class Sshd:
         self.host_key = asyncssh.generate_private_key("ssh-ed25519")
         self.host_key.write_private_key(str(folder / "host_key"))
         (folder / "host_key").chmod(0o600)
-        self.new_client_key()
+        key = asyncssh.generate_private_key("ssh-ed25519")
+        key.write_private_key(str(self.client_key))
+        self.client_key.chmod(0o600)
+        key.write_public_key(str(folder / "authorized_keys"))
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.accept_host_key()
@@ -75,14 +78,10 @@ class Sshd:
         (self.folder / ".bashrc").write_text(script)
         self.configure(SetEnv=f"HOME={self.folder}")
 
-    def new_client_key(self, passphrase: str | None = None) -> asyncssh.SSHKey:
-        """A key of the client, which alone is let in."""
-        key = asyncssh.generate_private_key("ssh-ed25519")
-        path = self.home / ".ssh" / "id_ed25519"
-        key.write_private_key(str(path), passphrase=passphrase)
-        path.chmod(0o600)
-        key.write_public_key(str(self.folder / "authorized_keys"))
-        return key
+    @property
+    def client_key(self) -> Path:
+        """The private key of the client, which alone is let in."""
+        return self.home / ".ssh" / "id_ed25519"
 
     def accept_host_key(self, key: asyncssh.SSHKey | None = None) -> None:
         """What ``ssh`` writes where the user accepts a host key."""

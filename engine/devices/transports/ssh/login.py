@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import asyncssh
+from asyncssh.public_key import get_default_public_key_algs
 
 from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError, UsageError
 from engine.base.text import sanitize
@@ -28,6 +29,7 @@ connection, so that a pulled cable is noticed within 12 s."""
 
 _KEEPALIVE_COUNT = 2
 _HOPS = 8
+_PORT = 22
 _CONFIGS = ("~/.ssh/config", "/etc/ssh/ssh_config")
 
 
@@ -111,6 +113,7 @@ async def log_in(address: Address, hops: int = 0) -> Login:
             client_keys=_identity_files(plain),
             ignore_encrypted=True,
             known_hosts=known,
+            **_host_key_kinds(plain, known),
             **_proxy(plain),
         )
         connection, client = await asyncssh.create_connection(
@@ -190,12 +193,32 @@ def _identity_files(options: asyncssh.SSHClientConnectionOptions) -> list[str] |
     return [str(path) for path in paths if path.is_file()]
 
 
+def _host_key_kinds(
+    options: asyncssh.SSHClientConnectionOptions, known: KnownHosts
+) -> dict[str, Any]:
+    """Kinds of host keys: those that are known of this host first, then all others.
+
+    asyncssh would ask for the first ones alone, and a server whose key has become another kind
+    would hang up instead of showing it.
+    """
+    port = None if options.port == _PORT else options.port
+    keys, authorities = known.match(options.host_key_alias or options.host, "", port)[:2]
+    if not keys or authorities or options.config.get("HostKeyAlgorithms") is not None:
+        return {}
+    first = [kind for key in keys for kind in key.sig_algorithms]
+    kinds = dict.fromkeys([*first, *get_default_public_key_algs()])
+    return {"server_host_key_algs": [kind.decode("ascii") for kind in kinds]}
+
+
 def _proxy(options: asyncssh.SSHClientConnectionOptions) -> dict[str, Any]:
     """``ProxyCommand``, which ssh gives to the user's shell, and asyncssh does not."""
     command = options.config.get("ProxyCommand")
     if not isinstance(command, str):
         return {}
-    return {"proxy_command": [os.environ.get("SHELL") or "/bin/sh", "-c", f"exec {command}"]}
+    # asyncssh takes what it writes to stderr for the server's words, and its end for the server's
+    script = 'exec 3>&2 2>/dev/null; exec "$0" -c "$1"'
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    return {"proxy_command": ["/bin/sh", "-c", script, shell, f"exec {command}"]}
 
 
 def _hop_address(address: Address, hop: str) -> Address:
@@ -216,9 +239,6 @@ def _login_error(address: Address, known: KnownHosts | None, error: Exception) -
             return _revoked(name)
         return _changed_key(address, known) if known and known.listed else _unknown_host(address)
     if isinstance(error, asyncssh.KeyExchangeFailed):
-        # only keys of the kinds that are known are asked for
-        if known and known.listed:
-            return _changed_key(address, known)
         return DeviceError(
             f"{name} and this program have no way of encrypting in common.",
             cause=f"Its SSH server is very old, or set up unusually: {said}.",
