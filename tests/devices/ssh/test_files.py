@@ -239,6 +239,23 @@ def test_a_stalled_link_is_given_up(
     assert "model" not in names(there)
 
 
+def test_a_stalled_link_is_given_up_while_pulling(
+    board: SshTransport,
+    sshd: Sshd,
+    there: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("engine.devices.transports.ssh.transport._STALL_SECONDS", 1.0)
+    monkeypatch.setattr("engine.devices.transports.ssh.transport._GIVE_UP_SECONDS", 0.5)
+    (there / "model").write_bytes(CONTENT * 8)
+    with pytest.raises((DeviceTimeoutError, DeviceLostError)):
+        board.pull(
+            f"{there}/model", tmp_path / "back", limit=1 << 30, moved=lambda *_: sshd.freeze()
+        )
+    assert not (tmp_path / "back").exists()
+
+
 def test_nobody_listens(board: SshTransport, sshd: Sshd, model: Path) -> None:
     sshd.refused.set()
     with pytest.raises(DeviceError, match="cannot be reached"):

@@ -24,6 +24,9 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
+        # a lost connection ends tasks of the library that nobody waits for: the callers hear of it
+        # by their own calls, and nothing is printed
+        self._loop.set_exception_handler(lambda _loop, _context: None)
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 

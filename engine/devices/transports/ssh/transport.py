@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 
 import asyncssh
 
@@ -23,7 +23,7 @@ from engine.base.files import atomic_write
 from engine.base.text import human_bytes, sanitize
 from engine.devices.address import Address
 from engine.devices.transport import Completed, Moved, TransportKind
-from engine.devices.transports.source import open_source
+from engine.devices.transports.source import Source
 from engine.devices.transports.ssh import files
 from engine.devices.transports.ssh.conversation import SshConversation
 from engine.devices.transports.ssh.login import LOGIN_SECONDS, Login, log_in, shown_name, unanswered
@@ -33,12 +33,11 @@ from engine.devices.transports.words import check_environment, check_words
 
 __all__ = ["SshTransport"]
 
-_T = TypeVar("_T")
-
 _SMALL_SECONDS = 10.0
 _STALL_SECONDS = 30.0
 _SFTP_SECONDS = 5.0
 _GIVE_UP_SECONDS = 5.0
+_SFTP_LOST = (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection)
 
 
 class SshTransport:
@@ -103,7 +102,7 @@ class SshTransport:
         """Copy a file to the board: whole under its name, or not there at all."""
         part = f"{target}.{secrets.token_hex(4)}.part"
         check_words([part])
-        with open_source(source) as stream, self._errors(_stalled(target), target):
+        with Source(source) as stream, self._errors(_stalled(target), target):
             login, sftp = self._with_sftp()
             opening = (
                 files.open_sftp_writing(sftp, part)
@@ -132,7 +131,7 @@ class SshTransport:
             try:
                 if reading.size > limit:
                     raise _too_large(source, reading.size, limit)
-                receive = _Receiving(self._loop, reading, source, limit, moved)
+                receive = partial(self._receive, reading, source, limit, moved)
                 atomic_write(target, receive, overwrite=True)
             finally:
                 with contextlib.suppress(TimeoutError):
@@ -167,19 +166,43 @@ class SshTransport:
 
     def _send(
         self,
-        stream: BinaryIO,
+        stream: Source,
         writing: files.Writing,
         target: str,
         executable: bool,
         moved: Moved | None,
     ) -> None:
-        done, size = 0, os.fstat(stream.fileno()).st_size
+        done, size = 0, stream.size
         while data := stream.read(files.CHUNK):
             self._loop.call(writing.write(data), _STALL_SECONDS)
             done += len(data)
             if moved is not None:
                 moved(done, max(done, size))
         self._loop.call(writing.finish(done, target, executable=executable), _STALL_SECONDS)
+
+    def _receive(
+        self,
+        reading: files.Reading,
+        source: str,
+        limit: int,
+        moved: Moved | None,
+        stream: BinaryIO,
+    ) -> None:
+        done = 0
+        while True:
+            # here, so that no error of the board is taken for one of the file that is written
+            with self._errors(_stalled(source), source):
+                data = self._loop.call(reading.read(), _STALL_SECONDS)
+            if not data:
+                break
+            done += len(data)
+            if done > limit:
+                raise _too_large(source, done, limit)
+            stream.write(data)
+            if moved is not None:
+                moved(done, max(done, reading.size))
+        if done < reading.size:
+            raise files.storage_error(source, f"{done} of {reading.size} bytes came")
 
     def _logged_in(self) -> Login:
         """The connection, made where there is none or it was lost."""
@@ -245,59 +268,28 @@ class SshTransport:
         """Turn the errors of the library into those of boards."""
         try:
             yield
-        except (
-            asyncssh.SFTPConnectionLost,
-            asyncssh.SFTPNoConnection,
-            asyncssh.DisconnectError,
-            ConnectionError,
-        ) as error:
-            raise self._lost_error(sanitize(str(error))) from error
-        except asyncssh.Error as error:
-            if self._login is not None and (lost := self._lost(self._login)) is not None:
-                raise lost from error
-            if not isinstance(error, asyncssh.SFTPError):
-                raise DeviceError(
-                    f"{self.name} refused it: {sanitize(error.reason)}.",
-                    cause="Its SSH server allows no programs, or too many run at once.",
-                    remedy="Check the settings of its SSH server.",
-                ) from error
-            raise files.storage_error(path, error.reason) from error
-        except TimeoutError as error:
-            raise DeviceTimeoutError(
+        except (asyncssh.Error, OSError) as error:
+            raise self._board_error(error, late, path) from error
+
+    def _board_error(self, error: asyncssh.Error | OSError, late: str, path: str) -> DeviceError:
+        if self._login is not None and (lost := self._lost(self._login)) is not None:
+            return lost
+        said = sanitize(str(error))
+        if isinstance(error, TimeoutError):
+            return DeviceTimeoutError(
                 f"{self.name} did not answer in time: {late}",
                 cause="The board hangs or is very busy, or the link is very slow.",
                 remedy="Try again; restart the board where it goes on.",
-            ) from error
-
-
-class _Receiving:
-    """Writes what is read to a file of this machine."""
-
-    def __init__(
-        self,
-        loop: LoopThread,
-        reading: files.Reading,
-        source: str,
-        limit: int,
-        moved: Moved | None,
-    ) -> None:
-        self._loop, self._reading, self._source = loop, reading, source
-        self._limit, self._moved = limit, moved
-
-    def __call__(self, stream: BinaryIO) -> None:
-        done = 0
-        while data := self._next():
-            done += len(data)
-            if done > self._limit:
-                raise _too_large(self._source, done, self._limit)
-            stream.write(data)
-            if self._moved is not None:
-                self._moved(done, max(done, self._reading.size))
-        if done < self._reading.size:
-            raise files.storage_error(self._source, f"{done} of {self._reading.size} bytes came")
-
-    def _next(self) -> bytes:
-        return self._loop.call(self._reading.read(), _STALL_SECONDS)
+            )
+        if isinstance(error, (asyncssh.DisconnectError, OSError, *_SFTP_LOST)):
+            return self._lost_error(said)
+        if isinstance(error, asyncssh.SFTPError):
+            return files.storage_error(path, error.reason)
+        return DeviceError(
+            f"{self.name} refused it: {said}.",
+            cause="Its SSH server allows no programs, or too many run at once.",
+            remedy="Check the settings of its SSH server.",
+        )
 
 
 def _stalled(path: str) -> str:
