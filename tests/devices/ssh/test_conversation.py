@@ -17,7 +17,7 @@ from engine.base.plain import JsonValue
 from engine.devices.transports.ssh import SshTransport
 from engine.devices.transports.ssh.conversation import SshConversation
 from tests.devices.ssh.server import Sshd
-from tests.devices.ssh.waiting import alive, open_files, until
+from tests.devices.waiting import alive, ended, open_files, until
 from tests.safety import PATIENCE, ends
 
 pytestmark = pytest.mark.sshd
@@ -58,10 +58,6 @@ def heard(conversation: SshConversation, true: Callable[[], object]) -> None:
 def pid_of(conversation: SshConversation) -> int:
     heard(conversation, lambda: conversation.peer.greeting)
     return int(conversation.peer.greeting["pid"])
-
-
-def ended(pid: int) -> bool:
-    return not alive(pid)
 
 
 def lost_call(conversation: SshConversation, call: Call) -> DeviceError:

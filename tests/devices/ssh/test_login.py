@@ -20,7 +20,7 @@ from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError,
 from engine.devices.address import Address
 from engine.devices.transports.ssh import SshTransport
 from tests.devices.ssh.server import Sshd
-from tests.devices.ssh.waiting import until
+from tests.devices.waiting import until
 from tests.safety import PATIENCE
 
 pytestmark = pytest.mark.sshd

@@ -12,8 +12,8 @@ from typing import Protocol, cast
 import asyncssh
 
 from engine.base.errors import DeviceStorageError
-from engine.base.text import sanitize
 from engine.devices.transports.ssh.program import Program, finish, start_script
+from engine.devices.transports.storage import storage_error
 
 __all__ = [
     "CHUNK",
@@ -25,7 +25,6 @@ __all__ = [
     "open_sftp_writing",
     "read_by_cat",
     "read_by_sftp",
-    "storage_error",
 ]
 
 CHUNK = 1 << 17
@@ -255,23 +254,3 @@ async def _run_script(program: Program, script: str, words: list[str], path: str
     if ended.code:
         said = ended.err.decode("utf-8", "replace")
         raise storage_error(path, said or "it is not whole")
-
-
-def storage_error(path: str, said: str) -> DeviceStorageError:
-    """The error for a file of the board, by what the board said of it."""
-    lower = said.lower()
-    cause, remedy = f"The board says: {sanitize(said.strip())}.", "Look at it on the board."
-    if "no space" in lower or "quota" in lower:
-        cause, remedy = "No space is left there.", "Remove files on the board."
-    elif "read-only" in lower:
-        cause, remedy = "Its file system is read-only.", "Mount it for writing, or restart."
-    elif "permission denied" in lower:
-        cause, remedy = (
-            "Its permissions do not allow it.",
-            "Log in as a user who may, such as root.",
-        )
-    elif "no such file" in lower or "nonexistent" in lower:
-        cause, remedy = "It, or its folder, is not there.", "Check the path."
-    return DeviceStorageError(
-        f"{sanitize(path)} of the board could not be read or written.", cause=cause, remedy=remedy
-    )

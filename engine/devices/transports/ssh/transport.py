@@ -16,11 +16,10 @@ import asyncssh
 from engine.base.errors import (
     DeviceError,
     DeviceLostError,
-    DeviceStorageError,
     DeviceTimeoutError,
 )
 from engine.base.files import atomic_write
-from engine.base.text import human_bytes, sanitize
+from engine.base.text import sanitize
 from engine.devices.address import Address
 from engine.devices.transport import Completed, Moved, TransportKind
 from engine.devices.transports.source import Source
@@ -29,6 +28,7 @@ from engine.devices.transports.ssh.conversation import SshConversation
 from engine.devices.transports.ssh.login import LOGIN_SECONDS, Login, log_in, shown_name, unanswered
 from engine.devices.transports.ssh.loop import LoopThread
 from engine.devices.transports.ssh.program import run_program, start_program
+from engine.devices.transports.storage import storage_error, too_large
 from engine.devices.transports.words import check_environment, check_words
 
 __all__ = ["SshTransport"]
@@ -130,7 +130,7 @@ class SshTransport:
             reading = self._loop.call(opening, _SMALL_SECONDS)
             try:
                 if reading.size > limit:
-                    raise _too_large(source, reading.size, limit)
+                    raise too_large(source, reading.size, limit)
                 receive = partial(self._receive, reading, source, limit, moved)
                 atomic_write(target, receive, overwrite=True)
             finally:
@@ -143,7 +143,7 @@ class SshTransport:
             return
         done = self.run(["rm", "-f", "--", *paths])
         if done.code:
-            raise files.storage_error(paths[0], done.err.decode("utf-8", "replace"))
+            raise storage_error(paths[0], done.err.decode("utf-8", "replace"))
 
     def converse(
         self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
@@ -197,12 +197,12 @@ class SshTransport:
                 break
             done += len(data)
             if done > limit:
-                raise _too_large(source, done, limit)
+                raise too_large(source, done, limit)
             stream.write(data)
             if moved is not None:
                 moved(done, max(done, reading.size))
         if done < reading.size:
-            raise files.storage_error(source, f"{done} of {reading.size} bytes came")
+            raise storage_error(source, f"{done} of {reading.size} bytes came")
 
     def _logged_in(self) -> Login:
         """The connection, made where there is none or it was lost."""
@@ -284,7 +284,7 @@ class SshTransport:
         if isinstance(error, (asyncssh.DisconnectError, OSError, *_SFTP_LOST)):
             return self._lost_error(said)
         if isinstance(error, asyncssh.SFTPError):
-            return files.storage_error(path, error.reason)
+            return storage_error(path, error.reason)
         return DeviceError(
             f"{self.name} refused it: {said}.",
             cause="Its SSH server allows no programs, or too many run at once.",
@@ -294,11 +294,3 @@ class SshTransport:
 
 def _stalled(path: str) -> str:
     return f"nothing of {path} was moved for {_STALL_SECONDS:g} s."
-
-
-def _too_large(path: str, size: int, limit: int) -> DeviceStorageError:
-    return DeviceStorageError(
-        f"{sanitize(path)} of the board has more than {human_bytes(limit)}: {human_bytes(size)}.",
-        cause="It is not the file that was expected.",
-        remedy="Remove it on the board and try again.",
-    )

@@ -26,6 +26,11 @@ def alive(pid: int) -> bool:
     return state not in ("Z", "X")
 
 
+def ended(pid: int) -> bool:
+    """The contrary."""
+    return not alive(pid)
+
+
 def open_files() -> int:
     """How many descriptors this process has."""
     return len(list(Path("/proc/self/fd").iterdir()))

@@ -1,0 +1,276 @@
+"""The board that the program itself runs on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from io import FileIO
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from engine.base.errors import DeviceError, DeviceTimeoutError, WorkerError
+from engine.base.files import atomic_write, open_regular
+from engine.base.peers.child import Child
+from engine.base.peers.near import Call, Peer
+from engine.devices.transport import Completed, Moved, TransportKind
+from engine.devices.transports.source import Source
+from engine.devices.transports.storage import storage_error, too_large
+from engine.devices.transports.words import check_environment, check_words
+
+__all__ = ["LocalConversation", "LocalTransport"]
+
+_CHUNK = 1 << 17
+_NOT_EXECUTABLE, _NOT_FOUND = 126, 127
+_END_SECONDS = 2.0
+
+
+class LocalTransport:
+    """This machine as a board: programs without a shell, files by copying.
+
+    Args:
+        root: the folder that stands for ``/``: absolute paths in every call are those of a board
+            below it.
+        environment: all variables of its programs; those of this process where it is None.
+
+    Attributes:
+        kind, name, converses: see :class:`~engine.devices.transport.Transport`.
+    """
+
+    kind: TransportKind = "local"
+    name = "local"
+    converses = True
+
+    def __init__(
+        self, root: Path = Path("/"), environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._root = root
+        self._environment = dict(os.environ if environment is None else environment)
+        self._conversations: list[LocalConversation] = []
+
+    def run(
+        self, words: Sequence[str], *, seconds: float = 10.0, limit: int = 1 << 20
+    ) -> Completed:
+        """Run a program and wait for its end; its messages are in English.
+
+        Raises:
+            DeviceError: a word has other characters than letters, digits and some signs.
+            DeviceTimeoutError: it did not end, and was killed with its children.
+        """
+        command = self._command(words)
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**self._environment, "LC_ALL": "C"},
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            # the codes of a shell, which runs it on every other board
+            code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
+            return Completed(code, b"", f"{words[0]}: {error.strerror}\n".encode())
+        with process:
+            streams = cast("FileIO", process.stdout), cast("FileIO", process.stderr)
+            try:
+                out, err = _heads(streams, time.monotonic() + seconds, limit)
+                code = process.wait(_END_SECONDS)
+            except BaseException as error:
+                _kill(process)
+                if isinstance(error, (TimeoutError, subprocess.TimeoutExpired)):
+                    raise DeviceTimeoutError(
+                        f"{words[0]} did not end within {seconds:g} s.",
+                        cause="It hangs, or the board is very busy.",
+                        remedy="Try again.",
+                    ) from error
+                raise
+        return Completed(code if code >= 0 else 128 - code, out, err)
+
+    def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        """The first ``limit`` bytes of a file; None where there is none."""
+        check_words([path])
+        with _storage(path):
+            try:
+                with open_regular(self._path(path)) as stream:
+                    return stream.read(limit)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def push(
+        self, source: Path, target: str, *, executable: bool = False, moved: Moved | None = None
+    ) -> None:
+        """Copy a file: whole under its name, or not there at all."""
+        check_words([target])
+        path = self._path(target)
+        part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+        with Source(source) as stream:
+            try:
+                with _storage(target), part.open("xb") as copy:
+                    _send(stream, copy, moved)
+                    copy.flush()
+                    os.fsync(copy.fileno())
+                with _storage(target):
+                    part.chmod(0o755 if executable else 0o644)
+                    part.replace(path)
+            finally:
+                with contextlib.suppress(OSError):
+                    part.unlink()
+
+    def pull(self, source: str, target: Path, *, limit: int, moved: Moved | None = None) -> None:
+        """Copy a file of at most ``limit`` bytes: whole, or not there at all."""
+        check_words([source])
+        with _storage(source):
+            stream = open_regular(self._path(source))
+        with stream:
+            size = os.fstat(stream.fileno()).st_size
+            if size > limit:
+                raise too_large(source, size, limit)
+            atomic_write(target, partial(_receive, stream, source, limit, moved), overwrite=True)
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Remove files of ours that may be there."""
+        check_words(paths or ["-"])
+        for path in paths:
+            with _storage(path):
+                self._path(path).unlink(missing_ok=True)
+
+    def converse(
+        self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
+    ) -> LocalConversation:
+        """Start a program that speaks the protocol of :mod:`engine.base.peers.far`."""
+        check_environment(environment)
+        variables = {**self._environment, **(environment or {})}
+        try:
+            child = Child(self._command(words), variables, words[0])
+        except WorkerError as error:
+            raise DeviceError(error.what, cause=error.cause, remedy=error.remedy) from error
+        conversation = LocalConversation(child, words[0])
+        self._conversations = [one for one in self._conversations if one.alive]
+        self._conversations.append(conversation)
+        return conversation
+
+    def close(self) -> None:
+        """End the conversations."""
+        for conversation in self._conversations:
+            conversation.end()
+        self._conversations = []
+
+    def _command(self, words: Sequence[str]) -> list[str]:
+        check_words(words)
+        return [str(self._path(word)) if word.startswith("/") else word for word in words]
+
+    def _path(self, path: str) -> Path:
+        return self._root / path.lstrip("/")
+
+
+class LocalConversation:
+    """A child process that is asked.
+
+    Args:
+        child: the process.
+        name: of its program.
+
+    Attributes:
+        peer: who is asked.
+    """
+
+    def __init__(self, child: Child, name: str) -> None:
+        self._child, self._name = child, name
+        self.peer: Peer = child.peer
+
+    @property
+    def alive(self) -> bool:
+        """Whether the program runs."""
+        return self._child.alive
+
+    def lost(self) -> DeviceError:
+        """Why no answer will come: how the program ended, and what it said last."""
+        error = self._child.lost(self._name, self._child.returncode(), "Try again.")
+        broken = f"It broke the protocol: {self.peer.fault}. " if self.peer.fault else ""
+        return DeviceError(error.what, cause=broken + error.cause, remedy=error.remedy)
+
+    def stop(self, call: Call) -> bool:
+        """End a call: it is cancelled, then the program is terminated, then killed.
+
+        Returns:
+            Whether the program is still there to be asked.
+        """
+        return self._child.stop(call)
+
+    def end(self) -> None:
+        """Let the program go (it ends when its input does) or kill it; it is gone afterwards."""
+        self._child.end(kill=False)
+
+
+@contextmanager
+def _storage(path: str) -> Iterator[None]:
+    """Turn an ``OSError`` of a file of the board into the error for it."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(path, error.strerror or str(error)) from error
+
+
+def _send(source: Source, copy: BinaryIO, moved: Moved | None) -> None:
+    done = 0
+    while data := source.read(_CHUNK):
+        copy.write(data)
+        done += len(data)
+        if moved is not None:
+            moved(done, max(done, source.size))
+
+
+def _receive(
+    stream: BinaryIO, source: str, limit: int, moved: Moved | None, target: BinaryIO
+) -> None:
+    size, done = os.fstat(stream.fileno()).st_size, 0
+    while True:
+        with _storage(source):
+            data = stream.read(_CHUNK)
+        if not data:
+            return
+        done += len(data)
+        if done > limit:
+            raise too_large(source, done, limit)
+        target.write(data)
+        if moved is not None:
+            moved(done, max(done, size))
+
+
+def _heads(streams: Sequence[FileIO], deadline: float, limit: int) -> list[bytes]:
+    """The first bytes of streams; all of them is read, so that their program can end.
+
+    Raises:
+        TimeoutError: they have not ended by then.
+    """
+    kept = {stream.fileno(): bytearray() for stream in streams}
+    ready = select.poll()
+    for handle in kept:
+        ready.register(handle, select.POLLIN)
+    left = len(kept)
+    while left:
+        seconds = deadline - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError
+        for handle, _ in ready.poll(seconds * 1000):
+            data = os.read(handle, _CHUNK)
+            if not data:
+                ready.unregister(handle)
+                left -= 1
+            kept[handle] += data[: limit - len(kept[handle])]
+    return [bytes(content) for content in kept.values()]
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
