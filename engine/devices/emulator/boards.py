@@ -207,4 +207,5 @@ def elf_header(machine: str) -> bytes:
     wide = machine == "aarch64"
     ident = b"\x7fELF" + bytes((2 if wide else 1, 1, 1)) + bytes(9)
     kind = (3).to_bytes(2, "little") + (183 if wide else 40).to_bytes(2, "little")
-    return (ident + kind).ljust(64 if wide else 52, b"\0")
+    version = (1).to_bytes(4, "little")
+    return (ident + kind + version).ljust(64 if wide else 52, b"\0")

@@ -33,6 +33,9 @@ _STDIN, _STDOUT, _STDERR, _EXIT, _CLOSE_STDIN = range(5)
 _PIECE = struct.Struct("<BI")
 _READ = 32 << 10
 
+# Who leads a session and opens a terminal has it as its own: its end is the end of the programs.
+_TAKE_TERMINAL = 'exec 0<>"$1" 1>&0 2>&0; shift; exec /bin/sh "$@"'
+
 
 @dataclass
 class _Ends:
@@ -100,6 +103,7 @@ class ShellService:
         words = ["-c", self._sandbox.rewrite(command)] if command else []
         if framing.startswith("terminal"):
             ours, theirs = os.openpty()
+            words = ["-c", _TAKE_TERMINAL, "sh", os.ttyname(theirs), *words]
             given = [theirs] * 3
             kept = [os.dup(ours), ours]
         else:

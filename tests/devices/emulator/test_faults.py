@@ -209,6 +209,20 @@ def test_a_program_that_outlives_its_host_is_an_orphan(
     assert not made.alive_orphans()
 
 
+def test_the_terminal_of_an_old_board_ends_its_programs(
+    adb_server: AdbServer, board: Boards
+) -> None:
+    made = board("rk1808")
+    client = subprocess.Popen(
+        [adb_server.program, "-s", made.address, "shell", "sh -c 'sleep 1000; true'; true"],
+        stdin=subprocess.DEVNULL,
+    )
+    until(lambda: sleeping(made))
+    client.kill()
+    client.wait()
+    until(lambda: not sleeping(made))
+
+
 def sleeping(made: BoardEmulator) -> bool:
     """Whether a program of the board sleeps."""
     mark = f"BOARD_ROOT={made.root}".encode()

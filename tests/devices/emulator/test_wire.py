@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -170,6 +172,11 @@ def test_it_listens_on_loopback_only(emulated: Boards) -> None:
     assert made.address == f"127.0.0.1:{made.port}"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", made.port), timeout=PATIENCE)
+
+
+def test_the_boards_python_can_be_an_old_one(repository: Path) -> None:
+    source = repository / "engine/devices/emulator/board_python.py"
+    ast.parse(source.read_text(), feature_version=(3, 5))
 
 
 def test_it_is_served_until_it_is_stopped() -> None:
