@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from engine.devices.address import Address
 from engine.devices.emulator.emulator import BoardEmulator
 from tests.devices.adb_server import AdbServer, adb_program
 
@@ -53,3 +54,27 @@ def board(adb_server: AdbServer, emulated: Boards) -> Boards:
         return made
 
     return make
+
+
+@pytest.fixture
+def ssh_board(
+    emulated: Boards, own_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., tuple[BoardEmulator, Address]]]:
+    """Makes an emulated board behind a real sshd, one in a test; where it is for ``ssh``."""
+    from tests.devices.ssh.server import SSHD, Sshd
+
+    if SSHD is None:
+        pytest.skip("there is no sshd")
+    if os.getuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    with ExitStack() as ends, pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SSH_AUTH_SOCK", raising=False)
+
+        def make(chip: str = "rk3588", **options: Any) -> tuple[BoardEmulator, Address]:
+            made = emulated(chip, **options)
+            server = Sshd(tmp_path_factory.mktemp("sshd") / "server", own_home)
+            ends.callback(server.close)
+            server.configure(ForceCommand=str(made.login()))
+            return made, Address("ssh", "127.0.0.1", "", server.port)
+
+        yield make

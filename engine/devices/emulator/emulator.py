@@ -174,8 +174,15 @@ class BoardEmulator:
         """``127.0.0.1:PORT``, for ``adb connect``; it is the board's serial number there."""
         return f"{_HOST}:{self.port}"
 
+    def login(self) -> Path:
+        """A program for the ``ForceCommand`` of an SSH server of the same user.
+
+        It runs what is asked for on this board, in place of the machine; there is no SFTP.
+        """
+        return self._sandbox.login()
+
     def alive_orphans(self) -> list[int]:
-        """Processes of the board that run on although nobody at the host listens to them."""
+        """Processes of the board that run on although no host of adb listens to them."""
         return self._shell.orphans()
 
     def _log(self, text: str) -> None:

@@ -7,9 +7,12 @@ programs of the emulated board are programs of this machine, with the rights of 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
+import shlex
 import shutil
+import sys
 import tempfile
 from pathlib import Path, PurePosixPath
 
@@ -117,6 +120,21 @@ class Sandbox:
                 root / ("data/local/tmp" if self.programs.parent.name == "system" else "tmp")
             ),
         }
+
+    def login(self) -> Path:
+        """A program for the ``ForceCommand`` of an SSH server: it runs commands on this board."""
+        facts = {
+            "root": str(self.root),
+            "paths": self._paths.pattern,
+            "environment": self.environment(),
+        }
+        stored, script = self.state / "login.json", self.state / "login"
+        stored.write_text(json.dumps(facts))
+        program = Path(__file__).with_name("board_login.py")
+        words = [sys.executable, "-I", "-S", str(program), str(stored)]
+        script.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
+        script.chmod(0o755)
+        return script
 
     def check_writable(self, remote: str) -> None:
         """Raise what the board's kernel would where nothing can be written at ``remote``.

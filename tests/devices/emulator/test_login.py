@@ -1,0 +1,45 @@
+"""The emulated board behind a real sshd: the same files and programs as over adb."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from engine.devices.address import Address
+from engine.devices.emulator.emulator import BoardEmulator
+from engine.devices.transports.ssh import SshTransport
+from tests.safety import PATIENCE
+
+pytestmark = pytest.mark.sshd
+
+SshBoards = Callable[..., tuple[BoardEmulator, Address]]
+
+
+def test_programs_and_files_are_those_of_the_board(ssh_board: SshBoards, tmp_path: Path) -> None:
+    made, address = ssh_board("rk3576")
+    made.set_load([12, 34])
+    source, back = tmp_path / "source", tmp_path / "back"
+    source.write_bytes(bytes(range(256)) * 999)
+    with closing(SshTransport(address)) as way:
+        assert way.run(["uname", "-m"], seconds=PATIENCE).text == "aarch64\n"
+        model = way.read("/proc/device-tree/model")
+        assert model is not None
+        assert model.endswith(b"(emulated)\0")
+        assert way.read("/proc/rknpu/load") == b"NPU load:  Core0: 12%, Core1: 34%,\n"
+        assert way.read("/etc/passwd") is None, "that is a file of this machine"
+        way.push(source, "/userdata/pushed")
+        assert (made.root / "userdata/pushed").read_bytes() == source.read_bytes()
+        way.pull("/userdata/pushed", back, limit=1 << 20)
+        assert back.read_bytes() == source.read_bytes()
+        said = way.run(["python3", "-V"], seconds=PATIENCE)
+        assert said.text.startswith("Python 3.")
+
+
+def test_what_is_missing_is_missing(ssh_board: SshBoards) -> None:
+    made, address = ssh_board("rk3588")
+    made.image.remove_python()
+    with closing(SshTransport(address)) as way:
+        assert way.run(["python3", "-V"], seconds=PATIENCE).code == 127
