@@ -1,0 +1,46 @@
+"""Boards as the transport reaches them, and a program on them that can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.base.peers import far
+from engine.devices.emulator.emulator import BoardEmulator
+from engine.devices.transports.adb.conversation import AdbConversation
+from engine.devices.transports.adb.transport import AdbTransport
+
+FOLDER = "/userdata/t"
+
+Opened = Callable[[BoardEmulator], AdbTransport]
+Talks = Callable[[AdbTransport], AdbConversation]
+
+
+@pytest.fixture
+def opened() -> Iterator[Opened]:
+    """Opens boards; they are let go at the end of the test."""
+    made: list[AdbTransport] = []
+
+    def open_board(board: BoardEmulator) -> AdbTransport:
+        made.append(AdbTransport.open(board.address))
+        return made[-1]
+
+    yield open_board
+    for transport in made:
+        transport.close()
+
+
+@pytest.fixture
+def talks() -> Talks:
+    """Starts the toy agent on a board."""
+
+    def start(transport: AdbTransport) -> AdbConversation:
+        for source in (Path(far.__file__), Path(__file__).with_name("toy_agent.py")):
+            transport.push(source, f"{FOLDER}/{source.name}")
+        return transport.converse(
+            ["python3", "-u", f"{FOLDER}/toy_agent.py"], environment={"RKNNTUI_TEST": "a-b"}
+        )
+
+    return start
