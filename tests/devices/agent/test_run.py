@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.base.peers.far import Refused
+from engine.devices.agent.far_side import abi
+from engine.devices.agent.far_side.zero_copy import dequantized
 from engine.devices.emulator.runtime.answers import ANY_INPUT, TensorFacts, input_digest
 from tests.devices.agent.conftest import (
     FLOATS,
@@ -259,3 +262,49 @@ def test_read_beside_a_run(agents: Agents) -> None:
 
 def test_the_image_is_what_the_answers_are_for() -> None:
     assert len(IMAGE) * 4 == len(FLOATS)
+
+
+def test_the_smallest_library_runs_without_copies(agents: Agents) -> None:
+    agent = agents("librknnmrt.so")
+    opened = agent.open(core_mask=1)
+    assert opened["generation"] == 2
+    assert opened["memory"]["weight"] == 3698688
+    assert [note.partition(" ")[0] for note in opened["notes"]] == ["This", "This"]
+    # its rows lie at multiples of 16 pixels
+    (image,) = opened["inputs"]
+    assert (image["w_stride"], image["size"], image["size_with_stride"]) == (16, 48, 192)
+    for given in (agent.input(), agent.input(FLOATS, "FLOAT32")):
+        ran = agent.run(given, outputs=str(agent.folder), threads=2, loops=2)
+        assert len(ran["wall_us"]) == 4
+        assert (ran["run_us"], ran["perf"]) == ([], None)
+        found = [Path(one["path"]) for one in ran["outputs"]]
+        assert [path.read_bytes() for path in found] == [SCORES, HALVES]
+        agent.run(given, outputs=str(agent.folder), want_float=True)
+        assert scores(found[0].read_bytes()) == [
+            (value - ZERO) * SCALE for value in struct.unpack("<5b", SCORES)
+        ]
+        assert struct.unpack("<4f", found[1].read_bytes()) == (0.5, -2.0, 0.0, 1024.0)
+    unknown = agent.error("run", inputs=[agent.input(bytes(48))])
+    assert "RKNN_ERR_INPUT_INVALID" in unknown["what"]
+
+
+def test_the_smallest_library_has_no_memory_left(agents: Agents) -> None:
+    agent = agents("librknnmrt.so", FAIL="create_mem:-4")
+    agent.open()
+    refused = agent.error("run", inputs=[agent.input()])
+    assert refused["kind"] == "runtime library"
+    assert "rknn_create_mem could not get 192 bytes" in refused["what"]
+
+
+def test_values_become_floats_as_the_big_library_makes_them() -> None:
+    attr = abi.rknn_tensor_attr()
+    numbers = [0.0, -0.0, 1.5, 65504.0, 6e-8, -6.1e-5, float("inf"), float("-inf")]
+    halves = struct.pack("<8e", *numbers)
+    attr.type = abi.TYPES.index("FLOAT16")
+    assert struct.unpack("<8f", dequantized(halves, attr)) == struct.unpack("<8e", halves)
+    attr.type, attr.qnt_type = abi.TYPES.index("INT16"), abi.QUANTIZATIONS.index("DFP")
+    attr.fl = 8
+    assert struct.unpack("<2f", dequantized(struct.pack("<2h", 256, -128), attr)) == (1.0, -0.5)
+    attr.type = abi.TYPES.index("INT64")
+    with pytest.raises(Refused):
+        dequantized(bytes(8), attr)

@@ -28,7 +28,11 @@ PLACES = (
 )
 """Where images of the vendor have it; a process loads the first that fits."""
 
-_ATTR_COMMANDS = {"input": abi.Query.INPUT_ATTR, "output": abi.Query.OUTPUT_ATTR}
+_ATTRS = {"input": abi.Query.INPUT_ATTR, "output": abi.Query.OUTPUT_ATTR}
+_NATIVE_ATTRS = {
+    "input": abi.Query.NATIVE_INPUT_ATTR,
+    "output": abi.Query.NATIVE_NHWC_OUTPUT_ATTR,
+}
 
 
 def load(paths: Sequence[str], generation: Optional[int], noise: Noise) -> "Library":
@@ -175,7 +179,26 @@ class Library:
         return self.query(context, abi.Query.IN_OUT_NUM, self.new("rknn_input_output_num"))
 
     def attributes(self, context: Any, side: str, index: int) -> Any:
-        """The attributes of an ``input`` or ``output``."""
+        """The attributes of an ``input`` or ``output``, as they are handed over."""
         attr = self.new("rknn_tensor_attr")
         attr.index = index
-        return self.query(context, _ATTR_COMMANDS[side], attr)
+        commands = _ATTRS if self.copies else _NATIVE_ATTRS
+        return self.query(context, commands[side], attr)
+
+    @property
+    def copies(self) -> bool:
+        """Whether it copies and converts inputs and outputs; the smallest ones do not."""
+        return self.has("rknn_inputs_set")
+
+    def memory(self, context: Any, size: int) -> Any:
+        """A pointer to memory of the NPU, ``rknn_tensor_mem``; a null pointer where none is left.
+
+        Raises:
+            Refused: the library has no such function.
+        """
+        if not self.has("rknn_create_mem"):
+            what = "{} has no function rknn_create_mem.".format(self.path)
+            raise Refused(what, "It is too old.", kind=KIND)
+        function = self._library.rknn_create_mem
+        function.restype = ctypes.POINTER(self._structures["rknn_tensor_mem"][0])
+        return function(context, ctypes.c_uint32(size))

@@ -12,6 +12,7 @@ from engine.devices.agent.far_side.lanes import CopyLane, Given, Round
 from engine.devices.agent.far_side.noise import Noise
 from engine.devices.agent.far_side.runtime import Library, load
 from engine.devices.agent.far_side.words import KIND
+from engine.devices.agent.far_side.zero_copy import ZeroCopyLane
 
 __all__ = ["Session"]
 
@@ -75,6 +76,8 @@ class Session:
         library.asked(context, abi.Query.SDK_VERSION, version)
         custom, memory = "", None
         if library.generation == 2:
+            if not library.copies:
+                notes.append("This runtime library tells neither its own time nor the layers.")
             string = library.new("rknn_custom_string")
             if library.asked(context, abi.Query.CUSTOM_STRING, string) is not None:
                 custom = _text(string.string)
@@ -149,12 +152,17 @@ class Session:
         threads = _whole(params, "threads", 1, 1, _MOST_THREADS)
         while len(self._contexts) < threads:
             self._contexts.append(self._another(library))
-        lanes = [CopyLane(library, one, len(self._outputs)) for one in self._contexts[:threads]]
+        kind = CopyLane if library.copies else ZeroCopyLane  # type: Any
+        lanes = [kind(library, one, len(self._outputs)) for one in self._contexts[:threads]]
         team = _Team(lanes, given, warmup, loops)
         team.want_float = bool(params.get("want_float"))
         team.want_outputs = folder is not None
         team.want_perf = bool(self._flags & abi.FLAG_COLLECT_PERF)
-        last = team.work(request)
+        try:
+            last = team.work(request)
+        finally:
+            for lane in lanes:
+                lane.close()
         written = _write_outputs(folder, last.outputs) if folder is not None else []
         return {
             "outputs": written,
@@ -208,7 +216,7 @@ class Session:
 class _Team:
     """Threads that run a model side by side, each with a context of its own."""
 
-    def __init__(self, lanes: List[CopyLane], given: List[Given], warmup: int, loops: int) -> None:
+    def __init__(self, lanes: List[Any], given: List[Given], warmup: int, loops: int) -> None:
         self._lanes = lanes
         self._given = given
         self._warmup = warmup
@@ -261,7 +269,7 @@ class _Team:
             request.progress({"done": told + len(news), "total": total, "wall_us": news})
         return told + len(news)
 
-    def _run(self, number: int, lane: CopyLane) -> None:
+    def _run(self, number: int, lane: Any) -> None:
         try:
             lane.set_inputs(self._given)
             for _ in range(self._warmup):

@@ -14,20 +14,25 @@ from engine.base.errors import DeviceError
 
 __all__ = ["LIBRARIES", "Kind", "build", "compiler"]
 
-Kind = Literal["librknnrt.so", "librknn_runtime.so"]
+Kind = Literal["librknnrt.so", "librknnmrt.so", "librknn_runtime.so"]
 
 LIBRARIES: dict[Kind, tuple[str, ...]] = {
     "librknnrt.so": ("-DGENERATION=2",),
+    "librknnmrt.so": ("-DGENERATION=2", "-DMINI"),
     "librknn_runtime.so": ("-DGENERATION=1",),
 }
 """Each library and what makes the sources it."""
 
-VERSIONS: dict[Kind, str] = {"librknnrt.so": "2.3.2", "librknn_runtime.so": "1.7.5"}
+VERSIONS: dict[Kind, str] = {
+    "librknnrt.so": "2.3.2",
+    "librknnmrt.so": "2.3.2",
+    "librknn_runtime.so": "1.7.5",
+}
 """The versions that they say they are, where no other is asked for."""
 
 _SOURCES = Path(__file__).parent
 _SECONDS = 120
-_FLAGS = ("-std=gnu11", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
+_FLAGS = ("-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _LIBRARIES = ("-lm", "-ldl", "-lpthread")
 
 

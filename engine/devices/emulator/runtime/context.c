@@ -1,0 +1,117 @@
+#include "context.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert.h"
+
+enum { MOST_CONTEXTS = 64, BEND_STRENGTH = 16 };
+
+static struct context *contexts[MOST_CONTEXTS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const rknn_context TAG = 0x5a000000;
+
+struct context *find(rknn_context handle) {
+  rknn_context index = handle - TAG - 1;
+  pthread_mutex_lock(&lock);
+  struct context *context = index < MOST_CONTEXTS ? contexts[index] : NULL;
+  pthread_mutex_unlock(&lock);
+  return context;
+}
+
+rknn_context keep(struct answers *answers, uint32_t flags) {
+  struct context *context = calloc(1, sizeof *context);
+  rknn_context handle = 0;
+  if (!context) return 0;
+  context->answers = answers;
+  context->flags = flags;
+  pthread_mutex_lock(&lock);
+  for (uint32_t i = 0; i < MOST_CONTEXTS && !handle; i++)
+    if (!contexts[i]) {
+      contexts[i] = context;
+      handle = TAG + i + 1;
+    }
+  pthread_mutex_unlock(&lock);
+  if (!handle) free(context);
+  return handle;
+}
+
+void release(struct answers *answers) {
+  pthread_mutex_lock(&lock);
+  int left = --answers->users;
+  pthread_mutex_unlock(&lock);
+  if (!left) answers_free(answers);
+}
+
+void share(struct answers *answers) {
+  pthread_mutex_lock(&lock);
+  answers->users++;
+  pthread_mutex_unlock(&lock);
+}
+
+void drop(rknn_context handle, struct context *context) {
+  pthread_mutex_lock(&lock);
+  contexts[handle - TAG - 1] = NULL;
+  pthread_mutex_unlock(&lock);
+  for (uint32_t i = 0; i < MOST_TENSORS; i++) free(context->inputs[i]);
+  free(context->perf);
+  release(context->answers);
+  free(context);
+}
+
+int failing(const struct context *context, const char *call) {
+  int code = fault(call);
+  if (!code && !strcmp(context->answers->fail_call, call)) {
+    fprintf(stderr, "E RKNN: emulated: rknn_%s fails\n", call);
+    code = context->answers->fail_code;
+  }
+  return code;
+}
+
+int put_input(struct context *context, uint32_t index, const void *bytes, uint64_t size) {
+  const char *before = context->inputs[index];
+  if (before && context->sizes[index] == size && !memcmp(before, bytes, size)) return 0;
+  char *copy = malloc(size ? size : 1);
+  if (!copy) return ERR_MALLOC_FAIL;
+  context->answer = NULL;
+  memcpy(copy, bytes, size);
+  free(context->inputs[index]);
+  context->inputs[index] = copy;
+  context->sizes[index] = size;
+  return 0;
+}
+
+const struct answer *look_up(const struct context *context) {
+  const struct answers *answers = context->answers;
+  char digest[SHA256_HEX];
+  struct sha256 hash;
+  sha256_begin(&hash);
+  for (uint32_t i = 0; i < answers->n_input; i++) {
+    uint8_t length[8];
+    for (int b = 0; b < 8; b++) length[b] = (uint8_t)(context->sizes[i] >> (8 * b));
+    sha256_add(&hash, length, sizeof length);
+    sha256_add(&hash, context->inputs[i], context->sizes[i]);
+  }
+  sha256_end(&hash, digest);
+  for (uint32_t i = 0; i < answers->n_answer; i++)
+    if (!strcmp(answers->answers[i].digest, digest)) return &answers->answers[i];
+  for (uint32_t i = 0; i < answers->n_answer; i++)
+    if (!strcmp(answers->answers[i].digest, "*")) return &answers->answers[i];
+  return NULL;
+}
+
+void fill(const struct context *context, uint32_t index, void *target) {
+  const struct answers *answers = context->answers;
+  const struct tensor *tensor = &answers->outputs[index];
+  const char *source = answers->data + context->answer->offset;
+  char text[SETTING];
+  int layer, strength = BEND_STRENGTH;
+  for (uint32_t i = 0; i < index; i++) source += answers->outputs[i].size;
+  memcpy(target, source, tensor->size);
+  if (setting("BEND", text) && sscanf(text, "%d:%d", &layer, &strength) >= 1 &&
+      tensor->layer >= layer)
+    bend(tensor, target, strength);
+}
