@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from engine.devices.emulator.runtime.build import build
 from tests.devices.agent.conftest import IMAGE, SCORES, Agent, answers
 from tests.safety import PATIENCE, ends
 
@@ -31,7 +31,7 @@ def refused(agent: Agent, method: str = "open", **params: Any) -> dict[str, str]
 
 
 def test_a_library_that_is_too_old(agents: Agents) -> None:
-    agent = agents(version="1.4.0", known=answers(needs="2.0.0"))
+    agent = agents(known=answers(needs="2.0.0"), VERSION="1.4.0")
     error = refused(agent)
     assert error["kind"] == "runtime library"
     assert "rknn_init" in error["what"]
@@ -39,7 +39,7 @@ def test_a_library_that_is_too_old(agents: Agents) -> None:
     assert "newer toolkit" in error["cause"]
     assert "Invalid RKNN model version 6" in error["cause"]
     assert "Update the runtime library" in error["remedy"]
-    assert agents(version="2.0.0", known=answers(needs="2.0.0")).open()["generation"] == 2
+    assert agents(known=answers(needs="2.0.0"), VERSION="2.0.0").open()["generation"] == 2
 
 
 def test_another_chip(agents: Agents) -> None:
@@ -227,10 +227,10 @@ def test_one_shot_ends_a_hang(agents: Agents, program: Path) -> None:
 
 def test_settings_beside_the_library_change_while_it_runs(agents: Agents, tmp_path: Path) -> None:
     agent = agents()
-    own = build("librknnrt.so", tmp_path / "own")
-    agent.open(libraries=[str(own)])
+    own = shutil.copy(agent.library, tmp_path)
+    agent.open(libraries=[own])
     agent.run()
-    settings = own.with_name("emulated.conf")
+    settings = tmp_path / "emulated.conf"
     settings.write_text("RUN_US=1\nFAIL=run:-2\n")
     assert "TIMEOUT" in refused(agent, "run", inputs=[agent.input()])["what"]
     settings.write_text("RUN_US=2000\n")

@@ -32,7 +32,7 @@ VERSIONS: dict[Kind, str] = {
 
 _SOURCES = Path(__file__).parent
 _SECONDS = 120
-_FLAGS = ("-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
+_FLAGS = ("-std=gnu11", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _LIBRARIES = ("-lm", "-ldl", "-lpthread")
 
 
