@@ -1,7 +1,7 @@
 """A board's doctor: what to look at, in the order in which one searches a fault.
 
-Transport, chip, server, runtime, driver, device files, versions, conflicts, room, memory, test
-tensor. It reads and never changes a board: what would change one is listed as commands for the
+Transport, chip, server, runtime, driver, device files, Python, versions, conflicts, room, memory,
+test tensor. It reads and never changes a board: what would change one is listed as commands for the
 user. Its checks are those of ``rknntui doctor``, so that one picture shows both.
 """
 
@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.base.errors import DeviceError, EngineError
+from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError, EngineError
 from engine.base.text import sanitize
 from engine.chips import chips
 from engine.devices.case import Case, TestTensor
 from engine.devices.compatibility import ModelFacts
 from engine.devices.device_files import device_files
 from engine.devices.identify import BoardIdentity, identify
+from engine.devices.layout import find_python
 from engine.devices.resource_checks import check_conflicts, check_memory, check_room
 from engine.devices.software_checks import (
     check_driver,
@@ -39,6 +40,7 @@ STEPS = (
     "runtime",
     "driver",
     "device files",
+    "python",
     "versions",
     "ntb and adb",
     "room",
@@ -157,9 +159,21 @@ def _device_files(case: Case) -> Iterator[Check]:
     yield device_files(case.transport, case.identity.generation)
 
 
+def _python(case: Case) -> Iterator[Check]:
+    """What the program that runs models on the board is run by."""
+    try:
+        yield Check("python", "ok", find_python(case.transport))
+    except (DeviceLostError, DeviceTimeoutError):
+        raise
+    except DeviceError as error:
+        yield Check("python", "bad", error.what, f"{error.cause} {error.remedy}")
+
+
 def _test(case: Case, before: Iterable[Check]) -> Iterator[Check]:
     name = "test tensor"
-    hindered = [c.name for c in before if c.state == "bad" and c.name in ("runtime", "driver")]
+    hindered = [
+        c.name for c in before if c.state == "bad" and c.name in ("runtime", "driver", "python")
+    ]
     if case.test is None:
         yield Check(name, "skipped", "no model was given to run")
     elif hindered:
@@ -177,6 +191,7 @@ _READING_STEPS = (
     check_runtime,
     check_driver,
     _device_files,
+    _python,
     check_versions,
     check_conflicts,
     check_room,

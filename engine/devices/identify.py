@@ -14,7 +14,8 @@ from functools import cache
 
 from engine.base.text import sanitize
 from engine.chips import chip, chips
-from engine.devices.reading import elf_machine, first_line, output, read_bytes, read_text
+from engine.devices.libraries import Elf
+from engine.devices.reading import elf_of, first_line, output, read_bytes, read_text
 from engine.devices.transport import Transport
 
 __all__ = ["EMULATED_MARK", "BoardIdentity", "ChipFound", "chip_of", "identify", "system_name"]
@@ -60,8 +61,8 @@ class BoardIdentity:
         android: the API level, None on other systems.
         kernel: release of the kernel.
         machine: architecture of the kernel (``aarch64``, ``armv7l``).
-        userland: architecture that programs are built for (``arm`` on many 64-bit kernels); None
-            where it is not known, and of an emulated board, whose programs are this machine's.
+        userland: for which processor its programs are (32 bits on many kernels of 64); None where
+            it is not known, and of an emulated board, whose programs are this machine's.
         emulated: whether it is no board but the emulator.
         uptime: seconds since it started.
     """
@@ -76,7 +77,7 @@ class BoardIdentity:
     android: int | None = None
     kernel: str = ""
     machine: str = ""
-    userland: str | None = None
+    userland: Elf | None = None
     emulated: bool = False
     uptime: float | None = None
 
@@ -89,7 +90,7 @@ class BoardIdentity:
     @property
     def thirty_two_on_64(self) -> bool:
         """Whether programs are 32-bit ones on a 64-bit kernel: libraries have to be, too."""
-        return self.machine in _BITS_64 and self.userland in ("arm", "x86")
+        return self.machine in _BITS_64 and self.userland is not None and self.userland.bits == 32
 
 
 @cache
@@ -203,10 +204,10 @@ def _kernel(transport: Transport) -> str:
     return sanitize(found[1], 80) if found else ""
 
 
-def _userland(transport: Transport) -> str | None:
-    """The architecture of the board's shell."""
-    machines = (elf_machine(transport, path) for path in _SHELLS)
-    return next((machine for machine in machines if machine), None)
+def _userland(transport: Transport) -> Elf | None:
+    """For which processor the board's shell is."""
+    found = (elf_of(transport, path) for path in _SHELLS)
+    return next((elf for elf in found if elf), None)
 
 
 def _uptime(text: str | None) -> float | None:

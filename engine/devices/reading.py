@@ -11,12 +11,13 @@ from typing import TypeVar
 
 from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError
 from engine.base.text import sanitize
+from engine.devices.libraries import Elf, read_elf
 from engine.devices.transport import Completed, Transport
 
 __all__ = [
     "ATTRIBUTE_LIMIT",
     "OUTPUT_LIMIT",
-    "elf_machine",
+    "elf_of",
     "first_line",
     "output",
     "ran",
@@ -29,9 +30,6 @@ ATTRIBUTE_LIMIT = 1 << 16
 
 OUTPUT_LIMIT = 1 << 20
 """Bytes of a program's output that are read: the log of a kernel has half of it at most."""
-
-_MACHINES = {3: "x86", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv"}
-"""``e_machine`` of ELF files, include/uapi/linux/elf-em.h."""
 
 LINE_LIMIT = 200
 """Characters of a line that is shown."""
@@ -82,11 +80,6 @@ def first_line(text: str | None) -> str:
     return next((line for line in shown if line), "")
 
 
-def elf_machine(transport: Transport, path: str) -> str | None:
-    """The architecture that a program or library is built for; None where it is no ELF file."""
-    done = ran(transport, ["head", "-c", "20", path], 4096)
-    header = done.out if done else b""
-    if not header.startswith(b"\x7fELF") or len(header) < 20:
-        return None
-    machine = int.from_bytes(header[18:20], "big" if header[5] == 2 else "little")
-    return _MACHINES.get(machine, f"ELF machine {machine}")
+def elf_of(transport: Transport, path: str) -> Elf | None:
+    """For which processor a program or library of the board is; None where it is none."""
+    return read_elf(read_bytes(transport, path, 20) or b"")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -12,7 +13,6 @@ from engine.devices.case import Case
 from engine.devices.commands import shell_command
 from engine.devices.compatibility import ModelFacts
 from engine.devices.reading import ran
-from engine.devices.transport import Transport
 from engine.devices.versions import MINI_CHIPS, running_on
 from engine.wire.doctor import Check
 
@@ -26,7 +26,6 @@ BUSY_PERCENT = 5.0
 
 _PROXY = "npu_transfer_proxy"
 _PROXY_SOCKET = "@transfer_proxy"
-_FOLDERS = ("/userdata", "/data/local/tmp", "/data", "/tmp")  # noqa: S108 - on the board
 
 
 def check_conflicts(case: Case) -> Iterator[Check]:
@@ -92,11 +91,12 @@ def _proxy_here(proc: Path) -> tuple[bool, tuple[int, ...]]:
 def check_room(case: Case) -> Iterator[Check]:
     """Where on the board a model finds a place."""
     needed = max(ROOM, int(case.model.size * 1.1) if case.model else 0)
-    free = _free(case.transport)
+    free = _free(case)
     if free is None:
         yield Check("room", "note", "free space cannot be read", "Look with df -Pk on the board.")
         return
     folder, size, in_memory = free
+    folder = "the home folder" if folder == "." else folder
     kind = ", in memory" if in_memory else ""
     found = f"{human_bytes(size)} free in {folder}{kind}"
     if size < needed:
@@ -107,23 +107,24 @@ def check_room(case: Case) -> Iterator[Check]:
         yield Check("room", "ok", found)
 
 
-def _free(transport: Transport) -> tuple[str, int, bool] | None:
-    """(folder, free bytes, whether it is memory) of the folder with most room."""
-    best: tuple[str, int, bool] | None = None
-    for folder in _FOLDERS:
-        done = ran(transport, ["df", "-Pk", folder])
+def _folders(case: Case) -> tuple[str, ...]:
+    """Where models go, in the order of :func:`engine.devices.layout.find_folder`."""
+    if case.android:
+        return ("/data/local/tmp",)
+    last = "." if case.transport.kind in ("ssh", "local") else "/tmp"  # noqa: S108 - a board's
+    return ("/userdata", "/data", last)
+
+
+def _free(case: Case) -> tuple[str, int, bool] | None:
+    """(folder, free bytes, whether it is memory) of the first of these folders that is there."""
+    for folder in _folders(case):
+        done = ran(case.transport, ["df", "-Pk", folder])
         lines = done.text.splitlines() if done and not done.code else []
         fields = lines[-1].split() if len(lines) > 1 else []
-        if (
-            len(fields) >= 6
-            and fields[3].isascii()
-            and fields[3].isdecimal()
-            and len(fields[3]) < 16
-        ):
-            size = int(fields[3]) << 10
-            if best is None or size > best[1]:
-                best = (folder, size, fields[0] == "tmpfs")
-    return best
+        size = fields[3] if len(fields) >= 6 else ""
+        if re.fullmatch("[0-9]{1,15}", size):
+            return folder, int(size) << 10, fields[0] in ("tmpfs", "ramfs", "rootfs")
+    return None
 
 
 def check_memory(case: Case) -> Iterator[Check]:

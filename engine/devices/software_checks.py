@@ -10,8 +10,8 @@ from engine.base.text import sanitize
 from engine.devices.case import Case, home, make_writable
 from engine.devices.commands import copy_command, shell_command
 from engine.devices.compatibility import match
-from engine.devices.reading import elf_machine
-from engine.devices.versions import LIBRARIES, SERVER_PATHS, libraries_of
+from engine.devices.reading import elf_of
+from engine.devices.versions import SERVER_PATHS, libraries_of, places
 from engine.wire.doctor import Check
 
 __all__ = ["check_driver", "check_runtime", "check_server", "check_versions"]
@@ -64,17 +64,17 @@ def check_runtime(case: Case) -> Iterator[Check]:
             f"Copy {main}.so{built_for} of the vendor's release to the board.",
             (
                 *make_writable(case),
-                copy_command(case.transport, f"{main}.so", home(case, LIBRARIES[main])),
+                copy_command(case.transport, f"{main}.so", home(case, places(main))),
             ),
         )
         return
     found = f"{runtime}{f' ({runtime.build})' if runtime.build else ''}, {runtime.path}"
-    machine = None if identity.emulated else elf_machine(case.transport, runtime.path)
-    if machine and identity.userland and machine != identity.userland:
+    elf = elf_of(case.transport, runtime.path)
+    if elf and identity.userland and elf != identity.userland:
         yield Check(
             "runtime",
             "bad",
-            f"{found}, is built for {machine}, and programs here for {identity.userland}",
+            f"{found}, is built for {elf}, and programs here for {identity.userland}",
             f"Copy the library of the vendor's release that is built for {identity.userland}.",
             (
                 *make_writable(case),

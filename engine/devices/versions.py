@@ -12,17 +12,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from engine.base.text import sanitize
+from engine.devices.libraries import LIBRARIES
 from engine.devices.reading import OUTPUT_LIMIT, first_line, output, ran, read_bytes, read_text
 from engine.devices.transport import Transport
 
 __all__ = [
-    "LIBRARIES",
     "MINI_CHIPS",
+    "RUNTIMES",
     "SERVER_PATHS",
     "Component",
     "Version",
     "Versions",
     "libraries_of",
+    "places",
     "read_versions",
     "running",
     "running_on",
@@ -33,18 +35,8 @@ MINI_CHIPS = frozenset({"rv1103", "rv1103b", "rv1106", "rv1106b"})
 
 SERVER_PATHS = ("/usr/bin/rknn_server", "/vendor/bin/rknn_server", "/oem/usr/bin/rknn_server")
 
-_SYSTEM = ("/usr/lib", "/usr/lib64", "/usr/lib/aarch64-linux-gnu", "/usr/local/lib")
-_ANDROID = ("/vendor/lib64", "/vendor/lib", "/system/lib64", "/system/lib")
-
-LIBRARIES = {
-    "librknnrt": tuple(f"{folder}/librknnrt.so" for folder in (*_SYSTEM, *_ANDROID)),
-    "librknnmrt": ("/usr/lib/librknnmrt.so", "/oem/usr/lib/librknnmrt.so"),
-    "librknn_runtime": tuple(
-        f"{folder}/librknn_runtime.so" for folder in (*_SYSTEM[:2], *_ANDROID[:2])
-    ),
-    "librknn_api": tuple(f"{folder}/librknn_api.so" for folder in (*_SYSTEM, *_ANDROID[:2])),
-}
-"""Runtime library -> where it may lie, the place that wins first."""
+RUNTIMES = ("librknnrt", "librknnmrt", "librknn_runtime", "librknn_api")
+"""Names of the runtime libraries: generation 2's two, then generation 1's."""
 
 _FILE_LIMIT = 48 << 20
 """Bytes of a program or library that are read where the board has no ``grep``."""
@@ -63,7 +55,7 @@ _LIBRARY = {
     name: re.compile(
         name.encode() + rb" version:? ?(v?[0-9][!-'*-~]{0,40})(?: \(([ -'*-~]{0,90})\))?"
     )
-    for name in LIBRARIES
+    for name in RUNTIMES
 }
 _DRIVERS = {
     "rknpu": (
@@ -165,6 +157,12 @@ class Versions:
         )
 
 
+def places(name: str) -> tuple[str, ...]:
+    """Where a runtime library may lie; the first that is there is the one that programs get."""
+    paths = (path for generation in (2, 1) for path in LIBRARIES[generation])
+    return tuple(path for path in paths if path.endswith(f"/{name}.so"))
+
+
 def libraries_of(chip: str | None, generation: int | None) -> tuple[str, ...]:
     """Names of the runtime libraries that a chip's programs use, the main one first."""
     if chip in MINI_CHIPS:
@@ -175,7 +173,7 @@ def libraries_of(chip: str | None, generation: int | None) -> tuple[str, ...]:
         return ("librknn_runtime", "librknn_api")
     if generation == 2:
         return ("librknnrt",)
-    return tuple(LIBRARIES)
+    return RUNTIMES
 
 
 def read_versions(
@@ -194,7 +192,7 @@ def read_versions(
     libraries = [
         _search(transport, name, path, (f"{name}.version",), _LIBRARY[name])
         for name in libraries_of(chip, generation)
-        for path in LIBRARIES[name]
+        for path in places(name)
     ]
     words = ("rknn_server.version", "build..20")
     servers = (_search(transport, "rknn_server", path, words, _SERVER) for path in SERVER_PATHS)
@@ -216,6 +214,8 @@ def _search(
     Patterns are words of ours without a character that means something to a shell; ``form`` says
     what is taken of the lines that grep finds. With busybox a line ends at NUL too.
     """
+    if not read_bytes(transport, path, 4):
+        return None  # asking first is cheap, and starting a program for each place is not
     words = ["grep", "-a", "-m", "8"]
     for pattern in patterns:
         words += ["-e", pattern]
@@ -225,8 +225,6 @@ def _search(
         return _component(name, path, match)
     if done is not None and done.code == 1 and not content.strip():
         return Component(name, path)
-    if done is not None and b"No such file" in content + done.err:
-        return None
     whole = read_bytes(transport, path, _FILE_LIMIT)
     if whole is None:
         return None

@@ -175,6 +175,7 @@ def rk3588(
         all_files[f"{zone}{number}/type"] = f"{kind}\n".encode()
         all_files[f"{zone}{number}/temp"] = f"{temp}\n".encode()
     all_programs: dict[str, Answer] = {
+        "python3 --version": b"Python 3.9.2\n",
         "uname -m": b"aarch64\n",
         "uname -r": b"5.10.160\n",
         "ps -ef": PS,

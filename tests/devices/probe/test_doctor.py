@@ -106,7 +106,7 @@ def test_a_library_of_the_wrong_architecture(proc: Path) -> None:
     board = rk3588(files={"/usr/lib/librknnrt.so": ELF_ARM + RUNTIME_2})
     check = only(diagnose(board, proc=proc), "runtime")
     assert check.state == "bad"
-    assert "is built for arm, and programs here for aarch64" in check.found
+    assert "is built for ARM (32 bits), and programs here for ARM64 (64 bits)" in check.found
 
 
 def test_a_runtime_older_than_the_models_toolkit(proc: Path) -> None:
@@ -231,6 +231,14 @@ def test_rk3399pro_needs_the_proxy_on_the_board(proc: Path) -> None:
     assert only(diagnose(rk3588(files=tree, programs=runs), proc=proc), "ntb and adb").state == "ok"
 
 
+def test_without_python_no_model_runs_here(proc: Path) -> None:
+    board = rk3588(programs={"python3 --version": Completed(127, b"sh: python3: not found")})
+    check = only(diagnose(board, proc=proc), "python")
+    assert check.state == "bad"
+    assert "python3-minimal" in check.remedy
+    assert only(diagnose(rk3588(), proc=proc), "python").found == "python3"
+
+
 def test_room_and_memory_against_a_model(proc: Path) -> None:
     full = DF.replace(b"8000000", b"1000")
     note = only(diagnose(rk3588(programs={"df": full}), proc=proc), "room")
@@ -279,10 +287,12 @@ def test_adb_over_a_network_is_told(proc: Path) -> None:
 
 
 def test_nothing_that_changes_a_board_is_run(proc: Path) -> None:
-    reading = {"read", "grep", "ps", "dmesg", "uname", "getprop", "head", "ls", "id", "df"}
+    reading = {"read", "grep", "ps", "dmesg", "uname", "getprop", "ls", "id", "df"}
+    versions = {"python3", "/usr/bin/python3", "/usr/local/bin/python3", "/opt/bin/python3"}
     for board in (rk3588(), rk1808(), android(), Board()):
         diagnose(board, model=ModelFacts(size=1 << 20), proc=proc)
-        assert {asked[0] for asked in board.asked} <= reading
+        assert {asked[0] for asked in board.asked} <= reading | versions
+        assert {a[1:] for a in board.asked if a[0] in versions} <= {("--version",)}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,10 @@ import pytest
 from engine.base.errors import DeviceLostError
 from engine.chips import chips
 from engine.devices.identify import EMULATED_MARK, OTHER_NAMES, chip_of, identify, system_name
+from engine.devices.libraries import Elf
 from tests.devices.probe.boards import ELF_ARM, ELF_ARM64, Board, android, rk1808, rk3588
+
+ARM64 = Elf("ARM64", 64)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +76,7 @@ def test_a_debian_board_tells_everything() -> None:
     assert found.model == "Rockchip RK3588 EVB1 LP4 V10 Board"
     assert found.serial == "515e9b401c060c0b"
     assert found.system == "Debian GNU/Linux 11 (bullseye)"
-    assert (found.kernel, found.machine, found.userland) == ("5.10.160", "aarch64", "aarch64")
+    assert (found.kernel, found.machine, found.userland) == ("5.10.160", "aarch64", ARM64)
     assert found.uptime == 1234.56
     assert not found.emulated
     assert not found.thirty_two_on_64
@@ -82,7 +85,7 @@ def test_a_debian_board_tells_everything() -> None:
 
 def test_programs_of_32_bits_on_a_kernel_of_64() -> None:
     found = identify(rk3588(files={"/bin/sh": ELF_ARM}))
-    assert found.userland == "arm"
+    assert found.userland == Elf("ARM", 32)
     assert found.thirty_two_on_64
 
 
@@ -99,7 +102,7 @@ def test_android_is_known_by_its_properties_where_the_device_tree_is_closed() ->
     found = identify(android())
     assert (found.chip, found.android, found.system) == ("rk3588", 31, "Android 12")
     assert (found.model, found.serial) == ("rk3588_s", "c3d9b8674f4b94f6")
-    assert found.userland == "aarch64"
+    assert found.userland == ARM64
     assert "rk3588" in found.compatible
 
 

@@ -97,6 +97,13 @@ def test_a_file_without_a_version_is_there_all_the_same() -> None:
     assert "unknown version" in str(found.server)
 
 
+def test_only_what_is_there_is_searched() -> None:
+    board = rk3588()
+    read_versions(board, "rk3588", 2)
+    searched = [asked[-1] for asked in board.asked if asked[0] == "grep"]
+    assert searched == ["/usr/lib/librknnrt.so", "/usr/bin/rknn_server"]
+
+
 def test_the_copy_that_hides_another_is_told() -> None:
     old = b"librknnmrt version: 1.6.0 (9a7b5d24c@2023-12-13T17:33:10)\0"
     new = b"librknnmrt version: 2.3.2 (429f97ae6b@2025-04-09T09:09:27)\0"

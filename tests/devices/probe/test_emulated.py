@@ -1,0 +1,133 @@
+"""Emulated boards over a real adb server: what they are, run, do and lack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.base.errors import DeviceLostError
+from engine.devices.clocks import clock_paths, clock_plan
+from engine.devices.compatibility import ModelFacts
+from engine.devices.doctor import STEPS, diagnose
+from engine.devices.emulator.emulator import BoardEmulator
+from engine.devices.emulator.image import Software
+from engine.devices.identify import identify
+from engine.devices.state import parse, read_state
+from engine.devices.transports.adb.transport import AdbTransport
+
+pytestmark = pytest.mark.adb
+
+Boards = Callable[..., BoardEmulator]
+
+
+@pytest.mark.parametrize(
+    ("chip", "android", "runtime", "driver", "cores"),
+    [
+        ("rk3588", False, "librknnrt 2.3.2", "rknpu 0.9.8", 3),
+        ("rk3566", False, "librknnrt 2.3.2", "rknpu 0.9.8", 1),
+        ("rv1106", False, "librknnmrt 2.3.2", "rknpu 0.9.8", 1),
+        ("rk1808", False, "librknn_runtime 1.7.5", "galcore 6.4.6.5.351518", 0),
+        ("rk3588", True, "librknnrt 2.3.2", "rknpu 0.9.8", 3),
+    ],
+)
+def test_an_emulated_board_from_end_to_end(
+    board: Boards, chip: str, android: bool, runtime: str, driver: str, cores: int, tmp_path: Path
+) -> None:
+    made = board(chip, android=android, serial="TS018083200400316")
+    way = AdbTransport.open(made.address)
+    load = tuple(7.0 * core for core in range(1, cores + 1))
+    if load:
+        made.set_load([int(core) for core in load])
+    made.set_temperature(63.5)
+    found = diagnose(way, test=lambda _: "it ran", proc=tmp_path)
+    assert [check.name for check in found.checks] == list(STEPS)
+    states = {check.name: check.state for check in found.checks}
+    assert "bad" not in states.values(), found.checks
+    assert states["device files"] == "skipped"
+    assert states["memory"] == ("note" if load else "ok"), "the NPU is busy"
+    for step in ("server", "runtime", "driver", "python", "versions", "room", "test tensor"):
+        assert states[step] == "ok", step
+
+    identity, versions, state = found.identity, found.versions, found.state
+    assert identity is not None
+    assert (identity.chip, identity.emulated) == (chip, True)
+    assert identity.generation == (1 if chip == "rk1808" else 2)
+    assert identity.serial == "TS018083200400316"
+    assert identity.compatible[-1] == f"rockchip,{chip}"
+    assert identity.system == ("Android 12" if android else "Buildroot 2021.11")
+    assert (identity.machine, identity.kernel) == (made.board.machine, made.board.kernel)
+    assert identity.uptime is not None
+
+    assert versions is not None
+    assert (str(versions.runtime), str(versions.driver)) == (runtime, driver)
+    assert versions.server is not None
+    assert versions.server.version is not None
+    assert versions.server_pids == (321,)
+
+    assert state is not None
+    assert state.npu_load == (load or None)
+    assert state.npu_celsius == 63.5
+    assert state.npu_clock == (made.board.hertz if made.board.node else None)
+    assert state.memory is not None
+    assert dict(state.cpu_clocks or ()).keys() == {f"policy{n}" for n, _ in made.board.policies}
+    assert all(why for _, why in state.missing)
+
+
+def test_what_changes_is_seen_at_the_next_look(board: Boards) -> None:
+    made = board("rk3588")
+    way = AdbTransport.open(made.address)
+    for clock, load in ((300_000_000, (1, 2, 3)), (1_000_000_000, (97, 98, 99))):
+        made.set_frequency(clock)
+        made.set_load(load)
+        state = read_state(way, "rk3588")
+        assert (state.npu_clock, state.npu_load) == (clock, tuple(map(float, load)))
+
+
+def test_a_board_with_old_software_and_a_board_without(board: Boards, tmp_path: Path) -> None:
+    old = Software(runtime_version="1.5.2", server_version="1.5.2", server_runs=False)
+    way = AdbTransport.open(board("rk3588", software=old).address)
+    model = ModelFacts("net", 2, ("rk3588",), "2.3.2")
+    checks = {check.name: check for check in diagnose(way, model=model, proc=tmp_path).checks}
+    assert checks["versions"].state == "bad"
+    assert "librknnrt 1.5.2 is older than toolkit 2.3.2" in checks["versions"].found
+    assert checks["server"].state == "note"
+
+    bare = AdbTransport.open(board("rk3566", software=Software(runtime=False)).address)
+    checks = {check.name: check for check in diagnose(bare, proc=tmp_path).checks}
+    assert checks["runtime"].state == "bad"
+    assert checks["runtime"].commands[0].startswith("adb -s 127.0.0.1:")
+
+
+def test_a_board_that_is_unplugged_is_lost(board: Boards, tmp_path: Path) -> None:
+    made = board("rk3588")
+    way = AdbTransport.open(made.address)
+    identify(way)
+    made.unplug()
+    with pytest.raises(DeviceLostError):
+        identify(way)
+    first, *rest = diagnose(way, proc=tmp_path).checks
+    assert (first.name, first.state) == ("transport", "bad")
+    assert first.remedy
+    assert {check.state for check in rest} == {"skipped"}
+
+
+def test_the_clocks_of_an_emulated_board_can_be_planned(board: Boards) -> None:
+    way = AdbTransport.open(board("rk3588").address)
+    texts = {path: way.read(path) for path in clock_paths("rk3588")}
+    values = {path: None if raw is None else raw.decode() for path, raw in texts.items()}
+    plan = clock_plan("rk3588", values)
+    written = dict(plan.values)
+    assert written["/sys/class/devfreq/fdab0000.npu/userspace/set_freq"] == "1000000000"
+    assert parse(values, "rk3588").npu_governor == "rknpu_ondemand"
+
+
+def test_what_a_board_says_of_itself_is_made_safe(board: Boards, tmp_path: Path) -> None:
+    made = board("rk3588", serial="\x1b[2J$(reboot)\u202e")
+    way = AdbTransport.open(made.address)
+    identity = identify(way)
+    assert identity.serial == "[2J$(reboot)"
+    assert not any("reboot" in event for event in made.events)
+    for check in diagnose(way, proc=tmp_path).checks:
+        assert "\x1b" not in check.found + check.remedy
