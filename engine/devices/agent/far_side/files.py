@@ -172,7 +172,7 @@ class Clocks:
     def write(self, params: Message) -> Message:
         """Write ``values``, pairs of path and text, in their order.
 
-        What was there before is in the file ``keep`` before anything changes. Values that an
+        What was there before is in the file ``keep`` before it changes. Values that an
         earlier, unfinished change left in that file stay: they are the real ones.
         """
         values, keep = params.get("values"), board_path(params.get("keep"))
@@ -184,21 +184,20 @@ class Clocks:
             raise Refused("`write_clocks` takes pairs of path and text.", kind="device")
         before = _kept_values(keep)
         known = {path for path, _text in before}
-        writes, refused = [], []  # type: List[Any], List[Any]
+        changed, refused = [], []  # type: List[str], List[Any]
+        write_whole(keep, _pairs(before))
+        if keep not in self._kept:
+            self._kept.append(keep)
         for path, text in values:
+            # one after the other: userspace/set_freq is there once its governor was written
             old = _content(board_path(path), 4096)
             if old is None:
                 refused.append([path, "it cannot be read"])
                 continue
-            writes.append((path, text))
             if path not in known:
                 known.add(path)
                 before.append([path, old.strip()])
-        write_whole(keep, _pairs(before))
-        if keep not in self._kept:
-            self._kept.append(keep)
-        changed = []  # type: List[str]
-        for path, text in writes:
+                write_whole(keep, _pairs(before))
             reason = _put(path, text)
             if reason:
                 refused.append([path, reason])
