@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.base.errors import DeviceLostError
+from engine.devices.agent.bundle import bundle
 from engine.devices.clocks import clock_paths, clock_plan
 from engine.devices.compatibility import ModelFacts
 from engine.devices.doctor import STEPS, diagnose
 from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.emulator.image import Software
 from engine.devices.identify import identify
-from engine.devices.state import parse, read_state
+from engine.devices.runtime import BoardRuntime
+from engine.devices.state import once_paths, parse, read_state, watch_paths
 from engine.devices.transports.adb.transport import AdbTransport
 
 pytestmark = pytest.mark.adb
@@ -121,6 +124,22 @@ def test_the_clocks_of_an_emulated_board_can_be_planned(board: Boards) -> None:
     written = dict(plan.values)
     assert written["/sys/class/devfreq/fdab0000.npu/userspace/set_freq"] == "1000000000"
     assert parse(values, "rk3588").npu_governor == "rknpu_ondemand"
+
+
+@pytest.mark.parametrize("chip", ["rk3588", "rk1808"])
+def test_the_agent_reads_what_the_state_is_made_of(board: Boards, chip: str) -> None:
+    made = board(chip)
+    way = AdbTransport.open(made.address)
+    with BoardRuntime(way, bundle().content, chip=chip) as runtime:
+        lasting = runtime.read(once_paths(chip))
+        state = None
+        for looked in runtime.watch(watch_paths(chip), interval=0.05, count=2):
+            state = parse({**lasting, **looked.values}, chip)
+        alone = read_state(way, chip)
+        assert state is not None
+        assert state.memory is not None
+        assert replace(state, missing=()) == replace(alone, missing=())
+        assert {name for name, _ in state.missing} == {name for name, _ in alone.missing}
 
 
 def test_what_a_board_says_of_itself_is_made_safe(board: Boards, tmp_path: Path) -> None:

@@ -1,0 +1,42 @@
+"""The board's doctor over a real OpenSSH server: this machine is the board, and no Rockchip."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+
+from engine.devices.doctor import STEPS, diagnose
+from engine.devices.identify import identify
+from engine.devices.libraries import read_elf
+from engine.devices.state import read_state
+from engine.devices.transports.ssh import SshTransport
+
+pytestmark = pytest.mark.sshd
+
+
+def test_this_machine_is_examined_as_a_board(board: SshTransport, tmp_path: Path) -> None:
+    found = diagnose(board, proc=tmp_path)
+    assert {check.name for check in found.checks} == set(STEPS)
+    states = {check.name: check.state for check in found.checks}
+    assert states["transport"] == "ok"
+    assert states["python"] == "ok"
+    assert found.identity is not None
+    assert found.identity.kernel == platform.release()
+    assert found.identity.machine == platform.machine()
+    assert found.identity.userland == read_elf(Path("/bin/sh").read_bytes()[:20])
+    assert found.identity.android is None
+    assert found.state is not None
+    assert found.state.memory is not None
+    total = int(Path("/proc/meminfo").read_text().split()[1]) << 10
+    assert found.state.memory.total == total
+
+
+def test_what_this_machine_has_not_got_comes_with_reasons(board: SshTransport) -> None:
+    assert identify(board).chip is None or Path("/proc/device-tree").exists()
+    state = read_state(board, "rk3588")
+    missing = dict(state.missing)
+    for name in ("npu_load", "npu_clock", "npu_governor"):
+        if getattr(state, name) is None:
+            assert missing[name]
