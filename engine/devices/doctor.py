@@ -7,11 +7,17 @@ user. Its checks are those of ``rknntui doctor``, so that one picture shows both
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError, EngineError
+from engine.base.errors import (
+    DeviceError,
+    DeviceLostError,
+    DeviceTimeoutError,
+    EngineError,
+    JobCancelledError,
+)
 from engine.base.text import sanitize
 from engine.chips import chips
 from engine.devices.case import Case, TestTensor
@@ -71,6 +77,7 @@ def diagnose(
     model: ModelFacts | None = None,
     test: TestTensor | None = None,
     proc: Path = Path("/proc"),
+    heard: Callable[[Check], object] | None = None,
 ) -> Diagnosis:
     """Examine a board; what is wrong with it is in the checks, never an exception.
 
@@ -79,22 +86,35 @@ def diagnose(
         model: that is to run there: versions, chip and room are compared with it.
         test: runs the last step; without it that step is skipped.
         proc: ``/proc`` of this machine, where a proxy of the vendor's may run.
+        heard: takes each check as soon as it is done.
+
+    Raises:
+        JobCancelledError: or whatever else ``heard`` and ``test`` raise that is no fault.
     """
     case = Case(transport, model, test, proc)
     checks: list[Check] = []
+
+    def add(found: Iterable[Check]) -> None:
+        for check in found:
+            checks.append(check)
+            if heard is not None:
+                heard(check)
+
     try:
         case = replace(case, identity=identify(transport))
-        checks += _transport(case)
-        checks += _chip(case)
+        add(_transport(case))
+        add(_chip(case))
         generation = case.identity.generation
         case = replace(case, versions=read_versions(transport, case.chip, generation))
         for step in _READING_STEPS:
-            checks += step(case)
+            add(step(case))
         case = replace(case, state=read_state(transport, case.chip))
-        checks += check_memory(case)
-        checks += _test(case, checks)
+        add(check_memory(case))
+        add(_test(case, checks))
+    except JobCancelledError:
+        raise
     except EngineError as error:
-        checks += _broken_off(checks, error)
+        add(_broken_off(tuple(checks), error))
     return Diagnosis(
         tuple(checks),
         case.identity if case.identity != BoardIdentity() else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Literal
 
@@ -10,11 +11,14 @@ from engine.base.text import sanitize
 from engine.devices.case import Case, home, make_writable
 from engine.devices.commands import copy_command, shell_command
 from engine.devices.compatibility import match
-from engine.devices.reading import elf_of
+from engine.devices.reading import elf_of, read_text
 from engine.devices.versions import SERVER_PATHS, libraries_of, places
 from engine.wire.doctor import Check
 
 __all__ = ["check_driver", "check_runtime", "check_server", "check_versions"]
+
+_ADBD_PORT = 5037
+"""Where the vendor's adbd listens on a board with Debian, for rknn_server (its own notes)."""
 
 _STATES: dict[Severity, Literal["ok", "note", "bad"]] = {
     "info": "ok",
@@ -32,6 +36,8 @@ def check_server(case: Case) -> Iterator[Check]:
         folder = home(case, SERVER_PATHS)
         commands = [copy_command(case.transport, "rknn_server", folder)]
         remedy = f"{only_toolkit} Copy that of the vendor's release for {case.chip or 'the chip'}."
+        if case.chip in ("rv1109", "rv1126"):
+            remedy += " Images with the mini driver cannot be debugged from a PC."
         yield Check("server", "note", "no rknn_server", remedy, (*make_writable(case), *commands))
     elif pids is None:
         found = f"{server}; the processes could not be listed"
@@ -46,8 +52,24 @@ def check_server(case: Case) -> Iterator[Check]:
             (*make_writable(case), shell_command(case.transport, [start])),
         )
     else:
-        listed = ", ".join(str(pid) for pid in pids[:5])
-        yield Check("server", "ok", f"{server} runs, process {listed}")
+        found = f"{server} runs, process {', '.join(str(pid) for pid in pids[:5])}"
+        if _adbd_is_deaf(case):
+            remedy = "The vendor's PC toolkit fails with ERROR_PIPE then: give the board the "
+            remedy += "vendor's adbd. This program does not need it."
+            found += f"; nothing listens on port {_ADBD_PORT} of the board"
+            yield Check("server", "note", found, remedy)
+        else:
+            yield Check("server", "ok", found)
+
+
+def _adbd_is_deaf(case: Case) -> bool:
+    """Whether a Debian or Ubuntu has an adbd that the vendor's server cannot reach."""
+    if case.transport.kind != "adb" or not re.match("Debian|Ubuntu", case.identity.system):
+        return False
+    tables = [read_text(case.transport, f"/proc/net/{name}") for name in ("tcp", "tcp6")]
+    listening = re.compile(rf"(?m)^\s*[0-9]+: [0-9A-F]+:{_ADBD_PORT:04X} [0-9A-F:]+ 0A ")
+    known = [text for text in tables if text is not None]
+    return bool(known) and not any(listening.search(text) for text in known)
 
 
 def check_runtime(case: Case) -> Iterator[Check]:

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.base.errors import DeviceLostError, DeviceTimeoutError, RuntimeLibraryError
+from engine.base.errors import (
+    DeviceLostError,
+    DeviceTimeoutError,
+    JobCancelledError,
+    RuntimeLibraryError,
+)
 from engine.devices.commands import copy_command, shell_command
 from engine.devices.compatibility import ModelFacts
 from engine.devices.device_files import parse_listing, parse_user
@@ -135,6 +140,35 @@ def test_a_server_that_does_not_run_and_one_that_is_not_there(proc: Path) -> Non
     assert none.state == "note"
     assert none.commands[-1].endswith("push rknn_server /usr/bin/rknn_server")
     assert "PC toolkit" in none.remedy
+
+
+TCP = b"""\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:13AD 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1
+"""
+
+
+def test_an_adbd_that_the_vendors_server_does_not_reach(proc: Path) -> None:
+    deaf = {"/proc/net/tcp": TCP.replace(b"13AD", b"0016"), "/proc/net/tcp6": b"  sl\n"}
+    check = only(diagnose(rk3588(files=deaf), proc=proc), "server")
+    assert check.state == "note"
+    assert "port 5037 of the board" in check.found
+    assert only(diagnose(rk3588(files={"/proc/net/tcp": TCP}), proc=proc), "server").state == "ok"
+    closing = {"/proc/net/tcp": TCP.replace(b" 0A ", b" 06 ")}
+    assert only(diagnose(rk3588(files=closing), proc=proc), "server").state == "note"
+
+
+def test_checks_are_told_one_by_one_and_a_cancellation_passes(proc: Path) -> None:
+    told: list[Check] = []
+    found = diagnose(rk3588(), proc=proc, heard=told.append)
+    assert tuple(told) == found.checks
+
+    def cancel(check: Check) -> None:
+        if check.name == "driver":
+            raise JobCancelledError("The user cancelled it.")
+
+    with pytest.raises(JobCancelledError):
+        diagnose(rk3588(), proc=proc, heard=cancel)
 
 
 def test_android_is_made_writable_first(proc: Path) -> None:
