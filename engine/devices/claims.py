@@ -20,6 +20,7 @@ from engine.base.paths import private_folder, state_folder
 from engine.base.process import ProcessId, try_lock
 from engine.base.text import sanitize
 from engine.devices.layout import BoardFolder
+from engine.devices.reading import first_line, read_text
 from engine.devices.transport import Transport
 
 __all__ = ["claimed", "put_record", "require_alone"]
@@ -133,9 +134,9 @@ def require_alone(folder: BoardFolder, own: str = "") -> None:
 
 
 def _record(folder: BoardFolder, run: str) -> dict[str, Any] | None:
-    content = folder.transport.read(folder.at(run, RECORD), limit=_RECORD_LIMIT)
+    content = read_text(folder.transport, folder.at(run, RECORD), _RECORD_LIMIT)
     try:
-        record = json.loads(content or b"")
+        record = json.loads(content or "")
     except ValueError:
         return None
     return record if isinstance(record, dict) else None
@@ -157,4 +158,4 @@ def _lives(transport: Transport, record: dict[str, Any], *, young: bool) -> bool
 
 
 def _boot(transport: Transport) -> str:
-    return sanitize((transport.read(_BOOT_ID, limit=64) or b"").decode("ascii", "replace").strip())
+    return first_line(read_text(transport, _BOOT_ID, 64))

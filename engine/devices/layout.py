@@ -15,6 +15,7 @@ from pathlib import Path
 from engine.base.errors import DeviceError, DeviceStorageError
 from engine.base.paths import cache_folder, private_folder
 from engine.base.text import human_bytes, sanitize
+from engine.devices.reading import read_text
 from engine.devices.transport import Moved, Transport
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "available_memory",
     "find_folder",
     "find_python",
-    "is_emulated",
     "model_name",
     "new_run_name",
 ]
@@ -32,7 +32,6 @@ _NAME = "rknntui"
 _ANDROID = (f"/data/local/tmp/{_NAME}",)
 _LINUX = (f"/userdata/{_NAME}", f"/data/{_NAME}")
 _SHARED = f"/tmp/{_NAME}"  # noqa: S108 - it has to be ours, which is checked
-_EMULATED = f"/etc/{_NAME}-emulated"
 
 _PLAIN = re.compile(r"(/[A-Za-z0-9._-]+)+")
 _PART = re.compile(r"[A-Za-z0-9._-]{1,120}\.part")
@@ -67,11 +66,6 @@ def _hex(sha256: str) -> str:
     if not _DIGEST.fullmatch(sha256):
         raise ValueError("no SHA-256")
     return sha256[:16]
-
-
-def is_emulated(transport: Transport) -> bool:
-    """Whether it is a board of ``devices emulate`` and no real one."""
-    return transport.read(_EMULATED, limit=4096) is not None
 
 
 @dataclass(frozen=True)
@@ -298,9 +292,9 @@ def _said(output: bytes) -> str:
 
 def _file_system(transport: Transport, path: str) -> str:
     """The kind of the file system that holds a path; empty where the board does not tell."""
-    mounts = transport.read("/proc/mounts", limit=1 << 18) or b""
+    mounts = read_text(transport, "/proc/mounts", 1 << 18) or ""
     best, kind = "", ""
-    for line in mounts.decode("utf-8", "replace").splitlines():
+    for line in mounts.splitlines():
         fields = line.split(" ")
         if len(fields) < 3:
             continue
@@ -312,7 +306,7 @@ def _file_system(transport: Transport, path: str) -> str:
 
 def available_memory(transport: Transport) -> int | None:
     """Bytes of memory that programs may still take; None where the board does not tell."""
-    text = (transport.read("/proc/meminfo", limit=1 << 16) or b"").decode("ascii", "replace")
+    text = read_text(transport, "/proc/meminfo") or ""
     found = re.search(r"^MemAvailable:\s+(\d{1,12}) kB", text, re.MULTILINE)
     return int(found[1]) * 1024 if found else None
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from engine.base.errors import RuntimeLibraryError
+from engine.base.errors import DeviceStorageError, RuntimeLibraryError
+from engine.devices.reading import read_bytes
 from engine.devices.transport import Transport
 
 __all__ = ["LIBRARIES", "Elf", "processors", "read_elf", "usable_libraries"]
@@ -88,7 +89,7 @@ def processors(transport: Transport, python: str, machine: str) -> frozenset[Elf
         One, where the program itself could be looked at; none where nothing is known.
     """
     path = python if python.startswith("/") else f"/usr/bin/{python}"
-    elf = read_elf(transport.read(path, limit=_HEAD) or b"")
+    elf = read_elf(read_bytes(transport, path, _HEAD) or b"")
     if elf is not None:
         return frozenset({elf})
     return _OF_UNAME.get(machine, frozenset())
@@ -114,7 +115,11 @@ def usable_libraries(
     paths = (given,) if given else LIBRARIES.get(generation or 0, LIBRARIES[2] + LIBRARIES[1])
     found, foreign = [], []
     for path in paths:
-        head = transport.read(path, limit=_HEAD)
+        try:
+            head = transport.read(path, limit=_HEAD)
+        except DeviceStorageError:  # only its own processes may read it
+            found.append(path)
+            continue
         if head is None:
             continue
         elf = read_elf(head)
@@ -133,7 +138,7 @@ def usable_libraries(
             "width as the library.",
         )
     other = {1: 2, 2: 1}.get(generation or 0)
-    elsewhere = [p for p in LIBRARIES.get(other or 0, ()) if transport.read(p, limit=_HEAD)]
+    elsewhere = [p for p in LIBRARIES.get(other or 0, ()) if read_bytes(transport, p, _HEAD)]
     if elsewhere and not given:
         raise RuntimeLibraryError(
             f"{transport.name} has no runtime library of generation {generation}.",

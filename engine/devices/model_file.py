@@ -11,6 +11,7 @@ from engine.base.text import sanitize
 from engine.chips import chip
 from engine.container.other_formats import other_format
 from engine.container.vendor import VendorModel, inspect_vendor
+from engine.devices.compatibility import SAME_NPU
 
 __all__ = ["ModelFile", "model_file", "require_fit"]
 
@@ -145,15 +146,5 @@ def require_fit(model: ModelFile, chip_name: str, *, emulated: bool) -> None:
         )
 
 
-# chips of one NPU, whose models run on both: those of generation 1 [RKNN-T1 1.7.5, config], those
-# of generation 2 as the vendor's model zoo builds one file for both of them
-_PAIRS = (
-    frozenset({"rk1808", "rk3399pro"}),
-    frozenset({"rv1109", "rv1126"}),
-    frozenset({"rk3566", "rk3568"}),
-    frozenset({"rv1103", "rv1106"}),
-)
-
-
 def _same(first: str, second: str) -> bool:
-    return first == second or any({first, second} <= pair for pair in _PAIRS)
+    return first == second or any({first, second} <= set(pair) for pair in SAME_NPU)

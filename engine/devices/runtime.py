@@ -12,11 +12,14 @@ from pathlib import Path
 
 from engine.base.errors import DeviceError, DeviceTimeoutError, UsageError
 from engine.base.plain import JsonObject
+from engine.devices.agent.bundle import bundle
 from engine.devices.answers import long_text, number, text, times
 from engine.devices.exchange import OUTPUTS, receive_outputs, send_inputs
-from engine.devices.layout import is_emulated, model_name
+from engine.devices.identify import EMULATED_MARK, identify
+from engine.devices.layout import model_name
 from engine.devices.libraries import processors, usable_libraries
-from engine.devices.model_file import model_file, require_fit
+from engine.devices.model_file import ModelFile, model_file, require_fit
+from engine.devices.reading import read_bytes
 from engine.devices.results import (
     ClocksChanged,
     DeviceMemory,
@@ -52,8 +55,9 @@ class BoardRuntime:
 
     Args:
         transport: the board; :meth:`close` does not close it.
-        agent: the program for the board, from ``engine.devices.agent``.
-        chip: of the board, as :mod:`engine.chips` names it; empty where it is not known.
+        agent: the program for the board; None is :func:`engine.devices.agent.bundle.bundle`.
+        chip: of the board, as :mod:`engine.chips` names it; empty where it is not known, None asks
+            the board.
         check: called ten times a second; what it raises cancels what is under way.
         alone: whether it runs models. One that only reads and watches is no second user of the
             board, and may be there beside one that runs.
@@ -65,16 +69,17 @@ class BoardRuntime:
     def __init__(
         self,
         transport: Transport,
-        agent: bytes,
+        agent: bytes | None = None,
         *,
-        chip: str = "",
+        chip: str | None = None,
         check: Callable[[], object] | None = None,
         alone: bool = True,
     ) -> None:
         self._transport, self._chip, self._alone = transport, chip, alone
         self._opened: tuple[OpenModel, Step] | None = None
         self._hung = self._clocks_changed = False
-        self._session = BoardSession(transport, agent, check=check, alone=alone)
+        program = bundle().content if agent is None else agent
+        self._session = BoardSession(transport, program, check=check, alone=alone)
         try:
             self._restore_left()
         except BaseException:
@@ -128,7 +133,7 @@ class BoardRuntime:
         if library and not (library.startswith("/") and library.isprintable()):
             raise UsageError(f"{library} is no absolute path of a library.")
         file = model_file(model)
-        require_fit(file, self._chip, emulated=is_emulated(self._transport))
+        self._require_fit(file)
         session = self._session
         self._opened = None
         wanted = processors(self._transport, session.python, session.machine)
@@ -158,6 +163,13 @@ class BoardRuntime:
         found = read_open_model(file, answer, session.folder.note)
         self._opened = found, ("open", params)
         return found
+
+    def _require_fit(self, file: ModelFile) -> None:
+        """Refuse a model that this board cannot run, before it is sent."""
+        if self._chip is None:
+            self._chip = identify(self._transport).chip or ""
+        emulated = file.ours and read_bytes(self._transport, EMULATED_MARK, 64) is not None
+        require_fit(file, self._chip, emulated=emulated)
 
     def _init_hangs_error(self, error: DeviceTimeoutError) -> DeviceTimeoutError:
         before, self._hung = self._hung, True

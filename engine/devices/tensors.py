@@ -40,8 +40,8 @@ _QUANTIZATIONS = frozenset({"NONE", "DFP", "AFFINE"})
 
 # rknn_tensor_type of the vendor's rknn_api.h
 _NUMPY: dict[str, np.dtype[Any]] = {
-    "FP32": np.dtype("<f4"),
-    "FP16": np.dtype("<f2"),
+    "FLOAT32": np.dtype("<f4"),
+    "FLOAT16": np.dtype("<f2"),
     "INT8": np.dtype("i1"),
     "UINT8": np.dtype("u1"),
     "INT16": np.dtype("<i2"),
@@ -52,7 +52,7 @@ _NUMPY: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype("?"),
 }
 _NAMES = {dtype: name for name, dtype in _NUMPY.items()}
-_DTYPES = frozenset(_NUMPY) | {"BF16", "INT4"}
+_DTYPES = frozenset(_NUMPY) | {"BFLOAT16", "INT4"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class TensorAttributes:
         name: as the model has it, fit to be shown.
         shape: its dimensions in the order of ``layout``.
         layout: ``NCHW``, ``NHWC``, ``NC1HWC2`` or ``UNDEFINED``.
-        dtype: ``INT8``, ``UINT8``, ``FP16``...
+        dtype: ``INT8``, ``UINT8``, ``FLOAT16``...
         quantization: ``AFFINE`` (``scale`` and ``zero_point``), ``DFP`` (``fractional_length``) or
             ``NONE``.
         elements: how many values.
@@ -120,9 +120,10 @@ class BoardOutput:
     """One output of a model as the board gave it.
 
     Attributes:
-        name, layout, dtype: as its attributes say; ``dtype`` is ``FP32`` where float was asked for.
-        array: the values in the shape of the attributes. ``BF16`` comes as float32, and two values
-            of ``INT4`` in each byte as int8.
+        name, layout, dtype: as its attributes say; ``dtype`` is ``FLOAT32`` where float was asked
+            for.
+        array: the values in the shape of the attributes. ``BFLOAT16`` comes as float32, and two
+            values of ``INT4`` in each byte as int8; a dtype that is not known comes as bytes.
     """
 
     name: str
@@ -156,7 +157,7 @@ def _attributes(item: Any, index: int, where: str) -> TensorAttributes:
         dtype=_one_of(item, "dtype", _DTYPES),
         quantization=_one_of(item, "quantization", _QUANTIZATIONS),
         fractional_length=whole(item, "fl", -128, 127),
-        zero_point=whole(item, "zero_point", -_I32, _I32),
+        zero_point=whole(item, "zero_point", -_I32, _U32),
         scale=number(item, "scale"),
         elements=whole(item, "elements", 1, _MOST_BYTES),
         size=whole(item, "size", 1, _MOST_BYTES),
@@ -169,9 +170,10 @@ def _attributes(item: Any, index: int, where: str) -> TensorAttributes:
 
 def _one_of(item: JsonObject, name: str, known: frozenset[str]) -> str:
     value: Any = item.get(name)
-    if not isinstance(value, str) or value not in known:
-        raise misfit_error(f"{name} is not one of {', '.join(sorted(known))}")
-    return value
+    # a number stands for what a newer runtime has and the agent cannot name
+    if isinstance(value, str) and (value in known or (value.isdecimal() and len(value) <= 3)):
+        return value
+    raise misfit_error(f"{name} is not one of {', '.join(sorted(known))}")
 
 
 def prepared_input(given: BoardInput, wanted: TensorAttributes) -> PreparedInput:
@@ -243,8 +245,10 @@ def output_size(attributes: TensorAttributes, *, want_float: bool) -> int:
         return attributes.elements * 4
     if attributes.dtype == "INT4":
         return (attributes.elements + 1) // 2
+    if attributes.dtype == "BFLOAT16":
+        return attributes.elements * 2
     known = _NUMPY.get(attributes.dtype)
-    return attributes.elements * (2 if known is None else known.itemsize)
+    return attributes.size if known is None else attributes.elements * known.itemsize
 
 
 def output_of(attributes: TensorAttributes, path: Path, *, want_float: bool) -> BoardOutput:
@@ -256,15 +260,15 @@ def output_of(attributes: TensorAttributes, path: Path, *, want_float: bool) -> 
     size = output_size(attributes, want_float=want_float)
     if path.stat().st_size != size:
         raise misfit_error(f"output {attributes.index} has not {size} bytes")
-    dtype = "FP32" if want_float else attributes.dtype
+    dtype = "FLOAT32" if want_float else attributes.dtype
     array: Array
     if dtype == "INT4":
         array = _unpacked(np.fromfile(path, np.uint8), attributes.elements)
-    elif dtype == "BF16":
+    elif dtype == "BFLOAT16":
         array = (np.fromfile(path, "<u2").astype("<u4") << 16).view("<f4")
     else:
-        array = np.fromfile(path, _NUMPY[dtype])
-    if math.prod(attributes.shape) == attributes.elements:
+        array = np.fromfile(path, _NUMPY.get(dtype, np.dtype("u1")))
+    if math.prod(attributes.shape) == array.size:
         array = array.reshape(attributes.shape)
     return BoardOutput(attributes.name, attributes.layout, dtype, array)
 

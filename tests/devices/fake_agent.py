@@ -39,7 +39,8 @@ def plan(method, function):
         if method in PLAN["shout"]:
             os.write(STREAMS[1], b"x" * PLAN["shout"][method])
         found = function(request)
-        return PLAN["replace"].get(method, found)
+        waiting = PLAN["in_turn"].get(method)
+        return waiting.pop(0) if waiting else PLAN["replace"].get(method, found)
     return answer
 
 
@@ -209,8 +210,9 @@ def fake_agent(**plan: Any) -> bytes:
     Args:
         plan: ``open`` (what it answers), ``hang`` (method: seconds), ``die`` (methods), ``refuse``
             (method: error), ``progress`` (method: messages before), ``shout`` (method: bytes
-            without an end), ``replace`` (method: answer), ``slow`` (seconds an inference),
-            ``perf``, ``greeting`` (in place of its own), ``reply`` (the file of one-shot mode).
+            without an end), ``replace`` (method: answer), ``in_turn`` (method: answers, one after
+            another), ``slow`` (seconds an inference), ``perf``, ``greeting`` (in place of its
+            own), ``reply`` (the file of one-shot mode).
     """
     nothing: dict[str, Any] = {
         "open": OPEN,
@@ -220,6 +222,7 @@ def fake_agent(**plan: Any) -> bytes:
         "progress": {},
         "shout": {},
         "replace": {},
+        "in_turn": {},
         "slow": 0,
         "perf": None,
         "greeting": "",

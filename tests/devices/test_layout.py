@@ -18,7 +18,6 @@ from engine.devices.layout import (
     agent_name,
     find_folder,
     find_python,
-    is_emulated,
     model_name,
     new_run_name,
 )
@@ -254,12 +253,6 @@ def test_a_board_without_python_is_told(board: FakeBoard) -> None:
     with pytest.raises(DeviceError, match="There is no Python") as caught:
         find_python(board)
     assert "Buildroot" in caught.value.cause
-
-
-def test_an_emulated_board_is_known(board: FakeBoard) -> None:
-    assert not is_emulated(board)
-    board.files["/etc/rknntui-emulated"] = b""
-    assert is_emulated(board)
 
 
 # -- runtime libraries

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ from engine.base.errors import (
 )
 from engine.devices.layout import find_folder
 from engine.devices.libraries import LIBRARIES
-from engine.devices.results import OpenModel, RunProgress
+from engine.devices.model_file import ModelFile
+from engine.devices.results import OpenModel, RunProgress, read_open_model
 from engine.devices.runtime import BoardRuntime
 from engine.devices.tensors import BoardInput
 from engine.devices.transport import Completed
@@ -95,7 +96,7 @@ def test_a_model_runs_and_is_measured(board: FakeBoard, model: Path) -> None:
         result = runtime.run([BoardInput(IMAGE)], loops=3, warmup=1)
         (output,) = result.outputs
         assert output.array.tolist() == [[TOTAL, 1.0, 2.0, 3.0]]
-        assert (output.name, output.dtype) == ("scores", "FP32")
+        assert (output.name, output.dtype) == ("scores", "FLOAT32")
         assert output.array.dtype == np.float32
         assert result.wall_us == (100.0, 101.0, 102.0)
         assert result.perf == "a table"
@@ -178,29 +179,27 @@ def test_clocks_of_a_session_that_died_are_restored_by_the_next(board: FakeBoard
 # -- inputs
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        (BoardInput(IMAGE[0]), "has the shape 2x3x4"),
-        (BoardInput(IMAGE, layout="NCHW"), "has the shape 1x2x3x4"),
-        (BoardInput(IMAGE.reshape(1, 4, 2, 3)), "has the shape 1x4x2x3"),
-        (BoardInput(IMAGE.astype(np.float64)), "is float64"),
-        (BoardInput(IMAGE.astype(object)), "is object"),
-        (BoardInput(IMAGE, layout="NC1HWC2"), "cannot be given as NC1HWC2"),
-        (BoardInput(IMAGE, pass_through=True), "cannot be passed through"),
-        (BoardInput(np.zeros(23, np.int8), pass_through=True), "cannot be passed through"),
-    ],
-)
-def test_inputs_that_do_not_fit_are_not_sent(
-    talking: FakeBoard, model: Path, given: BoardInput, words: str
-) -> None:
+MISFITS = [
+    (BoardInput(IMAGE[0]), "has the shape 2x3x4"),
+    (BoardInput(IMAGE, layout="NCHW"), "has the shape 1x2x3x4"),
+    (BoardInput(IMAGE.reshape(1, 4, 2, 3)), "has the shape 1x4x2x3"),
+    (BoardInput(IMAGE.astype(np.float64)), "is float64"),
+    (BoardInput(IMAGE.astype(object)), "is object"),
+    (BoardInput(IMAGE, layout="NC1HWC2"), "cannot be given as NC1HWC2"),
+    (BoardInput(IMAGE, pass_through=True), "cannot be passed through"),
+    (BoardInput(np.zeros(23, np.int8), pass_through=True), "cannot be passed through"),
+]
+
+
+def test_inputs_that_do_not_fit_are_not_sent(talking: FakeBoard, model: Path) -> None:
     runtime, _found = opened(talking, model)
     with closing(runtime):
         before = len(talking.pushed)
-        with pytest.raises(UsageError, match=words):
-            runtime.run([given])
-        with pytest.raises(UsageError, match="takes 1 inputs, and 2"):
-            runtime.run([BoardInput(IMAGE), given])
+        for given, words in MISFITS:
+            with pytest.raises(UsageError, match=words):
+                runtime.run([given])
+            with pytest.raises(UsageError, match="takes 1 inputs, and 2"):
+                runtime.run([BoardInput(IMAGE), given])
         assert talking.pushed[before:] == []
 
 
@@ -226,13 +225,14 @@ def test_the_bytes_that_are_sent_are_those_of_the_array(talking: FakeBoard, mode
     assert sent[3] == native.tobytes()
 
 
-@pytest.mark.parametrize("number", [0, -1, 100_001])
-def test_a_number_of_loops_that_makes_no_sense_is_refused(
-    talking: FakeBoard, model: Path, number: int
-) -> None:
+def test_numbers_that_make_no_sense_are_refused(talking: FakeBoard, model: Path) -> None:
     runtime, _found = opened(talking, model)
-    with closing(runtime), pytest.raises(UsageError, match="loops is"):
-        runtime.run([BoardInput(IMAGE)], loops=number)
+    with closing(runtime):
+        for loops in (0, -1, 100_001):
+            with pytest.raises(UsageError, match="loops is"):
+                runtime.run([BoardInput(IMAGE)], loops=loops)
+        with pytest.raises(UsageError, match="threads is 0"):
+            runtime.run([BoardInput(IMAGE)], threads=0)
 
 
 def test_without_a_model_nothing_runs(talking: FakeBoard) -> None:
@@ -353,7 +353,7 @@ def test_what_the_runtime_refuses_is_told_as_it_says(board: FakeBoard, model: Pa
         assert runtime.opened is None
 
 
-@pytest.mark.parametrize("kind", ["worker", "internal", "device lost", "strange", "device"])
+@pytest.mark.parametrize("kind", ["worker", "device lost", "strange"])
 def test_another_kind_of_refusal_is_still_about_the_board(
     talking: FakeBoard, model: Path, kind: str
 ) -> None:
@@ -584,13 +584,20 @@ LIES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("answer", [lie for _, lie in LIES], ids=[name for name, _ in LIES])
-def test_lies_about_a_model_are_not_believed(
-    talking: FakeBoard, model: Path, answer: dict[str, Any]
-) -> None:
-    with (
-        BoardRuntime(talking, fake_agent(open=answer)) as runtime,
-        pytest.raises(DeviceError, match="cannot be used"),
-    ):
+def test_lies_about_a_model_are_not_believed(answer: dict[str, Any], tmp_path: Path) -> None:
+    file = ModelFile(tmp_path, 1, "")
+    assert read_open_model(file, {**OPEN, "library": "/lib.so"}, "").library == "/lib.so"
+    with pytest.raises(DeviceError, match="cannot be used"):
+        read_open_model(file, {**answer, "library": "/lib.so"}, "")
+
+
+def test_a_lie_leaves_no_model_open(talking: FakeBoard, model: Path) -> None:
+    answer = changed("inputs", INPUT, dims=None)
+    with BoardRuntime(talking, fake_agent(in_turn={"open": [answer]})) as runtime:
+        with pytest.raises(DeviceError, match="cannot be used"):
+            runtime.open(model)
+        with pytest.raises(UsageError, match="No model is open"):
+            runtime.run([BoardInput(IMAGE)])
         runtime.open(model)
 
 
@@ -600,41 +607,33 @@ def ran(**changes: Any) -> dict[str, Any]:
     return {**true, **changes}
 
 
-RUN_LIES: list[tuple[str, Callable[[str], dict[str, Any]]]] = [
-    ("no outputs", lambda _: ran()),
-    ("outputs of text", lambda _: ran(outputs="all")),
-    ("too many", lambda out: ran(outputs=[{"path": f"{out}/output0.bin", "size": 16}] * 2)),
-    ("large", lambda out: ran(outputs=[{"path": f"{out}/output0.bin", "size": 1 << 40}])),
-    ("elsewhere", lambda _: ran(outputs=[{"path": "/etc/shadow", "size": 16}])),
-    ("above", lambda out: ran(outputs=[{"path": f"{out}/../../x.bin", "size": 16}])),
-    ("no path", lambda _: ran(outputs=[{"size": 16}])),
-    ("a path of a number", lambda _: ran(outputs=[{"path": 7, "size": 16}])),
-]
-
-
-@pytest.mark.parametrize("lie", [lie for _, lie in RUN_LIES], ids=[name for name, _ in RUN_LIES])
-def test_lies_about_outputs_are_not_followed(
-    talking: FakeBoard, model: Path, lie: Callable[[str], dict[str, Any]], tmp_path: Path
-) -> None:
-    pulled: list[str] = []
-    original = talking.pull
-
-    def pull(source: str, target: Path, **more: Any) -> None:
-        pulled.append(source)
-        original(source, target, **more)
-
-    talking.pull = pull  # type: ignore[method-assign]
-    # the folder's name is only known once the session is there: the plan has the shape of it
+def test_lies_about_outputs_are_not_followed(talking: FakeBoard, model: Path) -> None:
     out = f"{find_folder(talking).path}/run-0000000000000000/out"
-    runtime, _found = opened(talking, model, replace={"run": lie(out)})
-    with closing(runtime), pytest.raises(DeviceError, match="cannot be used"):
-        runtime.run([BoardInput(IMAGE)])
+    lies: list[Any] = [
+        [],
+        "all",
+        [{"path": f"{out}/output0.bin", "size": 16}] * 2,
+        [{"path": f"{out}/output0.bin", "size": 1 << 40}],
+        [{"path": f"{out}/output0.bin", "size": 16}],
+        [{"path": "/etc/shadow", "size": 16}],
+        [{"path": f"{out}/../../x.bin", "size": 16}],
+        [{"size": 16}],
+        [{"path": 7, "size": 16}],
+        [7],
+    ]
+    pulled: list[str] = []
+    talking.pull = lambda source, *_more, **_: pulled.append(source)  # type: ignore[method-assign]
+    answers = [ran(outputs=lie) for lie in lies]
+    runtime, _found = opened(talking, model, in_turn={"run": answers})
+    with closing(runtime):
+        for _ in lies:
+            with pytest.raises(DeviceError, match="cannot be used"):
+                runtime.run([BoardInput(IMAGE)])
     assert pulled == []
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_lies_about_times_are_not_believed(talking: FakeBoard, model: Path) -> None:
+    lies: list[dict[str, Any]] = [
         {"wall_us": [1] * 1000},
         {"wall_us": ["1"]},
         {"wall_us": [None]},
@@ -643,14 +642,13 @@ def test_lies_about_outputs_are_not_followed(
         {"run_us": [True]},
         {"elapsed_us": None},
         {"perf": 7},
-    ],
-)
-def test_lies_about_times_are_not_believed(
-    talking: FakeBoard, model: Path, changes: dict[str, Any]
-) -> None:
-    runtime, _found = opened(talking, model, replace={"run": ran(**changes)})
-    with closing(runtime), pytest.raises(DeviceError, match="cannot be used"):
-        runtime.run([BoardInput(IMAGE)], outputs=False)
+    ]
+    answers = [ran(**lie) for lie in lies]
+    runtime, _found = opened(talking, model, in_turn={"run": answers})
+    with closing(runtime):
+        for _ in lies:
+            with pytest.raises(DeviceError, match="cannot be used"):
+                runtime.run([BoardInput(IMAGE)], outputs=False)
 
 
 def test_an_output_of_another_size_than_told_is_not_read(talking: FakeBoard, model: Path) -> None:
