@@ -1,0 +1,320 @@
+"""Measured runs are kept whole, privately and bounded; what is damaged is one row."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from engine.base.errors import OutputError, UsageError
+from engine.devices import history
+from engine.devices.benchmark import Cell, CellResult, CellTimes, cell_result
+from engine.devices.conditions import Reading
+from engine.devices.history import (
+    Damaged,
+    RunHead,
+    list_runs,
+    load_run,
+    measured_folder,
+    remove_run,
+    save_run,
+)
+from engine.devices.measured import MemoryUse
+from engine.devices.measured_run import (
+    Conditions,
+    LayerFigure,
+    LayerTable,
+    MeasuredRun,
+    layer_table,
+)
+from engine.devices.perf_layers import layer_rows
+from engine.devices.perf_text import parse_perf_text
+from engine.devices.run_comparison import calibration_rows, compare_runs
+from engine.graph.layers import Layer, LayerMap
+from tests.devices.perf import printed
+
+MODEL = "ab" * 32
+CONDITIONS = Conditions(
+    MODEL, "rk3588", "adb:1234", {"runtime": "2.3.2", "driver": "0.9.8"}, {"NPU": 1_000_000_000}
+)
+TABLE = LayerTable(
+    "generation 2, from 1.6",
+    33.0,
+    "operators",
+    (
+        LayerFigure(None, "InputOperator:x", "InputOperator", "CPU", 4.0),
+        LayerFigure("conv1", "Conv:conv1_tile0", "Conv", "NPU", 10.0, 1, 2, 2, 1024),
+        LayerFigure("conv1", "Conv:conv1_tile1", "Conv", "NPU", 12.5),
+        LayerFigure("pool", "Pool:pool", "Pool", "CPU", None),
+    ),
+)
+
+
+def _cell(*times: float, cores: str = "auto", fell: bool = False) -> CellResult:
+    after = Reading({"NPU": 500 if fell else 1000})
+    return cell_result(Cell(cores, 1, 1), CellTimes(times, Reading({"NPU": 1000}), after))
+
+
+def _run(at: float = 1_700_000_000.25, **changes: object) -> MeasuredRun:
+    run = MeasuredRun(
+        at,
+        "mobilenet.rknn",
+        CONDITIONS,
+        cells=(_cell(900.0, 1000.0, 1100.0), _cell(*map(float, range(500, 520)), cores="0")),
+        table=TABLE,
+        memory=MemoryUse.of(weight=10, internal=5, dma=20),
+        notes=("clocks were fixed",),
+    )
+    return replace(run, **changes)  # type: ignore[arg-type]
+
+
+def _heads() -> list[RunHead]:
+    rows = list_runs()
+    assert all(isinstance(row, RunHead) for row in rows), rows
+    return [row for row in rows if isinstance(row, RunHead)]
+
+
+def test_a_run_comes_back_as_it_was() -> None:
+    assert list_runs() == []
+    name = save_run(_run())
+    assert load_run(name) == _run()
+    assert _heads() == [
+        RunHead(name, 1_700_000_000.25, "mobilenet.rknn", CONDITIONS, "measured", 2, 4, 509.5)
+    ]
+    failed = replace(_run(), cells=(CellResult(Cell("0", 1, 1), None, failed="no"),))
+    assert load_run(save_run(failed)) == failed
+
+
+def test_files_are_private_and_nothing_else_stays() -> None:
+    before = os.umask(0)
+    try:
+        save_run(_run())
+    finally:
+        os.umask(before)
+    folder = measured_folder()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    files = [path for path in folder.iterdir() if path.name != ".lock"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in files] == [0o600]
+
+
+def test_the_newest_come_first_and_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "KEPT", 3)
+    names = [save_run(_run(1_700_000_000.0 + 10 * number)) for number in (2, 0, 3, 1, 4)]
+    assert [head.id for head in _heads()] == [names[4], names[2], names[0]]
+
+
+def test_runs_are_chosen_by_model_chip_and_board() -> None:
+    save_run(_run())
+    other = Conditions("cd" * 32, "rk3566", "ssh:board", {}, {})
+    name = save_run(_run(conditions=other))
+    for rows in (
+        list_runs(model="cd" * 32),
+        list_runs(chip="rk3566"),
+        list_runs(device="ssh:board"),
+    ):
+        assert [row.id for row in rows] == [name]
+    assert list_runs(model="cd" * 32, chip="rk3588") == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe\n{}\n",
+        b"[" * 100_000,
+        b"{}\n{}\n",
+        b"x" * (1 << 17),
+    ],
+    ids=["empty", "cut", "no text", "deep", "strange", "long"],
+)
+def test_a_damaged_file_is_one_row(damage: bytes) -> None:
+    good, bad = save_run(_run()), save_run(_run(1_800_000_000.0))
+    (measured_folder() / f"{bad}.json").write_bytes(damage)
+    first, second = list_runs(chip="rk3588")
+    assert isinstance(first, Damaged)
+    assert first.id == bad
+    assert first.why
+    assert second.id == good
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_run(bad)
+    remove_run(bad)
+    assert [row.id for row in list_runs()] == [good]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("at", -1.0),
+        ("at", "NaN"),
+        ("id", "20240101-000000-00000000-000000"),
+        ("label", "guessed"),
+        ("points", "2"),
+        ("conditions", {}),
+        ("strange", 1),
+    ],
+)
+def test_a_head_that_does_not_fit_is_damaged(field: str, value: object) -> None:
+    name = save_run(_run())
+    path = measured_folder() / f"{name}.json"
+    head, body = path.read_text().splitlines()
+    text = json.dumps({**json.loads(head), field: value}).replace('"NaN"', "NaN")
+    path.write_text(f"{text}\n{body}\n")
+    (row,) = list_runs()
+    assert isinstance(row, Damaged)
+
+
+def test_a_body_that_was_cut_is_found_when_it_is_loaded() -> None:
+    name = save_run(_run())
+    path = measured_folder() / f"{name}.json"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_run(name)
+
+
+@pytest.mark.parametrize("name", ["", "../x", "20240101-000000-00000000-000000", "a/b\n"])
+def test_a_run_that_is_not_there(name: str) -> None:
+    for act in (load_run, remove_run):
+        with pytest.raises(UsageError, match="no measured run"):
+            act(name)
+
+
+def test_foreign_files_are_left_alone() -> None:
+    save_run(_run())
+    other = measured_folder() / "notes.json"
+    other.write_text("mine")
+    assert len(_heads()) == 1
+    assert other.read_text() == "mine"
+
+
+def test_texts_of_a_board_are_bounded_and_safe() -> None:
+    versions = {f"\x1b[31m{number}": "v" * 5000 for number in range(500)}
+    conditions = replace(CONDITIONS, versions=versions, device="\u202e" + "d" * 5000)
+    name = save_run(_run(title="t\x00" + "t" * 5000, conditions=conditions))
+    (head,) = _heads()
+    assert head.id == name
+    assert head.title.isprintable()
+    assert len(head.conditions.versions) == 40
+    assert all(key.isprintable() for key in head.conditions.versions)
+    assert head.conditions.device.isprintable()
+
+
+def test_many_times_are_cut_and_their_figures_stay() -> None:
+    times = [float(100 + number % 7) for number in range(5000)]
+    run = load_run(save_run(_run(cells=(_cell(*times),))))
+    (cell,) = run.cells
+    assert len(cell.times) == 1000
+    assert cell.timings is not None
+    assert cell.timings.count == 5000
+
+
+def test_what_is_no_run_is_refused() -> None:
+    with pytest.raises(ValueError, match="SHA-256"):
+        save_run(_run(conditions=replace(CONDITIONS, model="../..")))
+    with pytest.raises(ValueError, match="time"):
+        save_run(_run(at=float("nan")))
+    long = TABLE.figures[1]
+    table = replace(TABLE, figures=(replace(long, name="x" * 1000),) * 20_000)
+    with pytest.raises(OutputError, match="too long"):
+        save_run(_run(table=table))
+    assert list_runs() == []
+
+
+def test_a_folder_that_cannot_be_made_is_said() -> None:
+    folder = measured_folder()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text("a file")
+    with pytest.raises(OutputError):
+        save_run(_run())
+
+
+def test_writers_side_by_side_lose_nothing() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        names = list(pool.map(lambda _: save_run(_run()), range(20)))
+    assert sorted(head.id for head in _heads()) == sorted(names)
+    assert len(set(names)) == 20
+
+
+def test_old_parts_of_killed_writers_go() -> None:
+    save_run(_run())
+    old, young = (measured_folder() / f".{name}.json.part" for name in ("old", "young"))
+    for part in (old, young):
+        part.write_text("half")
+    os.utime(old, (1, 1))
+    save_run(_run())
+    assert not old.exists()
+    assert young.exists()
+    assert len(_heads()) == 2
+
+
+def test_a_report_becomes_a_table_with_layers() -> None:
+    report = parse_perf_text(printed.TO_1_5)
+    layers = LayerMap(
+        (Layer("conv1", "Conv", "weighted", ("conv1",), (), ("conv1_out",), ("conv1",)),)
+    )
+    table = layer_table(report, layer_rows(report, layers))
+    assert [figure.layer for figure in table.figures] == [None, "conv1", None]
+    assert (table.dialect, table.microseconds) == (report.dialect, report.microseconds)
+    figure = table.figures[1]
+    assert (figure.target, figure.microseconds, figure.traffic) == ("NPU", 428, 556800)
+    run = _run(table=table)
+    assert load_run(save_run(run)) == run
+
+
+def test_two_runs_side_by_side() -> None:
+    first = _run()
+    later = Conditions(
+        MODEL, "rk3588", "adb:1234", {"runtime": "2.4.0", "toolkit": "2.3"}, {"NPU": 900_000_000}
+    )
+    figures = (
+        replace(TABLE.figures[1], microseconds=30.0),
+        LayerFigure("new", "n", "Conv", "NPU", 1.0),
+    )
+    second = _run(
+        conditions=later,
+        cells=(_cell(*map(float, range(1000, 1020)), cores="0"), _cell(1.0, cores="2")),
+        table=replace(TABLE, figures=figures),
+    )
+    found = compare_runs(first, second)
+    assert found.differs == (
+        "runtime: 2.3.2, 2.4.0",
+        "driver: 0.9.8, unknown",
+        "toolkit: unknown, 2.3",
+        "clock of NPU: 1000 MHz, 900 MHz",
+    )
+    (cell,) = found.cells
+    assert (cell.cell.cores, cell.before, cell.after, cell.clear) == ("0", 509.5, 1009.5, True)
+    assert cell.change == pytest.approx(1009.5 / 509.5 - 1)
+    assert [(each.layer, each.before, each.after) for each in found.layers] == [
+        ("conv1", 22.5, 30.0),
+        ("new", None, 1.0),
+    ]
+    same = compare_runs(first, first)
+    assert same.differs == ()
+    assert [each.clear for each in same.cells] == [None, False], "3 runs have no interval"
+
+
+def test_rows_to_calibrate_on() -> None:
+    good = save_run(_run(1_700_000_000.0))
+    emulated = save_run(_run(1_700_000_100.0, label="emulated"))
+    hot = save_run(_run(1_700_000_200.0, cells=(_cell(1.0, fell=True),)))
+    save_run(_run(1_700_000_300.0, table=None))
+    bad = save_run(_run(1_700_000_400.0))
+    path = measured_folder() / f"{bad}.json"
+    path.write_bytes(path.read_bytes()[:-1])
+    worse = save_run(_run(1_700_000_500.0))
+    (measured_folder() / f"{worse}.json").write_bytes(b"{}")
+    save_run(_run(1_700_000_600.0, conditions=replace(CONDITIONS, chip="rk3566")))
+    found = calibration_rows(chip="rk3588")
+    assert [(row.run, row.layer, row.figure.microseconds) for row in found.rows] == [
+        (good, "conv1", 10.0),
+        (good, "conv1", 12.5),
+    ]
+    assert found.rows[0].conditions == CONDITIONS
+    assert [text.split(":")[0] for text in found.left_out] == [worse, bad, hot, emulated, good]
+    assert found.left_out[2].endswith("a clock fell while it ran")
+    assert found.left_out[4].endswith("1 rows without layer or time")
