@@ -42,10 +42,10 @@ from engine.devices.perf_report import (
 
 __all__ = ["TEXT_LIMIT", "parse_perf_text"]
 
-TEXT_LIMIT = 8 << 20
+TEXT_LIMIT = 4 << 20
 """Characters of a report that are read."""
 _LINE_LIMIT = 8192
-_LINE_COUNT = 100_000
+_LINE_COUNT = 40_000
 _ROW_LIMIT = 20_000
 _NOTE_LIMIT = 50
 _CLOCK_LIMIT = 64
