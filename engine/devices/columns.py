@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import pairwise
 
 __all__ = ["Columns", "columns_of"]
 
@@ -31,34 +32,28 @@ class Columns:
 
         The last column has all that is left of the line.
         """
-        cells: list[str] = []
-        place = self.starts[0]
-        for start, following in zip(self.starts, self.starts[1:], strict=False):
-            end = place + following - start
-            if line[end - 1 : end].strip():  # too long for its column
-                blank = line.find(" ", end)
-                end = len(line) if blank < 0 else blank + 1
-            cells.append(line[place:end].strip())
-            place = end
-        return (*cells, line[place:].strip())
+        places = self._places(line)
+        ends = (*places[1:], len(line))
+        return tuple(line[place:end].strip() for place, end in zip(places, ends, strict=True))
 
     def joined(self, first: str, second: str) -> str:
         """A line that was broken between two cells, put together: the rest stands in the column
         after the last one that ``first`` has.
         """
-        place = self.starts[0]
-        length = len(first.rstrip())
-        for start, following in zip(self.starts, self.starts[1:], strict=False):
-            if place >= length:
-                break
-            end = place + following - start
-            if first[end - 1 : end].strip():
-                blank = first.find(" ", end)
-                end = len(first) if blank < 0 else blank + 1
-                place = max(end, length + 1 if blank < 0 else end)
-            else:
-                place = end
-        return first.rstrip().ljust(place) + second.lstrip()
+        first = first.rstrip()
+        following = (place for place in self._places(first) if place >= len(first))
+        return first.ljust(next(following, 0)) + second.lstrip()
+
+    def _places(self, line: str) -> list[int]:
+        """Where the cell of each column begins in a line; behind its end where it has none."""
+        places = [self.starts[0]]
+        for start, following in pairwise(self.starts):
+            end = places[-1] + following - start
+            if line[end - 1 : end].strip():  # too long for its column
+                blank = line.find(" ", end)
+                end = (len(line) if blank < 0 else blank) + 1
+            places.append(end)
+        return places
 
 
 def columns_of(line: str, known: Collection[str]) -> Columns | None:

@@ -59,6 +59,11 @@ def test_every_chip_takes_the_cores_that_it_has(found: Chip) -> None:
     assert all(found.name in out.reason for out in plan.left_out)
 
 
+def test_core_masks_are_those_of_the_runtime() -> None:
+    # rknn_core_mask: AUTO, 0, 1, 2, 0_1, 0_1_2, ALL
+    assert list(CORE_MASKS.values()) == [0, 1, 2, 4, 1 | 2, 1 | 2 | 4, 0xFFFF]
+
+
 def test_what_cannot_be_measured_has_a_reason() -> None:
     plan = plan_benchmark("rk3576", cores=["2", "0_1_2", "0"], batches=[1, 4])
     assert [str(cell) for cell in plan.cells] == ["cores 0, batch 1, threads 1"]

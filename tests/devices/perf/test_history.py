@@ -268,7 +268,11 @@ def test_a_report_becomes_a_table_with_layers() -> None:
 def test_two_runs_side_by_side() -> None:
     first = _run()
     later = Conditions(
-        MODEL, "rk3588", "adb:1234", {"runtime": "2.4.0", "toolkit": "2.3"}, {"NPU": 900_000_000}
+        MODEL,
+        "rk3588",
+        "adb:1234",
+        {"runtime": "2.4.0", "toolkit": "2.3"},
+        {"NPU": 900_000_000, "DDR": 2_112_000_000},
     )
     figures = (
         replace(TABLE.figures[1], microseconds=30.0),
@@ -285,6 +289,7 @@ def test_two_runs_side_by_side() -> None:
         "driver: 0.9.8, unknown",
         "toolkit: unknown, 2.3",
         "clock of NPU: 1000 MHz, 900 MHz",
+        "clock of DDR: unknown, 2112 MHz",
     )
     (cell,) = found.cells
     assert (cell.cell.cores, cell.before, cell.after, cell.clear) == ("0", 509.5, 1009.5, True)

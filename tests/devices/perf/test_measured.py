@@ -120,6 +120,7 @@ def test_memory_that_does_not_add_up_is_said() -> None:
     silent = MemoryUse.of(weight=10, internal=5, dma=0)
     assert (silent.other, silent.total) == (0, 15)
     assert "does not say" in silent.note
+    assert MemoryUse.of(weight=10, internal=5, dma=15).note == ""
     less = MemoryUse.of(weight=4096, internal=1024, dma=2048, label="emulated")
     assert (less.other, less.total, less.label) == (0, 2048, "emulated")
     assert "2.00 KiB, less than" in less.note

@@ -182,6 +182,14 @@ def test_rows_that_a_terminal_broke() -> None:
         assert broken == parse_perf_text(reports.FROM_1_6)
 
 
+def test_a_row_that_was_broken_behind_a_cell_that_is_too_long() -> None:
+    lines = reports.TO_1_5.split("\n")
+    cut = lines[3].index(" (1,32,112,112)  ")
+    for start in (lines[3][:cut], lines[3][: cut + 1]):
+        broken = [*lines[:3], start, lines[3][cut + 1 :], *lines[4:]]
+        assert parse_perf_text("\n".join(broken)) == parse_perf_text(reports.TO_1_5)
+
+
 def test_row_that_stays_broken_is_kept_and_said() -> None:
     lines = reports.TO_1_5.split("\n")
     lines[1] = lines[1][:100].rstrip()
