@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,10 @@ from rknntui.demo import demo_folder
 
 # Before anything imports onnxruntime: else a device id and a database land in the home folder.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+# Some two hundred processes start: without compiled files each compiles all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # The clock of a shared machine proves nothing. Under CI hypothesis has a profile of its own.
 if not os.environ.get("CI"):
@@ -35,6 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if {"zoo", "shared"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.zoo)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and collected tests stay to the end: the collector need not walk them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
