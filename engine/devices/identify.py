@@ -14,7 +14,7 @@ from functools import cache
 
 from engine.base.text import sanitize
 from engine.chips import chip, chips
-from engine.devices.libraries import Elf
+from engine.devices.elf import Elf
 from engine.devices.reading import elf_of, first_line, output, read_bytes, read_text
 from engine.devices.transport import Transport
 

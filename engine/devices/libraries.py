@@ -5,14 +5,12 @@ Paths: the vendor's installation notes for each chip [RKNN-RT2 2.3.2, RKNN-RT1 1
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
-
 from engine.base.errors import DeviceStorageError, RuntimeLibraryError
+from engine.devices.elf import HEAD, Elf, read_elf
 from engine.devices.reading import read_bytes
 from engine.devices.transport import Transport
 
-__all__ = ["LIBRARIES", "Elf", "processors", "read_elf", "usable_libraries"]
+__all__ = ["LIBRARIES", "processors", "usable_libraries"]
 
 _FOLDERS = (
     "/usr/lib",
@@ -41,21 +39,6 @@ LIBRARIES = {
 }
 """Generation of the NPU -> absolute paths, in the order in which they are tried."""
 
-_HEAD = 20
-_MACHINES = {3: "x86", 40: "ARM", 62: "x86-64", 183: "ARM64", 243: "RISC-V"}
-
-
-@dataclass(frozen=True)
-class Elf:
-    """For which processor a program or library is: ``ARM64``, and its width of 32 or 64 bits."""
-
-    machine: str
-    bits: int
-
-    def __str__(self) -> str:
-        return f"{self.machine} ({self.bits} bits)"
-
-
 _ARM = Elf("ARM", 32)
 _OF_UNAME = {
     "aarch64": frozenset({Elf("ARM64", 64), _ARM}),
@@ -63,17 +46,6 @@ _OF_UNAME = {
     "armv8l": frozenset({_ARM}),
     "x86_64": frozenset({Elf("x86-64", 64), Elf("x86", 32)}),
 }
-
-
-def read_elf(head: bytes) -> Elf | None:
-    """The processor of a file by its first 20 bytes; None where it is no ELF file.
-
-    Format: the System V ABI, ``e_ident`` and ``e_machine``.
-    """
-    if len(head) < _HEAD or head[:4] != b"\x7fELF" or head[4] not in (1, 2) or head[5] != 1:
-        return None
-    (machine,) = struct.unpack_from("<H", head, 18)
-    return Elf(_MACHINES.get(machine, f"machine {machine}"), 32 * head[4])
 
 
 def processors(transport: Transport, python: str, machine: str) -> frozenset[Elf]:
@@ -89,7 +61,7 @@ def processors(transport: Transport, python: str, machine: str) -> frozenset[Elf
         One, where the program itself could be looked at; none where nothing is known.
     """
     path = python if python.startswith("/") else f"/usr/bin/{python}"
-    elf = read_elf(read_bytes(transport, path, _HEAD) or b"")
+    elf = read_elf(read_bytes(transport, path, HEAD) or b"")
     if elf is not None:
         return frozenset({elf})
     return _OF_UNAME.get(machine, frozenset())
@@ -116,7 +88,7 @@ def usable_libraries(
     found, foreign = [], []
     for path in paths:
         try:
-            head = transport.read(path, limit=_HEAD)
+            head = transport.read(path, limit=HEAD)
         except DeviceStorageError:  # only its own processes may read it
             found.append(path)
             continue
@@ -138,7 +110,7 @@ def usable_libraries(
             "width as the library.",
         )
     other = {1: 2, 2: 1}.get(generation or 0)
-    elsewhere = [p for p in LIBRARIES.get(other or 0, ()) if read_bytes(transport, p, _HEAD)]
+    elsewhere = [p for p in LIBRARIES.get(other or 0, ()) if read_bytes(transport, p, HEAD)]
     if elsewhere and not given:
         raise RuntimeLibraryError(
             f"{transport.name} has no runtime library of generation {generation}.",

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError
 from engine.base.text import sanitize
-from engine.devices.libraries import Elf, read_elf
+from engine.devices.elf import Elf, read_elf
 from engine.devices.transport import Completed, Transport
 
 __all__ = [

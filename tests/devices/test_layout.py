@@ -13,6 +13,7 @@ import pytest
 
 from engine.base.errors import DeviceError, DeviceStorageError, RuntimeLibraryError
 from engine.devices.claims import claimed, put_record, require_alone
+from engine.devices.elf import Elf, read_elf
 from engine.devices.layout import (
     BoardFolder,
     agent_name,
@@ -21,7 +22,7 @@ from engine.devices.layout import (
     model_name,
     new_run_name,
 )
-from engine.devices.libraries import Elf, processors, read_elf, usable_libraries
+from engine.devices.libraries import processors, usable_libraries
 from engine.devices.transport import Completed
 from tests.devices.fake_board import ELF, ELF_ARM, FakeBoard
 

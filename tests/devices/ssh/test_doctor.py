@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.devices.doctor import STEPS, diagnose
+from engine.devices.elf import read_elf
 from engine.devices.identify import identify
-from engine.devices.libraries import read_elf
 from engine.devices.state import read_state
 from engine.devices.transports.ssh import SshTransport
 
