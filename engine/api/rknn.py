@@ -20,6 +20,7 @@ from engine.base.text import sanitize
 from engine.report import CONTAINER_NOTE, summary_text
 
 if TYPE_CHECKING:
+    from engine.api.board_model import BoardModel
     from engine.api.simulated_model import SimulatedModel
     from engine.options import Values
     from engine.pipeline.pipeline import Pipeline
@@ -28,9 +29,6 @@ __all__ = ["RKNN"]
 
 _LATER = dict.fromkeys(
     (
-        "eval_perf",
-        "eval_memory",
-        "get_sdk_version",
         "export_rknn_sync_model",
         "list_support_target_platform",
         "export_rknn_precompile_model",
@@ -43,7 +41,8 @@ _LATER = dict.fromkeys(
 
 
 class RKNN:
-    """Build, simulate and analyse a model as with the vendor's toolkits; nothing runs on an NPU.
+    """Build, simulate and analyse a model as with the vendor's toolkits, and run compiled ones on
+    boards.
 
     Methods return 0, or -1 after an error that is logged to standard error, unless they say
     something else. Which generation's rules hold is said by ``generation``, else decided by the
@@ -84,6 +83,7 @@ class RKNN:
         self._container: bytes | None = None
         self._loaded: Path | None = None
         self._running: SimulatedModel | None = None
+        self._board: BoardModel | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name not in _LATER:
@@ -228,6 +228,7 @@ class RKNN:
 
     def _forget_build(self) -> None:
         self._build = self._container = self._loaded = self._running = None
+        self._close_board()
 
     def _pipeline(self, changes: Values) -> Pipeline:
         return self._script.pipeline(self.generation, changes)
@@ -295,18 +296,21 @@ class RKNN:
 
     @returns_status(-1)
     def load_rknn(self, *args: Any, **keywords: Any) -> int:
-        """Load a container of ours to simulate it (our addition); a vendor's file is refused:
-        -1.
+        """Load a compiled model of the vendor to run it on a board, or a container of ours to
+        simulate it.
         """
+        from engine.devices.model_file import model_file
         from engine.pipeline.load_packed import load_packed
 
         given = bind("load_rknn", self.generation, args, keywords)
         if given["load_model_in_npu"]:
             raise UsageError(
-                "load_model_in_npu needs a board.", remedy="Devices come in a later version."
+                "A model that is in the memory of an NPU cannot be loaded.",
+                remedy="Leave load_model_in_npu at False; the file is sent once and kept.",
             )
         path = Path(path_text(given["path"], "path"))
-        load_packed(path)
+        if model_file(path).ours:
+            load_packed(path)
         self._script.forget_source()
         self._forget_build()
         self._loaded = path
@@ -314,48 +318,104 @@ class RKNN:
 
     @returns_status(-1)
     def init_runtime(self, *args: Any, **keywords: Any) -> int:
-        """Get ready to run in the simulator; a ``target`` needs a board and is refused: -1.
+        """Get ready to run: on the board of a ``target``, else in the simulator.
 
         Both: target=None, device_id=None, perf_debug=False, eval_mem=False, async_mode=False;
         generation 2 also core_mask=RKNN.NPU_CORE_AUTO, fallback_prior_device='cpu'.
+        A board runs what load_rknn loaded: the vendor's compiled model. ``device_id`` is as of
+        list_devices, or ``ssh:user@host``, or ``local``.
         """
-        from engine.api.simulated_model import SimulatedModel, ignored_arguments
+        from engine.api.runtime import start_board, start_simulator
 
         given = bind("init_runtime", self.generation, args, keywords)
-        for name in ignored_arguments(given):
-            self._log.warning("init_runtime: %s has no effect in the simulator.", name)
-        if self._build is not None:
-            self._running = SimulatedModel.of_build(self._build)
-        elif self._loaded is not None:
-            self._running = SimulatedModel.of_container(
-                self._loaded, self.generation, self._script.operators
-            )
-        else:
+        if self._build is None and self._loaded is None:
             raise UsageError(
                 "There is nothing to run.", remedy="Call build or load_rknn before init_runtime."
+            )
+        self._close_board()
+        if given["target"] is not None:
+            model = self._loaded or self._container or b""
+            self._board = start_board(model, given, self.generation, self._log)
+        else:
+            self._running = start_simulator(
+                self._build, self._loaded, given, self.generation, self._script.operators, self._log
             )
         return 0
 
     @returns_status(None)
     def inference(self, *args: Any, **keywords: Any) -> list[np.ndarray] | None:
-        """Run inputs in the simulator; a list of ndarray, or None after an error.
+        """Run inputs; a list of ndarray, or None after an error.
 
         Generation 1: inputs, data_type='uint8', data_format='nhwc', inputs_pass_through=None.
         Generation 2: inputs, data_format=None (all NHWC), inputs_pass_through=None.
-        Outputs have the model's own layout, float32, and are simulated.
+        Outputs are float32 in the model's own layout: simulated, or those of the board.
         """
         given = bind("inference", self.generation, args, keywords)
+        inputs, how = (
+            given["inputs"],
+            {
+                "data_format": given["data_format"],
+                "data_type": given["data_type"],
+                "pass_through": given["inputs_pass_through"],
+            },
+        )
+        if self._board is not None:
+            return self._board.run(inputs, **how)
         if self._running is None:
             raise UsageError("The runtime is not ready.", remedy="Call init_runtime first.")
-        outputs, warnings = self._running.run(
-            given["inputs"],
-            data_format=given["data_format"],
-            data_type=given["data_type"],
-            pass_through=given["inputs_pass_through"],
-        )
+        outputs, warnings = self._running.run(inputs, **how)
         for warning in warnings:
             self._log.warning("%s", warning)
         return list(outputs.values())
+
+    @returns_status(-1)
+    def eval_perf(self, *args: Any, **keywords: Any) -> Any:
+        """Time the model on the board; generation 1 a dictionary, generation 2 text; measured.
+
+        Generation 1: inputs=None, data_type=None, data_format=None, is_print=True, loop_cnt=None
+        (ten inferences; the time is their median).
+        Generation 2: is_print=True, fix_freq=True: the clocks are restored afterwards.
+        """
+        given = bind("eval_perf", self.generation, args, keywords)
+        found = self._on_board().perf(
+            given["inputs"],
+            loops=given["loop_cnt"],
+            fix_clocks=bool(given["fix_freq"]),
+            log=self._log,
+        )
+        if given["is_print"]:
+            self._log.warning("%s", found.printed(), extra={"plain": True})
+        return found.value()
+
+    @returns_status(-1)
+    def eval_memory(self, *args: Any, **keywords: Any) -> Any:
+        """What the model takes on the board, in bytes, a dictionary; measured.
+
+        Both: is_print=True. Generation 1's C API has no such figure.
+        """
+        given = bind("eval_memory", self.generation, args, keywords)
+        board = self._on_board()
+        found = board.memory()
+        if given["is_print"]:
+            self._log.warning("%s", found.printed(board.model_bytes), extra={"plain": True})
+        return found.value()
+
+    @returns_status(None)
+    def get_sdk_version(self) -> str | None:
+        """Versions of the board's runtime, server and driver, as the manual prints them."""
+        return self._on_board().versions().value()
+
+    def _on_board(self) -> BoardModel:
+        if self._board is None:
+            raise UsageError(
+                "This needs a board.", remedy="Call init_runtime with the target of a board first."
+            )
+        return self._board
+
+    def _close_board(self) -> None:
+        board, self._board = self._board, None
+        if board is not None:
+            board.close()
 
     @returns_status(-1)
     def accuracy_analysis(self, *args: Any, **keywords: Any) -> int:

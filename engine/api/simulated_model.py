@@ -12,8 +12,6 @@ import numpy as np
 from engine.accuracy.dump import dump_layers
 from engine.api.input_adapter import adapt_inputs
 from engine.api.signatures import Parameters
-from engine.base.errors import UsageError
-from engine.base.text import sanitize
 from engine.dataset import InputPlan, Preprocess
 from engine.pipeline.runner import Runnable
 from engine.quantize import layers_of
@@ -115,16 +113,7 @@ def ignored_arguments(given: Parameters) -> list[str]:
 
     Args:
         given: all of its arguments by name.
-
-    Raises:
-        UsageError: a board is asked for.
     """
-    if given["target"] is not None:
-        raise UsageError(
-            f"init_runtime for target {sanitize(str(given['target']), 40)} needs a board.",
-            cause="Devices come in a later version.",
-            remedy="Leave target at None to run in the simulator.",
-        )
     return [n for n, default in _BOARD_ONLY.items() if n in given and given[n] != default]
 
 

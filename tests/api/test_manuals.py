@@ -166,7 +166,7 @@ def test_the_whole_example_of_generation_1(
     assert "----TOP 5----" in captured.out
     assert captured.out.count("done") == 7
     assert names["perf_results"] == -1
-    assert "E eval_perf: This version does not have it." in captured.err
+    assert "E eval_perf: This needs a board." in captured.err
 
 
 def test_the_whole_example_as_it_stands_ends_with_the_reason(

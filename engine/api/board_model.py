@@ -1,0 +1,303 @@
+"""A compiled model on a board: what ``inference``, ``eval_perf`` and the like do with a target."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from logging import Logger
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.api.signatures import Parameters
+from engine.base.errors import UsageError
+from engine.base.text import sanitize
+from engine.chips import chip as chip_facts
+from engine.devices.agent.bundle import bundle
+from engine.devices.choose import open_board
+from engine.devices.clocks import clock_paths, clock_plan
+from engine.devices.identify import BoardIdentity
+from engine.devices.measured import (
+    Label,
+    MeasuredPerf,
+    MemoryUse,
+    Versions,
+    memory_not_available,
+)
+from engine.devices.perf_report import Clocks
+from engine.devices.perf_text import parse_perf_text
+from engine.devices.results import OpenModel
+from engine.devices.runtime import BoardRuntime
+from engine.devices.state import read_state
+from engine.devices.tensors import BoardInput, TensorAttributes
+from engine.devices.transport import Transport
+from engine.devices.versions import read_versions
+
+__all__ = ["BoardModel"]
+
+_WARMUP = 5
+_LOOPS = 10
+_SEVERAL_CORES = frozenset({"rk3588", "rk3576"})
+
+
+class BoardModel:
+    """A model that is loaded on a board.
+
+    Args:
+        board: the way to it; closed with this.
+        identity: what it is.
+        runtime: what runs the model there.
+        opened: the model.
+        given: the arguments of ``init_runtime``.
+        generation: of the toolkit whose forms are used.
+    """
+
+    def __init__(
+        self,
+        board: Transport,
+        identity: BoardIdentity,
+        runtime: BoardRuntime,
+        opened: OpenModel,
+        given: Parameters,
+        generation: int,
+    ) -> None:
+        self._board, self._identity, self._runtime = board, identity, runtime
+        self._opened, self._given, self._generation = opened, given, generation
+        self._previous: list[np.ndarray] | None = None
+
+    @classmethod
+    def start(cls, model: Path, given: Parameters, generation: int, log: Logger) -> BoardModel:
+        """Load a compiled model on the board that is asked for.
+
+        Args:
+            model: the vendor's compiled model; an emulated board takes a container of ours, too.
+            given: the arguments of ``init_runtime``.
+            generation: of the toolkit whose rules hold.
+            log: takes what a user should know of the board.
+
+        Raises:
+            UsageError, DeviceError, ContainerError: it cannot run there.
+        """
+        mask = _core_mask(given)
+        board, identity = open_board(str(given["target"]), given["device_id"])
+        try:
+            if identity.emulated:
+                log.warning("init_runtime: this board is emulated; no NPU computes or is timed.")
+            runtime = BoardRuntime(board, bundle().content, chip=identity.chip or "")
+            try:
+                opened = runtime.open(model, perf=bool(given["perf_debug"]), core_mask=mask)
+            except BaseException:
+                runtime.close()
+                raise
+        except BaseException:
+            board.close()
+            raise
+        for note in opened.notes:
+            log.warning("init_runtime: %s", note)
+        return cls(board, identity, runtime, opened, given, generation)
+
+    @property
+    def label(self) -> Label:
+        """Of every figure: ``measured``, or ``emulated`` where the board is."""
+        return "emulated" if self._identity.emulated else "measured"
+
+    def run(
+        self, inputs: Any, *, data_format: Any, data_type: Any, pass_through: Any
+    ) -> list[np.ndarray]:
+        """The outputs, float32 in the model's order.
+
+        With ``async_mode`` those of the call before; the first call gives its own.
+
+        Raises:
+            UsageError: the inputs do not fit the model.
+            DeviceError: the board or its runtime fails.
+        """
+        prepared = self._inputs(inputs, data_format, data_type, pass_through)
+        outputs = [output.array for output in self._runtime.run(prepared).outputs]
+        if not self._given["async_mode"]:
+            return outputs
+        before, self._previous = self._previous, outputs
+        return outputs if before is None else before
+
+    def perf(
+        self, inputs: Any, *, loops: int | None, fix_clocks: bool, log: Logger
+    ) -> MeasuredPerf:
+        """Time the model, with the clocks fixed meanwhile where that is asked for.
+
+        Args:
+            inputs: one array for each input; None for zeros.
+            loops: inferences that are timed; None for ten, after five that are not.
+            fix_clocks: set the clocks that the vendor's script sets, and restore them afterwards.
+            log: takes which clocks could not be set.
+        """
+        prepared = (
+            [_zeros(attributes) for attributes in self._opened.inputs]
+            if inputs is None
+            else self._inputs(inputs, None, None, None)
+        )
+        if fix_clocks:
+            self._fix_clocks(log)
+        try:
+            found = self._runtime.run(
+                prepared, warmup=_WARMUP, loops=loops or _LOOPS, outputs=False
+            )
+            state = read_state(self._board, self._identity.chip)
+        finally:
+            if fix_clocks:
+                self._runtime.restore_clocks()
+        parts = {
+            "CPU": tuple(hertz for _, hertz in state.cpu_clocks or ()),
+            "NPU": (state.npu_clock,) if state.npu_clock else (),
+            "DDR": (state.ddr_clock,) if state.ddr_clock else (),
+        }
+        return MeasuredPerf(
+            self._generation,
+            statistics.median(found.run_us or found.wall_us),
+            report=parse_perf_text(found.perf) if found.perf else None,
+            text=found.perf or "",
+            clocks=tuple(Clocks(part, hertz) for part, hertz in parts.items() if hertz),
+            label=self.label,
+        )
+
+    def _fix_clocks(self, log: Logger) -> None:
+        chip = self._identity.chip
+        plan = clock_plan(chip, self._runtime.read(clock_paths(chip)) if chip else {})
+        if plan.values:
+            changed = self._runtime.fix_clocks(plan.values)
+            for path, why in changed.refused:
+                log.warning("eval_perf: %s was not set: %s", sanitize(path), sanitize(why))
+        for what, why in plan.not_adjustable:
+            log.warning("eval_perf: the clock of %s was not fixed: %s.", what, why)
+
+    def memory(self) -> MemoryUse:
+        """What the model takes.
+
+        Raises:
+            UsageError: ``init_runtime`` was called without ``eval_mem``.
+            RuntimeLibraryError: the runtime has no such query, as in generation 1.
+        """
+        if not self._given["eval_mem"]:
+            raise UsageError(
+                "The memory is not evaluated in this session.",
+                remedy="Call init_runtime with eval_mem=True.",
+            )
+        if self._opened.generation == 1:
+            raise memory_not_available()
+        found = self._runtime.memory()
+        return MemoryUse.of(
+            weight=found.weight, internal=found.internal, dma=found.dma, label=self.label
+        )
+
+    @property
+    def model_bytes(self) -> int:
+        """Size of the model's file."""
+        return self._opened.file.size
+
+    def versions(self) -> Versions:
+        """Of the runtime library, rknn_server and the driver."""
+        chip, generation = self._identity.chip, self._opened.generation
+        found = read_versions(self._board, chip, generation)
+        server = str(found.server.version) if found.server and found.server.version else None
+        return Versions(
+            self._generation,
+            api=self._opened.api_version,
+            server=self._opened.driver_version if generation == 1 else server,
+            runtime=self._opened.api_version if generation == 2 else None,
+            driver=self._opened.driver_version if generation == 2 else None,
+            label=self.label,
+        )
+
+    def close(self) -> None:
+        """Free the model and let the board go."""
+        try:
+            self._runtime.close()
+        finally:
+            self._board.close()
+
+    def _inputs(
+        self, inputs: Any, data_format: Any, data_type: Any, pass_through: Any
+    ) -> list[BoardInput]:
+        wanted = self._opened.inputs
+        arrays = [inputs] if isinstance(inputs, np.ndarray) else inputs
+        if not isinstance(arrays, Sequence) or len(arrays) != len(wanted):
+            raise UsageError(
+                f"The model has {len(wanted)} inputs.",
+                remedy="Give a list of numpy arrays, one per input, in the model's order.",
+            )
+        formats = _each(data_format, len(wanted), "data_format")
+        through = _each(pass_through, len(wanted), "inputs_pass_through")
+        return [
+            _board_input(index, array, attributes, formats[index], data_type, through[index])
+            for index, (array, attributes) in enumerate(zip(arrays, wanted, strict=True))
+        ]
+
+
+def _board_input(
+    index: int,
+    array: Any,
+    wanted: TensorAttributes,
+    data_format: Any,
+    data_type: Any,
+    pass_through: Any,
+) -> BoardInput:
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"Input {index} is a {type(array).__name__}, not an ndarray.")
+    values: np.ndarray = array
+    if data_type is not None and str(values.dtype) != data_type:
+        values = _as_type(values, data_type, index)
+    if values.ndim == len(wanted.shape) - 1:  # without its batch of 1
+        values = values[None]
+    layout = str(data_format).upper() if data_format is not None and values.ndim == 4 else None
+    return BoardInput(values, layout, bool(pass_through))
+
+
+def _each(given: Any, count: int, name: str) -> list[Any]:
+    values = [given] * count if given is None or isinstance(given, str) else list(given)
+    if len(values) != count:
+        raise UsageError(f"{name} has {len(values)} entries for {count} inputs.")
+    return values
+
+
+def _as_type(array: np.ndarray, data_type: Any, index: int) -> np.ndarray:
+    """Generation 1: the type that the data has; converted where no value changes."""
+    if data_type not in ("uint8", "int8", "int16", "float16", "float32"):
+        raise UsageError(f"data_type {sanitize(repr(data_type), 40)} is not known.")
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = array.astype(data_type)
+    if not np.array_equal(cast, array):
+        raise UsageError(
+            f"Input {index} is {array.dtype} and does not fit data_type {data_type}.",
+            cause="data_type is the type of the data that you give; its default is 'uint8'.",
+            remedy=f"Give data_type='{array.dtype}'.",
+        )
+    return cast
+
+
+def _zeros(attributes: TensorAttributes) -> BoardInput:
+    dtype = attributes.dtype.lower()
+    known = dtype if dtype in ("uint8", "int8", "int16", "float16", "int32", "int64") else "float32"
+    layout = attributes.layout if attributes.layout in ("NHWC", "NCHW") else None
+    return BoardInput(np.zeros(attributes.shape, known), layout)
+
+
+def _core_mask(given: Parameters) -> int | None:
+    """``core_mask`` as the runtime takes it; None where the runtime chooses.
+
+    Raises:
+        UsageError: the chip has no such cores [RKNN-T2 2.3.0, 2.7].
+    """
+    mask = given.get("core_mask") or 0
+    if not mask:
+        return None
+    target = str(given["target"]).lower()
+    found = chip_facts(target)
+    cores = found.npu_cores if found else 1
+    every = (1 << cores) - 1
+    if target not in _SEVERAL_CORES or (mask != 0xFFFF and mask & ~every):
+        raise UsageError(
+            f"core_mask {mask} does not fit {sanitize(target, 40)}.",
+            cause=f"It has {cores} NPU cores." if cores > 1 else "It has one NPU core.",
+            remedy="Leave core_mask at RKNN.NPU_CORE_AUTO, or name cores that it has.",
+        )
+    return int(mask)

@@ -1,0 +1,61 @@
+"""What ``init_runtime`` starts: the simulator, or a model on a board."""
+
+from __future__ import annotations
+
+import tempfile
+from logging import Logger
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.api.board_model import BoardModel
+from engine.api.signatures import Parameters
+from engine.api.simulated_model import SimulatedModel, ignored_arguments
+from engine.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from engine.graph.ir import CustomOperators
+    from engine.pipeline.pipeline import Pipeline
+
+__all__ = ["start_board", "start_simulator"]
+
+
+def start_board(model: Path | bytes, given: Parameters, generation: int, log: Logger) -> BoardModel:
+    """Load a model on a board.
+
+    Args:
+        model: file of a compiled model, or the content of a container of ours.
+        given: the arguments of ``init_runtime``.
+        generation: of the toolkit whose rules hold.
+        log: takes what a user should know of the board.
+
+    Raises:
+        EngineError: there is no such board, or it cannot run this model.
+    """
+    if isinstance(model, Path):
+        return BoardModel.start(model, given, generation, log)
+    with tempfile.TemporaryDirectory(prefix="rknntui-") as folder:
+        path = Path(folder) / "model.rknn"
+        path.write_bytes(model)
+        return BoardModel.start(path, given, generation, log)
+
+
+def start_simulator(
+    build: Pipeline | None,
+    loaded: Path | None,
+    given: Parameters,
+    generation: int,
+    operators: CustomOperators | None,
+    log: Logger,
+) -> SimulatedModel:
+    """The simulator of a build, or of a container.
+
+    Raises:
+        EngineError: neither is there, or the file is no container of ours.
+    """
+    for name in ignored_arguments(given):
+        log.warning("init_runtime: %s has no effect in the simulator.", name)
+    if build is not None:
+        return SimulatedModel.of_build(build)
+    if loaded is None:
+        raise UsageError("There is nothing to run.", remedy="Call build or load_rknn first.")
+    return SimulatedModel.of_container(loaded, generation, operators)
