@@ -112,12 +112,17 @@ class AdbServer:
 
     def connect(self, address: str) -> None:
         """Make a board known to the server and wait until it can be used."""
-        self.adb("connect", address)
-        self.wait(address, "device")
+        end = time.monotonic() + PATIENCE
+        while (now := self.states().get(address, "absent")) != "device":
+            assert time.monotonic() < end, f"{address} is {now}"
+            if now == "absent":  # also where the server took an entry for it that was going away
+                self.adb("connect", address)
+            time.sleep(0.05)
 
     def reconnect(self, address: str) -> None:
         """Make a board that was away known again; by itself the server takes ten seconds."""
         self.adb("disconnect", address)
+        self.wait(address, "absent")
         self.connect(address)
 
 

@@ -1,0 +1,70 @@
+"""The emulated board over hundreds of programs, broken off clients and pulled cables."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.devices.emulator.emulator import BoardEmulator
+from tests.devices.adb_server import AdbServer
+from tests.devices.conftest import Boards
+from tests.safety import PATIENCE
+
+pytestmark = [pytest.mark.adb, pytest.mark.long]
+
+
+def held(made: BoardEmulator) -> tuple[int, int, list[str]]:
+    """Open files and threads of this process, and the files of the board."""
+    files = sorted(str(path) for path in made.root.rglob("*"))
+    return len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), files
+
+
+def settle(made: BoardEmulator, before: tuple[int, int, list[str]]) -> None:
+    """Wait until no more is held than before."""
+    end = time.monotonic() + PATIENCE
+    while (now := held(made)) != before:
+        assert time.monotonic() < end, (before[:2], now[:2], set(now[2]) ^ set(before[2]))
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("chip", ["rk3588", "rk1808"])
+def test_nothing_is_left_behind(
+    adb_server: AdbServer, board: Boards, tmp_path: Path, chip: str
+) -> None:
+    made = board(chip)
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(100_000))
+
+    def once() -> None:
+        assert b"8" in adb_server.adb("-s", made.address, "shell", "expr 3 + 5").stdout
+        adb_server.adb("-s", made.address, "push", str(source), "/userdata/pushed")
+
+    once()
+    before = held(made)
+    for _ in range(150):
+        once()
+    settle(made, before)
+    for _ in range(15):
+        client = subprocess.Popen(
+            [adb_server.program, "-s", made.address, "shell", "exec sleep 1000"],
+            stdin=subprocess.DEVNULL,
+        )
+        opened = len(made.events)
+        while not any("sleep 1000" in event for event in made.events[opened - 1 :]):
+            time.sleep(0.01)
+        client.kill()
+        client.wait()
+    for _ in range(15):
+        made.drop()
+        adb_server.reconnect(made.address)
+    once()
+    settle(made, before)
+    end = time.monotonic() + PATIENCE
+    while made.alive_orphans():
+        assert time.monotonic() < end
+        time.sleep(0.05)
