@@ -182,7 +182,7 @@ class BoardEmulator:
         return self._sandbox.login()
 
     def alive_orphans(self) -> list[int]:
-        """Processes of the board that run on although no host of adb listens to them."""
+        """Processes that adb started and that run on although nobody at the host listens."""
         return self._shell.orphans()
 
     def _log(self, text: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import signal
 import struct
@@ -32,6 +33,9 @@ Framing = Literal["packets", "terminal packets", "raw", "terminal"]
 _STDIN, _STDOUT, _STDERR, _EXIT, _CLOSE_STDIN = range(5)
 _PIECE = struct.Struct("<BI")
 _READ = 32 << 10
+
+_SESSION = "BOARD_SESSION"
+"""In the environment of what adb started, and of all that this starts."""
 
 # Who leads a session and opens a terminal has it as its own: its end is the end of the programs.
 _TAKE_TERMINAL = 'exec 0<>"$1" 1>&0 2>&0; shift; exec /bin/sh "$@"'
@@ -61,6 +65,7 @@ class ShellService:
 
     def __init__(self, sandbox: Sandbox, faults: Faults) -> None:
         self._sandbox, self._faults = sandbox, faults
+        self._sessions = itertools.count(1)
         self._serving: set[int] = set()
         self._processes: set[Process] = set()
 
@@ -70,8 +75,15 @@ class ShellService:
             while await stream.read():
                 pass
             return
-        process, ends = await self._start(command, framing)
-        self._serving.add(process.pid)
+        session = next(self._sessions)
+        self._serving.add(session)
+        try:
+            await self._serve(stream, command, framing, session)
+        finally:
+            self._serving.discard(session)
+
+    async def _serve(self, stream: Stream, command: str, framing: Framing, session: int) -> None:
+        process, ends = await self._start(command, framing, session)
         framed = framing.endswith("packets")
         given = asyncio.ensure_future(_give_input(stream, ends.into, framed))
         taken = asyncio.gather(
@@ -98,7 +110,7 @@ class ShellService:
             ends.close()
             self._let_go(process)
 
-    async def _start(self, command: str, framing: Framing) -> tuple[Process, _Ends]:
+    async def _start(self, command: str, framing: Framing, session: int) -> tuple[Process, _Ends]:
         """The command in a session of its own, as adbd starts it."""
         words = ["-c", self._sandbox.rewrite(command)] if command else []
         if framing.startswith("terminal"):
@@ -117,7 +129,7 @@ class ShellService:
                 "/bin/sh",
                 *words,
                 cwd=self._sandbox.root,
-                env=self._sandbox.environment(),
+                env=self._sandbox.environment() | {_SESSION: str(session)},
                 start_new_session=True,
                 stdin=given[0],
                 stdout=given[1],
@@ -136,7 +148,6 @@ class ShellService:
 
     def _let_go(self, process: Process) -> None:
         """The host has gone: adbd tells the program it started, and nothing that this started."""
-        self._serving.discard(process.pid)
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGHUP)
@@ -146,18 +157,20 @@ class ShellService:
         return sorted(pid for pid, _ in self._of_the_board())
 
     def orphans(self) -> list[int]:
-        """Processes of the board that run on although nobody at the host listens to them."""
-        return sorted(pid for pid, group in self._of_the_board() if group not in self._serving)
+        """Processes that adb started and that run on although nobody at the host listens."""
+        served = {str(session) for session in self._serving} | {""}
+        return sorted(pid for pid, session in self._of_the_board() if session not in served)
 
-    def _of_the_board(self) -> Iterator[tuple[int, int]]:
-        """Numbers of processes that have the board's environment, with those of their groups."""
-        mark = f"BOARD_ROOT={self._sandbox.root}\0".encode()
+    def _of_the_board(self) -> Iterator[tuple[int, str]]:
+        """Processes that have the board's environment, with the number of their session."""
+        mark = f"BOARD_ROOT={self._sandbox.root}".encode()
         for folder in Path("/proc").glob("[0-9]*"):
             # a process that ends meanwhile, or that of another user
             with contextlib.suppress(OSError):
-                if mark in (folder / "environ").read_bytes():
-                    pid = int(folder.name)
-                    yield pid, os.getpgid(pid)
+                variables = (folder / "environ").read_bytes().split(b"\0")
+                if mark in variables:
+                    session = [v for v in variables if v.startswith(f"{_SESSION}=".encode())]
+                    yield int(folder.name), b"".join(session).decode().partition("=")[2]
 
     async def end_all(self) -> None:
         """End every process of the board, as a power cut does."""
