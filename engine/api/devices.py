@@ -24,11 +24,11 @@ def list_devices(log: Logger) -> tuple[list[str], list[str]]:
     for device in found.devices:
         if not device.usable and device.kind != "ntb":
             log.warning("list_devices: %s %s", device.what, device.remedy)
-    adb, ntb = found.serials("adb"), found.serials("ntb")
+    adb, ntb = found.names("adb"), found.names("ntb")
     lines = [_STARS]
-    for mode, serials in (("adb", adb), ("ntb", ntb)):
-        if serials:
-            lines += [f"all device(s) with {mode} mode:", ",".join(serials)]
+    for mode, names in (("adb", adb), ("ntb", ntb)):
+        if names:
+            lines += [f"all device(s) with {mode} mode:", ",".join(names)]
     if not adb and not ntb:
         lines.append("None devices connected.")
     log.warning("\n".join([*lines, _STARS]), extra={"plain": True})

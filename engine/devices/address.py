@@ -1,7 +1,9 @@
 """Which board: one text that says how it is reached and which one it is.
 
 ========================== =====================================================================
-``adb:SERIAL``             as ``adb devices`` lists it; of a board on the network ``HOST:PORT``
+``adb:SERIAL``             as ``adb devices`` lists it; of a board on the network ``HOST:PORT``; of
+                           boards that share a serial number ``usb:PORT``, or ``SERIAL#NUMBER``
+                           with the adb server's number
 ``ssh:[USER@]HOST[:PORT]`` also an alias of ``~/.ssh/config``; an IPv6 address in brackets
 ``local``                  the program runs on the board itself
 ``ntb:SERIAL``             as ``npu_transfer_proxy devices`` lists it
@@ -25,7 +27,7 @@ __all__ = ["FORMS", "Address"]
 FORMS = "adb:SERIAL, ssh:[USER@]HOST[:PORT], ntb:SERIAL, local, or a serial number"
 """How an address may be written."""
 
-_SERIAL = re.compile(r"[A-Za-z0-9._:\[\]%-]{1,64}")
+_SERIAL = re.compile(r"[A-Za-z0-9._:\[\]%-]{1,64}(#[0-9]{1,9})?")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 # a first hyphen would make an option of it, wherever a name stands in a command
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}")

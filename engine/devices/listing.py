@@ -35,10 +35,12 @@ _NO_AUTHENTICATION = (
     "Network adb of Linux boards has no authentication and no encryption: use it only in a network "
     "that you trust."
 )
-_SAME_SERIAL = (
+_SAME_SERIAL = "Several boards have this serial number: this one is named by its USB port."
+_SAME_SERIAL_NUMBERED = (
     "Several boards have this serial number. The number behind # is the adb server's and changes "
     "when the board is plugged in again."
 )
+_EMULATED = "This board is emulated: no figure of it says anything about a real one."
 
 
 def poll(
@@ -73,7 +75,7 @@ def poll(
         *_only_usb(plugged, boards),
     ]
     listing = Listing(tuple(sorted(devices, key=lambda d: (_ORDER.index(d.kind), d.id))))
-    if listing.serials("adb") and listing.serials("ntb"):
+    if listing.names("adb") and listing.names("ntb"):
         notices.append(_both_modes())
     return Listing(listing.devices, tuple(notices))
 
@@ -114,17 +116,21 @@ def _adb(boards: Iterable[Attached]) -> list[Device]:
 
 
 def _adb_device(board: Attached, several: bool) -> Device:
-    # a serial number that adb cannot be asked for: it takes the port in its place
+    # adb takes the port in place of a serial number that it cannot be asked for, or not clearly
     port = sanitize(board.tags.get("usb", ""), _SHOWN)
-    name = board.serial if SERIAL.fullmatch(board.serial) else port
-    shown = sanitize(board.serial, _SHOWN)
+    addressed = SERIAL.fullmatch(board.serial) is not None
+    name = board.serial if addressed and not (several and port) else port
     warnings = []
-    if several and board.transport_id is not None:
-        name = f"{name}#{board.transport_id}"
+    if several and port:
         warnings.append(_SAME_SERIAL)
-    network = _NETWORK.fullmatch(board.serial)
-    if network:
+    elif several and addressed and board.transport_id is not None:
+        name = f"{board.serial}#{board.transport_id}"
+        warnings.append(_SAME_SERIAL_NUMBERED)
+    if _NETWORK.fullmatch(board.serial):
         warnings.append(_NO_AUTHENTICATION)
+    if board.tags.get("model", "").endswith("_emulated"):
+        warnings.append(_EMULATED)
+    shown = sanitize(board.serial, _SHOWN)
     return Device(
         id=f"adb:{name or shown}",
         kind="adb",
@@ -132,7 +138,7 @@ def _adb_device(board: Attached, several: bool) -> Device:
         what=f"The board {shown} {board.state.what}.",
         cause=board.state.cause,
         remedy=board.state.remedy,
-        serial=name or shown,
+        serial=shown,
         product=sanitize(board.tags.get("product", ""), _SHOWN),
         model=sanitize(board.tags.get("model", ""), _SHOWN),
         device=sanitize(board.tags.get("device", ""), _SHOWN),

@@ -56,7 +56,8 @@ class Device:
 
     Attributes:
         id: its name as the user gives it: ``adb:SERIAL``, ``ntb:SERIAL``, ``ssh:ADDRESS``,
-            ``local``; ``usb:PORT`` for what cannot be used yet.
+            ``local``; ``usb:PORT`` for what cannot be used yet. Where boards share a serial
+            number: ``adb:usb:PORT``, or ``adb:SERIAL#NUMBER`` without a port.
         kind: how it is reached; ``usb`` where it cannot be.
         state: ``ready`` boards can be used; ``not asked`` ones may be.
         what: the state as a sentence.
@@ -100,10 +101,13 @@ class Listing:
     devices: tuple[Device, ...]
     notices: tuple[Finding, ...] = ()
 
-    def serials(self, kind: str) -> list[str]:
-        """Serial numbers of the boards of a transport that are ready, or that NTB reaches."""
+    def names(self, kind: str) -> list[str]:
+        """The boards of a transport that are ready, or that NTB reaches, as ``device_id`` of the
+        manual names them: ids without their transport, mostly serial numbers.
+        """
         states = ("ready", "needs the vendor's toolkit")
-        return [d.serial for d in self.devices if d.kind == kind and d.state in states]
+        found = [d.id for d in self.devices if d.kind == kind and d.state in states]
+        return [name.partition(":")[2] for name in found]
 
 
 @record

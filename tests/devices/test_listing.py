@@ -78,8 +78,8 @@ def test_every_state_of_adb_is_listed_with_its_remedy(usb: Usb, programs: Path) 
     with StandIn({"host:devices-l": okay(LIST)}) as stand_in:
         devices = found(stand_in.server, usb)
     assert {name: device.state for name, device in devices.items()} == {
-        "adb:0123456789ABCDEF#3": "ready",
-        "adb:0123456789ABCDEF#4": "ready",
+        "adb:usb:1-1.2": "ready",
+        "adb:usb:1-1.3": "ready",
         "adb:c3d9b8674f4b94f6": "no permissions",
         "adb:192.168.1.7:5555": "offline",
         "adb:usb:1-5": "unauthorized",
@@ -90,11 +90,20 @@ def test_every_state_of_adb_is_listed_with_its_remedy(usb: Usb, programs: Path) 
     }
     assert all(d.remedy and d.cause for d in devices.values() if d.state != "ready")
     assert "udev" in devices["adb:c3d9b8674f4b94f6"].remedy
-    board = devices["adb:0123456789ABCDEF#3"]
+    board = devices["adb:usb:1-1.2"]
     assert (board.product, board.model, board.device) == ("rk3588_s", "rk3588_s", "rk3588_s")
     assert (board.transport_id, board.address, board.usable) == (3, "usb:1-1.2", True)
+    assert board.serial == "0123456789ABCDEF"
     assert "serial number" in board.warnings[0]
     assert "authentication" in devices["adb:192.168.1.7:5555"].warnings[0]
+
+
+def test_boards_with_one_serial_and_no_port_have_numbers(usb: Usb, programs: Path) -> None:
+    text = "10.0.0.1:5555 device transport_id:3\n10.0.0.1:5555 offline transport_id:4\n"
+    with StandIn({"host:devices-l": okay(text)}) as stand_in:
+        devices = found(stand_in.server, usb)
+    assert list(devices) == ["adb:10.0.0.1:5555#3", "adb:10.0.0.1:5555#4"]
+    assert "#" in devices["adb:10.0.0.1:5555#3"].warnings[0]
 
 
 def test_no_server_is_a_notice(usb: Usb, programs: Path) -> None:
@@ -175,7 +184,7 @@ def test_ntb_boards_come_from_the_proxy_too(usb: Usb, programs: Path) -> None:
         listing = poll(
             seconds=PATIENCE, server=stand_in.server, usb=usb.root, device_tree=Path("/nowhere")
         )
-    assert listing.serials("ntb") == ["0123456789ABCDEF", "TB-RK1808S0"]
+    assert listing.names("ntb") == ["0123456789ABCDEF", "TB-RK1808S0"]
     assert [notice.what for notice in listing.notices] == [BOTH_MODES]
     assert listing.devices[1].address == "PCIE"
 

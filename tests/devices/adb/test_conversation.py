@@ -129,6 +129,7 @@ def test_what_hangs_is_stopped_and_does_not_stay(
     made = board()
     conversation = talks(opened(made))
     assert not conversation.stop(hanging(conversation))
+    assert "ended from here" in conversation.lost().what
     conversation.end()
     with ends():
         while made.alive_orphans():

@@ -295,4 +295,4 @@ def test_no_adb_program_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     (tmp_path / "adb").write_text("#!/bin/sh\n")
     (tmp_path / "adb").chmod(0o755)
     with pytest.raises(DeviceError, match="no adb server"):
-        AdbTransport.open("abc", Server("board.invalid", 5037))
+        AdbTransport.open("abc", Server("127.0.0.2", 1))

@@ -80,7 +80,7 @@ def test_the_exit_code_of_an_old_board_is_read_from_its_output(
         with far:
             size = int(far.recv(4), 16)
             asked = far.recv(size, socket.MSG_WAITALL).decode()
-            assert asked.startswith("shell:ls /x </dev/null; echo exit-")
+            assert "; ls /x </dev/null & wait $!; echo exit-" in asked
             word = asked.rpartition("echo ")[2].partition(":")[0]
             far.sendall(b"OKAY" + said.format(word=word).encode())
 

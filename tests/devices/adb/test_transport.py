@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from engine.devices.transports.adb.transport import AdbTransport
 from tests.devices.adb.conftest import FOLDER, Opened
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
+from tests.safety import ends
 
 pytestmark = pytest.mark.adb
 
@@ -69,11 +71,15 @@ def test_output_is_cut_at_its_limit_and_the_code_is_kept(
 
 @NEW_AND_OLD
 def test_a_program_that_takes_too_long_is_left(board: Boards, opened: Opened, chip: str) -> None:
-    transport = opened(board(chip))
+    made = board(chip)
+    transport = opened(made)
     with pytest.raises(DeviceTimeoutError, match="sleep"):
         transport.run(["sleep", "1000"], seconds=0.3)
     with pytest.raises(DeviceTimeoutError):  # it writes all the time
         transport.run(["yes"], seconds=0.3)
+    with ends():
+        while made.alive_orphans():
+            time.sleep(0.05)
 
 
 def test_what_a_shell_would_take_apart_is_refused(board: Boards, opened: Opened) -> None:
@@ -267,6 +273,9 @@ def test_the_live_list_of_a_real_server(
     devices = {d.serial: d for d in poll(usb=tmp_path, device_tree=tmp_path).devices}
     assert devices[ready.address].state == "ready"
     assert devices[ready.address].model == "rk3588_emulated"
+    assert "emulated" in devices[ready.address].warnings[0]
+    numbered = AdbTransport.open(f"{ready.address}#{devices[ready.address].transport_id}")
+    assert numbered.run(["true"]).code == 0
     assert devices[asks.address].state == "unauthorized"
     assert all(
         text.isprintable()

@@ -150,6 +150,7 @@ class AdbConversation:
     def __init__(self, board: str, link: Link, gone: Callable[[], DeviceError]) -> None:
         self._board = board
         self._gone = gone
+        self._stopped = False
         self._said = _Said(link.socket)
         # a descriptor of its own: who waits for both streams registers each
         self._told = _Told(link.socket.dup())
@@ -166,6 +167,12 @@ class AdbConversation:
                 f"{self.peer.fault}.",
                 cause=f"Another program answers, or a library printed to its output.{tail}",
                 remedy="Try again; if it stays so, report it.",
+            )
+        if code is None and self._stopped:
+            return DeviceLostError(
+                f"The program on the board {self._board} was ended from here.",
+                cause=f"It did not end what it was asked to.{tail}",
+                remedy="Start it again. If the NPU hangs, restart the board.",
             )
         if code is None:
             error = self._gone()
@@ -184,9 +191,13 @@ class AdbConversation:
         """
         self.peer.cancel(call)
         over = lambda: call.answer is not None or not self.peer.open  # noqa: E731
-        for seconds in ladder(over, [self.peer.close], LADDER_SECONDS):
+        for seconds in ladder(over, [self._drop], LADDER_SECONDS):
             self.peer.pump(seconds)
         return call.answer is not None and self.peer.open
+
+    def _drop(self) -> None:
+        self._stopped = self.peer.open
+        self.peer.close()
 
     def end(self) -> None:
         """Let the program go: its input ends, and what then still runs gets SIGHUP."""

@@ -42,7 +42,6 @@ CHUNK = 1 << 16
 """The most that one packet of the protocol may hold."""
 
 _HEADER = struct.Struct("<4sI")
-_PATH_LIMIT = 1024
 
 
 class FileRefusedError(Exception):
@@ -51,8 +50,6 @@ class FileRefusedError(Exception):
 
 def _request(letters: bytes, path: str) -> bytes:
     name = path.encode("ascii")
-    if len(name) > _PATH_LIMIT:
-        raise ValueError(f"a path of a board has at most {_PATH_LIMIT} bytes")
     return _HEADER.pack(letters, len(name)) + name
 
 

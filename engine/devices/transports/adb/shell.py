@@ -133,8 +133,10 @@ def run_packets(link: Link, command: str, deadline: Deadline, limit: int) -> Com
 def run_mixed(link: Link, command: str, deadline: Deadline, limit: int) -> Completed | None:
     """The same on a board without ``shell_v2``: all output is in ``out``."""
     word = f"exit-{secrets.token_hex(8)}"
-    # without an input: a program that reads would wait for ever on the board's terminal
-    link.request(f"shell:{command} </dev/null; echo {word}:$?", deadline)
+    # Without an input: a program that reads would wait for ever on the board's terminal. In the
+    # background: adbd tells only the shell that the stream was closed, and that passes it on.
+    wrapped = f"trap 'kill $!' 1; {command} </dev/null & wait $!; echo {word}:$?"
+    link.request(f"shell:{wrapped}", deadline)
     kept, tail, total = _Kept(limit), b"", 0
     while data := link.some(_CHUNK, deadline):
         kept.add(data)

@@ -40,7 +40,9 @@ _OPEN_SECONDS = 10.0
 _SMALL_SECONDS = 15.0
 _ASK_SECONDS = 2.0
 _SEND_BUFFER = 1 << 18  # what the kernel holds back is not at the board: progress would be ahead
+_CLEAN_SECONDS = 5.0  # a board that has gone is not waited for again
 _WORDS_LIMIT = 3000
+_PATH_LIMIT = 1000
 
 _NUMBERED = re.compile(r"(.+)#([0-9]{1,9})")
 
@@ -76,8 +78,9 @@ class AdbTransport:
         """The board of that name.
 
         Args:
-            name: serial number or network address, or ``SERIAL#NUMBER`` with the server's number
-                of the connection (``transport_id`` of ``adb devices -l``).
+            name: serial number or network address. Where boards share a serial number:
+                ``usb:PORT``, as adb itself takes it, or ``SERIAL#NUMBER`` with the server's
+                number of the connection (``transport_id`` of ``adb devices -l``).
             server: that of the environment where there is none given.
 
         Raises:
@@ -162,7 +165,7 @@ class AdbTransport:
                 self._publish(part, target, total)
             except BaseException as error:
                 with contextlib.suppress(EngineError):
-                    self.remove([part])
+                    self._remove([part], _CLEAN_SECONDS)
                 if isinstance(error, files.FileRefusedError):
                     text = str(error)
                     raise storage_error(self.name, "write", target, text, total) from error
@@ -235,10 +238,13 @@ class AdbTransport:
             DeviceStorageError: one of them is there and stays.
             DeviceError: the board cannot be used.
         """
+        self._remove([_checked(path) for path in paths], _SMALL_SECONDS)
+
+    def _remove(self, paths: Sequence[str], seconds: float) -> None:
         waiting: list[str] = []
-        for path in [*map(_checked, paths), ""]:
+        for path in [*paths, ""]:
             if waiting and (not path or sum(map(len, waiting)) + len(path) > _WORDS_LIMIT):
-                done = self.run(["rm", "-f", *waiting], seconds=_SMALL_SECONDS)
+                done = self.run(["rm", "-f", *waiting], seconds=seconds)
                 if done.code:
                     raise storage_error(self.name, "remove", waiting[0], _said(done))
                 waiting = []
@@ -361,7 +367,8 @@ class AdbTransport:
         )
 
     def _is(self, board: Attached) -> bool:
-        return board.serial == self._serial and self._number in (None, board.transport_id)
+        named = self._serial in (board.serial, board.tags.get("usb"))
+        return named and self._number in (None, board.transport_id)
 
 
 def _checked(path: str) -> str:
@@ -370,8 +377,10 @@ def _checked(path: str) -> str:
     Raises:
         UsageError: it is another.
     """
-    if not path.startswith("/"):
-        raise UsageError(f"{sanitize(repr(path), 120)} is no absolute path of a board.")
+    if not path.startswith("/") or len(path) > _PATH_LIMIT:
+        raise UsageError(
+            f"{sanitize(repr(path), 120)} is no absolute path of at most {_PATH_LIMIT} bytes."
+        )
     return shell.command_of([path])
 
 
