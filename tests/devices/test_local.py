@@ -106,7 +106,7 @@ def test_words_that_are_not_ours_are_refused(board: LocalTransport, word: str) -
         lambda: board.converse(["echo"], environment={"A": word or " "}),
     ]
     for call in calls:
-        with pytest.raises(DeviceError, match="is no word"):
+        with pytest.raises(UsageError, match="is no word"):
             call()
 
 

@@ -61,7 +61,7 @@ class LocalTransport:
         """Run a program and wait for its end; its messages are in English.
 
         Raises:
-            DeviceError: a word has other characters than letters, digits and some signs.
+            UsageError: a word has other characters than letters, digits and some signs.
             DeviceTimeoutError: it did not end, and was killed with its children.
         """
         command = self._command(words)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from engine.base.errors import DeviceError
+from engine.base.errors import UsageError
 from engine.base.text import sanitize
 
 __all__ = ["check_environment", "check_words"]
@@ -23,7 +23,7 @@ def check_words(words: Sequence[str]) -> None:
     """Refuse words with anything but letters, digits and ``@ % + = : , . / _ -``.
 
     Raises:
-        DeviceError: one has, or is empty; nothing was run.
+        UsageError: one has, or is empty; nothing was run.
     """
     for word in words or ("",):
         if not _WORD.fullmatch(word):
@@ -34,7 +34,7 @@ def check_environment(environment: Mapping[str, str] | None) -> None:
     """The same for names and values of variables; a value may be empty.
 
     Raises:
-        DeviceError: one has other characters.
+        UsageError: one has other characters.
     """
     for name, value in (environment or {}).items():
         if not _NAME.fullmatch(name):
@@ -43,8 +43,8 @@ def check_environment(environment: Mapping[str, str] | None) -> None:
             check_words([value])
 
 
-def _refused(word: str) -> DeviceError:
-    return DeviceError(
+def _refused(word: str) -> UsageError:
+    return UsageError(
         f"'{sanitize(word, 80)}' is no word for a command on a board.",
         cause="Commands are made of letters, digits and @ % + = : , . / _ - only, so that no "
         "name of a file, a model or a board can become a command.",

@@ -181,6 +181,7 @@ def test_a_program_that_breaks_the_protocol(talk: Talk) -> None:
     assert "not JSON" in error.cause
 
 
+@pytest.mark.long
 def test_variables_reach_the_program(board: SshTransport, tmp_path: Path) -> None:
     script = tmp_path / "variables.sh"
     script.write_text('echo "$A" "$B" > "$1"\n')
@@ -204,6 +205,7 @@ def test_a_cable_that_is_pulled_ends_the_talk_and_the_agent(talk: Talk, sshd: Ss
     assert ask(talk(), "echo", n=1)["result"] == {"n": 1}
 
 
+@pytest.mark.long
 def test_a_silent_link_ends_the_talk(
     talk: Talk, sshd: Sshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +217,7 @@ def test_a_silent_link_ends_the_talk(
     assert isinstance(lost_call(conversation, call), DeviceLostError)
 
 
+@pytest.mark.long
 def test_the_transport_ends_its_talks(talk: Talk, board: SshTransport) -> None:
     conversation = talk()
     pid = pid_of(conversation)

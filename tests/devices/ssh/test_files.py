@@ -85,6 +85,7 @@ def test_a_file_is_replaced_and_may_be_run(
     assert names(there) == ["agent"]
 
 
+@pytest.mark.long
 def test_an_empty_file(board: SshTransport, files: str, tmp_path: Path, there: Path) -> None:
     (tmp_path / "empty").touch()
     board.push(tmp_path / "empty", f"{there}/empty")
@@ -126,6 +127,7 @@ def test_a_missing_source_is_told(board: SshTransport, sshd: Sshd, tmp_path: Pat
     assert not sshd.served
 
 
+@pytest.mark.long
 def test_what_cannot_be_pulled(
     board: SshTransport, files: str, there: Path, tmp_path: Path
 ) -> None:
@@ -141,6 +143,7 @@ def test_what_cannot_be_pulled(
         assert not (tmp_path / "back").exists()
 
 
+@pytest.mark.long
 def test_a_file_without_a_size_is_bounded(board: SshTransport, files: str, tmp_path: Path) -> None:
     # files of /proc have the size 0 and are read all the same
     with pytest.raises(DeviceStorageError, match="more than"):
@@ -215,6 +218,7 @@ def test_a_cable_pulled_while_pushing(
     assert (there / "model").read_bytes() == CONTENT
 
 
+@pytest.mark.long
 def test_a_cable_pulled_while_pulling(
     board: SshTransport, sshd: Sshd, files: str, there: Path, tmp_path: Path
 ) -> None:
@@ -224,6 +228,7 @@ def test_a_cable_pulled_while_pulling(
     assert not (tmp_path / "back").exists()
 
 
+@pytest.mark.long
 def test_a_stalled_link_is_given_up(
     board: SshTransport,
     sshd: Sshd,
@@ -239,6 +244,7 @@ def test_a_stalled_link_is_given_up(
     assert "model" not in names(there)
 
 
+@pytest.mark.long
 def test_a_stalled_link_is_given_up_while_pulling(
     board: SshTransport,
     sshd: Sshd,

@@ -103,6 +103,7 @@ def test_a_revoked_key_is_a_warning(sshd: Sshd, reach: Reach) -> None:
     assert "revoked" in refused(reach, f"ssh:127.0.0.1:{sshd.port}").what
 
 
+@pytest.mark.long
 def test_a_hashed_entry_among_odd_lines_is_believed(sshd: Sshd, reach: Reach) -> None:
     salt, name = os.urandom(20), f"[127.0.0.1]:{sshd.port}"
     digest = hmac.new(salt, name.encode(), hashlib.sha1).digest()
@@ -127,6 +128,7 @@ def test_no_password_is_asked_for(sshd: Sshd, reach: Reach) -> None:
     assert "does not accept" in refused(reach, f"ssh:127.0.0.1:{sshd.port}").what
 
 
+@pytest.mark.long
 def test_a_key_with_a_passphrase_needs_the_agent(
     sshd: Sshd,
     reach: Reach,
@@ -174,6 +176,7 @@ def test_an_alias_of_the_configuration(
     assert reach("ssh:rock-5b") == b"in\n"
 
 
+@pytest.mark.long
 def test_a_host_key_alias(sshd: Sshd, reach: Reach, config: Callable[[str], object]) -> None:
     config(f"Host b\n  HostName 127.0.0.1\n  Port {sshd.port}\n  HostKeyAlias my-board\n")
     file = sshd.home / ".ssh" / "known_hosts"

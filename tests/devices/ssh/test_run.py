@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError
+from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError, UsageError
 from engine.devices.transports.ssh import SshTransport
 from tests.devices.ssh.server import Sshd
 from tests.devices.waiting import alive, open_files, until
@@ -92,7 +92,7 @@ def test_words_that_are_not_ours_are_refused(
         lambda: board.converse(["echo"], environment={word: "a"}),
     ]
     for call in calls:
-        with pytest.raises(DeviceError, match="is no word"):
+        with pytest.raises(UsageError, match="is no word"):
             call()
     # nobody was even asked
     assert not sshd.served
@@ -144,6 +144,7 @@ def test_a_server_that_says_nothing_more_is_noticed(
         board.run(sleeper, seconds=PATIENCE)
 
 
+@pytest.mark.long
 def test_several_threads_share_one_connection(board: SshTransport, sshd: Sshd) -> None:
     found: list[bytes] = []
     threads = [

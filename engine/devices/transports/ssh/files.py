@@ -5,9 +5,12 @@ Each kind of transfer has the same three coroutines: a step, the last step, and 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from dataclasses import dataclass
-from typing import Protocol, cast
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
 
 import asyncssh
 
@@ -32,6 +35,7 @@ CHUNK = 1 << 17
 
 # small requests: each of them is answered, which tells a slow link from a dead one
 _BLOCK = 1 << 15
+_AHEAD = 8
 _SAID = 1 << 12
 _NO_FILE = 44
 
@@ -39,8 +43,8 @@ _NO_FILE = 44
 class Writing(Protocol):
     """A file of the board that is being written, under the name of a part."""
 
-    async def write(self, data: bytes) -> None:
-        """Add bytes; they are there, or under way and bounded, when it returns."""
+    async def write(self, data: bytes) -> int:
+        """Add bytes, or none and wait; how many are there by now. What is on the way is bounded."""
 
     async def finish(self, size: int, target: str, *, executable: bool) -> None:
         """Check that all is there, and give it its name."""
@@ -66,15 +70,24 @@ class _SftpWriting:
     sftp: asyncssh.SFTPClient
     file: asyncssh.SFTPClientFile
     part: str
+    sent: int = 0
+    there: int = 0
+    under_way: deque[asyncio.Task[int]] = field(default_factory=deque)
 
-    async def write(self, data: bytes) -> None:
-        try:
-            await self.file.write(data)
-        except asyncssh.SFTPFailure as error:
-            # version 3 of the protocol has one code for all that can fail
-            if await self._is_full():
-                raise storage_error(self.part, "No space left on device") from error
-            raise
+    async def write(self, data: bytes) -> int:
+        # some are always on the way: dropbear waits 40 ms wherever nothing follows
+        if data:
+            self.under_way.append(asyncio.create_task(self.file.write(data, self.sent)))
+            self.sent += len(data)
+        if self.under_way and (not data or len(self.under_way) >= _AHEAD):
+            try:
+                self.there += await self.under_way.popleft()
+            except asyncssh.SFTPFailure as error:
+                # version 3 of the protocol has one code for all that can fail
+                if await self._is_full():
+                    raise storage_error(self.part, "No space left on device") from error
+                raise
+        return self.there
 
     async def finish(self, size: int, target: str, *, executable: bool) -> None:
         found = (await self.file.stat()).size
@@ -90,6 +103,7 @@ class _SftpWriting:
             await self.sftp.rename(self.part, target)
 
     async def give_up(self) -> None:
+        await _cancel(self.under_way)
         with contextlib.suppress(asyncssh.Error, OSError):
             await self.file.close()
         with contextlib.suppress(asyncssh.Error, OSError):
@@ -106,11 +120,23 @@ class _SftpWriting:
 class _SftpReading:
     file: asyncssh.SFTPClientFile
     size: int
+    asked: int = 0
+    ended: bool = False
+    under_way: deque[asyncio.Task[bytes | str]] = field(default_factory=deque)
 
     async def read(self) -> bytes:
-        return cast("bytes", await self.file.read(CHUNK))
+        if self.ended:
+            return b""
+        # beyond its size nothing is asked for ahead: such a file grows, or is one of /proc
+        while len(self.under_way) < (_AHEAD if self.asked < self.size else 1):
+            self.under_way.append(asyncio.create_task(self.file.read(CHUNK, self.asked)))
+            self.asked += CHUNK
+        data = cast("bytes", await self.under_way.popleft())
+        self.ended = len(data) < CHUNK
+        return data
 
     async def close(self) -> None:
+        await _cancel(self.under_way)
         with contextlib.suppress(asyncssh.Error, OSError):
             await self.file.close()
 
@@ -119,14 +145,17 @@ class _SftpReading:
 class _CatWriting:
     program: Program
     part: str
+    sent: int = 0
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: bytes) -> int:
         process = self.program.process
+        self.sent += len(data)
         if process.exit_status is None:
             process.stdin.write(data)
             with contextlib.suppress(BrokenPipeError):
                 # it has ended: its message is read at the end
                 await process.stdin.drain()
+        return self.sent
 
     async def finish(self, size: int, target: str, *, executable: bool) -> None:
         written = await finish(self.program, _SAID)
@@ -245,6 +274,12 @@ async def read_by_cat(
     if read.code:
         raise storage_error(path, read.err.decode("utf-8", "replace"))
     return read.out
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _run_script(program: Program, script: str, words: list[str], path: str) -> None:

@@ -76,7 +76,7 @@ async def start_program(
     """Start a program with arguments.
 
     Raises:
-        DeviceError: a word or a variable has characters that are not allowed.
+        UsageError: a word or a variable has characters that are not allowed.
         asyncssh.Error, OSError: the connection is lost, or the server refused.
     """
     return await _start(connection, _command('exec "$@"', words, environment))
@@ -88,7 +88,7 @@ async def start_script(
     """Start a script of ours, a constant of this program, that reads ``words`` as its arguments.
 
     Raises:
-        DeviceError: a word has characters that are not allowed.
+        UsageError: a word has characters that are not allowed.
         asyncssh.Error, OSError: the connection is lost, or the server refused.
     """
     return await _start(connection, _command(script, words, {"LC_ALL": "C"}))

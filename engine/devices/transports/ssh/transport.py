@@ -74,7 +74,7 @@ class SshTransport:
         """Run a program of the board and wait for its end.
 
         Raises:
-            DeviceError: a word has other characters than letters, digits and some signs.
+            UsageError: a word has other characters than letters, digits and some signs.
         """
         check_words(words)
         with self._errors(f"{words[0]} did not end within {seconds:g} s."):
@@ -172,12 +172,12 @@ class SshTransport:
         executable: bool,
         moved: Moved | None,
     ) -> None:
-        done, size = 0, stream.size
-        while data := stream.read(files.CHUNK):
-            self._loop.call(writing.write(data), _STALL_SECONDS)
+        done = there = 0
+        while (data := stream.read(files.CHUNK)) or there < done:
+            there = self._loop.call(writing.write(data), _STALL_SECONDS)
             done += len(data)
-            if moved is not None:
-                moved(done, max(done, size))
+            if moved is not None and there:
+                moved(there, max(done, stream.size))
         self._loop.call(writing.finish(done, target, executable=executable), _STALL_SECONDS)
 
     def _receive(
