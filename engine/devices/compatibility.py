@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.findings import Finding, Severity
@@ -67,6 +68,18 @@ class ModelFacts:
             dynamic=model.dynamic,
             size=model.size,
         )
+
+    @classmethod
+    def of_file(cls, path: Path) -> ModelFacts:
+        """Those of a compiled model on this machine.
+
+        Raises:
+            ContainerError: it is none, or it is damaged.
+        """
+        from engine.container.vendor import inspect_vendor  # heavy, and only with a model
+
+        facts = cls.of_vendor(inspect_vendor(path))
+        return replace(facts, name=sanitize(path.name, 80))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from engine.base.errors import DeviceTimeoutError
 from engine.base.text import sanitize
 from engine.devices.libraries import LIBRARIES
 from engine.devices.reading import OUTPUT_LIMIT, first_line, output, ran, read_bytes, read_text
@@ -38,7 +39,7 @@ SERVER_PATHS = ("/usr/bin/rknn_server", "/vendor/bin/rknn_server", "/oem/usr/bin
 RUNTIMES = ("librknnrt", "librknnmrt", "librknn_runtime", "librknn_api")
 """Names of the runtime libraries: generation 2's two, then generation 1's."""
 
-_FILE_LIMIT = 48 << 20
+_FILE_LIMIT = 32 << 20
 """Bytes of a program or library that are read where the board has no ``grep``."""
 
 _NUMBERS = re.compile(
@@ -225,10 +226,10 @@ def _search(
         return _component(name, path, match)
     if done is not None and done.code == 1 and not content.strip():
         return Component(name, path)
-    whole = read_bytes(transport, path, _FILE_LIMIT)
-    if whole is None:
-        return None
-    match = form.search(whole)
+    try:
+        match = form.search(read_bytes(transport, path, _FILE_LIMIT) or b"")
+    except DeviceTimeoutError:  # a large file and a slow way: the rest can still be looked at
+        match = None
     return _component(name, path, match) if match else Component(name, path)
 
 

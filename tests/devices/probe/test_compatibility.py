@@ -207,5 +207,6 @@ def test_the_vendors_own_files_tell_their_toolkit(zoo: Path) -> None:
     both = ModelFacts.of_vendor(inspect_vendor(folder / "dual_residual_RK3566_RK3568.rknn"))
     assert "other-chip" not in codes(match(software(), both, "rk3568"))
     assert codes(match(software(), both, "rk3588"))[0] == "other-chip"
-    first = ModelFacts.of_vendor(inspect_vendor(folder / "resize_area_toolkit1.rknn"))
+    first = ModelFacts.of_file(folder / "resize_area_toolkit1.rknn")
+    assert first.name == "resize_area_toolkit1.rknn"
     assert codes(match(software(), first, "rk3588"))[0] == "other-generation"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.base.errors import DeviceTimeoutError
 from engine.devices.versions import Version, libraries_of, read_versions, running
 from tests.devices.probe.boards import RUNTIME_2, SERVER_2, Board, android, rk1808, rk3588
 
@@ -85,6 +86,19 @@ def test_a_version_far_behind_is_found_where_grep_gives_too_long_a_line() -> Non
     huge = b"librknnrt version " + b"x" * (3 << 20) + b" " + RUNTIME_2
     found = read_versions(rk3588(files={"/usr/lib/librknnrt.so": huge}), "rk3588", 2)
     assert str(found.runtime) == "librknnrt 2.3.2"
+
+
+def test_a_file_too_large_for_the_way_to_it_has_no_version() -> None:
+    class Slow(Board):
+        def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+            if limit > 1 << 20:
+                raise DeviceTimeoutError("too slow")
+            return super().read(path, limit=limit)
+
+    found = read_versions(Slow(rk3588().files, rk3588().programs, has_grep=False), "rk3588", 2)
+    assert found.runtime is not None
+    assert found.runtime.version is None
+    assert found.server_pids == (321,)
 
 
 def test_a_file_without_a_version_is_there_all_the_same() -> None:
