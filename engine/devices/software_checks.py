@@ -32,7 +32,9 @@ def check_server(case: Case) -> Iterator[Check]:
     versions = case.versions
     server, pids = versions.server, versions.server_pids
     only_toolkit = "Only the vendor's PC toolkit needs it."
-    if server is None:
+    if server is None and case.proxy_is_needed:
+        yield Check("server", "skipped", "it runs on the NPU's own chip, behind the proxy")
+    elif server is None:
         folder = home(case, SERVER_PATHS)
         commands = [copy_command(case.transport, "rknn_server", folder)]
         remedy = f"{only_toolkit} Copy that of the vendor's release for {case.chip or 'the chip'}."

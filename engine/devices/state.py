@@ -178,10 +178,11 @@ def parse(
         missing["npu_load"] = (
             "the driver of this chip tells no load" if generation_1 else seen.why(_LOADS)
         )
+    apart = "the NPU is a chip of its own" if chip == "rk3399pro" else ""
     if clock is None:
-        missing["npu_clock"] = seen.why(npu_paths)
+        missing["npu_clock"] = apart or seen.why(npu_paths)
     if governor is None:
-        missing["npu_governor"] = seen.why([f"{_DEVFREQ}/*npu*/governor"])
+        missing["npu_governor"] = apart or seen.why([f"{_DEVFREQ}/*npu*/governor"])
     if ddr is None:
         missing["ddr_clock"] = seen.why([_DDR, _CLOCKS])
     if not cpu:
@@ -211,6 +212,7 @@ class _Seen:
         mounts = values.get(_MOUNTS)
         lines = [line.split() for line in (mounts or "").splitlines()]
         mounted = any(line[1:3] == [_DEBUG, "debugfs"] for line in lines)
+        mounted = mounted or any(p.startswith(_DEBUG) for p, v in values.items() if v is not None)
         self._unmounted = mounts is not None and not mounted
         uid = re.search(r"(?m)^Uid:\s+[0-9]+\s+([0-9]+)", values.get(_STATUS) or "")
         self._user = uid is not None and int(uid[1]) != 0

@@ -21,10 +21,12 @@ _MOUNTS = {
     False: (
         "/dev/root / ext4 rw,relatime 0 0\ntmpfs /tmp tmpfs rw 0 0\ntmpfs /run tmpfs rw 0 0\n"
         "/dev/mmcblk0p8 /userdata ext4 rw,relatime 0 0\n"
+        "none /sys/kernel/debug debugfs rw,relatime 0 0\n"
     ),
     True: (
         "/dev/block/dm-0 / ext4 ro,relatime 0 0\n/dev/block/dm-1 /vendor ext4 ro,relatime 0 0\n"
         "/dev/block/by-name/userdata /data f2fs rw,relatime 0 0\n"
+        "debugfs /sys/kernel/debug debugfs rw,relatime 0 0\n"
     ),
 }
 

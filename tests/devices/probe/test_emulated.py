@@ -75,7 +75,8 @@ def test_an_emulated_board_from_end_to_end(
     assert state.npu_clock == (made.board.hertz if made.board.node else None)
     assert state.memory is not None
     assert dict(state.cpu_clocks or ()).keys() == {f"policy{n}" for n, _ in made.board.policies}
-    assert all(why for _, why in state.missing)
+    told = {"this kernel has no such node", "the driver of this chip tells no load"}
+    assert {why for _, why in state.missing} <= told
 
 
 def test_what_changes_is_seen_at_the_next_look(board: Boards) -> None:

@@ -61,6 +61,15 @@ def test_why_there_is_no_load(values: dict[str, str | None], reason: str) -> Non
     assert state.reason("npu_load") == reason
 
 
+def test_a_file_of_debugfs_proves_that_it_is_mounted() -> None:
+    values = {LOAD: None, "/proc/mounts": "", "/sys/kernel/debug/rknpu/version": "x"}
+    assert parse(values, "rk3588").reason("npu_load") == "this kernel has no such node"
+
+
+def test_the_npu_of_rk3399pro_is_a_chip_of_its_own() -> None:
+    assert parse({}, "rk3399pro").reason("npu_clock") == "the NPU is a chip of its own"
+
+
 def test_what_the_system_refused_is_for_root_only() -> None:
     reasons = {LOAD: f"{LOAD} could not be read: Permission denied."}
     assert parse({LOAD: None}, "rk3588", reasons).reason("npu_load") == "root only"
