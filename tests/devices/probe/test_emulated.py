@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from engine.base.errors import DeviceLostError
 from engine.devices.agent.bundle import bundle
-from engine.devices.clocks import clock_paths, clock_plan
+from engine.devices.clocks import chip_clocks, clock_paths, clock_plan
 from engine.devices.compatibility import ModelFacts
 from engine.devices.doctor import STEPS, diagnose
 from engine.devices.emulator.emulator import BoardEmulator
@@ -19,6 +20,7 @@ from engine.devices.identify import identify
 from engine.devices.runtime import BoardRuntime
 from engine.devices.state import once_paths, parse, read_state, watch_paths
 from engine.devices.transports.adb.transport import AdbTransport
+from tests.safety import ends
 
 pytestmark = pytest.mark.adb
 
@@ -117,14 +119,35 @@ def test_a_board_that_is_unplugged_is_lost(board: Boards, tmp_path: Path) -> Non
     assert {check.state for check in rest} == {"skipped"}
 
 
-def test_the_clocks_of_an_emulated_board_can_be_planned(board: Boards) -> None:
-    way = AdbTransport.open(board("rk3588").address)
-    texts = {path: way.read(path) for path in clock_paths("rk3588")}
-    values = {path: None if raw is None else raw.decode() for path, raw in texts.items()}
-    plan = clock_plan("rk3588", values)
-    written = dict(plan.values)
-    assert written["/sys/class/devfreq/fdab0000.npu/userspace/set_freq"] == "1000000000"
-    assert parse(values, "rk3588").npu_governor == "rknpu_ondemand"
+@pytest.mark.parametrize("chip", ["rk3588", "rk1808"])
+def test_the_plan_of_clocks_is_written_and_restored(board: Boards, chip: str) -> None:
+    made = board(chip)
+    made.set_frequency(made.board.hertz // 4)
+    way = AdbTransport.open(made.address)
+    with BoardRuntime(way, bundle().content, chip=chip) as runtime:
+        before = runtime.read(clock_paths(chip))
+        plan = clock_plan(chip, before)
+        assert "NPU" not in dict(plan.not_adjustable)
+        done = runtime.fix_clocks(plan.values)
+        assert done.changed == tuple(path for path, _ in plan.values)
+        assert done.refused == ()
+        (row,) = chip_clocks(chip)
+        fixed = tuple((policy, khz * 1000) for policy, khz in row.cpu_khz)
+        until(lambda: read_state(way, chip).npu_clock == row.npu_hz)
+        state = read_state(way, chip)
+        assert (state.npu_governor, state.cpu_clocks) == ("userspace", fixed)
+        runtime.restore_clocks()
+        after = runtime.read(clock_paths(chip))
+        assert {k: v for k, v in after.items() if "governor" in k} == {
+            k: v for k, v in before.items() if "governor" in k
+        }
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for the emulator, which follows what is written in its own time."""
+    with ends():
+        while not holds():
+            time.sleep(0.05)
 
 
 @pytest.mark.parametrize("chip", ["rk3588", "rk1808"])

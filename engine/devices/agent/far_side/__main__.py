@@ -63,7 +63,11 @@ def main(arguments: List[str]) -> int:
 
 
 class Ending:
-    """The end of this process, whatever its main thread does: clocks are restored before it."""
+    """The end of this process, whatever its main thread does.
+
+    Clocks are restored before it, but after a file of requests: those that follow are another
+    process, and who asked restores them, at the next start at the latest.
+    """
 
     def __init__(self, noise: Noise, clocks: files.Clocks) -> None:
         self._noise = noise
@@ -84,11 +88,12 @@ class Ending:
         number = signal.sigwait(signals)
         self.now(128 + int(number))
 
-    def now(self, code: int = 0) -> None:
+    def now(self, code: int = 0, restore: bool = True) -> None:
         """End."""
         with self._lock:  # two threads may come here; the second waits for the end
             try:
-                self._clocks.restore_all()
+                if restore:
+                    self._clocks.restore_all()
                 self._noise.drain()
             finally:
                 os._exit(code)
@@ -178,7 +183,7 @@ class OneShot:
             try:
                 files.write_whole(reply, text.encode("ascii"))
             finally:
-                self._ending.now()
+                self._ending.now(restore=False)
 
 
 def _requests(path: str) -> Any:
