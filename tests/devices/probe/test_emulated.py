@@ -119,7 +119,7 @@ def test_a_board_that_is_unplugged_is_lost(board: Boards, tmp_path: Path) -> Non
     assert {check.state for check in rest} == {"skipped"}
 
 
-@pytest.mark.parametrize("chip", ["rk3588", "rk1808"])
+@pytest.mark.parametrize("chip", ["rk1808", pytest.param("rk3588", marks=pytest.mark.long)])
 def test_the_plan_of_clocks_is_written_and_restored(board: Boards, chip: str) -> None:
     made = board(chip)
     made.set_frequency(made.board.hertz // 4)
@@ -150,7 +150,7 @@ def until(holds: Callable[[], bool]) -> None:
             time.sleep(0.05)
 
 
-@pytest.mark.parametrize("chip", ["rk3588", "rk1808"])
+@pytest.mark.parametrize("chip", ["rk3588", pytest.param("rk1808", marks=pytest.mark.long)])
 def test_the_agent_reads_what_the_state_is_made_of(board: Boards, chip: str) -> None:
     made = board(chip)
     way = AdbTransport.open(made.address)
