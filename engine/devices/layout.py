@@ -261,7 +261,8 @@ def find_folder(transport: Transport) -> BoardFolder:
 
 def _candidates(transport: Transport) -> tuple[str, ...]:
     if transport.kind == "local":
-        return (str(private_folder(cache_folder() / "board")),)
+        here = str(private_folder(cache_folder() / "board"))
+        return (here if _PLAIN.fullmatch(here) else _SHARED,)
     release = transport.run(["getprop", "ro.build.version.release"])
     if not release.code and release.text.strip():
         return _ANDROID

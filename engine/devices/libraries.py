@@ -5,6 +5,8 @@ Paths: the vendor's installation notes for each chip [RKNN-RT2 2.3.2, RKNN-RT1 1
 
 from __future__ import annotations
 
+import re
+
 from engine.base.errors import DeviceStorageError, RuntimeLibraryError
 from engine.devices.elf import HEAD, Elf, read_elf
 from engine.devices.reading import read_bytes
@@ -39,6 +41,7 @@ LIBRARIES = {
 }
 """Generation of the NPU -> absolute paths, in the order in which they are tried."""
 
+_PLAIN = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")
 _ARM = Elf("ARM", 32)
 _OF_UNAME = {
     "aarch64": frozenset({Elf("ARM64", 64), _ARM}),
@@ -84,6 +87,8 @@ def usable_libraries(
     Raises:
         RuntimeLibraryError: there is none, or each is for another processor.
     """
+    if given and not _PLAIN.fullmatch(given):
+        return (given,)  # such a path travels in a message only: the agent looks for itself
     paths = (given,) if given else LIBRARIES.get(generation or 0, LIBRARIES[2] + LIBRARIES[1])
     found, foreign = [], []
     for path in paths:

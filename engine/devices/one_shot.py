@@ -129,12 +129,6 @@ class OneShotAgent:
             raise outcome
         return outcome
 
-    def wait(self, seconds: float) -> None:
-        """Wait for a program whose request was cancelled, for so long at most."""
-        deadline = time.monotonic() + seconds
-        while self._left is not None and self._left.is_alive() and time.monotonic() < deadline:
-            self._left.join(LOOK_SECONDS)
-
 
 def _last_line(output: bytes) -> str:
     lines = output.decode("utf-8", "replace").strip().splitlines()

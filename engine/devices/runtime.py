@@ -44,8 +44,9 @@ OPEN_SECONDS = 120.0
 RUN_SECONDS = 60.0
 """How long nothing may be heard of a run."""
 _SHORT_SECONDS = 30.0
+_UNHEARD_SECONDS = 2.0
 _MOST_LOOPS = 100_000
-_MOST_THREADS = 64
+_MOST_THREADS = 32
 _TEXT_LIMIT = 1 << 20
 _CLOCKS = "clocks.json"
 
@@ -95,7 +96,8 @@ class BoardRuntime:
     @property
     def opened(self) -> OpenModel | None:
         """The model that is loaded."""
-        return self._opened[0] if self._opened is not None else None
+        ended = self._transport.converses and not self._session.running
+        return None if self._opened is None or ended else self._opened[0]
 
     def open(
         self,
@@ -209,8 +211,9 @@ class BoardRuntime:
             threads: that run it at the same time.
             want_float: outputs as float32, dequantized by the runtime; else in the model's dtypes.
             outputs: whether those of the last inference are wanted.
-            seconds: that nothing may be heard, which is longer than any one inference; of a board
-                in one-shot mode, that the whole may take, and two more for each inference.
+            seconds: that nothing may be heard, which is longer than any one inference. Two more
+                are given for each one that is not heard of: in the warm-up, and all of them where
+                the board is in one-shot mode.
             progress: told while it runs; never in one-shot mode.
 
         Raises:
@@ -234,17 +237,15 @@ class BoardRuntime:
             "loops": loops,
             "threads": threads,
         }
-        if not self._transport.converses:
-            seconds += 2.0 * (warmup + loops)
+        # nothing is heard of a warm-up, nor of anything in one-shot mode
+        unheard = warmup if self._transport.converses else warmup + loops
+        seconds += _UNHEARD_SECONDS * unheard
         hear = None if progress is None else told_progress(progress, threads * loops)
         try:
             answer = session.ask("run", params, seconds=seconds, progress=hear, before=[opening])
         except DeviceTimeoutError:
             self._hung = True
             raise
-        finally:
-            if not session.running and self._transport.converses:
-                self._opened = None
         most = loops * threads
         return RunResult(
             outputs=receive_outputs(session, model, answer, want_float=want_float)
@@ -257,6 +258,8 @@ class BoardRuntime:
         )
 
     def _require_open(self) -> tuple[OpenModel, Step]:
+        if self._transport.converses and not self._session.running:
+            self._opened = None  # it went with the program
         if self._opened is None:
             raise UsageError("No model is open on the board.", remedy="Open one first.")
         return self._opened

@@ -41,6 +41,11 @@ class FakeTalk:
     def peer(self) -> Peer:
         return self._child.peer
 
+    @property
+    def pid(self) -> int:
+        """Number of the process."""
+        return self._child.process.pid
+
     def lost(self) -> DeviceError:
         code = self._child.returncode()
         if self._board.gone:

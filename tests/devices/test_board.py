@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -35,7 +36,7 @@ from engine.devices.tensors import Array, BoardInput
 from engine.devices.transports.adb.transport import AdbTransport
 from tests.container.vendor import build as vendor
 from tests.devices.adb_server import AdbServer
-from tests.devices.fake_board import FakeBoard
+from tests.devices.fake_board import ELF, FakeBoard
 from tests.safety import ends
 
 IMAGE = np.arange(48, dtype=np.int8).reshape(1, 4, 4, 3)
@@ -43,6 +44,7 @@ SCORES = np.array([[-128, -28, 0, 100, 127]], np.int8)
 ZERO, SCALE = -28, 0.25
 ROW = LayerRow(1, "Conv", "INT8", "NPU", ((1, 3, 4, 4),), (1, 5), 120, "Conv:conv1", 9, 8, 9)
 SETTINGS = "emulated.conf"
+OLD = pytest.param("rk1808", marks=pytest.mark.long)
 
 
 @pytest.fixture(autouse=True)
@@ -356,7 +358,7 @@ def test_a_read_only_disk_leaves_the_memory(board: Boards, chip: str) -> None:
 
 
 @pytest.mark.adb
-@pytest.mark.parametrize("chip", ["rk3588", "rk1808"])
+@pytest.mark.parametrize("chip", ["rk3588", OLD])
 def test_a_board_without_python_is_told(board: Boards, chip: str) -> None:
     transport = AdbTransport.open(board(chip, software=Software(python=False)).address)
     with closing(transport), pytest.raises(DeviceError, match="There is no Python"):
@@ -461,3 +463,96 @@ def test_an_old_board_that_hangs_is_let_go(
         with pytest.raises(DeviceTimeoutError, match="did not load the model"):
             runtime.open(first_model, seconds=1)
     assert find_folder(transport).runs() == ()
+
+
+@pytest.mark.adb
+@pytest.mark.parametrize("chip", ["rk3588", OLD])
+def test_a_push_over_a_slow_link_is_cancelled(board: Boards, tmp_path: Path, chip: str) -> None:
+    emulator = board(chip)
+    large = tmp_path / "large.rknn"
+    large.write_bytes(b"RKNN" + bytes(20) + b"OPENMODL" + bytes(60 << 20))
+    library = tmp_path / "library.so"
+    library.write_bytes(ELF)
+    emulator.image.install_runtime(library)
+    transport = AdbTransport.open(emulator.address)
+    seen: list[int] = []
+
+    def moved(done: int, total: int) -> None:
+        emulator.faults.rate = 50_000
+        seen.append(done)
+        if len(seen) == 3:
+            raise JobCancelledError("It was cancelled.")
+
+    with closing(transport), BoardRuntime(transport, chip="") as runtime:
+        with pytest.raises(JobCancelledError):
+            runtime.open(large, moved=moved)
+        emulator.faults.rate = None
+        assert seen[-1] < 60 << 20
+        names = find_folder(transport).names()
+        assert not [name for name in names if "model" in name], names
+
+
+@pytest.mark.adb
+@pytest.mark.cc
+@pytest.mark.long
+def test_an_old_board_that_goes_while_it_runs_is_lost(
+    board: Boards, libraries: Callable[..., Path], first_model: Path
+) -> None:
+    emulator = board("rk1808")
+    transport = equipped(emulator, libraries(1), first_model, answers(generation=1, platform=""))
+    looks = 0
+
+    def check() -> None:
+        nonlocal looks
+        looks += 1
+        if runs and emulator.alive_orphans() == [] and looks > 20:
+            emulator.unplug()
+
+    runs = False
+    with closing(transport), closing(BoardRuntime(transport, chip="", check=check)) as runtime:
+        runtime.open(first_model)
+        settings(emulator, "HANG=run")
+        looks, runs = 0, True
+        with pytest.raises(DeviceLostError):
+            runtime.run([BoardInput(IMAGE.astype(np.uint8))])
+
+
+@pytest.mark.cc
+@pytest.mark.long
+def test_five_hundred_runs_leave_nothing_behind(local: FakeBoard, model: Path) -> None:
+    def here() -> tuple[int, int]:
+        return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+
+    def there(pid: int) -> tuple[int, int]:
+        status = Path(f"/proc/{pid}/status").read_text()
+        resident = int(status.split("VmRSS:")[1].split()[0])
+        return len(list(Path(f"/proc/{pid}/fd").iterdir())), resident
+
+    with BoardRuntime(local) as runtime:
+        runtime.open(model, library=library_of(local))
+        pid = local.talks[0].pid
+        for _ in range(50):
+            runtime.run([BoardInput(IMAGE)])
+        before, (files, resident) = here(), there(pid)
+        names = sorted(path.name for path in Path(find_folder(local).path).rglob("*"))
+        for _ in range(500):
+            runtime.run([BoardInput(IMAGE)])
+        assert here() == before
+        assert there(pid)[0] == files
+        assert there(pid)[1] < resident + (4 << 10), "it takes more memory with each run"
+        assert sorted(path.name for path in Path(find_folder(local).path).rglob("*")) == names
+
+
+@pytest.mark.cc
+@pytest.mark.long
+def test_sessions_leave_nothing_behind(local: FakeBoard, model: Path) -> None:
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(50):
+        with BoardRuntime(local) as runtime:
+            runtime.open(model, library=library_of(local))
+            check_results(runtime)
+        assert not Path(f"/proc/{local.talks[-1].pid}").exists()
+        local.talks.clear()
+    assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors + 1
+    names = find_folder(local).names()
+    assert sorted(name.split("-")[0] for name in names) == ["agent", "model"]

@@ -108,6 +108,15 @@ def test_a_home_with_other_characters_is_no_place(tmp_path: Path) -> None:
     assert not any("$" in word for words in board.ran for word in words)
 
 
+def test_a_home_here_with_a_blank_is_no_place(
+    board: FakeBoard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache"))
+    for program in ("mkdir", "test", "touch"):
+        board.programs[program] = lambda words: NO if words[1] == "-h" else DONE
+    assert find_folder(board).path == "/tmp/rknntui"
+
+
 def test_names_are_made_of_hashes_only() -> None:
     digest = hashlib.sha256(b"x").hexdigest()
     assert agent_name(digest) == f"agent-{digest[:16]}.pyz"
@@ -313,8 +322,10 @@ def test_a_library_of_the_other_generation_is_told(board: FakeBoard) -> None:
 
 
 def test_the_users_library_is_the_only_one(board: FakeBoard) -> None:
-    board.files["/opt/it's mine.so"] = ELF
-    assert usable_libraries(board, 2, frozenset(), "/opt/it's mine.so") == ("/opt/it's mine.so",)
+    board.files["/opt/mine.so"] = ELF
+    assert usable_libraries(board, 2, frozenset(), "/opt/mine.so") == ("/opt/mine.so",)
+    # a path that no command may hold is for the agent to look at
+    assert usable_libraries(board, 2, frozenset(), "/opt/it's.so") == ("/opt/it's.so",)
     board.files["/opt/text.so"] = b"hello, world, this is text"
     with pytest.raises(RuntimeLibraryError) as caught:
         usable_libraries(board, 2, frozenset(), "/opt/text.so")
