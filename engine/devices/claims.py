@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import hashlib
 import json
 import os
 import socket
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import DeviceError
+from engine.base.files import output_errors
 from engine.base.paths import private_folder, state_folder
 from engine.base.process import ProcessId, try_lock
 from engine.base.text import sanitize
@@ -75,12 +74,13 @@ def _busy_error(transport: Transport, who: str) -> DeviceError:
     )
 
 
-def put_record(folder: BoardFolder, run: str, pid: int | None, *, alone: bool) -> None:
+def put_record(folder: BoardFolder, run: str, place: Path, pid: int | None, *, alone: bool) -> None:
     """Write on the board who uses it.
 
     Args:
         folder: ours there.
         run: name of this session's folder.
+        place: folder of this machine for the file.
         pid: of the agent, where one runs all the time.
         alone: whether it runs models; one that only reads keeps nobody away.
 
@@ -88,7 +88,7 @@ def put_record(folder: BoardFolder, run: str, pid: int | None, *, alone: bool) -
         DeviceStorageError: it could not be written.
     """
     record = {
-        "user": f"{getpass.getuser()}@{socket.gethostname()}",
+        "user": f"{os.environ.get('USER') or os.getuid()}@{socket.gethostname()}",
         "asked_by": asdict(ProcessId.of(os.getpid())),
         "agent": pid,
         "alone": alone,
@@ -96,10 +96,10 @@ def put_record(folder: BoardFolder, run: str, pid: int | None, *, alone: bool) -
         "boot": _boot(folder.transport),
         "at": int(time.time()),
     }
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="ascii") as stream:
-        json.dump(record, stream)
-        stream.flush()
-        folder.transport.push(Path(stream.name), folder.at(run, RECORD))
+    source = place / RECORD
+    with output_errors(source):
+        source.write_text(json.dumps(record), "ascii")
+    folder.transport.push(source, folder.at(run, RECORD))
 
 
 def require_alone(folder: BoardFolder, own: str = "") -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from engine.base.errors import UsageError
+from engine.base.files import output_errors
 from engine.base.plain import JsonObject
 from engine.devices.answers import amount, listed, mapping, misfit_error
 from engine.devices.results import OpenModel
@@ -24,6 +25,8 @@ __all__ = ["OUTPUTS", "receive_outputs", "send_inputs"]
 OUTPUTS = "out"
 """Folder of the outputs in that of the session."""
 
+_SMALL = 1 << 20
+"""Bytes of inputs that are sent without a look at the board's disk: a look takes as long."""
 _OUTPUT = re.compile(r"[A-Za-z0-9_-]{1,40}\.bin")
 
 
@@ -46,13 +49,16 @@ def send_inputs(
         )
     pairs = zip(inputs, model.inputs, strict=True)
     prepared = [prepared_input(given, wanted) for given, wanted in pairs]
-    session.folder.require_room(sum(each.array.nbytes for each in prepared), "The input")
+    size = sum(each.array.nbytes for each in prepared)
+    if size > _SMALL:
+        session.folder.require_room(size, "The input")
     sent: list[JsonObject] = []
     for index, each in enumerate(prepared):
         source = session.place / f"in{index}.bin"
         path = session.at(source.name)
         try:
-            each.array.tofile(source)
+            with output_errors(source):
+                each.array.tofile(source)
             session.transport.push(source, path, moved=session.moved())
         finally:
             source.unlink(missing_ok=True)

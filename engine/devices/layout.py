@@ -33,6 +33,7 @@ _ANDROID = (f"/data/local/tmp/{_NAME}",)
 _LINUX = (f"/userdata/{_NAME}", f"/data/{_NAME}")
 _SHARED = f"/tmp/{_NAME}"  # noqa: S108 - it has to be ours, which is checked
 
+_PAINT = re.compile(r"\x1b\[[0-9;]*m")
 _PLAIN = re.compile(r"(/[A-Za-z0-9._-]+)+")
 _PART = re.compile(r"[A-Za-z0-9._-]{1,120}\.part")
 _RUN = re.compile(r"run-[0-9a-f]{16}")
@@ -112,7 +113,8 @@ class BoardFolder:
         listed = self.transport.run(["ls", "-1", self.path])
         if listed.code:
             return ()
-        found = (line.strip() for line in listed.text.splitlines())
+        # the ls of busybox paints names where it writes to a terminal, as that of an old adbd
+        found = (_PAINT.sub("", line).strip() for line in listed.text.splitlines())
         return tuple(name for name in found if _is_ours(name))
 
     def changed_within(self, minutes: int) -> frozenset[str] | None:
@@ -162,19 +164,20 @@ class BoardFolder:
             return None
         return int(columns[3][:15]) * 1024
 
-    def require_room(self, size: int, what: str) -> None:
-        """Refuse what does not fit; models of ours that are not this one make room first.
+    def require_room(self, size: int, what: str, *, clear: bool = False) -> None:
+        """Refuse what does not fit.
 
         Args:
             size: bytes of the file.
             what: what it is, for the error: ``The model``.
+            clear: models of ours may go to make room; none of them is in use.
 
         Raises:
             DeviceStorageError: there is no room for it and a tenth more.
         """
         needed = size + size // 10
         free = self.free()
-        if free is not None and free < needed:
+        if clear and free is not None and free < needed:
             self.remove([name for name in self.names() if _MODEL.fullmatch(name)])
             free = self.free()
         if free is not None and free < needed:
@@ -223,7 +226,7 @@ class BoardFolder:
         target = self.at(name)
         if name in self.names() and (digest or self.digest)(target) == sha256:
             return False
-        self.require_room(source.stat().st_size, what)
+        self.require_room(source.stat().st_size, what, clear=True)
         self.transport.push(source, target, moved=moved)
         return True
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError
+from engine.base.files import output_errors
 from engine.base.peers.far import Message, ProtocolError, decode
 from engine.base.peers.near import LOOK_SECONDS
 from engine.base.plain import JsonObject
@@ -75,9 +76,9 @@ class OneShotAgent:
             )
         method = steps[-1][0]
         source = self._place / "request.json"
-        source.write_text(
-            json.dumps({"requests": [list(step) for step in steps], "seconds": seconds}), "ascii"
-        )
+        asked = {"requests": [list(step) for step in steps], "seconds": seconds}
+        with output_errors(source):
+            source.write_text(json.dumps(asked), "ascii")
         begun = time.monotonic()
         try:
             self._transport.remove([self._reply])

@@ -10,7 +10,8 @@ import contextlib
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
-from engine.base.errors import DeviceError, DeviceTimeoutError, UsageError
+from engine.base.errors import DeviceError, DeviceStorageError, DeviceTimeoutError, UsageError
+from engine.base.files import sha256_of
 from engine.base.plain import JsonObject
 from engine.devices.agent.bundle import bundle
 from engine.devices.answers import long_text, number, text, times
@@ -141,7 +142,7 @@ class BoardRuntime:
         wanted = processors(self._transport, session.python, session.machine)
         libraries = usable_libraries(self._transport, file.generation, wanted, library)
         name = model_name(file.sha256)
-        session.folder.put(
+        pushed = session.folder.put(
             model,
             name,
             file.sha256,
@@ -149,6 +150,13 @@ class BoardRuntime:
             digest=self._digest if self._transport.converses else None,
             moved=session.moved(moved),
         )
+        if pushed and sha256_of(model) != file.sha256:
+            session.folder.remove([name])
+            raise DeviceStorageError(
+                f"{model.name} changed while it was sent to {self._transport.name}.",
+                cause="Another program was writing it.",
+                remedy="Wait until it is written, and try again.",
+            )
         params: JsonObject = {
             "model": session.folder.at(name),
             "generation": file.generation,

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from engine.base.errors import (
@@ -19,6 +21,7 @@ from engine.base.errors import (
     JobCancelledError,
     error_from_dict,
 )
+from engine.base.files import output_errors
 from engine.base.leftovers import let_go, make_owned
 from engine.base.peers.far import Message
 from engine.base.peers.near import LOOK_SECONDS
@@ -71,7 +74,8 @@ class BoardSession:
             if alone:
                 held.enter_context(claimed(transport))
             self.folder: BoardFolder = find_folder(transport)
-            self.place = make_owned("board")
+            with output_errors(Path(tempfile.gettempdir())):
+                self.place = make_owned("board")
             held.callback(let_go, self.place)
             held.callback(self._leave)
             self._prepare(agent, alone=alone)
@@ -86,7 +90,8 @@ class BoardSession:
         digest = hashlib.sha256(agent).hexdigest()
         name = agent_name(digest)
         source = self.place / name
-        source.write_bytes(agent)
+        with output_errors(source):
+            source.write_bytes(agent)
         folder.put(source, name, digest, "The program that runs models", moved=self.moved())
         folder.make(self.run, "out")
         words = [self.python, "-u", folder.at(name)]
@@ -113,7 +118,7 @@ class BoardSession:
         """Have the agent that runs now in this session's record on the board."""
         pid = self._agent.pid if isinstance(self._agent, LiveAgent) else None
         if pid != self._recorded:
-            put_record(self.folder, self.run, pid, alone=self._alone)
+            put_record(self.folder, self.run, self.place, pid, alone=self._alone)
             self._recorded = pid
 
     @property

@@ -141,6 +141,12 @@ def test_only_what_we_made_is_seen_and_removed(folder: BoardFolder) -> None:
             folder.remove([name])
 
 
+def test_a_painted_list_is_read_as_any_other(board: FakeBoard, folder: BoardFolder) -> None:
+    run = new_run_name()
+    board.programs["ls"] = lambda _: Completed(0, f"\x1b[1;34m{run}\x1b[m\r\n".encode())
+    assert folder.runs() == (run,)
+
+
 def test_pieces_older_than_an_hour_are_removed(folder: BoardFolder) -> None:
     place = Path(folder.path)
     for name in ("model-1.part", "model-2.part"):
@@ -354,7 +360,7 @@ def record(folder: BoardFolder, **changes: object) -> str:
     """A session of another machine, with its changes."""
     run = new_run_name()
     folder.make(run)
-    put_record(folder, run, os.getpid(), alone=True)
+    put_record(folder, run, Path(folder.path), os.getpid(), alone=True)
     path = Path(folder.at(run, "session.json"))
     content = json.loads(path.read_text())
     content["asked_by"]["boot"] = content["lock"] = "another machine"
@@ -372,7 +378,7 @@ def test_a_session_of_another_machine_is_named(folder: BoardFolder) -> None:
 def test_one_of_this_machine_that_lost_the_board_is_dead(folder: BoardFolder) -> None:
     run = new_run_name()
     folder.make(run)
-    put_record(folder, run, os.getpid(), alone=True)
+    put_record(folder, run, Path(folder.path), os.getpid(), alone=True)
     require_alone(folder)
     assert folder.runs() == ()
 
@@ -380,7 +386,7 @@ def test_one_of_this_machine_that_lost_the_board_is_dead(folder: BoardFolder) ->
 def test_one_of_this_machine_that_came_another_way_lives(folder: BoardFolder) -> None:
     run = new_run_name()
     folder.make(run)
-    put_record(folder, run, None, alone=True)
+    put_record(folder, run, Path(folder.path), None, alone=True)
     path = Path(folder.at(run, "session.json"))
     path.write_text(json.dumps({**json.loads(path.read_text()), "lock": "by another cable"}))
     with pytest.raises(DeviceError, match="in use"):

@@ -326,6 +326,18 @@ def test_a_file_that_is_not_there_is_told(talking: FakeBoard, tmp_path: Path) ->
             runtime.open(tmp_path)
 
 
+def test_a_file_that_changes_while_it_is_sent_is_not_kept(board: FakeBoard, model: Path) -> None:
+    def before(target: str) -> None:
+        if "model-" in target:
+            model.write_bytes(model.read_bytes() + b"more")
+
+    board.before_push = before
+    with BoardRuntime(board, fake_agent()) as runtime:
+        with pytest.raises(DeviceStorageError, match="changed while it was sent"):
+            runtime.open(model)
+        assert not [name for name in find_folder(board).names() if "model" in name]
+
+
 # -- faults of the board
 
 
