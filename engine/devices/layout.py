@@ -276,8 +276,10 @@ def _candidates(transport: Transport) -> tuple[str, ...]:
 
 def _refusal(transport: Transport, path: str) -> str:
     """Why a folder cannot be used; empty where it can."""
-    made = transport.run(["mkdir", "-p", path])
-    if made.code:
+    # where there is no /userdata, none is made: only in a home what leads to ours may be missing
+    words = ["mkdir", "-p", path] if "/.cache/" in path else ["mkdir", path]
+    made = transport.run(words)
+    if made.code and transport.run(["test", "-d", path]).code:
         return _said(made.err or made.out)
     if path == _SHARED and (
         transport.run(["test", "-h", path]).code == 0 or transport.run(["test", "-O", path]).code

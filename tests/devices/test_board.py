@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,8 +22,6 @@ from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.emulator.image import Software
 from engine.devices.emulator.runtime.answers import (
     Answers,
-    LayerRow,
-    Memory,
     TensorFacts,
     input_digest,
 )
@@ -32,17 +29,15 @@ from engine.devices.emulator.runtime.build import Kind, build, compiler
 from engine.devices.layout import find_folder
 from engine.devices.results import RunProgress
 from engine.devices.runtime import BoardRuntime
-from engine.devices.tensors import Array, BoardInput
+from engine.devices.tensors import BoardInput
 from engine.devices.transports.adb.transport import AdbTransport
+from engine.devices.transports.local import LocalTransport
 from tests.container.vendor import build as vendor
 from tests.devices.adb_server import AdbServer
 from tests.devices.fake_board import ELF, FakeBoard
+from tests.devices.known_model import IMAGE, SCALE, answers, check_results
 from tests.safety import ends
 
-IMAGE = np.arange(48, dtype=np.int8).reshape(1, 4, 4, 3)
-SCORES = np.array([[-128, -28, 0, 100, 127]], np.int8)
-ZERO, SCALE = -28, 0.25
-ROW = LayerRow(1, "Conv", "INT8", "NPU", ((1, 3, 4, 4),), (1, 5), 120, "Conv:conv1", 9, 8, 9)
 SETTINGS = "emulated.conf"
 OLD = pytest.param("rk1808", marks=pytest.mark.long)
 
@@ -67,22 +62,6 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return built
 
 
-def answers(**changes: Any) -> Answers:
-    """What the stand-in knows of a small model."""
-    known: dict[str, Any] = {
-        "inputs": (TensorFacts("image", (1, 4, 4, 3), "INT8", "NHWC", "AFFINE", 0, -128, 0.5),),
-        "outputs": (
-            TensorFacts("scores", (1, 5), "INT8", "UNDEFINED", "AFFINE", 0, ZERO, SCALE, 0),
-        ),
-        "results": {input_digest([IMAGE.tobytes()]): (SCORES.tobytes(),)},
-        "layers": (ROW,),
-        "run_us": (700,),
-        "memory": Memory(3698688, 1756160, 5939200),
-        "platform": "rk3588",
-    }
-    return Answers(**(known | changes))
-
-
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     path = tmp_path / "it's a $(touch x) model.rknn"
@@ -95,18 +74,6 @@ def first_model(tmp_path: Path) -> Path:
     path = tmp_path / "first.rknn"
     path.write_bytes(vendor.precompiled())
     return path
-
-
-def check_results(
-    runtime: BoardRuntime, image: Array = IMAGE, scores: Array = SCORES, zero: int = ZERO
-) -> None:
-    result = runtime.run([BoardInput(image)], loops=3, warmup=1)
-    expected = (scores.astype(np.float32) - zero) * SCALE
-    np.testing.assert_array_equal(result.outputs[0].array, expected)
-    assert len(result.wall_us) == 3
-    assert result.run_us == (700.0,) * 3
-    whole = runtime.run([BoardInput(image)], want_float=False)
-    np.testing.assert_array_equal(whole.outputs[0].array, scores)
 
 
 # -- this machine as the board
@@ -218,6 +185,21 @@ def test_faults_of_a_run_are_told(
         runtime.open(model, library=library_of(local))
         check_results(runtime)
     assert not find_folder(local).runs()
+
+
+# -- this machine by the real transports
+
+
+@pytest.mark.cc
+def test_a_model_runs_on_this_machine(libraries: Callable[..., Path], model: Path) -> None:
+    library = libraries()
+    answers().into(library.parent / "answers", model)
+    with closing(LocalTransport()) as transport, BoardRuntime(transport, chip="rk3588") as runtime:
+        runtime.open(model, library=str(library))
+        check_results(runtime)
+        place = find_folder(transport)
+        assert place.runs()
+    assert place.runs() == ()
 
 
 # -- emulated boards behind a real adb server

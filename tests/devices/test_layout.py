@@ -98,6 +98,14 @@ def test_a_board_that_is_read_only_names_every_folder_and_reason(tmp_path: Path)
     assert "/tmp/rknntui" in caught.value.cause
 
 
+def test_a_folder_of_the_system_is_not_made(tmp_path: Path) -> None:
+    board = remote(tmp_path, ["/tmp/rknntui"])
+    find_folder(board)
+    made = [words for words in board.ran if words[0] == "mkdir"]
+    assert ["mkdir", "/userdata/rknntui"] in made
+    assert not [words for words in made if "-p" in words]
+
+
 def test_a_home_with_other_characters_is_no_place(tmp_path: Path) -> None:
     board = remote(tmp_path, ["/home/me/.cache/rknntui", "/tmp/rknntui"])
     board.kind = "ssh"

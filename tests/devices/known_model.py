@@ -1,0 +1,50 @@
+"""A small model that the stand-ins of the runtime library know, and what comes out of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from engine.devices.emulator.runtime.answers import (
+    Answers,
+    LayerRow,
+    Memory,
+    TensorFacts,
+    input_digest,
+)
+from engine.devices.runtime import BoardRuntime
+from engine.devices.tensors import Array, BoardInput
+
+IMAGE = np.arange(48, dtype=np.int8).reshape(1, 4, 4, 3)
+SCORES = np.array([[-128, -28, 0, 100, 127]], np.int8)
+ZERO, SCALE = -28, 0.25
+ROW = LayerRow(1, "Conv", "INT8", "NPU", ((1, 3, 4, 4),), (1, 5), 120, "Conv:conv1", 9, 8, 9)
+
+
+def answers(**changes: Any) -> Answers:
+    """What the stand-in knows of a small model."""
+    known: dict[str, Any] = {
+        "inputs": (TensorFacts("image", (1, 4, 4, 3), "INT8", "NHWC", "AFFINE", 0, -128, 0.5),),
+        "outputs": (
+            TensorFacts("scores", (1, 5), "INT8", "UNDEFINED", "AFFINE", 0, ZERO, SCALE, 0),
+        ),
+        "results": {input_digest([IMAGE.tobytes()]): (SCORES.tobytes(),)},
+        "layers": (ROW,),
+        "run_us": (700,),
+        "memory": Memory(3698688, 1756160, 5939200),
+        "platform": "rk3588",
+    }
+    return Answers(**(known | changes))
+
+
+def check_results(
+    runtime: BoardRuntime, image: Array = IMAGE, scores: Array = SCORES, zero: int = ZERO
+) -> None:
+    result = runtime.run([BoardInput(image)], loops=3, warmup=1)
+    expected = (scores.astype(np.float32) - zero) * SCALE
+    np.testing.assert_array_equal(result.outputs[0].array, expected)
+    assert len(result.wall_us) == 3
+    assert result.run_us == (700.0,) * 3
+    whole = runtime.run([BoardInput(image)], want_float=False)
+    np.testing.assert_array_equal(whole.outputs[0].array, scores)
