@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import pytest
 from engine.base.peers.child import Child
 from engine.base.peers.far import Message
 from engine.base.peers.near import Call
+from engine.devices.agent import bundle as bundle_module
 from engine.devices.agent.bundle import bundle
 from engine.devices.emulator.runtime.answers import (
     Answers,
@@ -25,6 +27,8 @@ from engine.devices.emulator.runtime.answers import (
 )
 from engine.devices.emulator.runtime.build import Kind, build, compiler
 from tests.safety import ends
+
+NATIVE = Path(bundle_module.__file__).with_name("native")
 
 IMAGE = bytes(range(48))
 """An input of 1x4x4x3, as the integers that the NPU takes."""
@@ -131,9 +135,32 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The agent in C."""
+    cc = compiler()
+    if cc is None:
+        pytest.skip("there is no C compiler")
+    path = tmp_path_factory.mktemp("native") / "agent"
+    sources = [str(source) for source in sorted(NATIVE.glob("*.c"))]
+    warnings = ["-Wall", "-Wextra", "-Wshadow", "-Werror"]
+    subprocess.run(
+        [cc, "-O1", *warnings, "-o", str(path), *sources, "-ldl", "-lpthread", "-lm"], check=True
+    )
+    return path
+
+
+@pytest.fixture(params=["python", "native"])
+def words(request: pytest.FixtureRequest) -> list[str]:
+    """How an agent is started: in Python, and in C."""
+    if request.param == "native":
+        return [str(request.getfixturevalue("native"))]
+    return [sys.executable, "-I", str(request.getfixturevalue("program"))]
+
+
 @pytest.fixture
 def agents(
-    tmp_path: Path, libraries: Callable[..., Path], program: Path
+    tmp_path: Path, libraries: Callable[..., Path], words: list[str]
 ) -> Iterator[Callable[..., Agent]]:
     """Starts agents; each ends with the test."""
     running: list[Agent] = []
@@ -151,8 +178,7 @@ def agents(
         environment = dict(os.environ)
         environment |= {f"RKNNTUI_EMULATED_{name}": text for name, text in settings.items()}
         environment["RKNNTUI_EMULATED_ANSWERS"] = str(folder / "answers")
-        words = command or [sys.executable, "-I", str(program)]
-        agent = Agent(Child(list(words), environment, "The agent"), folder, library)
+        agent = Agent(Child(command or words, environment, "The agent"), folder, library)
         running.append(agent)
         agent.model.write_bytes(b"RKNN and the rest")
         if known is None:

@@ -223,6 +223,7 @@ def test_a_model_with_many_outputs_and_any_input(agents: Agents) -> None:
         assert found == wanted
 
 
+@pytest.mark.parametrize("words", ["python"], indirect=True)
 @pytest.mark.parametrize("python", OTHERS, ids=lambda path: path.parent.parent.name)
 def test_it_runs_in_other_pythons(agents: Agents, program: Path, python: Path) -> None:
     agent = agents(command=[str(python), "-I", str(program)])

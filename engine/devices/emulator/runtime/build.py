@@ -31,6 +31,7 @@ VERSIONS: dict[Kind, str] = {
 """The versions that they say they are, where no other is asked for."""
 
 _SOURCES = Path(__file__).parent
+_SHARED = _SOURCES.parents[1] / "agent" / "native"
 _SECONDS = 120
 _FLAGS = ("-std=gnu11", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _LIBRARIES = ("-lm", "-ldl", "-lpthread")
@@ -65,8 +66,8 @@ def build(kind: Kind, folder: Path, *, version: str | None = None) -> Path:
             cause="An emulated board's runtime library is compiled when it is first needed.",
             remedy="Install gcc or clang: apt install gcc.",
         )
-    sources = sorted(_SOURCES.glob("*.[ch]"))
-    words = [cc, *_FLAGS, *LIBRARIES[kind], f'-DVERSION="{version}"']
+    sources = [*sorted(_SOURCES.glob("*.[ch]")), *sorted(_SHARED.glob("sha256.[ch]"))]
+    words = [cc, *_FLAGS, f"-I{_SHARED}", *LIBRARIES[kind], f'-DVERSION="{version}"']
     made_of = hashlib.sha256("\0".join(words).encode())
     for source in sources:
         made_of.update(source.read_bytes())

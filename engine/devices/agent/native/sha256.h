@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4), for inputs and models, which are known by their digest. */
+/* SHA-256 (FIPS 180-4), for files, and for what a stand-in library is asked. */
 #ifndef RKNNTUI_SHA256_H
 #define RKNNTUI_SHA256_H
 

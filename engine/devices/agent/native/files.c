@@ -1,0 +1,181 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "methods.h"
+#include "sha256.h"
+
+enum { READ_LIMIT = 1 << 20, MATCHES = 256 };
+
+static int storage(struct failure *failure, const char *path, const char *action, int error) {
+  const char *remedy = error == ENOSPC  ? "Free some space on the board, or use another folder."
+                       : error == EROFS ? "Use a folder that can be written."
+                       : error == EACCES || error == EPERM
+                           ? "Run as root, or use a folder of this user."
+                           : "";
+  return fail(failure, "device storage", "", remedy, "%s could not be %s: %s.", path, action,
+              strerror(error));
+}
+
+const char *path_of(const struct request *request, const struct node *node,
+                    struct failure *failure) {
+  const char *path = json_text(node);
+  (void)request;
+  if (path && *path == '/' && strlen(path) < 4000) return path;
+  fail(failure, "device", "", "", "The request lacks an absolute path.");
+  return NULL;
+}
+
+char *read_whole(const char *path, uint32_t limit, uint32_t *size, struct failure *failure) {
+  struct stat facts;
+  FILE *file = fopen(path, "rb");
+  if (!file) {
+    storage(failure, path, "read", errno);
+    return NULL;
+  }
+  char *content = NULL;
+  if (fstat(fileno(file), &facts) || !S_ISREG(facts.st_mode) || facts.st_size > (off_t)limit) {
+    storage(failure, path, "read", EFBIG);
+  } else if (!(content = malloc((size_t)facts.st_size + 1))) {
+    storage(failure, path, "read", ENOMEM);
+  } else if (fread(content, 1, (size_t)facts.st_size, file) != (size_t)facts.st_size) {
+    storage(failure, path, "read", EIO);
+    free(content);
+    content = NULL;
+  } else {
+    *size = (uint32_t)facts.st_size;
+    content[*size] = 0;
+  }
+  fclose(file);
+  return content;
+}
+
+int write_whole(const char *path, const void *bytes, size_t size, struct failure *failure) {
+  char part[4200];
+  snprintf(part, sizeof part, "%s.part", path);
+  FILE *file = fopen(part, "wb");
+  int error = file ? 0 : errno;
+  if (file && fwrite(bytes, 1, size, file) != size) error = errno ? errno : EIO;
+  if (file && fclose(file) && !error) error = errno;
+  if (!error && rename(part, path)) error = errno;
+  if (!error) return 0;
+  unlink(part);
+  return storage(failure, path, "written", error);
+}
+
+/* A file as a member of an object: its text, or null. */
+static void add_file(struct text *text, const char *path, size_t limit) {
+  struct stat facts;
+  int handle = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  char *content = NULL;
+  size_t size = 0;
+  ssize_t part = -1;
+  if (text->bytes[text->size - 1] != '{') text_add(text, ",");
+  text_string(text, path, strlen(path));
+  if (handle >= 0 && !fstat(handle, &facts) && S_ISREG(facts.st_mode) &&
+      (content = malloc(limit + 1)))
+    while (size < limit && (part = read(handle, content + size, limit - size)) > 0)
+      size += (size_t)part;
+  text_add(text, ":");
+  if (content && (part >= 0 || !limit))
+    text_latin(text, content, size);
+  else
+    text_add(text, "null");
+  if (handle >= 0) close(handle);
+  free(content);
+}
+
+int method_read(struct request *request, struct text *result, struct failure *failure) {
+  const struct document *document = &request->document;
+  const struct node *paths = json_get(document, request->params, "paths");
+  int64_t limit = READ_LIMIT;
+  int count = 0;
+  if (!paths || paths->kind != JSON_ARRAY)
+    return fail(failure, "device", "", "", "`read` takes a list of paths and a limit.");
+  json_whole(json_get(document, request->params, "limit"), 0, READ_LIMIT, &limit);
+  text_add(result, "{");
+  for (const struct node *one = json_first(document, paths); one && count++ < MATCHES;
+       one = json_next(document, one)) {
+    const char *path = path_of(request, one, failure);
+    glob_t found;
+    if (!path) return -1;
+    if (!strchr(path, '*')) {
+      add_file(result, path, (size_t)limit);
+      continue;
+    }
+    if (glob(path, GLOB_NOESCAPE, NULL, &found)) {
+      if (result->bytes[result->size - 1] != '{') text_add(result, ",");
+      text_string(result, path, strlen(path));
+      text_add(result, ":null");
+      continue;
+    }
+    for (size_t i = 0; i < found.gl_pathc && i < MATCHES; i++)
+      add_file(result, found.gl_pathv[i], (size_t)limit);
+    globfree(&found);
+  }
+  text_add(result, "}");
+  return 0;
+}
+
+static double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+int method_watch(struct request *request, struct text *result, struct failure *failure) {
+  const struct document *document = &request->document;
+  const struct node *pause = json_get(document, request->params, "interval");
+  double interval = pause && pause->kind == JSON_NUMBER ? pause->number : 1.0;
+  int64_t count = INT64_MAX;
+  json_whole(json_get(document, request->params, "count"), 0, INT64_MAX / 1024, &count);
+  interval = interval < 0.02 ? 0.02 : interval > 3600 ? 3600 : interval;
+  double due = seconds_now();
+  int64_t done = 0;
+  while (done < count && !request->cancelled) {
+    struct text values = {0}, step = {0};
+    int bad = method_read(request, &values, failure);
+    if (!bad) text_add(&step, "\"values\":%s,\"at\":%.6f", values.bytes, seconds_now());
+    if (!bad && !values.failed && !step.failed) request_progress(request, step.bytes);
+    free(values.bytes);
+    free(step.bytes);
+    if (bad) return -1;
+    done++;
+    due = due + interval > seconds_now() ? due + interval : seconds_now();
+    for (double left; done < count && !request->cancelled && (left = due - seconds_now()) > 0;)
+      usleep((useconds_t)((left < 0.1 ? left : 0.1) * 1e6));
+  }
+  if (request->cancelled)
+    return fail(failure, "cancelled", "", "", "The request was cancelled.");
+  text_add(result, "{\"samples\":%lld}", (long long)done);
+  return 0;
+}
+
+int method_digest(struct request *request, struct text *result, struct failure *failure) {
+  const char *path =
+      path_of(request, json_get(&request->document, request->params, "path"), failure);
+  char block[1 << 16], hex[SHA256_HEX];
+  struct sha256 hash;
+  size_t size, whole = 0;
+  if (!path) return -1;
+  FILE *file = fopen(path, "rb");
+  if (!file) return storage(failure, path, "read", errno);
+  sha256_begin(&hash);
+  while ((size = fread(block, 1, sizeof block, file))) {
+    sha256_add(&hash, block, size);
+    whole += size;
+  }
+  int error = ferror(file) ? EIO : 0;
+  fclose(file);
+  if (error) return storage(failure, path, "read", error);
+  sha256_end(&hash, hex);
+  text_add(result, "{\"sha256\":\"%s\",\"size\":%zu}", hex, whole);
+  return 0;
+}

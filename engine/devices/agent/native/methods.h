@@ -1,0 +1,39 @@
+/* What the agent is asked to do. */
+#ifndef RKNNTUI_METHODS_H
+#define RKNNTUI_METHODS_H
+
+#include "json.h"
+#include "runtime.h"
+
+struct request {
+  int64_t number; /* -1: of one-shot mode */
+  const char *method;
+  const struct node *params;
+  struct document document;
+  char *line;
+  volatile int cancelled;
+  int beside; /* answered by a thread of its own */
+  struct request *next;
+};
+
+/* Whether a method is answered at once, whatever the NPU does. */
+int method_is_quick(const char *method);
+/* 0 with the JSON of the result; or -1 with the reason. */
+int method_call(struct request *request, struct text *result, struct failure *failure);
+/* Send members of an object as progress; agent.c. */
+void request_progress(struct request *request, const char *members);
+
+/* A whole file, to be freed; NULL with the reason. */
+char *read_whole(const char *path, uint32_t limit, uint32_t *size, struct failure *failure);
+/* Write a file under another name and rename it: 0; or -1 with the reason. */
+int write_whole(const char *path, const void *bytes, size_t size, struct failure *failure);
+
+/* An absolute path of the parameters; NULL with the reason. */
+const char *path_of(const struct request *request, const struct node *node,
+                    struct failure *failure);
+
+int method_read(struct request *request, struct text *result, struct failure *failure);
+int method_watch(struct request *request, struct text *result, struct failure *failure);
+int method_digest(struct request *request, struct text *result, struct failure *failure);
+
+#endif

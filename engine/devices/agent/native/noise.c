@@ -1,0 +1,85 @@
+#define _GNU_SOURCE
+#include "noise.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KEPT = 1 << 14, CHUNK = 4096, LINES = 3, SHOWN = 400 };
+
+static char tail[KEPT];
+static uint64_t seen;
+static int reads = -1, real = -1;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void keep(const char *data, size_t size) {
+  for (size_t i = 0; i < size; i++) tail[seen++ % KEPT] = data[i];
+}
+
+static void drain(void) {
+  char data[CHUNK];
+  ssize_t size;
+  pthread_mutex_lock(&lock);
+  while ((size = read(reads, data, sizeof data)) > 0) {
+    struct pollfd ready = {real, POLLOUT, 0};
+    keep(data, (size_t)size);
+    /* nobody keeps a library waiting: what does not fit is left out */
+    if (poll(&ready, 1, 0) == 1 && ready.revents & POLLOUT && write(real, data, (size_t)size) < 0)
+      continue;
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+static void *follow(void *nothing) {
+  struct pollfd ready = {reads, POLLIN, 0};
+  while (poll(&ready, 1, -1) >= 0) drain();
+  return nothing;
+}
+
+int noise_start(void) {
+  int ends[2];
+  pthread_t thread;
+  if (pipe2(ends, O_CLOEXEC)) return 0;
+  reads = ends[0];
+  real = dup(2);
+  if (real < 0 || fcntl(reads, F_SETFL, O_NONBLOCK) || dup2(ends[1], 1) < 0 || dup2(ends[1], 2) < 0)
+    return 0;
+  return !pthread_create(&thread, NULL, follow, NULL);
+}
+
+uint64_t noise_mark(void) {
+  drain();
+  return seen;
+}
+
+void noise_since(uint64_t mark, char *words, size_t room) {
+  char text[KEPT + 1];
+  drain();
+  pthread_mutex_lock(&lock);
+  uint64_t from = seen - mark > KEPT ? seen - KEPT : mark, size = seen - from;
+  for (uint64_t i = 0; i < size; i++) text[i] = tail[(from + i) % KEPT];
+  pthread_mutex_unlock(&lock);
+  text[size] = 0;
+  const char *lines[LINES];
+  int count = 0;
+  char *rest, *line = strtok_r(text, "\n", &rest);
+  for (; line; line = strtok_r(NULL, "\n", &rest)) {
+    if (count == LINES) memmove(lines, lines + 1, sizeof *lines * (LINES - 1));
+    lines[count < LINES ? count++ : LINES - 1] = line;
+  }
+  size_t used = 0;
+  words[0] = 0;
+  for (int i = 0; i < count; i++) {
+    size_t length = strnlen(lines[i], SHOWN / LINES);
+    if (used + length + 4 > room) break;
+    if (used) {
+      memcpy(words + used, " / ", 3);
+      used += 3;
+    }
+    memcpy(words + used, lines[i], length);
+    used += length;
+    words[used] = 0;
+  }
+}

@@ -1,0 +1,261 @@
+#include "runtime.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "noise.h"
+
+const char *const RUNTIME = "runtime library";
+
+static const char *const TYPES[] = {"FLOAT32", "FLOAT16", "INT8",  "UINT8", "INT16", "UINT16",
+                                    "INT32",   "UINT32",  "INT64", "BOOL",  "INT4",  "BFLOAT16"};
+static const char *const LAYOUTS[] = {"NCHW", "NHWC", "NC1HWC2", "UNDEFINED"};
+static const char *const QUANTIZATIONS[] = {"NONE", "DFP", "AFFINE"};
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+static const char *named(const char *const *names, int count, int value, char number[16]) {
+  if (value >= 0 && value < count) return names[value];
+  snprintf(number, 16, "%d", value);
+  return number;
+}
+
+static int value_of(const char *const *names, int count, const char *name) {
+  for (int i = 0; name && i < count; i++)
+    if (!strcmp(names[i], name)) return i;
+  return -1;
+}
+
+const char *type_name(int type, char number[16]) {
+  return named(TYPES, COUNT(TYPES), type, number);
+}
+
+const char *layout_name(int layout, char number[16]) {
+  return named(LAYOUTS, COUNT(LAYOUTS), layout, number);
+}
+
+const char *quantization_name(int quantization, char number[16]) {
+  return named(QUANTIZATIONS, COUNT(QUANTIZATIONS), quantization, number);
+}
+
+int type_of(const char *name) { return value_of(TYPES, COUNT(TYPES), name); }
+
+int layout_of(const char *name) { return value_of(LAYOUTS, COUNT(LAYOUTS), name); }
+
+uint32_t type_bytes(int type) {
+  static const uint8_t bytes[] = {4, 2, 1, 1, 2, 2, 4, 4, 8, 1, 0, 2};
+  return type >= 0 && type < COUNT(bytes) ? bytes[type] : 0;
+}
+
+const char *error_name(int code) {
+  static const char *const names[] = {
+      "RKNN_ERR_FAIL",
+      "RKNN_ERR_TIMEOUT",
+      "RKNN_ERR_DEVICE_UNAVAILABLE",
+      "RKNN_ERR_MALLOC_FAIL",
+      "RKNN_ERR_PARAM_INVALID",
+      "RKNN_ERR_MODEL_INVALID",
+      "RKNN_ERR_CTX_INVALID",
+      "RKNN_ERR_INPUT_INVALID",
+      "RKNN_ERR_OUTPUT_INVALID",
+      "RKNN_ERR_DEVICE_UNMATCH",
+      "RKNN_ERR_INCOMPATILE_PRE_COMPILE_MODEL",
+      "RKNN_ERR_INCOMPATILE_OPTIMIZATION_LEVEL_VERSION",
+      "RKNN_ERR_TARGET_PLATFORM_UNMATCH",
+      "RKNN_ERR_NON_PRE_COMPILED_MODEL_ON_MINI_DRIVER",
+  };
+  return code < 0 && code >= -COUNT(names) ? names[-code - 1] : "an unknown error";
+}
+
+int fail(struct failure *failure, const char *kind, const char *cause, const char *remedy,
+         const char *what, ...) {
+  va_list values;
+  failure->kind = kind;
+  snprintf(failure->cause, sizeof failure->cause, "%s", cause);
+  snprintf(failure->remedy, sizeof failure->remedy, "%s", remedy);
+  va_start(values, what);
+  vsnprintf(failure->what, sizeof failure->what, what, values);
+  va_end(values);
+  return -1;
+}
+
+/* The same words as far_side/words.py. */
+static const struct {
+  int code;
+  const char *said, *cause, *remedy;
+} WHY[] = {
+    {0, "Invalid RKNN model version",
+     "The model was built by a newer toolkit than this runtime library reads.",
+     "Update the runtime library, or build the model for the older one."},
+    {0, "invalid RKNN_MAGIC",
+     "The file is no model of this generation of the runtime library, or is damaged.",
+     "Build it for this board's chip."},
+    {-2, NULL, "The NPU did not finish in time: it hangs, or another program uses it.",
+     "End other programs of the NPU and try again; if it stays, restart the board."},
+    {-3, NULL, "The NPU's driver is not loaded, or its device file may not be opened.",
+     "Run as root or as a member of the group render; look for rknpu or galcore in dmesg."},
+    {-4, NULL, "The board has not enough memory for this model.",
+     "End other programs, or enlarge the memory that is reserved for the NPU (CMA)."},
+    {-5, NULL, "The library does not know this call or an argument of it.",
+     "It may be older than this program expects."},
+    {-6, NULL,
+     "The file is no model of this runtime library, was built for a newer one, or is damaged.",
+     "Build it for this board and for this version of the library."},
+    {-8, NULL, "The inputs do not have the size, type or layout of the model's.",
+     "Compare them with the attributes that opening the model returned."},
+    {-9, NULL, "The outputs cannot be had in this form.", "Ask for them without want_float."},
+    {-10, NULL, "The runtime library and the driver of the NPU do not fit each other.",
+     "Update both to the versions of one SDK."},
+    {-11, NULL, "The model was precompiled for another driver.",
+     "Build it again without pre_compile, or for this driver."},
+    {-13, NULL, "The model was built for another chip.",
+     "Build it with this board's chip as target."},
+    {-14, NULL, "The board has the mini driver, which takes precompiled models only.",
+     "Build the model with pre_compile, or load the full driver."},
+};
+
+int check(const struct library *library, const char *call, int code, uint64_t mark,
+          struct failure *failure) {
+  char said[WORDS];
+  const char *cause = "The runtime library gives no reason.";
+  const char *remedy = "Look at what it wrote, and at the kernel's log.";
+  if (code >= 0) return 0;
+  noise_since(mark, said, sizeof said);
+  for (int i = 0; i < COUNT(WHY); i++)
+    if (WHY[i].said ? strstr(said, WHY[i].said) != NULL : WHY[i].code == code) {
+      cause = WHY[i].cause;
+      remedy = WHY[i].remedy;
+      break;
+    }
+  fail(failure, RUNTIME, cause, remedy, "%s of %s returned %s (%d).", call, library->path,
+       error_name(code), code);
+  if (*said)
+    snprintf(failure->cause, sizeof failure->cause, "%s The library wrote: %s", cause, said);
+  return -1;
+}
+
+static const char *const PLACES[] = {
+    "/usr/lib/librknnrt.so",
+    "/usr/lib64/librknnrt.so",
+    "/usr/lib/aarch64-linux-gnu/librknnrt.so",
+    "/usr/lib/arm-linux-gnueabihf/librknnrt.so",
+    "/vendor/lib64/librknnrt.so",
+    "/vendor/lib/librknnrt.so",
+    "/oem/usr/lib/librknnmrt.so",
+    "/usr/lib/librknnmrt.so",
+    "/usr/lib/librknn_runtime.so",
+    "/usr/lib64/librknn_runtime.so",
+    "/usr/lib/librknn_api.so",
+    "/usr/lib64/librknn_api.so",
+    NULL,
+};
+
+static void add(char *words, size_t room, const char *path, const char *why) {
+  size_t used = strlen(words);
+  snprintf(words + used, room - used, "%s%s%s%s", used ? "; " : "", path, *why ? ": " : "", why);
+}
+
+static int look(struct library *library, const char *path) {
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  void *handle = dlopen(path, RTLD_NOW);
+  if (!handle) return 0;
+  memset(library, 0, sizeof *library);
+  library->handle = handle;
+  snprintf(library->path, sizeof library->path, "%s", path);
+  library->generation = !strncmp(name, "librknn_runtime", 15) || !strcmp(name, "librknn_api.so") ||
+                                dlsym(handle, "rknn_inputs_map")
+                            ? 1
+                            : 2;
+#define FIND(name) *(void **)&library->name = dlsym(handle, "rknn_" #name)
+  FIND(init);
+  FIND(dup_context);
+  FIND(destroy);
+  FIND(query);
+  FIND(inputs_set);
+  FIND(set_core_mask);
+  FIND(run);
+  FIND(outputs_get);
+  FIND(outputs_release);
+  FIND(create_mem);
+  FIND(destroy_mem);
+  FIND(set_io_mem);
+  FIND(mem_sync);
+  return 1;
+}
+
+int library_load(struct library *library, const char *const *paths, int generation,
+                 struct failure *failure) {
+  char tried[WORDS] = "", places[WORDS] = "", other[32];
+  if (!*paths) paths = PLACES;
+  for (; *paths; paths++) {
+    add(places, sizeof places, *paths, "");
+    if (access(*paths, F_OK)) continue;
+    if (!look(library, *paths)) {
+      const char *why = dlerror();
+      add(tried, sizeof tried, *paths, why ? why : "it cannot be loaded");
+      continue;
+    }
+    snprintf(other, sizeof other, "it is of generation %d", library->generation);
+    if (!library->init || !library->destroy || !library->query || !library->run)
+      add(tried, sizeof tried, *paths, "it lacks functions");
+    else if (!generation || generation == library->generation)
+      return 0;
+    else
+      add(tried, sizeof tried, *paths, other);
+    dlclose(library->handle);
+  }
+  memset(library, 0, sizeof *library);
+  if (*tried)
+    return fail(failure, RUNTIME, sizeof(void *) == 8 ? "This agent has 64 bits." : "It has 32.",
+                "Install the library of this board's architecture.",
+                "No runtime library of the NPU could be loaded: %s.", tried);
+  fail(failure, RUNTIME, "",
+       "Install librknnrt.so (generation 2) or librknn_runtime.so (generation 1) of the vendor.",
+       "There is no runtime library of the NPU on this board.");
+  snprintf(failure->cause, sizeof failure->cause, "None of these exists: %s.", places);
+  return -1;
+}
+
+int library_init(const struct library *library, const char *model, const void *content,
+                 uint32_t size, uint32_t flags, rknn_context *context, struct failure *failure) {
+  int (*first)(rknn_context *, const void *, uint32_t, uint32_t);
+  int (*second)(rknn_context *, const void *, uint32_t, uint32_t, void *);
+  uint64_t mark = noise_mark();
+  int code;
+  *(void **)&first = *(void **)&second = library->init;
+  code = library->generation == 1 ? first(context, content, size, flags)
+                                  : second(context, model, 0, flags, NULL);
+  return check(library, "rknn_init", code, mark, failure);
+}
+
+int library_query(const struct library *library, rknn_context context, int command, void *info,
+                  uint32_t size, struct failure *failure) {
+  uint64_t mark = noise_mark();
+  return check(library, "rknn_query", library->query(context, command, info, size), mark, failure);
+}
+
+int library_attr(const struct library *library, rknn_context context, int output, uint32_t index,
+                 struct attr *attr, struct failure *failure) {
+  int copies = library->inputs_set != NULL;
+  int command = output ? copies ? QUERY_OUTPUT_ATTR : QUERY_NATIVE_NHWC_OUTPUT_ATTR
+                : copies ? QUERY_INPUT_ATTR
+                         : QUERY_NATIVE_INPUT_ATTR;
+  size_t size = library->generation == 1 ? offsetof(struct attr, w_stride) : sizeof *attr;
+  memset(attr, 0, sizeof *attr);
+  attr->index = index;
+  if (library_query(library, context, command, attr, (uint32_t)size, failure)) return -1;
+  if (attr->n_dims > MOST_DIMS) attr->n_dims = MOST_DIMS;
+  attr->name[sizeof attr->name - 1] = 0;
+  if (library->generation == 1) {
+    attr->size_with_stride = attr->size;
+    for (uint32_t i = 0; i < attr->n_dims / 2; i++) {
+      uint32_t other = attr->dims[attr->n_dims - 1 - i];
+      attr->dims[attr->n_dims - 1 - i] = attr->dims[i];
+      attr->dims[i] = other;
+    }
+  }
+  return 0;
+}
