@@ -51,7 +51,10 @@ int noise_start(void) {
 
 uint64_t noise_mark(void) {
   drain();
-  return seen;
+  pthread_mutex_lock(&lock);
+  uint64_t mark = seen;
+  pthread_mutex_unlock(&lock);
+  return mark;
 }
 
 void noise_since(uint64_t mark, char *words, size_t room) {
