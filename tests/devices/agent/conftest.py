@@ -119,7 +119,10 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Stand-in libraries, each compiled once."""
     if compiler() is None:
         pytest.skip("there is no C compiler")
-    folder = tmp_path_factory.mktemp("libraries")
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:  # the processes of one run share them
+        folder = folder.parent
+    folder /= "stand-ins"
 
     def built(kind: Kind = "librknnrt.so", version: str = "") -> Path:
         return build(kind, folder / (version or "newest"), version=version or None)
