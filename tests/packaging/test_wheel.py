@@ -62,6 +62,7 @@ def test_wheel_carries_code_and_data(repository: Path, names: set[str]) -> None:
     expected |= {f"engine/chips/{name}" for name in tracked(repository, "engine/chips")}
     expected |= {f"rknntui/styles/{name}" for name in tracked(repository, "rknntui/styles")}
     expected |= {f"rknntui/demo/{name}" for name in tracked(repository, "rknntui/demo")}
+    expected |= {f"engine/devices/{name}" for name in tracked(repository, "engine/devices")}
     expected |= {"engine/py.typed", "rknntui/__main__.py"}
     assert "rknntui/demo/calibration/099.png" in expected
     assert not expected - names
