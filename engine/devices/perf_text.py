@@ -283,7 +283,8 @@ class _Reader:
         """Keep of a row that stayed broken what there is."""
         if self._broken is not None:
             broken, self._broken = self._broken, None
-            self.note(broken.number, broken.why, broken.line)
+            rest = f"; {broken.joins} lines after it are no rest of it" if broken.joins else ""
+            self.note(broken.number, broken.why + rest, broken.line)
             self._keep(broken.number, broken.row)
 
     def _go_on(self, number: int, line: str, cells: dict[str, str]) -> None:

@@ -64,6 +64,22 @@ def test_board_of_generation_1() -> None:
     assert report.unread == ()
 
 
+def test_more_operators_of_a_layer() -> None:
+    head = "Layer ID    Name      Operator            Uid       Time(us)"
+    text = [head, "3           a         CONVOLUTION         3         10"]
+    text.append(f"{'':<22}{'ADD':<20}{4:<10}2.5")
+    text.append(f"{'':<22}{'RELU':<20}{5:<10}soon")
+    report = parse_perf_text("\n".join(text))
+    (row,) = report.rows
+    assert (row.ops, row.microseconds, row.uid) == (("CONVOLUTION", "ADD"), 12.5, 3)
+    assert [(note.line, note.why) for note in report.unread] == [(4, "it goes on with no row")]
+    untimed = text[1].replace("10", "").rstrip()
+    (row,) = parse_perf_text("\n".join([head, untimed, text[2]])).rows
+    assert row.microseconds == 2.5
+    early = parse_perf_text("\n".join([head, text[2]]))
+    assert (early.rows, len(early.unread)) == ((), 1)
+
+
 def test_first_version_of_generation_2() -> None:
     report = parse_perf_text(reports.FIRST)
     assert report.dialect == "generation 2, 1.1"
@@ -197,6 +213,15 @@ def test_row_that_stays_broken_is_kept_and_said() -> None:
     assert [row.id for row in report.rows] == [1, 2, 3]
     assert report.rows[0].microseconds is None
     assert [(note.line, note.why) for note in report.unread] == [(2, "it ends before its time")]
+
+
+def test_a_broken_row_does_not_swallow_what_follows() -> None:
+    head, row = reports.TWO_CORES.rstrip("\n").split("\n")
+    text = [head, row[:60], *("log of the runtime" for _ in range(5)), row]
+    report = parse_perf_text("\n".join(text))
+    assert [each.microseconds for each in report.rows] == [None, 23]
+    assert [note.line for note in report.unread] == [2, 6, 7]
+    assert report.unread[0].why.endswith("; 3 lines after it are no rest of it")
 
 
 def test_columns_that_were_squeezed() -> None:
