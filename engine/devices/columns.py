@@ -32,9 +32,22 @@ class Columns:
 
         The last column has all that is left of the line.
         """
+        plain, long = self._cut(line)
+        if line.isascii():
+            return plain
+        # C counts bytes, Python characters: what fits the columns better is meant
+        octets, longer = self._cut(line.encode("utf-8", "surrogatepass").decode("latin-1"))
+        if longer >= long:
+            return plain
+        return tuple(cell.encode("latin-1").decode("utf-8", "replace") for cell in octets)
+
+    def _cut(self, line: str) -> tuple[tuple[str, ...], int]:
+        """The cells, and how many of them are too long for their columns."""
         places = self._places(line)
         ends = (*places[1:], len(line))
-        return tuple(line[place:end].strip() for place, end in zip(places, ends, strict=True))
+        cells = tuple(line[place:end].strip() for place, end in zip(places, ends, strict=True))
+        wide = zip(pairwise(places), pairwise(self.starts), strict=True)
+        return cells, sum(end - place > next_ - start for (place, end), (start, next_) in wide)
 
     def joined(self, first: str, second: str) -> str:
         """A line that was broken between two cells, put together: the rest stands in the column

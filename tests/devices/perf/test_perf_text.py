@@ -80,6 +80,22 @@ def test_more_operators_of_a_layer() -> None:
     assert (early.rows, len(early.unread)) == ((), 1)
 
 
+@pytest.mark.parametrize("counted", ["characters", "bytes"])
+def test_names_of_other_alphabets(counted: str) -> None:
+    def cell(text: str, width: int) -> str:
+        size = len(text) if counted == "characters" else len(text.encode())
+        return text + " " * (width - size) + " "
+
+    lines = ["Layer ID  Name                     Operator             Uid      Time(us)"]
+    names = ["größe/層", "conv1", "日本語の名前"]
+    for number, name in enumerate(names):
+        row = cell(str(number), 9) + cell(name, 24) + cell("SOFTMAX", 20) + cell("", 8) + "12.5"
+        lines.append(row)
+    rows = parse_perf_text("\n".join(lines)).rows
+    assert [row.name for row in rows] == names
+    assert {(row.op, row.uid, row.microseconds) for row in rows} == {("SOFTMAX", None, 12.5)}
+
+
 def test_first_version_of_generation_2() -> None:
     report = parse_perf_text(reports.FIRST)
     assert report.dialect == "generation 2, 1.1"
