@@ -1,0 +1,108 @@
+"""A benchmark on a board, here a program of this machine that keeps to the agent's protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.devices.benchmark import plan_benchmark, run_benchmark
+from engine.devices.benchmark_runs import measure_on
+from engine.devices.runtime import BoardRuntime
+from engine.devices.state import BoardState, Temperature
+from engine.devices.tensors import BoardInput
+from tests.container.vendor import build
+from tests.devices.fake_agent import fake_agent
+from tests.devices.fake_board import FakeBoard
+from tests.safety import ends
+
+INPUT = BoardInput(np.zeros((1, 2, 3, 4), np.uint8))
+LOOKS = [
+    BoardState(npu_clock=1_000_000_000, temperatures=(Temperature("npu-thermal", 40.0),)),
+    BoardState(npu_clock=600_000_000, temperatures=(Temperature("npu-thermal", 41.0),)),
+]
+
+
+@pytest.fixture(autouse=True)
+def patience() -> Iterator[None]:
+    with ends():
+        yield
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.rknn"
+    path.write_bytes(build.npu())
+    return path
+
+
+@pytest.fixture(params=["conversation", "one shot"])
+def board(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FakeBoard]:
+    board = FakeBoard(tmp_path, converses=request.param == "conversation")
+    yield board
+    board.close()
+
+
+class Recorded(BoardRuntime):
+    """Remembers what it was asked for."""
+
+    asked: list[tuple[str, Any]]
+
+    def open(self, model: Path, **settings: Any) -> Any:
+        self.asked.append(("open", settings["core_mask"]))
+        return super().open(model, **settings)
+
+    def run(self, inputs: Any, **settings: Any) -> Any:
+        self.asked.append(("run", (settings.get("warmup", 0), settings["loops"])))
+        return super().run(inputs, **settings)
+
+
+def test_points_on_a_board(board: FakeBoard, model: Path) -> None:
+    looks = cycle(LOOKS)
+    with closing(Recorded(board, fake_agent())) as runtime:
+        runtime.asked = []
+        measure = measure_on(runtime, {1: (model, [INPUT])}, lambda: next(looks))
+        plan = plan_benchmark("rk3588", cores=["auto", "0_1"], threads=[1, 2], warmup=2, loops=4)
+        first, second, third = list(run_benchmark(plan, measure))[:3]
+        assert runtime.asked[:3] == [("open", None), ("run", (2, 4)), ("run", (2, 4))]
+        assert runtime.asked[3:5] == [("open", 3), ("run", (2, 4))]
+    assert list(first.times) == [100, 101, 102, 103]
+    assert first.timings is not None
+    assert first.timings.median == 101.5
+    assert first.frames_per_second == pytest.approx(4 * 1e6 / 406)
+    assert first.throttled
+    assert second.before.celsius == {"npu-thermal": 40.0}
+    assert third.after.clocks == {"NPU": 600_000_000}
+
+
+def test_seconds_become_runs(board: FakeBoard, model: Path) -> None:
+    with closing(Recorded(board, fake_agent())) as runtime:
+        runtime.asked = []
+        measure = measure_on(runtime, {1: (model, [INPUT])}, BoardState)
+        plan = plan_benchmark("rk3588", warmup=3, seconds=0.001)
+        (result,) = run_benchmark(plan, measure)
+        # 1000 us at 101 us a run
+        assert runtime.asked[1:] == [("run", (0, 3)), ("run", (0, 10))]
+    assert result.timings is not None
+    assert result.timings.count == 10
+
+
+def test_a_refused_choice_of_cores_is_one_point(talking: FakeBoard, model: Path) -> None:
+    refusal = {"open": {"what": "rknn_set_core_mask: -5", "kind": "runtime library"}}
+    with closing(BoardRuntime(talking, fake_agent(refuse=refusal))) as runtime:
+        measure = measure_on(runtime, {1: (model, [INPUT])}, BoardState)
+        plan = plan_benchmark("rk3588", cores=["0", "1"])
+        results = list(run_benchmark(plan, measure))
+    assert ["rknn_set_core_mask" in result.failed for result in results] == [True, True]
+
+
+@pytest.fixture
+def talking(tmp_path: Path) -> Iterator[FakeBoard]:
+    board = FakeBoard(tmp_path)
+    yield board
+    board.close()
