@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from engine.base.text import sanitize
+from engine.devices.perf_report import Clocks
 
 __all__ = ["Reading", "State", "Zone", "changes"]
 
@@ -40,6 +41,18 @@ class Reading:
             celsius={zone.zone: zone.celsius for zone in state.temperatures or ()},
             load=state.npu_load or (),
         )
+
+    def listed(self) -> tuple[Clocks, ...]:
+        """The clocks as ``eval_perf`` lists them: groups of the CPU together, then NPU and DDR;
+        a part that does not tell has none.
+        """
+        cpu = tuple(hertz for part, hertz in self.clocks.items() if part.startswith("CPU"))
+        others = (Clocks(part, _known(self.clocks.get(part))) for part in ("NPU", "DDR"))
+        return (Clocks("CPU", cpu), *others)
+
+
+def _known(hertz: int | None) -> tuple[int, ...]:
+    return () if hertz is None else (hertz,)
 
 
 class Zone(Protocol):

@@ -19,6 +19,9 @@ from engine.devices.benchmark import (
     run_benchmark,
 )
 from engine.devices.conditions import Reading
+from engine.devices.measured import MeasuredPerf
+from engine.devices.perf_report import Clocks
+from engine.devices.perf_text import parse_perf_text
 
 ONE = Cell("auto", 1, 1)
 FELL = "The clock of NPU fell from 1000 to 600 MHz while it ran: it was throttled, or is not fixed."
@@ -215,3 +218,13 @@ def test_a_reading_is_what_the_monitor_read() -> None:
         {"NPU": 1_000_000_000, "CPU policy0": 1_800_000_000}, {"npu-thermal": 41.0}, (1.0, 2.0)
     )
     assert Reading.of(_State(None, None, None, None, None)) == Reading()
+
+
+def test_clocks_as_eval_perf_lists_them() -> None:
+    assert Reading.of(_State()).listed() == (
+        Clocks("CPU", (1_800_000_000,)),
+        Clocks("NPU", (1_000_000_000,)),
+        Clocks("DDR", ()),
+    )
+    perf = MeasuredPerf(2, 100.0, clocks=Reading({"CPU a": 5000, "CPU b": 6000}).listed())
+    assert parse_perf_text(perf.printed()).clocks[0] == Clocks("CPU", (5000, 6000))
