@@ -103,7 +103,7 @@ class _Search:
             )
         if config.lower and not self._has_floor:
             raise UsageError(
-                "Lowering layers needs a floor: without one every layer could be lowered.",
+                "Demoting layers needs a floor: without one every layer could be demoted.",
                 remedy="Give the SQNR that every output must reach (--floor).",
             )
         if isinstance(config.floor_db, Mapping):

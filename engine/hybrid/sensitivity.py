@@ -86,7 +86,7 @@ class QuantizerToggles:
             raise UsageError(
                 "The layers of a model with custom operators cannot be ranked.",
                 cause="Their Python runs between parts of the graph, which the ranking joins.",
-                remedy="Lift layers by hand; their effect is computed as for any model.",
+                remedy="Promote layers by hand; their effect is computed as for any model.",
             )
         work = build.graph.copy()
         self._inner = work.model.graph

@@ -78,7 +78,7 @@ FLOAT_DTYPES = ("float16", "float32")
 
 ALGORITHM_ABOUT = MappingProxyType(
     {
-        "normal": "The minimum and maximum seen in calibration; fast.",
+        "normal": "The minimum and maximum observed in calibration; fast.",
         "kl_divergence": "The range with the smallest KL divergence between float and quantized "
         "histogram.",
         "mmse": "Ranges and weights with the smallest squared error; slower.",

@@ -51,5 +51,5 @@ def confirm_file(params: CodeDigest) -> CodeDigest:
     """Let a file run from now on, by its path and the SHA-256 that the user was shown."""
     path, digest = Path(params.path), params.sha256
     if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
-        raise UsageError("sha256 is the hexadecimal SHA-256 that code.files told.")
+        raise UsageError("sha256 is the hexadecimal SHA-256 that code.files reported.")
     return CodeDigest(str(path.resolve()), trust_file(path, digest))

@@ -198,7 +198,7 @@ def _row(values: Values, answer: str | Exception) -> Row:
         answer = WorkerError(
             f"The build ended with its process: {sanitize(str(answer), 200)}",
             cause="Native code crashed, or memory ran out.",
-            remedy="Build this combination alone; its log tells more.",
+            remedy="Build this combination alone; its log says more.",
         )
     return Row(values=values, state="failed", error=answer.to_dict())
 

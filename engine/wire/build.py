@@ -118,7 +118,7 @@ class Simulated:
 
 @record
 class Distance:
-    """Of a tensor from the golden one; None where it is no number."""
+    """Of a tensor from the reference one; None where it is no number."""
 
     cosine: float | None
     euclidean: float | None

@@ -58,7 +58,7 @@ class PreviewParams:
 
 @record
 class MakeParams:
-    """A folder of pictures, the list to write, how many are chosen with which seed."""
+    """A folder of images, the list to write, how many are chosen with which seed."""
 
     folder: Text
     out: Text
@@ -147,7 +147,7 @@ class LeftOut:
 
 @record
 class Made:
-    """A list that was written, of ``samples`` of the ``found`` pictures."""
+    """A list that was written, of ``samples`` of the ``found`` images."""
 
     path: str
     samples: int

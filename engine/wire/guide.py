@@ -62,7 +62,7 @@ class Step:
 
 @record
 class NextStep:
-    """The step that is due next, and what it tells."""
+    """The step that is due next, and why."""
 
     id: str
     title: str

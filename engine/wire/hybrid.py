@@ -64,7 +64,7 @@ class EffectParams(ModelTarget):
 
 @record
 class ProposeParams(ModelTarget):
-    """A build; how many layers are lifted to which dtype; how many samples are looked at."""
+    """A build; how many layers are promoted to which dtype; how many samples are looked at."""
 
     budget: Budget | None = None
     dtype: str | None = None
@@ -213,7 +213,7 @@ class Ranked:
 
 @record
 class Proposal:
-    """Layers to lift, moves between them too; ``before`` and ``after`` predicted.
+    """Layers to promote, moves between them too; ``before`` and ``after`` predicted.
 
     Attributes:
         asked: what a recipe says that has them: the layers that it lifts already, too.

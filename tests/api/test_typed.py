@@ -40,13 +40,13 @@ def test_the_example_of_the_docs_runs(place: Path, repository: Path) -> None:
         text.partition("<!-- typed example -->")[2].partition("```python\n")[2].partition("```")[0]
     )
     (place / "arcface.onnx").rename(place / "model.onnx")
-    picture(place / "picture.png", 5)
+    picture(place / "image.png", 5)
     found: dict[str, Any] = {}
     exec(compile(code, "docs/python.md", "exec"), found)  # noqa: S102  # our own page
     kinds = {node.op_type for node in onnx.load("model_qdq.onnx").graph.node}
     assert {"QuantizeLinear", "DequantizeLinear"} <= kinds
     assert found["outputs"]["scores"].shape == (1, 10)
-    again = simulate_model(Path("model.rknn"), found["picture"])
+    again = simulate_model(Path("model.rknn"), found["image"])
     assert np.array_equal(again["scores"], found["outputs"]["scores"])
     assert found["worst"].error.sqnr_db > 10
     assert [output.name for output in found["built"].summary.outputs] == ["scores"]

@@ -132,7 +132,7 @@ def _shape(value: NetInput, size: Sequence[int] | None, findings: list[Finding])
             )
     elif value.shape is None:
         raise SourceModelError(
-            f"The file does not tell the size of input {name!r}.",
+            f"The file does not have the size of input {name!r}.",
             remedy="Give it, for example input_size_list: [[1, 3, 224, 224]].",
         )
     else:

@@ -289,7 +289,7 @@ def _require_sizes(inputs: Sequence[NetworkInput]) -> None:
         example = ", ".join("[1, 3, 224, 224]" for _ in inputs[:3])
         raise SourceModelError(
             f"The symbol says no size of the input {names}.",
-            cause="MXNet is told sizes when a network is bound; its files mostly do not have them.",
+            cause="MXNet gets sizes when a network is bound; its files mostly do not have them.",
             remedy=f"Give them, one for each input: input_size_list: [{example}].",
         )
     if inputs and all(given.value is not None for given in inputs):

@@ -215,7 +215,7 @@ def _notes(found: _Found) -> tuple[str, ...]:
         shapes = [shape for shape, _ in found.traced]
         notes.append(f"It was traced with input_size_list {shapes}.")
     elif found.arguments:
-        notes.append("The file does not tell the sizes of its inputs: give input_size_list.")
+        notes.append("The file does not have the sizes of its inputs: give input_size_list.")
     integers = any(tensor.dtype.startswith("q") for _, tensor in all_tensors(found.root))
     if integers or any(call.op.startswith("quantized::") for call in found.calls):
         notes.append("It computes in integers: its scales are kept.")

@@ -151,7 +151,7 @@ class _Accumulator:
         summed = {node for nodes in self._readers.values() for node in nodes}
         if list(seen.tensors) != list(self._sources) or set(seen.inputs) != summed:
             raise QuantizationError(
-                "The calibration cannot go on: what it had seen belongs to another graph.",
+                "The calibration cannot continue: what it recorded belongs to another graph.",
                 cause="The model or its optimization changed since.",
                 remedy="Calibrate from the start.",
             )

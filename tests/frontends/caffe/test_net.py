@@ -198,7 +198,7 @@ def test_one_cut_keeps_all_that_can_be_converted(tmp_path: Path) -> None:
 def test_data_that_python_code_reads_is_an_input(tmp_path: Path) -> None:
     net = layer("Python", "", "data label", 'python_param { module: "voc_layers" }', "read")
     net += layer("AbsVal", "data", "score") + layer("SoftmaxWithLoss", "score label", "l", "", "l")
-    with pytest.raises(SourceModelError, match="does not tell the size of input 'data'"):
+    with pytest.raises(SourceModelError, match="does not have the size of input 'data'"):
         load(tmp_path, net, {})
     loaded = load(tmp_path, net, {}, input_size_list=((1, 3, 5, 5),))
     assert [spec.name for spec in loaded.graph.inputs] == ["data"]
@@ -230,7 +230,7 @@ def test_sizes_of_inputs(tmp_path: Path) -> None:
         with pytest.raises(SourceModelError, match=words):
             load(tmp_path, net, {}, input_size_list=sizes)
     without = "input: 'data'" + layer("ReLU", "data")
-    with pytest.raises(SourceModelError, match="does not tell the size"):
+    with pytest.raises(SourceModelError, match="does not have the size"):
         load(tmp_path, without, {})
     assert load(tmp_path, without, {}, input_size_list=((1, 5),)).graph.outputs[0].shape == (1, 5)
 
