@@ -15,8 +15,9 @@ from engine.base.errors import UsageError
 from engine.base.text import sanitize
 from engine.chips import chip as chip_facts
 from engine.devices.agent.bundle import bundle
+from engine.devices.benchmark_runs import fix_clocks_of, state_by_agent
 from engine.devices.choose import open_board
-from engine.devices.clocks import clock_paths, clock_plan
+from engine.devices.conditions import Reading
 from engine.devices.identify import BoardIdentity
 from engine.devices.measured import (
     Label,
@@ -25,12 +26,10 @@ from engine.devices.measured import (
     Versions,
     memory_not_available,
 )
-from engine.devices.perf_report import Clocks
 from engine.devices.perf_text import parse_perf_text
 from engine.devices.results import OpenModel
 from engine.devices.runtime import BoardRuntime
-from engine.devices.state import read_state
-from engine.devices.tensors import BoardInput, TensorAttributes
+from engine.devices.tensors import BoardInput, TensorAttributes, zero_input
 from engine.devices.transport import Transport
 from engine.devices.versions import read_versions
 
@@ -132,43 +131,29 @@ class BoardModel:
             log: takes which clocks could not be set.
         """
         prepared = (
-            [_zeros(attributes) for attributes in self._opened.inputs]
+            [zero_input(attributes) for attributes in self._opened.inputs]
             if inputs is None
             else self._inputs(inputs, None, None, None)
         )
         if fix_clocks:
-            self._fix_clocks(log)
+            for note in fix_clocks_of(self._runtime, self._identity.chip):
+                log.warning("eval_perf: %s", note)
         try:
             found = self._runtime.run(
                 prepared, warmup=_WARMUP, loops=loops or _LOOPS, outputs=False
             )
-            state = read_state(self._board, self._identity.chip)
+            state = state_by_agent(self._runtime, self._identity.chip)
         finally:
             if fix_clocks:
                 self._runtime.restore_clocks()
-        parts = {
-            "CPU": tuple(hertz for _, hertz in state.cpu_clocks or ()),
-            "NPU": (state.npu_clock,) if state.npu_clock else (),
-            "DDR": (state.ddr_clock,) if state.ddr_clock else (),
-        }
         return MeasuredPerf(
             self._generation,
             statistics.median(found.run_us or found.wall_us),
             report=parse_perf_text(found.perf) if found.perf else None,
             text=found.perf or "",
-            clocks=tuple(Clocks(part, hertz) for part, hertz in parts.items() if hertz),
+            clocks=tuple(part for part in Reading.of(state).listed() if part.hertz),
             label=self.label,
         )
-
-    def _fix_clocks(self, log: Logger) -> None:
-        chip = self._identity.chip
-        plan = clock_plan(chip, self._runtime.read(clock_paths(chip)) if chip else {})
-        if plan.values:
-            changed = self._runtime.fix_clocks(plan.values)
-            for path, why in changed.refused:
-                log.warning("eval_perf: %s was not set: %s", sanitize(path), sanitize(why))
-        for what, why in plan.not_adjustable:
-            log.warning("eval_perf: the clock of %s was not fixed: %s.", what, why)
 
     def memory(self) -> MemoryUse:
         """What the model takes.
@@ -272,13 +257,6 @@ def _as_type(array: np.ndarray, data_type: Any, index: int) -> np.ndarray:
             remedy=f"Give data_type='{array.dtype}'.",
         )
     return cast
-
-
-def _zeros(attributes: TensorAttributes) -> BoardInput:
-    dtype = attributes.dtype.lower()
-    known = dtype if dtype in ("uint8", "int8", "int16", "float16", "int32", "int64") else "float32"
-    layout = attributes.layout if attributes.layout in ("NHWC", "NCHW") else None
-    return BoardInput(np.zeros(attributes.shape, known), layout)
 
 
 def _core_mask(given: Parameters) -> int | None:

@@ -6,14 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.base.text import sanitize
 from engine.devices.benchmark import BenchmarkPlan, Cell, CellTimes, Measure, loops_for
+from engine.devices.clocks import clock_paths, clock_plan
 from engine.devices.conditions import Reading, State
+from engine.devices.state import BoardState, once_paths, parse, watch_paths
 
 if TYPE_CHECKING:
     from engine.devices.runtime import BoardRuntime
     from engine.devices.tensors import BoardInput
 
-__all__ = ["measure_on"]
+__all__ = ["fix_clocks_of", "measure_on", "state_by_agent"]
 
 
 def measure_on(
@@ -52,3 +55,29 @@ def measure_on(
         return CellTimes(found.wall_us, before, after, found.elapsed_us or None)
 
     return measure
+
+
+def fix_clocks_of(runtime: BoardRuntime, chip: str | None) -> list[str]:
+    """Set the clocks that the vendor's script sets; a sentence for each that stays as it is.
+
+    They are restored by :meth:`BoardRuntime.restore_clocks`, or when the runtime is closed.
+
+    Raises:
+        DeviceError: the board has gone or does not answer.
+    """
+    plan = clock_plan(chip, runtime.read(clock_paths(chip)) if chip else {})
+    notes = []
+    if plan.values:
+        refused = runtime.fix_clocks(plan.values).refused
+        notes += [f"{sanitize(path)} was not set: {sanitize(why)}." for path, why in refused]
+    notes += [f"The clock of {what} was not fixed: {why}." for what, why in plan.not_adjustable]
+    return notes
+
+
+def state_by_agent(runtime: BoardRuntime, chip: str | None) -> BoardState:
+    """One look at a board by the agent that is there already, in one request.
+
+    Raises:
+        DeviceError: the board has gone or does not answer.
+    """
+    return parse(runtime.read((*once_paths(chip), *watch_paths(chip))), chip)

@@ -24,6 +24,7 @@ __all__ = [
     "output_size",
     "prepared_input",
     "read_attributes",
+    "zero_input",
 ]
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -213,6 +214,13 @@ def prepared_input(given: BoardInput, wanted: TensorAttributes) -> PreparedInput
     if array.ndim == 4 and layout == "NCHW":
         little, layout = little.transpose(0, 2, 3, 1), "NHWC"
     return PreparedInput(np.ascontiguousarray(little), dtype, layout, pass_through=False)
+
+
+def zero_input(wanted: TensorAttributes) -> BoardInput:
+    """Zeros for an input, in its own dtype where numpy has that; float32 otherwise."""
+    dtype = _NUMPY.get(wanted.dtype, np.dtype("<f4"))
+    layout = wanted.layout if wanted.layout in ("NHWC", "NCHW") else None
+    return BoardInput(np.zeros(wanted.shape, dtype), layout)
 
 
 def _passed_through(array: Array, dtype: str, wanted: TensorAttributes, name: str) -> PreparedInput:

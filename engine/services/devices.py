@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from engine.services.handler import answers
-from engine.wire.devices import DEVICES_DOCTOR, DEVICES_LIST, DeviceAt, DeviceListParams, Listing
+from engine.base.events import Reporter
+from engine.services.handler import answers, runs
+from engine.wire.devices import (
+    DEVICES_DOCTOR,
+    DEVICES_LIST,
+    DEVICES_PERF,
+    DeviceAt,
+    DeviceListParams,
+    Listing,
+    Performance,
+    PerfParams,
+)
 from engine.wire.doctor import Check, Checks
 
-__all__ = ["doctor", "list"]
+__all__ = ["doctor", "list", "perf"]
 
 
 @answers(DEVICES_LIST)
@@ -41,3 +51,11 @@ def doctor(params: DeviceAt) -> Checks:
         return Checks((Check("transport", "bad", error.what, remedy),))
     with closing(board):
         return Checks(diagnose(board).checks)
+
+
+@runs(DEVICES_PERF)
+def perf(params: PerfParams, reporter: Reporter) -> Performance:
+    """Time a compiled model on a board, point by point of cores and threads."""
+    from engine.devices.performance import measure_performance
+
+    return measure_performance(params, reporter)

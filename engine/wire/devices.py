@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Literal
 
 from engine.base.findings import Finding
 from engine.wire.doctor import Checks
-from engine.wire.method import Query
+from engine.wire.method import Query, Task
 from engine.wire.record import record
 
 __all__ = [
     "DEVICES_DOCTOR",
     "DEVICES_LIST",
+    "DEVICES_PERF",
+    "BoardMemory",
     "Device",
     "DeviceAt",
     "DeviceListParams",
     "DeviceState",
+    "LayerTime",
     "Listing",
+    "MeasuredPoint",
+    "PerfParams",
+    "Performance",
 ]
 
 DeviceState = Literal[
@@ -117,5 +124,129 @@ class DeviceAt:
     id: str
 
 
+@record
+class PerfParams:
+    """What to measure on a board.
+
+    Attributes:
+        device: the board; None for the only one.
+        model: path of a compiled model.
+        cores: choices of NPU cores: ``auto``, ``0``, ``1``, ``2``, ``0_1``, ``0_1_2``, ``all``.
+        threads: numbers of threads that run the model at the same time.
+        warmup: inferences before those that are timed.
+        loops: inferences that are timed, of each thread; 50 where neither it nor seconds is given.
+        seconds: how long to run each point, in place of loops.
+        layers: have the runtime time each layer, in a run of its own.
+        fix_clocks: set the clocks that the vendor's script sets, and restore them afterwards.
+    """
+
+    device: str | None
+    model: str
+    cores: tuple[str, ...] = ("auto",)
+    threads: tuple[int, ...] = (1,)
+    warmup: int = 5
+    loops: int | None = None
+    seconds: float | None = None
+    layers: bool = False
+    fix_clocks: bool = False
+
+
+@record
+class MeasuredPoint:
+    """What the times of one choice of cores and threads say, in microseconds.
+
+    Attributes:
+        cores, threads: which point.
+        count: inferences that were timed.
+        minimum, median, p90, p99, maximum: of their times; None where it failed.
+        low, high: a 95 % interval of the median; None for fewer than 5 inferences.
+        frames_per_second: of all threads together.
+        clocks: part -> Hz, after the runs.
+        celsius: zone -> temperature, after the runs.
+        throttled: whether a clock fell while it ran.
+        notes: what is to be known of the figures.
+        failed: why there are none.
+    """
+
+    cores: str
+    threads: int
+    count: int = 0
+    minimum: float | None = None
+    median: float | None = None
+    p90: float | None = None
+    p99: float | None = None
+    maximum: float | None = None
+    low: float | None = None
+    high: float | None = None
+    frames_per_second: float | None = None
+    clocks: dict[str, int] = field(default_factory=dict)
+    celsius: dict[str, float] = field(default_factory=dict)
+    throttled: bool = False
+    notes: tuple[str, ...] = ()
+    failed: str = ""
+
+
+@record
+class LayerTime:
+    """A row of the runtime's own table of layers: what it ran as one step.
+
+    Attributes:
+        id: its number there.
+        name, op, dtype, target: as the runtime calls it, and where it ran (NPU, CPU).
+        microseconds: with the timing of layers on, which slows the run.
+        traffic: bytes read and written.
+    """
+
+    id: int
+    name: str
+    op: str
+    dtype: str
+    target: str
+    microseconds: float | None = None
+    traffic: int | None = None
+
+
+@record
+class BoardMemory:
+    """What a model takes on a board, in bytes."""
+
+    weight: int
+    internal: int
+    other: int
+    total: int
+    note: str = ""
+
+
+@record
+class Performance:
+    """What a board measured of a model.
+
+    Attributes:
+        label: ``measured``, or ``emulated`` where the board is.
+        device, chip, runtime, driver: where.
+        points: in the order of measuring.
+        left_out: points that cannot be measured there, with the reason.
+        layers: of the runtime's table; empty where it was not asked for.
+        text: that table as the runtime printed it.
+        memory: None where the runtime does not tell, as in generation 1.
+        notes: what is to be known.
+        kept: name in the history.
+    """
+
+    label: str
+    device: str
+    chip: str
+    runtime: str
+    driver: str
+    points: tuple[MeasuredPoint, ...]
+    left_out: tuple[str, ...] = ()
+    layers: tuple[LayerTime, ...] = ()
+    text: str = ""
+    memory: BoardMemory | None = None
+    notes: tuple[str, ...] = ()
+    kept: str = ""
+
+
+DEVICES_PERF = Task("devices.perf", PerfParams, Performance)
 DEVICES_LIST = Query("devices.list", DeviceListParams, Listing)
 DEVICES_DOCTOR = Query("devices.doctor", DeviceAt, Checks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from engine.devices.emulator.runtime.build import Kind, build, compiler
 from rknntui.demo import demo_folder
 from tests.container.vendor import build as vendor
 from tests.devices.conftest import Boards
-from tests.devices.test_board import IMAGE, SCALE, SCORES, ZERO, answers
+from tests.devices.known_model import IMAGE, SCALE, SCORES, ZERO, answers
+from tests.devices.test_commands import run
 
 pytestmark = [pytest.mark.adb, pytest.mark.cc]
 
@@ -152,3 +154,42 @@ def test_a_container_of_ours_runs_on_no_real_npu(
     assert rknn.init_runtime(target="rk3588", device_id=address) == -1
     assert rknn.inference(inputs=[IMAGE]) is None
     assert rknn.init_runtime() == 0
+
+
+def test_perf_from_the_command_line(
+    board: Boards,
+    library: Callable[[int], Path],
+    model: Path,
+) -> None:
+    zeros = np.zeros_like(IMAGE)
+    known = answers(results={input_digest([zeros.tobytes()]): (SCORES.tobytes(),)})
+    address = ready(board("rk3588"), library(2), model, known)
+    words = ["perf", str(model), "--device", address, "--loops", "7", "--layers", "--json"]
+    done = run(*words, "--cores", "auto", "--cores", "0_1_2", "--threads", "2", "--fix-clocks")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["label"], found["chip"]) == ("emulated", "rk3588")
+    assert [(p["cores"], p["threads"]) for p in found["points"]] == [("auto", 2), ("0_1_2", 2)]
+    for point in found["points"]:
+        assert point["count"] == 14
+        assert 0 < point["minimum"] <= point["median"] <= point["p99"] <= point["maximum"]
+        assert point["clocks"]["NPU"] == 1_000_000_000
+    assert [layer["name"] for layer in found["layers"]] == ["Conv:conv1"]
+    assert found["memory"]["total"] == 5939200
+    assert found["kept"]
+
+
+@pytest.mark.long
+def test_perf_as_a_table_and_its_errors(
+    board: Boards, library: Callable[[int], Path], model: Path
+) -> None:
+    zeros = np.zeros_like(IMAGE)
+    known = answers(results={input_digest([zeros.tobytes()]): (SCORES.tobytes(),)})
+    address = ready(board("rk3588"), library(2), model, known)
+    done = run("perf", str(model), "--device", address, "--cores", "0_1", "--loops", "5")
+    assert done.returncode == 0, done.stderr
+    assert "(emulated)" in done.stdout
+    assert "frames/s" in done.stdout
+    done = run("perf", str(Path(__file__)), "--device", address)
+    assert done.returncode == 9
+    assert "fix:" in done.stderr
