@@ -123,7 +123,11 @@ class BoardEmulator:
         Raises:
             OSError: the port is not free.
         """
-        self._kept = _bound(self._asked_port)
+        try:
+            self._kept = _bound(self._asked_port)
+        except OSError:
+            self.stop()
+            raise
         self._thread = threading.Thread(
             target=self._run, name=f"board {self.board.chip}", daemon=True
         )

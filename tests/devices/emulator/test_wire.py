@@ -167,6 +167,14 @@ def test_the_port_stays_while_the_board_is_away(emulated: Boards) -> None:
     Host(made).link.close()
 
 
+def test_a_port_that_is_taken_leaves_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        made = BoardEmulator("rk3588", port=taken.getsockname()[1])
+        with pytest.raises(OSError, match="in use"):
+            made.start()
+    assert not made.root.exists()
+
+
 def test_it_listens_on_loopback_only(emulated: Boards) -> None:
     made = emulated("rk3588")
     assert made.address == f"127.0.0.1:{made.port}"
