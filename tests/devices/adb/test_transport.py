@@ -266,7 +266,7 @@ def test_an_old_board_does_not_converse(board: Boards, opened: Opened) -> None:
 def test_the_live_list_of_a_real_server(
     adb_server: AdbServer, board: Boards, tmp_path: Path
 ) -> None:
-    ready, asks = board("rk3588"), board("rk3566", asks=True, connect=False)
+    ready, asks = board("rk3588"), board("rk3566", auth=True, connect=False)
     adb_server.adb("connect", asks.address)
     adb_server.wait(asks.address, "unauthorized")
     hostile = board("rk3562", model="\x1b[2J\u202e $(id)\n", product="a" * 300)
