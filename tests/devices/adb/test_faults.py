@@ -234,14 +234,14 @@ def test_a_slow_link_is_no_stalled_one(
     board: Boards, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the kernels on the way hold back takes longer than the patience with a stalled link."""
-    monkeypatch.setattr(files, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(files, "STALL_SECONDS", 2.0)
     made = board()
     transport = opened(made)
     source = tmp_path / "s"
-    source.write_bytes(bytes(3 << 20))
-    made.faults.rate = 2 << 20
+    source.write_bytes(bytes(2 << 20))
+    made.faults.rate = 256 << 10
     transport.push(source, f"{FOLDER}/m.rknn")
-    assert (made.root / FOLDER[1:] / "m.rknn").stat().st_size == 3 << 20
+    assert (made.root / FOLDER[1:] / "m.rknn").stat().st_size == 2 << 20
 
 
 def test_sixty_megabytes_over_a_slow_link_are_cancelled(

@@ -74,7 +74,7 @@ def test_a_command_that_is_too_long_for_an_old_adbd_is_refused() -> None:
 def test_the_exit_code_of_an_old_board_is_read_from_its_output(
     said: str, code: int | None, out: bytes
 ) -> None:
-    near, far = _pair()
+    near, far = pair()
 
     def board() -> None:
         with far:
@@ -94,7 +94,7 @@ def test_the_exit_code_of_an_old_board_is_read_from_its_output(
     )
 
 
-def _pair() -> tuple[socket.socket, socket.socket]:
+def pair() -> tuple[socket.socket, socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         near = socket.create_connection(server.getsockname())
         return near, server.accept()[0]
