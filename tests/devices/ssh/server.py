@@ -48,7 +48,8 @@ class Sshd:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.accept_host_key()
-        self.configure()
+        # those of who runs the tests may take a quarter of a second for every command
+        self.write_login_file("")
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -83,10 +84,10 @@ class Sshd:
         """The private key of the client, which alone is let in."""
         return self.home / ".ssh" / "id_ed25519"
 
-    def accept_host_key(self, key: asyncssh.SSHKey | None = None) -> None:
+    def accept_host_key(self, key: asyncssh.SSHKey | None = None, port: int = 0) -> None:
         """What ``ssh`` writes where the user accepts a host key."""
         public = (key or self.host_key).export_public_key().decode()
-        (self.home / ".ssh" / "known_hosts").write_text(f"[127.0.0.1]:{self.port} {public}")
+        (self.home / ".ssh" / "known_hosts").write_text(f"[127.0.0.1]:{port or self.port} {public}")
 
     def log(self) -> str:
         """What the server wrote."""

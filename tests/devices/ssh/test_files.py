@@ -14,8 +14,11 @@ from engine.base.errors import (
     DeviceTimeoutError,
     UsageError,
 )
+from engine.devices.address import Address
 from engine.devices.transports.ssh import SshTransport
 from tests.devices.ssh.server import SFTP, Sshd
+from tests.devices.ssh.slow_link import SlowLink
+from tests.devices.waiting import until
 
 pytestmark = pytest.mark.sshd
 
@@ -266,3 +269,30 @@ def test_nobody_listens(board: SshTransport, sshd: Sshd, model: Path) -> None:
     sshd.refused.set()
     with pytest.raises(DeviceError, match="cannot be reached"):
         board.push(model, "/tmp/x")
+
+
+@pytest.mark.long
+def test_a_slow_link_is_no_lost_one_and_a_cancelled_file_goes(
+    sshd: Sshd, files: str, tmp_path: Path, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # pieces on the way take longer than a silent host has
+    monkeypatch.setattr("engine.devices.transports.ssh.login.KEEPALIVE_SECONDS", 0.7)
+    monkeypatch.setattr("engine.devices.transports.ssh.transport._GIVE_UP_SECONDS", 0.1)
+    source = tmp_path / "source"
+    source.write_bytes(CONTENT)
+    with SlowLink(sshd.port, 256 << 10) as link:
+        sshd.accept_host_key(port=link.port)
+        board = SshTransport(Address("ssh", "127.0.0.1", "", link.port))
+        board.push(source, f"{there}/model")
+        assert (there / "model").read_bytes() == CONTENT
+
+        class CancelledError(Exception):
+            pass
+
+        def cancel(done: int, _size: int) -> None:
+            raise CancelledError
+
+        with pytest.raises(CancelledError):
+            board.push(source, f"{there}/other", moved=cancel)
+        until(lambda: names(there) == ["model"], "the part is removed")
+        board.close()

@@ -27,6 +27,7 @@ class LoopThread:
         # a lost connection ends tasks of the library that nobody waits for: the callers hear of it
         # by their own calls, and nothing is printed
         self._loop.set_exception_handler(lambda _loop, _context: None)
+        self._finishing: set[asyncio.Task[object]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
@@ -49,6 +50,23 @@ class LoopThread:
             return future.result(seconds + _GRACE_SECONDS)
         finally:
             future.cancel()
+
+    def finish(self, work: Coroutine[Any, Any, object], seconds: float) -> None:
+        """Run a coroutine in the loop to its end, and wait for it that long at most.
+
+        Args:
+            work: what cleans up; how it ends is nobody's concern.
+            seconds: until the caller goes on.
+        """
+        with contextlib.suppress(TimeoutError):
+            self.call(self._shielded(work), seconds)
+
+    async def _shielded(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.create_task(work)
+        # a loop knows its tasks by weak references only
+        self._finishing.add(task)
+        task.add_done_callback(self._finishing.discard)
+        await asyncio.wait([task])
 
     def close(self) -> None:
         """Cancel what runs and end the thread."""

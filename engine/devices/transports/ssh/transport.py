@@ -113,8 +113,8 @@ class SshTransport:
             try:
                 self._send(stream, writing, target, executable, moved)
             except BaseException:
-                with contextlib.suppress(TimeoutError):
-                    self._loop.call(writing.give_up(), _GIVE_UP_SECONDS)
+                # over a slow link what is on the way comes first
+                self._loop.finish(writing.give_up(), _GIVE_UP_SECONDS)
                 raise
 
     def pull(self, source: str, target: Path, *, limit: int, moved: Moved | None = None) -> None:
@@ -134,8 +134,7 @@ class SshTransport:
                 receive = partial(self._receive, reading, source, limit, moved)
                 atomic_write(target, receive, overwrite=True)
             finally:
-                with contextlib.suppress(TimeoutError):
-                    self._loop.call(reading.close(), _GIVE_UP_SECONDS)
+                self._loop.finish(reading.close(), _GIVE_UP_SECONDS)
 
     def remove(self, paths: Sequence[str]) -> None:
         """Remove files of ours that may be there."""
