@@ -118,6 +118,7 @@ def test_the_end_leaves_nothing(talk: Talk, board: SshTransport) -> None:
         conversation.end()
         until(partial(ended, pid), "it is gone")
         conversation.end()
+        assert isinstance(conversation.lost(), DeviceError)
     assert open_files() == before
 
 

@@ -51,6 +51,7 @@ class SshConversation:
         lost: Callable[[], DeviceLostError | None],
     ) -> None:
         self._loop, self._program, self._name, self._lost = loop, program, name, lost
+        self._over, self._words = False, ""
         pipes = [os.pipe() for _ in range(3)]
         self._far = (pipes[0][1], pipes[1][0], pipes[2][1])
         for descriptor in self._far:
@@ -64,7 +65,9 @@ class SshConversation:
         """Why no answer will come: how the program ended, and what it said last."""
         with contextlib.suppress(TimeoutError):
             self._loop.call(self._wait_ended(), _TELL_SECONDS)
-        said = f" It said last: {words}" if (words := self.peer.last_words) else ""
+        if not self._over:
+            self._words = self.peer.last_words
+        said = f" It said last: {self._words}" if self._words else ""
         code = self._program.code
         if code is None:
             if (error := self._lost()) is not None:
@@ -99,6 +102,9 @@ class SshConversation:
 
     def end(self) -> None:
         """Let the program go (it ends when its input does) or kill it; it is gone afterwards."""
+        if not self._over:
+            self._words = self.peer.last_words  # its stream is closed below
+        self._over = True
         self.peer.hang_up()
         # what it still writes is dropped, so that it cannot wait for a reader
         self.peer.close()
