@@ -96,7 +96,7 @@ def check_room(case: Case) -> Iterator[Check]:
         yield Check("room", "note", "free space cannot be read", "Look with df -Pk on the board.")
         return
     folder, size, in_memory = free
-    folder = "the home folder" if folder == "." else folder
+    folder = "the folder it starts in" if folder == "." else folder
     kind = ", in memory" if in_memory else ""
     found = f"{human_bytes(size)} free in {folder}{kind}"
     if size < needed:

@@ -1,0 +1,47 @@
+"""The board's doctor where the program itself runs: on this machine, which is no Rockchip board."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.devices.compatibility import ModelFacts
+from engine.devices.doctor import STEPS, diagnose
+from engine.devices.state import read_state
+from engine.devices.transports.local import LocalTransport
+from engine.devices.versions import read_versions
+
+
+@pytest.fixture
+def here() -> Iterator[LocalTransport]:
+    way = LocalTransport()
+    yield way
+    way.close()
+
+
+def test_this_machine_is_examined(here: LocalTransport, tmp_path: Path) -> None:
+    found = diagnose(here, model=ModelFacts(size=1 << 20), proc=tmp_path)
+    assert {check.name for check in found.checks} == set(STEPS)
+    assert found.checks[0].state == "ok"
+    assert found.identity is not None
+    assert (found.identity.kernel, found.identity.machine) == (
+        platform.release(),
+        platform.machine(),
+    )
+    assert found.state is not None
+    assert found.state.memory is not None
+    assert found.state.memory.total is not None
+    room = next(check for check in found.checks if check.name == "room")
+    assert "free in" in room.found
+
+
+def test_what_is_not_here_is_missing_with_its_reason(here: LocalTransport) -> None:
+    state = read_state(here, "rk3588")
+    absent = {name for name, _ in state.missing}
+    assert {name for name in vars(state) if getattr(state, name) is None} == absent
+    assert all(why for _, why in state.missing)
+    versions = read_versions(here, "rk3588", 2)
+    assert all(Path(library.path).exists() for library in versions.libraries)
