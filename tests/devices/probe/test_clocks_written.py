@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,13 @@ def test_a_frequency_that_appears_with_its_governor_is_written_and_restored(kern
     assert clocks.restore({"keep": keep})["refused"] == []
     assert {name: (kernel / name).read_text().strip() for name in BEFORE} == BEFORE
     assert not (kernel / "clocks.json").exists()
+
+
+def test_what_an_earlier_change_left_stays_on_record(kernel: Path) -> None:
+    keep = kernel / "clocks.json"
+    left = [[str(kernel / "dmc" / "governor"), "dmc_ondemand"]]
+    keep.write_text(json.dumps(left))
+    pair = [left[0][0], "userspace"]
+    done = files.Clocks().write({"values": [pair], "keep": str(keep)})
+    assert done["refused"] == [[pair[0], "it cannot be read"]]
+    assert json.loads(keep.read_text()) == left

@@ -183,7 +183,8 @@ class Clocks:
         if not whole or not isinstance(values, list):
             raise Refused("`write_clocks` takes pairs of path and text.", kind="device")
         before = _kept_values(keep)
-        known = {path for path, _text in before}
+        earlier = frozenset(path for path, _text in before)
+        known = set(earlier)
         changed, refused = [], []  # type: List[str], List[Any]
         write_whole(keep, _pairs(before))
         if keep not in self._kept:
@@ -203,7 +204,7 @@ class Clocks:
                 refused.append([path, reason])
             else:
                 changed.append(path)
-        untouched = {path for path, _reason in refused}
+        untouched = {path for path, _reason in refused} - earlier
         write_whole(keep, _pairs([pair for pair in before if pair[0] not in untouched]))
         return {"changed": changed, "refused": refused}
 
