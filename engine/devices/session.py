@@ -212,7 +212,10 @@ class BoardSession:
 
     def _require_agent(self) -> LiveAgent | OneShotAgent:
         if self._agent is None:
-            raise DeviceError(f"The connection to {self.transport.name} was closed.")
+            raise DeviceError(
+                f"The connection to {self.transport.name} was closed.",
+                remedy="Connect to the board again.",
+            )
         return self._agent
 
     def _leave(self) -> None:

@@ -160,6 +160,15 @@ def test_one_that_only_reads_may_be_beside_one_that_runs(board: FakeBoard, model
         runtime.run([BoardInput(IMAGE)])
 
 
+def test_after_its_close_nothing_is_asked(board: FakeBoard, model: Path) -> None:
+    runtime, _found = opened(board, model)
+    runtime.close()
+    runtime.close()
+    assert runtime.opened is None
+    with pytest.raises(DeviceError, match="was closed"):
+        runtime.read(["/proc/version"])
+
+
 def test_clocks_are_restored_by_the_close(board: FakeBoard) -> None:
     runtime = BoardRuntime(board, fake_agent())
     keep = Path(find_folder(board).at("clocks.json"))
