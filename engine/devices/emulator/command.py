@@ -9,7 +9,7 @@ from engine.base.errors import DeviceError, UsageError
 from engine.base.paths import cache_folder
 from engine.devices.emulator.boards import BOARDS
 from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.emulator.runtime.build import Kind, build
+from engine.devices.emulator.runtime.build import build, stand_in_of
 
 __all__ = ["EMULATED_CHIPS", "emulate"]
 
@@ -46,7 +46,7 @@ def emulate(
             f"There is no emulated board with the chip {chip}.",
             remedy=f"Take one of {', '.join(EMULATED_CHIPS)}.",
         )
-    kind: Kind = "librknnrt.so" if BOARDS[chip].generation == 2 else "librknn_runtime.so"
+    kind = stand_in_of(BOARDS[chip].library)
     try:
         board = BoardEmulator(chip, port, android=android, heard=heard).start()
     except OSError as error:

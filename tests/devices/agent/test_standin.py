@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import DeviceError, UsageError
+from engine.devices.emulator.boards import BOARDS
 from engine.devices.emulator.runtime import build as module
 from engine.devices.emulator.runtime.answers import ANY_INPUT, TensorFacts, input_digest
-from engine.devices.emulator.runtime.build import Kind, build
+from engine.devices.emulator.runtime.build import LIBRARIES, Kind, build, stand_in_of
 from tests.devices.agent.conftest import HALVES, IMAGE, ROWS, SCORES, Agent, answers
 
 cc = pytest.mark.cc
@@ -34,6 +35,16 @@ def test_the_version_is_in_the_file(
     libraries: Libraries, kind: Kind, version: str, words: bytes
 ) -> None:
     assert words in libraries(kind, version).read_bytes()
+
+
+def test_every_emulated_board_has_a_stand_in_of_its_library() -> None:
+    found = {chip: stand_in_of(board.library) for chip, board in BOARDS.items()}
+    assert found["rv1106"] == "librknnmrt.so"
+    assert found["rk3588"] == "librknnrt.so"
+    assert found["rk1808"] == "librknn_runtime.so"
+    assert set(found.values()) <= set(LIBRARIES)
+    for chip, kind in found.items():
+        assert (BOARDS[chip].generation == 1) == (kind == "librknn_runtime.so")
 
 
 @cc

@@ -8,7 +8,7 @@ __all__ = ["KIND", "explain"]
 
 KIND = "runtime library"
 
-_DOCTOR = "`rknntui devices doctor` compares the versions."
+_DOCTOR = "`rknntui doctor --device DEVICE` compares the versions."
 
 _CODES = {
     -1: ("The runtime library gives no reason.", "Look at what it wrote, and at the kernel's log."),

@@ -12,7 +12,7 @@ from typing import Literal
 
 from engine.base.errors import DeviceError
 
-__all__ = ["LIBRARIES", "Kind", "build", "compiler"]
+__all__ = ["LIBRARIES", "Kind", "build", "compiler", "stand_in_of"]
 
 Kind = Literal["librknnrt.so", "librknnmrt.so", "librknn_runtime.so"]
 
@@ -35,6 +35,15 @@ _SHARED = _SOURCES.parents[1] / "agent" / "native"
 _SECONDS = 120
 _FLAGS = ("-std=gnu11", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _LIBRARIES = ("-lm", "-ldl", "-lpthread")
+
+
+def stand_in_of(library: str) -> Kind:
+    """The stand-in for a library of a board, by its path there.
+
+    ``librknn_api.so`` of RK3399Pro has the interface of generation 1, as ``librknn_runtime.so``.
+    """
+    name = library.rpartition("/")[2]
+    return next((kind for kind in LIBRARIES if kind == name), "librknn_runtime.so")
 
 
 def compiler() -> str | None:
