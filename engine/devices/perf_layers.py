@@ -2,8 +2,10 @@
 
 The runtime calls a row by its operator and the node of the model: ``Conv:conv1``. Its compiler adds
 endings to names of nodes that it made out of one (``conv1_tile0``, ``pool_2conv1``, ``add#1``), and
-generation 1 adds its own numbers. A row that no name leads to a layer is kept and said; no row is
-given to a layer by its place in the table.
+generation 1 adds its own numbers. Endings are taken off the names of nodes alone: a step that is
+called by a tensor may come before or behind the layer that writes it (``conv1_out_rs_mm`` is a
+matrix product that reads the output of conv1). A row that no name leads to a layer is kept and
+said; no row is given to a layer by its place in the table.
 """
 
 from __future__ import annotations
@@ -22,10 +24,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "LayerRow", "LayerRows", "layer_rows"]
 
-Found = Literal["name", "ending", "input", "output", "nothing"]
+Found = Literal["name", "ending", "input", "output", "conversion", "nothing"]
+
+_OWN_STEPS: Mapping[str, Found] = {
+    "InputOperator": "input",
+    "OutputOperator": "output",
+    "exDataConvert": "conversion",
+}
+"""The runtime's own steps, which are no layers."""
+
 
 _OPERATOR = re.compile(r"([A-Za-z]\w*):")
-_ENDING = re.compile(r"(?:_2[A-Za-z]+\d*|_tile\d+|_group_?\d+|#\d+|[-_]rs)$")
+_ENDING = re.compile(
+    r"(?:_2[A-Za-z]+\d*|_tile\d+|_group_?\d+|#\d+|[-_](?:rs|tp|mm)|_(?:split|select)|_branch\d+"
+    r"|_(?:Conv|Add|Mul)[A-Z][A-Za-z]*)$"
+)
 _MARK = re.compile(r"_\d+_RKNN_mark_perm_\d+_\d+$")
 _ENDINGS = 6
 _SHOWN = 3
@@ -39,7 +52,8 @@ class LayerRow:
         row: of the report.
         layer: the id of its layer; None where it has none.
         found: by which name: the layer's own, the same with an ``ending`` of the runtime's, or
-            ``nothing``; ``input`` and ``output`` are the runtime's own steps and no layers.
+            ``nothing``; ``input``, ``output`` and ``conversion`` (of a dtype) are the runtime's own
+            steps and no layers.
         why: where several layers have the name.
     """
 
@@ -122,17 +136,15 @@ class _Names:
 
     def find(self, row: PerfRow) -> LayerRow:
         """The row with its layer."""
-        if row.op == "InputOperator":
-            return LayerRow(row, None, "input")
-        if row.op == "OutputOperator":
-            return LayerRow(row, None, "output")
+        if row.op in _OWN_STEPS:
+            return LayerRow(row, None, _OWN_STEPS[row.op])
         prefix = _OPERATOR.match(row.name)
         op = prefix[1] if prefix else row.op
         whole = [row.name, row.name[prefix.end() :]] if prefix else [row.name]
         why = ""
         for found, names in (("name", whole), ("ending", _shortened(whole[-1], row.uid))):
             for name in names:
-                several = self._called(name, op)
+                several = self._called(name, op, tensors=found == "name")
                 if len(several) == 1:
                     return LayerRow(row, several[0].id, "name" if found == "name" else "ending")
                 if several and not why:
@@ -140,9 +152,10 @@ class _Names:
                     why = f"{len(several)} layers come from {sanitize(name, 120)}: {shown}"
         return LayerRow(row, None, "nothing", why)
 
-    def _called(self, name: str, op: str) -> list[Layer]:
+    def _called(self, name: str, op: str, *, tensors: bool) -> list[Layer]:
         """The layers of that name; where a node and a tensor share it, those of the operator."""
-        kinds = [known[name] for known in self._maps if name in known]
+        maps = self._maps if tensors else self._maps[:2]
+        kinds = [known[name] for known in maps if name in known]
         for layers in kinds:
             if len(layers) == 1 and layers[0].op == op:
                 return layers

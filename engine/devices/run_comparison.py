@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 _CLOCK_CHANGE = 0.01
-_NO_LAYERS = frozenset({"InputOperator", "OutputOperator"})
+_NO_LAYERS = frozenset({"InputOperator", "OutputOperator", "exDataConvert"})
 
 
 @dataclass(frozen=True)

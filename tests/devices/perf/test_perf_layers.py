@@ -45,6 +45,13 @@ def _report(*rows: PerfRow) -> PerfReport:
         ("Conv:/model/pool_2conv1", "/model/pool", "ending"),
         ("Conv:/model/pool_2conv0_tile1", "/model/pool", "ending"),
         ("Relu:net/Relu6", "add", "name"),
+        ("Conv:conv1_ConvAddRelu", "conv1", "ending"),
+        ("Conv:conv1_branch0_ConvAdd", "conv1", "ending"),
+        ("Conv:/model/pool_2dw_split", "/model/pool", "ending"),
+        ("Reshape:conv1-rs", "conv1", "ending"),
+        # of a tensor: a step before or behind its layer, which one is not known
+        ("exMatMul:conv1_out_rs_mm", None, "nothing"),
+        ("Conv:conv1_out_gavg_2conv0", None, "nothing"),
         ("Conv:conv10", None, "nothing"),
         ("Conv:both", None, "nothing"),
         ("", None, "nothing"),
@@ -81,6 +88,7 @@ def test_times_by_layer_and_what_is_left() -> None:
             PerfRow(5, "Pad", "Pad:lost", microseconds=1.0),
             PerfRow(6, "Pad", "Pad:both", microseconds=1.0),
             PerfRow(7, "OutputOperator", "OutputOperator:conv1", microseconds=4.0),
+            PerfRow(8, "exDataConvert", "exDataConvert:conv1", microseconds=9.0),
         ),
         LAYERS,
     )
@@ -88,6 +96,13 @@ def test_times_by_layer_and_what_is_left() -> None:
     assert [row.id for row in found.by_layer["conv1"]] == [2, 3]
     assert found.without == ("/model/pool", "split_a", "split_b", "shared", "unused")
     assert [each.row.id for each in found.unmatched] == [5, 6]
+    assert [each.found for each in found.rows if each.layer is None] == [
+        "input",
+        "nothing",
+        "nothing",
+        "output",
+        "conversion",
+    ]
     assert found.unmatched[1].why == "2 layers come from both: split_a, split_b"
-    assert found.told() == "2 of 7 rows belong to no layer known here: Pad:lost, Pad:both."
+    assert found.told() == "2 of 8 rows belong to no layer known here: Pad:lost, Pad:both."
     assert layer_rows(_report(PerfRow(2, "ConvRelu", "Conv:conv1")), LAYERS).told() == ""
