@@ -7,6 +7,7 @@ The oldest go where there are too many. A file that cannot be read is one damage
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import secrets
@@ -139,6 +140,7 @@ def save_run(run: MeasuredRun) -> str:
     with output_errors(path):
         private_folder(folder)
         _write(path, content)
+    with contextlib.suppress(OSError):  # the run is kept all the same
         _prune(folder)
     return name
 
@@ -175,8 +177,9 @@ def _prune(folder: Path) -> None:
         for name in _names(folder)[KEPT:]:
             (folder / f"{name}.json").unlink(missing_ok=True)
         for part in folder.glob(".*.part"):
-            if part.stat().st_mtime < time.time() - 24 * 3600:
-                part.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # its writer is done
+                if part.stat().st_mtime < time.time() - 24 * 3600:
+                    part.unlink()
 
 
 def _names(folder: Path) -> list[str]:
