@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,14 @@ SLEEPER = (
 
 
 @pytest.fixture
-def sleeper(tmp_path: Path) -> list[str]:
+def sleeper(tmp_path: Path) -> Iterator[list[str]]:
     """A program that writes its process id to its last word and sleeps."""
-    script = tmp_path / "sleeper.py"
+    script, file = tmp_path / "sleeper.py", tmp_path / "pid"
     script.write_text(SLEEPER.format(4 * PATIENCE))
-    return [sys.executable, "-I", str(script), str(tmp_path / "pid")]
+    yield [sys.executable, "-I", str(script), str(file)]
+    # it hears no end of its input: one whose connection was cut lives on
+    if file.exists() and alive(pid := int(file.read_text())):
+        os.kill(pid, signal.SIGKILL)
 
 
 def started(sleeper: list[str]) -> int:
