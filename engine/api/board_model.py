@@ -15,23 +15,23 @@ from engine.base.errors import UsageError
 from engine.base.text import sanitize
 from engine.chips import chip as chip_facts
 from engine.devices.agent.bundle import bundle
-from engine.devices.benchmark_runs import fix_clocks_of, state_by_agent
+from engine.devices.board.results import OpenModel
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.board.tensors import BoardInput, TensorAttributes, zero_input
 from engine.devices.choose import open_board
-from engine.devices.conditions import Reading
-from engine.devices.identify import BoardIdentity
-from engine.devices.measured import (
+from engine.devices.measure.benchmark_runs import fix_clocks_of, state_by_agent
+from engine.devices.measure.conditions import Reading
+from engine.devices.measure.measured import (
     Label,
     MeasuredPerf,
     MemoryUse,
     Versions,
     memory_not_available,
 )
-from engine.devices.perf_text import parse_perf_text
-from engine.devices.results import OpenModel
-from engine.devices.runtime import BoardRuntime
-from engine.devices.tensors import BoardInput, TensorAttributes, zero_input
+from engine.devices.measure.perf_text import parse_perf_text
+from engine.devices.probe.identify import BoardIdentity
+from engine.devices.probe.versions import read_versions
 from engine.devices.transport import Transport
-from engine.devices.versions import read_versions
 
 __all__ = ["BoardModel"]
 

@@ -299,7 +299,7 @@ class RKNN:
         """Load a compiled model of the vendor to run it on a board, or a container of ours to
         simulate it.
         """
-        from engine.devices.model_file import model_file
+        from engine.devices.board.model_file import model_file
         from engine.pipeline.load_packed import load_packed
 
         given = bind("load_rknn", self.generation, args, keywords)

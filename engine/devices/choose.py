@@ -5,8 +5,8 @@ from __future__ import annotations
 from engine.base.errors import DeviceError, UsageError
 from engine.base.text import sanitize
 from engine.devices.address import Address
-from engine.devices.identify import BoardIdentity, identify
 from engine.devices.listing import poll
+from engine.devices.probe.identify import BoardIdentity, identify
 from engine.devices.reach import reach
 from engine.devices.transport import Transport
 

@@ -1,7 +1,7 @@
 """What every way to a board can do: run a program, move files, hold a conversation.
 
 No text of a user, a model or a board becomes a part of a command: paths on a board are made by
-:mod:`engine.devices.layout`, and a user's names travel inside messages.
+:mod:`engine.devices.board.layout`, and a user's names travel inside messages.
 """
 
 from __future__ import annotations

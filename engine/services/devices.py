@@ -40,7 +40,7 @@ def doctor(params: DeviceAt) -> Checks:
     """
     from engine.base.errors import DeviceError
     from engine.devices.address import Address
-    from engine.devices.doctor import diagnose
+    from engine.devices.doctor.diagnose import diagnose
     from engine.devices.reach import reach
 
     address = Address.parse(params.id)
@@ -56,6 +56,6 @@ def doctor(params: DeviceAt) -> Checks:
 @runs(DEVICES_PERF)
 def perf(params: PerfParams, reporter: Reporter) -> Performance:
     """Time a compiled model on a board, point by point of cores and threads."""
-    from engine.devices.performance import measure_performance
+    from engine.devices.measure.performance import measure_performance
 
     return measure_performance(params, reporter)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.board.tensors import Array, BoardInput
 from engine.devices.emulator.runtime.answers import (
     Answers,
     LayerRow,
@@ -13,8 +15,6 @@ from engine.devices.emulator.runtime.answers import (
     TensorFacts,
     input_digest,
 )
-from engine.devices.runtime import BoardRuntime
-from engine.devices.tensors import Array, BoardInput
 
 IMAGE = np.arange(48, dtype=np.int8).reshape(1, 4, 4, 3)
 SCORES = np.array([[-128, -28, 0, 100, 127]], np.int8)

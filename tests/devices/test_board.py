@@ -18,6 +18,10 @@ from engine.base.errors import (
     JobCancelledError,
     RuntimeLibraryError,
 )
+from engine.devices.board.layout import find_folder
+from engine.devices.board.results import RunProgress
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.board.tensors import BoardInput
 from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.emulator.image import Software
 from engine.devices.emulator.runtime.answers import (
@@ -26,10 +30,6 @@ from engine.devices.emulator.runtime.answers import (
     input_digest,
 )
 from engine.devices.emulator.runtime.build import Kind, build, compiler
-from engine.devices.layout import find_folder
-from engine.devices.results import RunProgress
-from engine.devices.runtime import BoardRuntime
-from engine.devices.tensors import BoardInput
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.local import LocalTransport
 from tests.container.vendor import build as vendor

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import DeviceError, DeviceStorageError, RuntimeLibraryError
-from engine.devices.claims import claimed, put_record, require_alone
-from engine.devices.elf import Elf, read_elf
-from engine.devices.layout import (
+from engine.devices.board.claims import claimed, put_record, require_alone
+from engine.devices.board.layout import (
     BoardFolder,
     agent_name,
     find_folder,
@@ -22,7 +21,8 @@ from engine.devices.layout import (
     model_name,
     new_run_name,
 )
-from engine.devices.libraries import processors, usable_libraries
+from engine.devices.probe.elf import Elf, read_elf
+from engine.devices.probe.libraries import processors, usable_libraries
 from engine.devices.transport import Completed
 from tests.devices.fake_board import ELF, ELF_ARM, FakeBoard
 
@@ -299,7 +299,7 @@ def test_python_itself_tells_the_processor(board: FakeBoard) -> None:
 
 
 def nothing_but(board: FakeBoard, found: dict[str, bytes]) -> FakeBoard:
-    from engine.devices.libraries import LIBRARIES
+    from engine.devices.probe.libraries import LIBRARIES
 
     board.files.update(dict.fromkeys(LIBRARIES[1] + LIBRARIES[2]))
     board.files.update(found)

@@ -24,12 +24,12 @@ from engine.base.errors import (
     RuntimeLibraryError,
     UsageError,
 )
-from engine.devices.layout import find_folder
-from engine.devices.libraries import LIBRARIES
-from engine.devices.model_file import ModelFile
-from engine.devices.results import OpenModel, RunProgress, read_open_model
-from engine.devices.runtime import BoardRuntime
-from engine.devices.tensors import BoardInput
+from engine.devices.board.layout import find_folder
+from engine.devices.board.model_file import ModelFile
+from engine.devices.board.results import OpenModel, RunProgress, read_open_model
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.board.tensors import BoardInput
+from engine.devices.probe.libraries import LIBRARIES
 from engine.devices.transport import Completed
 from tests.container.vendor import build
 from tests.devices.fake_agent import INPUT, OPEN, OUTPUT, fake_agent

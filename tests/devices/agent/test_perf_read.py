@@ -9,8 +9,8 @@ import pytest
 
 from engine.devices.emulator.runtime.answers import LayerRow
 from engine.devices.emulator.runtime.build import Kind
-from engine.devices.perf_report import PerfRow
-from engine.devices.perf_text import parse_perf_text
+from engine.devices.measure.perf_report import PerfRow
+from engine.devices.measure.perf_text import parse_perf_text
 from tests.devices.agent.conftest import ROWS, Agent, answers
 
 pytestmark = pytest.mark.cc

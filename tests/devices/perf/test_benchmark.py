@@ -8,7 +8,7 @@ import pytest
 
 from engine.base.errors import DeviceError, DeviceLostError, RuntimeLibraryError, UsageError
 from engine.chips import Chip, chips
-from engine.devices.benchmark import (
+from engine.devices.measure.benchmark import (
     CORE_MASKS,
     BenchmarkPlan,
     Cell,
@@ -18,10 +18,10 @@ from engine.devices.benchmark import (
     plan_benchmark,
     run_benchmark,
 )
-from engine.devices.conditions import Reading
-from engine.devices.measured import MeasuredPerf
-from engine.devices.perf_report import Clocks
-from engine.devices.perf_text import parse_perf_text
+from engine.devices.measure.conditions import Reading
+from engine.devices.measure.measured import MeasuredPerf
+from engine.devices.measure.perf_report import Clocks
+from engine.devices.measure.perf_text import parse_perf_text
 
 ONE = Cell("auto", 1, 1)
 FELL = "The clock of NPU fell from 1000 to 600 MHz while it ran: it was throttled, or is not fixed."

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.devices.benchmark import plan_benchmark, run_benchmark
-from engine.devices.benchmark_runs import measure_on
-from engine.devices.runtime import BoardRuntime
-from engine.devices.state import BoardState, Temperature
-from engine.devices.tensors import BoardInput
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.board.tensors import BoardInput
+from engine.devices.measure.benchmark import plan_benchmark, run_benchmark
+from engine.devices.measure.benchmark_runs import measure_on
+from engine.devices.probe.state import BoardState, Temperature
 from tests.container.vendor import build
 from tests.devices.fake_agent import fake_agent
 from tests.devices.fake_board import FakeBoard

@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 
 from engine.base.errors import OutputError, UsageError
-from engine.devices import history
-from engine.devices.benchmark import Cell, CellResult, CellTimes, cell_result
-from engine.devices.conditions import Reading
-from engine.devices.history import (
+from engine.devices.measure import history
+from engine.devices.measure.benchmark import Cell, CellResult, CellTimes, cell_result
+from engine.devices.measure.conditions import Reading
+from engine.devices.measure.history import (
     Damaged,
     RunHead,
     list_runs,
@@ -23,17 +23,17 @@ from engine.devices.history import (
     remove_run,
     save_run,
 )
-from engine.devices.measured import MemoryUse
-from engine.devices.measured_run import (
+from engine.devices.measure.measured import MemoryUse
+from engine.devices.measure.measured_run import (
     Conditions,
     LayerFigure,
     LayerTable,
     MeasuredRun,
     layer_table,
 )
-from engine.devices.perf_layers import layer_rows
-from engine.devices.perf_text import parse_perf_text
-from engine.devices.run_comparison import calibration_rows, compare_runs
+from engine.devices.measure.perf_layers import layer_rows
+from engine.devices.measure.perf_text import parse_perf_text
+from engine.devices.measure.run_comparison import calibration_rows, compare_runs
 from engine.graph.layers import Layer, LayerMap
 from tests.devices.perf import printed
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.devices.measured import (
+from engine.devices.measure.measured import (
     Allocation,
     MeasuredPerf,
     MemoryUse,
@@ -15,8 +15,8 @@ from engine.devices.measured import (
     devices_text,
     memory_not_available,
 )
-from engine.devices.perf_report import Clocks
-from engine.devices.perf_text import parse_perf_text
+from engine.devices.measure.perf_report import Clocks
+from engine.devices.measure.perf_text import parse_perf_text
 from tests.devices.perf import printed
 
 CLOCKS = (Clocks("CPU", (1_608_000_000,)), Clocks("NPU", (500_000_000,)), Clocks("DDR", ()))

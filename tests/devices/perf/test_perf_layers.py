@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.devices.perf_layers import layer_rows
-from engine.devices.perf_report import PerfReport, PerfRow
+from engine.devices.measure.perf_layers import layer_rows
+from engine.devices.measure.perf_report import PerfReport, PerfRow
 from engine.graph.layers import Layer, LayerMap
 
 

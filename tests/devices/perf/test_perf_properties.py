@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.devices.perf_report import PerfRow
-from engine.devices.perf_text import parse_perf_text
+from engine.devices.measure.perf_report import PerfRow
+from engine.devices.measure.perf_text import parse_perf_text
 from tests.devices.perf import printed
 
 _REPORTS = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.devices.perf_report import Clocks, OperatorTotal, PerfRow
-from engine.devices.perf_text import TEXT_LIMIT, parse_perf_text
+from engine.devices.measure.perf_report import Clocks, OperatorTotal, PerfRow
+from engine.devices.measure.perf_text import TEXT_LIMIT, parse_perf_text
 from tests.devices.perf import printed as reports
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.devices.timings import median_interval, percentile, timings_of
+from engine.devices.measure.timings import median_interval, percentile, timings_of
 
 TIMES = st.lists(st.floats(0, 1e9), min_size=1, max_size=60)
 

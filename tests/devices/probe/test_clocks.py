@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.chips import chips
-from engine.devices.clocks import chip_clocks, clock_paths, clock_plan
+from engine.devices.probe.clocks import chip_clocks, clock_paths, clock_plan
 from engine.devices.transport import Transport
 from tests.devices.probe.boards import Board, rk3588
 

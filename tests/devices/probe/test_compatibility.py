@@ -9,14 +9,14 @@ import pytest
 from engine.base.findings import Finding
 from engine.chips import chip, chips
 from engine.container.vendor import inspect_vendor
-from engine.devices.compatibility import (
+from engine.devices.probe.compatibility import (
     SAME_NPU,
     ModelFacts,
     match,
     required_by_toolkit1,
     toolkit1_table,
 )
-from engine.devices.versions import Component, Version, Versions
+from engine.devices.probe.versions import Component, Version, Versions
 
 
 def part(name: str, version: str, path: str = "/x") -> Component:

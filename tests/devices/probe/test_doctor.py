@@ -13,11 +13,11 @@ from engine.base.errors import (
     JobCancelledError,
     RuntimeLibraryError,
 )
-from engine.devices.commands import copy_command, shell_command
-from engine.devices.compatibility import ModelFacts
-from engine.devices.device_files import parse_listing, parse_user
-from engine.devices.doctor import STEPS, Diagnosis, diagnose
-from engine.devices.identify import EMULATED_MARK
+from engine.devices.doctor.commands import copy_command, shell_command
+from engine.devices.doctor.device_files import parse_listing, parse_user
+from engine.devices.doctor.diagnose import STEPS, Diagnosis, diagnose
+from engine.devices.probe.compatibility import ModelFacts
+from engine.devices.probe.identify import EMULATED_MARK
 from engine.devices.transport import Completed
 from engine.wire.codec import encode, typed
 from engine.wire.doctor import Check

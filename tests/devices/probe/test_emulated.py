@@ -11,14 +11,14 @@ import pytest
 
 from engine.base.errors import DeviceLostError
 from engine.devices.agent.bundle import bundle
-from engine.devices.clocks import chip_clocks, clock_paths, clock_plan
-from engine.devices.compatibility import ModelFacts
-from engine.devices.doctor import STEPS, diagnose
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.doctor.diagnose import STEPS, diagnose
 from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.emulator.image import Software
-from engine.devices.identify import identify
-from engine.devices.runtime import BoardRuntime
-from engine.devices.state import once_paths, parse, read_state, watch_paths
+from engine.devices.probe.clocks import chip_clocks, clock_paths, clock_plan
+from engine.devices.probe.compatibility import ModelFacts
+from engine.devices.probe.identify import identify
+from engine.devices.probe.state import once_paths, parse, read_state, watch_paths
 from engine.devices.transports.adb.transport import AdbTransport
 from tests.safety import ends
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.devices.compatibility import ModelFacts
-from engine.devices.doctor import STEPS, diagnose
-from engine.devices.state import read_state
+from engine.devices.doctor.diagnose import STEPS, diagnose
+from engine.devices.probe.compatibility import ModelFacts
+from engine.devices.probe.state import read_state
+from engine.devices.probe.versions import read_versions
 from engine.devices.transports.local import LocalTransport
-from engine.devices.versions import read_versions
 
 
 @pytest.fixture

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from engine.base.text import sanitize
 from engine.chips import chips
-from engine.devices.clocks import clock_paths, clock_plan
-from engine.devices.compatibility import ModelFacts, match
-from engine.devices.device_files import parse_listing, parse_user
-from engine.devices.doctor import STEPS, diagnose
-from engine.devices.identify import chip_of, identify, system_name
-from engine.devices.reading import OUTPUT_LIMIT
-from engine.devices.state import once_paths, parse, read_state, watch_paths
+from engine.devices.doctor.device_files import parse_listing, parse_user
+from engine.devices.doctor.diagnose import STEPS, diagnose
+from engine.devices.probe.clocks import clock_paths, clock_plan
+from engine.devices.probe.compatibility import ModelFacts, match
+from engine.devices.probe.identify import chip_of, identify, system_name
+from engine.devices.probe.reading import OUTPUT_LIMIT
+from engine.devices.probe.state import once_paths, parse, read_state, watch_paths
+from engine.devices.probe.versions import Version, read_versions, running
 from engine.devices.transport import Completed
-from engine.devices.versions import Version, read_versions, running
 from tests.devices.probe.boards import Board, rk3588
 
 CHIPS = [None, *(facts.name for facts in chips())]

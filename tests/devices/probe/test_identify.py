@@ -6,8 +6,8 @@ import pytest
 
 from engine.base.errors import DeviceLostError
 from engine.chips import chips
-from engine.devices.elf import Elf
-from engine.devices.identify import EMULATED_MARK, OTHER_NAMES, chip_of, identify, system_name
+from engine.devices.probe.elf import Elf
+from engine.devices.probe.identify import EMULATED_MARK, OTHER_NAMES, chip_of, identify, system_name
 from tests.devices.probe.boards import ELF_ARM, ELF_ARM64, Board, android, rk1808, rk3588
 
 ARM64 = Elf("ARM64", 64)

@@ -6,7 +6,7 @@ import pytest
 
 from engine.base.errors import DeviceTimeoutError
 from engine.chips import chips
-from engine.devices.state import Temperature, once_paths, parse, read_state, watch_paths
+from engine.devices.probe.state import Temperature, once_paths, parse, read_state, watch_paths
 from tests.devices.probe.boards import Board, rk1808, rk3588
 
 LOAD = "/sys/kernel/debug/rknpu/load"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.base.errors import DeviceTimeoutError
-from engine.devices.versions import Version, libraries_of, read_versions, running
+from engine.devices.probe.versions import Version, libraries_of, read_versions, running
 from tests.devices.probe.boards import RUNTIME_2, SERVER_2, Board, android, rk1808, rk3588
 
 

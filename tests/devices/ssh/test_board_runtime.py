@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.devices import layout
+from engine.devices.board import layout
+from engine.devices.board.runtime import BoardRuntime
 from engine.devices.emulator.runtime.build import build, compiler
-from engine.devices.runtime import BoardRuntime
 from engine.devices.transports.ssh import SshTransport
 from tests.container.vendor import build as vendor
 from tests.devices.known_model import answers, check_results

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.devices.doctor import STEPS, diagnose
-from engine.devices.elf import read_elf
-from engine.devices.identify import identify
-from engine.devices.state import read_state
+from engine.devices.doctor.diagnose import STEPS, diagnose
+from engine.devices.probe.elf import read_elf
+from engine.devices.probe.identify import identify
+from engine.devices.probe.state import read_state
 from engine.devices.transports.ssh import SshTransport
 
 pytestmark = pytest.mark.sshd

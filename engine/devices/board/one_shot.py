@@ -1,0 +1,150 @@
+"""The agent as a program that is run once for each request, on boards of old adbd."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError
+from engine.base.files import output_errors
+from engine.base.peers.far import Message, ProtocolError, decode
+from engine.base.peers.near import LOOK_SECONDS
+from engine.base.plain import JsonObject
+from engine.base.text import sanitize
+from engine.devices.board.answers import hang_error, mapping, misfit_error
+from engine.devices.transport import Completed, Moved, Transport
+
+__all__ = ["OneShotAgent", "Step"]
+
+Step = tuple[str, JsonObject]
+"""A method of the agent and its parameters."""
+
+_REPLY_LIMIT = 64 << 20
+_START_SECONDS = 30.0
+
+
+class OneShotAgent:
+    """Requests go to the board as a file, and their answers come back as one.
+
+    Args:
+        transport: the board.
+        words: what starts the agent.
+        folder: path on the board of a folder for the two files.
+        place: folder of this machine.
+        check: called ten times a second; what it raises ends the waiting. The program on the board
+            ends by itself when its time is over.
+        moved: told how far a transfer is.
+
+    Attributes:
+        lost: whether the board has gone.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        words: Sequence[str],
+        folder: str,
+        place: Path,
+        check: Callable[[], object],
+        moved: Moved,
+    ) -> None:
+        self._transport, self._words, self._check, self._moved = transport, words, check, moved
+        self._request, self._reply = f"{folder}/request.json", f"{folder}/reply.json"
+        self._place = place
+        self._left: threading.Thread | None = None
+        self.lost = False
+
+    def ask(self, steps: Sequence[Step], seconds: float) -> Message:
+        """Run the agent for these requests.
+
+        Args:
+            steps: methods and parameters; what one opens is there for the next.
+            seconds: that all may take together.
+
+        Returns:
+            The answer to the last, or the first error.
+        """
+        if self._left is not None and self._left.is_alive():
+            raise DeviceError(
+                f"The program on {self._transport.name} still works on what was cancelled.",
+                remedy=f"Wait; it ends after {seconds:.0f} s at most.",
+            )
+        method = steps[-1][0]
+        source = self._place / "request.json"
+        asked = {"requests": [list(step) for step in steps], "seconds": seconds}
+        with output_errors(source):
+            source.write_text(json.dumps(asked), "ascii")
+        begun = time.monotonic()
+        try:
+            self._transport.remove([self._reply])
+            self._transport.push(source, self._request, moved=self._moved)
+            ended = self._run(seconds, method)
+            there = self._transport.read(self._reply, limit=_REPLY_LIMIT)
+        except DeviceLostError:
+            self.lost = True
+            raise
+        finally:
+            source.unlink(missing_ok=True)
+            if not self.lost:
+                with contextlib.suppress(DeviceError):
+                    self._transport.remove([self._request, self._reply])
+        if there is None:
+            last = _last_line(ended.out + ended.err)
+            raise DeviceError(
+                f"The program on {self._transport.name} ended without an answer.",
+                cause=f"It said last: {last}" if last else "",
+                remedy="Try again. Where it stays so, the runtime library of the board crashes "
+                "with this model.",
+            )
+        answer = _last_answer(there, len(steps))
+        if "error" in answer and time.monotonic() - begun >= seconds:  # it ended itself
+            raise hang_error(self._transport.name, method, seconds)
+        return answer
+
+    def _run(self, seconds: float, method: str) -> Completed:
+        """Run the program of the board, looking after the caller meanwhile."""
+        words = [*self._words, "--request", self._request, "--reply", self._reply]
+        found: list[Completed | BaseException] = []
+
+        def run() -> None:
+            try:
+                found.append(self._transport.run(words, seconds=seconds + _START_SECONDS))
+            except BaseException as error:  # noqa: BLE001 - it belongs to the thread that waits
+                found.append(error)
+
+        thread = self._left = threading.Thread(target=run, name="one request", daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(LOOK_SECONDS)
+            self._check()
+        self._left = None
+        (outcome,) = found
+        if isinstance(outcome, DeviceTimeoutError):
+            raise hang_error(self._transport.name, method, seconds) from outcome
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+
+def _last_line(output: bytes) -> str:
+    lines = output.decode("utf-8", "replace").strip().splitlines()
+    return sanitize(lines[-1], 300) if lines else ""
+
+
+def _last_answer(content: bytes, count: int) -> Message:
+    try:
+        answers: Any = decode(content).get("answers")
+    except ProtocolError as error:
+        raise misfit_error(str(error)) from None
+    if not isinstance(answers, list) or not 0 < len(answers) <= count:
+        raise misfit_error(f"there are no {count} answers")
+    found = [mapping(answer, "an answer") for answer in answers]
+    failed = next((dict(answer) for answer in found if "error" in answer), None)
+    if failed is None and len(found) != count:
+        raise misfit_error(f"there are {len(found)} answers to {count} requests")
+    return failed or dict(found[-1])

@@ -1,0 +1,194 @@
+"""What a board says of a model and of its runs, as types, each checked as it is read.
+
+Times are in microseconds, sizes in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.base.peers.far import Message
+from engine.base.plain import JsonObject
+from engine.devices.board.answers import (
+    amount,
+    listed,
+    long_text,
+    mapping,
+    misfit_error,
+    text,
+    times,
+    whole,
+)
+from engine.devices.board.model_file import ModelFile
+from engine.devices.board.tensors import BoardOutput, TensorAttributes, read_attributes
+
+__all__ = [
+    "ClocksChanged",
+    "DeviceMemory",
+    "OpenModel",
+    "RunProgress",
+    "RunResult",
+    "Watched",
+    "read_clocks",
+    "read_memory",
+    "read_open_model",
+    "read_values",
+    "told_progress",
+]
+
+_MOST_FILES = 1 << 16
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """``rknn_mem_size`` of an open model, in bytes.
+
+    Attributes:
+        weight, internal: weights, and the largest need of activations.
+        dma: all that was allocated for the NPU, these two included; 0 where not told.
+        sram, sram_free: of the chip's own memory.
+    """
+
+    weight: int
+    internal: int
+    dma: int
+    sram: int
+    sram_free: int
+
+
+@dataclass(frozen=True)
+class OpenModel:
+    """A model that a board has loaded.
+
+    Attributes:
+        file: which one.
+        library: path of the runtime library on the board.
+        generation: of that library, 1 or 2.
+        api_version, driver_version: as the runtime says them.
+        custom_string: the text that was built into the model.
+        inputs, outputs: what it takes and gives.
+        memory: what it takes; None where the runtime has no such query.
+        notes: what a user should know of this board.
+    """
+
+    file: ModelFile
+    library: str
+    generation: int
+    api_version: str
+    driver_version: str
+    custom_string: str
+    inputs: tuple[TensorAttributes, ...]
+    outputs: tuple[TensorAttributes, ...]
+    memory: DeviceMemory | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """How far a run is: inferences done of all, and the times of the latest in microseconds."""
+
+    done: int
+    total: int
+    wall_us: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """What a run gave.
+
+    Attributes:
+        outputs: of the last inference; empty where they were not asked for.
+        wall_us: time of each inference by the clock of the board's Python.
+        run_us: the same as the runtime measures it; empty where it does not.
+        elapsed_us: from the begin of the first timed inference to the end of the last, of all
+            threads together.
+        perf: the runtime's own table of layers, as it is written, for a parser; None without one.
+    """
+
+    outputs: tuple[BoardOutput, ...]
+    wall_us: tuple[float, ...]
+    run_us: tuple[float, ...]
+    elapsed_us: float
+    perf: str | None
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Files of a board at one moment: path -> text, None where there is none.
+
+    Attributes:
+        values: the texts are as the board has them: who shows one sanitizes it.
+        at: seconds by the clock of the board, which starts anywhere.
+    """
+
+    values: Mapping[str, str | None]
+    at: float
+
+
+@dataclass(frozen=True)
+class ClocksChanged:
+    """Which files of the clocks were written, and which not, with the reason."""
+
+    changed: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+def read_open_model(file: ModelFile, answer: JsonObject, note: str) -> OpenModel:
+    """What `open` answers."""
+    memory: Any = answer.get("memory")
+    notes = [text({"note": each}, "note", 500) for each in listed(answer, "notes", 100)]
+    return OpenModel(
+        file=file,
+        library=text(answer, "library"),
+        generation=whole(answer, "generation", 1, 2),
+        api_version=text(answer, "api_version"),
+        driver_version=text(answer, "driver_version"),
+        custom_string=text(answer, "custom_string", 2000),
+        inputs=read_attributes(answer, "inputs"),
+        outputs=read_attributes(answer, "outputs"),
+        memory=None if memory is None else read_memory(mapping(memory, "memory")),
+        notes=(*notes, note) if note else tuple(notes),
+    )
+
+
+def read_memory(data: JsonObject) -> DeviceMemory:
+    """What `memory` answers."""
+    names = ("weight", "internal", "dma", "sram", "sram_free")
+    return DeviceMemory(*(amount(data, name) for name in names))
+
+
+def told_progress(
+    progress: Callable[[RunProgress], object], most: int
+) -> Callable[[Message], object]:
+    """What takes the progress of `run`, at most ``most`` inferences, and tells it as a type."""
+
+    def tell(message: Message) -> None:
+        total = whole(message, "total", 0, most)
+        done = whole(message, "done", 0, most)
+        progress(RunProgress(done, total, times(message, "wall_us", most)))
+
+    return tell
+
+
+def read_values(answer: JsonObject) -> dict[str, str | None]:
+    """Path -> text of what `read` answers, or the progress of `watch`."""
+    values: Any = answer.get("values", answer)
+    found = mapping(values, "values")
+    if len(found) > _MOST_FILES:
+        raise misfit_error("it has too many files")
+    return {path: long_text(found, path) for path in found}
+
+
+def read_clocks(answer: JsonObject) -> ClocksChanged:
+    """What `write_clocks` and `restore_clocks` answer."""
+    pairs = [each for each in listed(answer, "refused", 1000) if isinstance(each, list)]
+    return ClocksChanged(
+        tuple(text({"path": each}, "path") for each in listed(answer, "changed", 1000)),
+        tuple(
+            (text({"path": pair[0]}, "path"), text({"reason": pair[1]}, "reason"))
+            for pair in pairs
+            if len(pair) == 2
+        ),
+    )

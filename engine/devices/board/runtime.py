@@ -1,0 +1,363 @@
+"""A model on a board: opened, run, measured and watched, over any transport.
+
+The other end is ``engine.devices.agent``; what it answers is checked here and never believed.
+Times are in microseconds, sizes in bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+
+from engine.base.errors import DeviceError, DeviceStorageError, DeviceTimeoutError, UsageError
+from engine.base.files import sha256_of
+from engine.base.plain import JsonObject
+from engine.devices.agent.bundle import bundle
+from engine.devices.board.answers import long_text, number, text, times
+from engine.devices.board.exchange import OUTPUTS, receive_outputs, send_inputs
+from engine.devices.board.layout import model_name
+from engine.devices.board.model_file import ModelFile, model_file, require_fit
+from engine.devices.board.results import (
+    ClocksChanged,
+    DeviceMemory,
+    OpenModel,
+    RunProgress,
+    RunResult,
+    Watched,
+    read_clocks,
+    read_memory,
+    read_open_model,
+    read_values,
+    told_progress,
+)
+from engine.devices.board.session import BoardSession, Step
+from engine.devices.board.tensors import BoardInput
+from engine.devices.probe.identify import EMULATED_MARK, identify
+from engine.devices.probe.libraries import processors, usable_libraries
+from engine.devices.probe.reading import read_bytes
+from engine.devices.transport import Moved, Transport
+
+__all__ = ["BoardRuntime"]
+
+OPEN_SECONDS = 120.0
+"""How long a runtime may take to load a model."""
+RUN_SECONDS = 60.0
+"""How long nothing may be heard of a run."""
+_SHORT_SECONDS = 30.0
+_UNHEARD_SECONDS = 2.0
+_MOST_LOOPS = 100_000
+_MOST_THREADS = 32
+_TEXT_LIMIT = 1 << 20
+_CLOCKS = "clocks.json"
+
+
+class BoardRuntime:
+    """One board that runs models, one at a time.
+
+    Args:
+        transport: the board; :meth:`close` does not close it.
+        agent: the program for the board; None is :func:`engine.devices.agent.bundle.bundle`.
+        chip: of the board, as :mod:`engine.chips` names it; empty where it is not known, None asks
+            the board.
+        check: called ten times a second; what it raises cancels what is under way.
+        alone: whether it runs models. One that only reads and watches is no second user of the
+            board, and may be there beside one that runs.
+
+    Raises:
+        DeviceError: the board is in use, has no Python, no folder that can be written, or has gone.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        agent: bytes | None = None,
+        *,
+        chip: str | None = None,
+        check: Callable[[], object] | None = None,
+        alone: bool = True,
+    ) -> None:
+        self._transport, self._chip, self._alone = transport, chip, alone
+        self._opened: tuple[OpenModel, Step] | None = None
+        self._hung = self._clocks_changed = False
+        program = bundle().content if agent is None else agent
+        self._session = BoardSession(transport, program, check=check, alone=alone)
+        try:
+            self._restore_left()
+        except BaseException:
+            self._session.end()
+            raise
+
+    def _restore_left(self) -> None:
+        """Restore the clocks that a session changed which could not do it any more."""
+        left = self._session.folder.at(_CLOCKS)
+        if self._alone and self._transport.read(left, limit=1 << 16) is not None:
+            self.restore_clocks()
+
+    @property
+    def opened(self) -> OpenModel | None:
+        """The model that is loaded."""
+        ended = self._transport.converses and not self._session.running
+        return None if self._opened is None or ended else self._opened[0]
+
+    def open(
+        self,
+        model: Path,
+        *,
+        perf: bool = False,
+        core_mask: int | None = None,
+        flags: int = 0,
+        library: str = "",
+        seconds: float = OPEN_SECONDS,
+        moved: Moved | None = None,
+    ) -> OpenModel:
+        """Load a model on the board, in place of the one before.
+
+        Args:
+            model: a compiled model of this machine; what is on the board already is not sent again.
+            perf: have the runtime time each layer, which slows the run.
+            core_mask: which cores of the NPU, as ``rknn_set_core_mask`` takes it.
+            flags: ``RKNN_FLAG_*`` beside those.
+            library: absolute path of a runtime library on the board; None tries the usual ones.
+            seconds: that the runtime may take.
+            moved: told how much of the file is on the board.
+
+        Raises:
+            ContainerError: the file is no compiled model, or damaged.
+            RuntimeLibraryError: this board cannot run it, has no library for it, or its library
+                refuses it.
+            DeviceStorageError: there is no room for it.
+            DeviceTimeoutError: the runtime does not answer.
+            DeviceLostError: the board has gone.
+            JobCancelledError: or whatever else ``check`` raises.
+        """
+        if not self._alone:
+            raise UsageError("This connection to the board only reads; it opens no models.")
+        if library and not (library.startswith("/") and library.isprintable()):
+            raise UsageError(f"{library} is no absolute path of a library.")
+        file = model_file(model)
+        self._require_fit(file)
+        session = self._session
+        self._opened = None
+        wanted = processors(self._transport, session.python, session.machine)
+        libraries = usable_libraries(self._transport, file.generation, wanted, library)
+        name = model_name(file.sha256)
+        pushed = session.folder.put(
+            model,
+            name,
+            file.sha256,
+            model.name,
+            digest=self._digest if self._transport.converses else None,
+            moved=session.moved(moved),
+        )
+        if pushed and sha256_of(model) != file.sha256:
+            session.folder.remove([name])
+            raise DeviceStorageError(
+                f"{model.name} changed while it was sent to {self._transport.name}.",
+                cause="Another program was writing it.",
+                remedy="Wait until it is written, and try again.",
+            )
+        params: JsonObject = {
+            "model": session.folder.at(name),
+            "generation": file.generation,
+            "libraries": list(libraries),
+            "perf": perf,
+            "core_mask": core_mask,
+            "flags": flags,
+        }
+        try:
+            answer = session.ask("open", params, seconds=seconds)
+        except DeviceTimeoutError as error:
+            raise self._init_hangs_error(error) from None
+        self._hung = False
+        found = read_open_model(file, answer, session.folder.note)
+        self._opened = found, ("open", params)
+        return found
+
+    def _require_fit(self, file: ModelFile) -> None:
+        """Refuse a model that this board cannot run, before it is sent."""
+        if self._chip is None:
+            self._chip = identify(self._transport).chip or ""
+        emulated = file.ours and read_bytes(self._transport, EMULATED_MARK, 64) is not None
+        require_fit(file, self._chip, emulated=emulated)
+
+    def _init_hangs_error(self, error: DeviceTimeoutError) -> DeviceTimeoutError:
+        before, self._hung = self._hung, True
+        again = " A run hung before that." if before else ""
+        return DeviceTimeoutError(
+            f"The runtime of {self._transport.name} did not load the model in time.{again}",
+            cause="The NPU or its driver hangs; that stays until the board is restarted."
+            if before
+            else error.cause,
+            remedy="Restart the board."
+            if before
+            else "Try again; if that hangs too, restart the board.",
+        )
+
+    def _digest(self, path: str) -> str | None:
+        answer = self._session.ask("digest", {"path": path}, seconds=OPEN_SECONDS)
+        return text(answer, "sha256", 64)
+
+    def run(
+        self,
+        inputs: Sequence[BoardInput],
+        *,
+        warmup: int = 0,
+        loops: int = 1,
+        threads: int = 1,
+        want_float: bool = True,
+        outputs: bool = True,
+        seconds: float = RUN_SECONDS,
+        progress: Callable[[RunProgress], object] | None = None,
+    ) -> RunResult:
+        """Run the open model.
+
+        Args:
+            inputs: one for each input of the model, in its order.
+            warmup: inferences before those that are timed.
+            loops: inferences that are timed.
+            threads: that run it at the same time.
+            want_float: outputs as float32, dequantized by the runtime; else in the model's dtypes.
+            outputs: whether those of the last inference are wanted.
+            seconds: that nothing may be heard, which is longer than any one inference. Two more
+                are given for each one that is not heard of: in the warm-up, and all of them where
+                the board is in one-shot mode.
+            progress: told while it runs; never in one-shot mode.
+
+        Raises:
+            UsageError: no model is open, or the inputs do not fit it.
+            RuntimeLibraryError: the runtime refuses the run.
+            DeviceTimeoutError: the NPU hangs; the program on the board was ended.
+            DeviceLostError: the board has gone. The run is not repeated.
+            JobCancelledError: or whatever else ``check`` raises.
+        """
+        model, opening = self._require_open()
+        _within("warmup", warmup, 0, _MOST_LOOPS)
+        _within("loops", loops, 1, _MOST_LOOPS)
+        _within("threads", threads, 1, _MOST_THREADS)
+        sent = send_inputs(self._session, model, inputs)
+        session = self._session
+        params: JsonObject = {
+            "inputs": sent,
+            "outputs": session.at(OUTPUTS) if outputs else None,
+            "want_float": want_float,
+            "warmup": warmup,
+            "loops": loops,
+            "threads": threads,
+        }
+        # nothing is heard of a warm-up, nor of anything in one-shot mode
+        unheard = warmup if self._transport.converses else warmup + loops
+        seconds += _UNHEARD_SECONDS * unheard
+        hear = None if progress is None else told_progress(progress, threads * loops)
+        try:
+            answer = session.ask("run", params, seconds=seconds, progress=hear, before=[opening])
+        except DeviceTimeoutError:
+            self._hung = True
+            raise
+        most = loops * threads
+        return RunResult(
+            outputs=receive_outputs(session, model, answer, want_float=want_float)
+            if outputs
+            else (),
+            wall_us=times(answer, "wall_us", most),
+            run_us=times(answer, "run_us", most),
+            elapsed_us=number(answer, "elapsed_us"),
+            perf=long_text(answer, "perf"),
+        )
+
+    def _require_open(self) -> tuple[OpenModel, Step]:
+        if self._transport.converses and not self._session.running:
+            self._opened = None  # it went with the program
+        if self._opened is None:
+            raise UsageError("No model is open on the board.", remedy="Open one first.")
+        return self._opened
+
+    def memory(self) -> DeviceMemory:
+        """What the open model takes now.
+
+        Raises:
+            RuntimeLibraryError: the runtime has no such query, as in generation 1.
+            UsageError: no model is open.
+        """
+        _, opening = self._require_open()
+        answer = self._session.ask("memory", {}, seconds=_SHORT_SECONDS, before=[opening])
+        return read_memory(answer)
+
+    def read(self, paths: Sequence[str], *, limit: int = _TEXT_LIMIT) -> dict[str, str | None]:
+        """Small files of the board, such as of ``/proc`` and ``/sys``; ``*`` may be in a path.
+
+        Returns:
+            Path -> text as it is there, None where there is none; who shows it sanitizes it.
+        """
+        params: JsonObject = {"paths": list(paths), "limit": limit}
+        return read_values(self._session.ask("read", params, seconds=_SHORT_SECONDS))
+
+    def watch(
+        self,
+        paths: Sequence[str],
+        *,
+        interval: float = 1.0,
+        count: int | None = None,
+        limit: int = 1 << 16,
+    ) -> Generator[Watched, None, None]:
+        """Small files of the board again and again, until the iterator is closed.
+
+        While it goes on nothing else can be asked here: a monitor beside a run has a
+        :class:`BoardRuntime` of its own (``alone=False``).
+
+        Args:
+            paths: as for :meth:`read`.
+            interval: seconds between two looks.
+            count: of looks; None for no end.
+            limit: bytes of each file.
+        """
+        params: JsonObject = {
+            "paths": list(paths),
+            "limit": limit,
+            "interval": interval,
+            "count": count,
+        }
+        for message in self._session.follow(
+            "watch", params, ("read", {"paths": list(paths), "limit": limit}), interval, count
+        ):
+            yield Watched(read_values(message), number(message, "at"))
+
+    def fix_clocks(self, values: Sequence[tuple[str, str]]) -> ClocksChanged:
+        """Write governors and frequencies; their values of before are kept on the board.
+
+        They are restored by :meth:`restore_clocks`, by :meth:`close`, by the agent itself when it
+        is cut off, and at the next start.
+        """
+        pairs = [list(pair) for pair in values]
+        params: JsonObject = {"values": pairs, "keep": self._session.folder.at(_CLOCKS)}
+        self._clocks_changed = True
+        return read_clocks(self._session.ask("write_clocks", params, seconds=_SHORT_SECONDS))
+
+    def restore_clocks(self) -> ClocksChanged:
+        """Write back what :meth:`fix_clocks` changed."""
+        params: JsonObject = {"keep": self._session.folder.at(_CLOCKS)}
+        answer = self._session.ask("restore_clocks", params, seconds=_SHORT_SECONDS)
+        self._clocks_changed = False
+        return read_clocks(answer)
+
+    def close(self) -> None:
+        """Free the model, restore the clocks and let the board go; also one that has gone."""
+        with contextlib.suppress(DeviceError):
+            if self._clocks_changed and (self._session.running or not self._transport.converses):
+                self.restore_clocks()
+        with contextlib.suppress(DeviceError):
+            if self._opened is not None and self._session.running:
+                self._session.ask("close", {}, seconds=_SHORT_SECONDS)
+        self._opened = None
+        self._session.end()
+
+    def __enter__(self) -> BoardRuntime:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+
+def _within(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise UsageError(f"{name} is {value}; it is from {low} to {high}.")

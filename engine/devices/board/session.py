@@ -1,0 +1,262 @@
+"""A session with a board: our program is put there, started, asked, and taken away again.
+
+Where the transport can hold a conversation, the program runs all the time; on old boards it is run
+once for each request, which begins with what it has to know (see ``before``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import (
+    DeviceError,
+    DeviceLostError,
+    EngineError,
+    JobCancelledError,
+    error_from_dict,
+)
+from engine.base.files import output_errors
+from engine.base.leftovers import let_go, make_owned
+from engine.base.peers.far import Message
+from engine.base.peers.near import LOOK_SECONDS
+from engine.base.plain import JsonObject
+from engine.devices.board.answers import mapping
+from engine.devices.board.claims import claimed, put_record, require_alone
+from engine.devices.board.layout import (
+    BoardFolder,
+    agent_name,
+    find_folder,
+    find_python,
+    new_run_name,
+)
+from engine.devices.board.live_agent import LiveAgent
+from engine.devices.board.one_shot import OneShotAgent, Step
+from engine.devices.transport import Moved, Transport
+
+__all__ = ["BoardSession", "Step"]
+
+QUIET_SECONDS = 30.0
+"""How long an agent that reports at intervals may be quiet beyond them."""
+
+
+class BoardSession:
+    """Our program on one board, and the folder that it may write in.
+
+    Args:
+        transport: the board; the session does not close it.
+        agent: the program, as ``engine.devices.agent`` bundles it.
+        check: called ten times a second; what it raises ends what is under way.
+        alone: whether this is the one user of the board; one that only reads needs not be.
+
+    Attributes:
+        folder: ours on the board.
+        run: name of this session's folder in it.
+        place: this session's folder on this machine.
+        python: the program of the board that runs ours.
+
+    Raises:
+        DeviceError: the board is in use, has no Python, no folder that can be written, or has gone.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        agent: bytes,
+        *,
+        check: Callable[[], object] | None = None,
+        alone: bool = True,
+    ) -> None:
+        self.transport = transport
+        self._check = check or (lambda: None)
+        self._agent: LiveAgent | OneShotAgent | None = None
+        self.run = new_run_name()
+        with contextlib.ExitStack() as held:
+            if alone:
+                held.enter_context(claimed(transport))
+            self.folder: BoardFolder = find_folder(transport)
+            with output_errors(Path(tempfile.gettempdir())):
+                self.place = make_owned("board")
+            held.callback(let_go, self.place)
+            held.callback(self._leave)
+            self._prepare(agent, alone=alone)
+            self._held = held.pop_all()
+
+    def _prepare(self, agent: bytes, *, alone: bool) -> None:
+        folder = self.folder
+        if alone:
+            require_alone(folder)
+            folder.remove_parts()
+        self.python = find_python(self.transport)
+        digest = hashlib.sha256(agent).hexdigest()
+        name = agent_name(digest)
+        source = self.place / name
+        with output_errors(source):
+            source.write_bytes(agent)
+        folder.put(source, name, digest, "The program that runs models", moved=self.moved())
+        folder.make(self.run, "out")
+        words = [self.python, "-u", folder.at(name)]
+        if self.transport.converses:
+            self._agent = live = LiveAgent(self.transport, words, self._check)
+            live.start()
+        else:
+            self._agent = OneShotAgent(
+                self.transport,
+                words,
+                folder.at(self.run),
+                self.place,
+                self._check,
+                self.moved(),
+            )
+        self._alone = alone
+        self._recorded: int | None = -1
+        self._record()
+        if alone:
+            require_alone(folder, self.run)
+            folder.remove_other_agents(name)
+
+    def _record(self) -> None:
+        """Have the agent that runs now in this session's record on the board."""
+        pid = self._agent.pid if isinstance(self._agent, LiveAgent) else None
+        if pid != self._recorded:
+            put_record(self.folder, self.run, self.place, pid, alone=self._alone)
+            self._recorded = pid
+
+    @property
+    def running(self) -> bool:
+        """Whether an agent is where the last request left it; never in one-shot mode."""
+        return isinstance(self._agent, LiveAgent) and self._agent.running
+
+    @property
+    def machine(self) -> str:
+        """Architecture as the agent tells it; empty in one-shot mode."""
+        return self._agent.machine if isinstance(self._agent, LiveAgent) else ""
+
+    def moved(self, told: Moved | None = None) -> Moved:
+        """What a transfer tells: it ends where the caller cancels."""
+
+        def tell(done: int, total: int) -> None:
+            self._check()
+            if told is not None:
+                told(done, total)
+
+        return tell
+
+    def at(self, name: str) -> str:
+        """A path on the board in this session's folder."""
+        return self.folder.at(self.run, name)
+
+    def ask(
+        self,
+        method: str,
+        params: JsonObject,
+        *,
+        seconds: float,
+        progress: Callable[[Message], object] | None = None,
+        before: Sequence[Step] = (),
+    ) -> Mapping[str, Any]:
+        """Send a request and wait for its result.
+
+        Args:
+            method: of the agent.
+            params: its arguments.
+            seconds: without an answer or progress after which the board counts as hanging.
+            progress: called with each message before the answer; never in one-shot mode.
+            before: what the agent has to be asked first where it is run for this request alone.
+
+        Raises:
+            JobCancelledError: or whatever else ``check`` raises.
+            DeviceTimeoutError: nothing was heard for so long; the agent is ended.
+            DeviceLostError: the board has gone; nothing is tried again.
+            DeviceError: what the agent refused, or an answer that breaks the protocol.
+        """
+        agent = self._require_agent()
+        if isinstance(agent, LiveAgent):
+            agent.start()
+            self._record()
+            return _result(agent.ask(method, params, seconds, progress))
+        return _result(agent.ask([*before, (method, params)], seconds))
+
+    def follow(
+        self, method: str, params: JsonObject, step: Step, interval: float, count: int | None
+    ) -> Iterator[Message]:
+        """The progress of a request, until the iterator is closed.
+
+        Args:
+            method: of the agent, which tells something every ``interval`` seconds, ``count`` times
+                or without an end.
+            params: its arguments.
+            step: what is asked again and again in one-shot mode; its result is ``values``.
+            interval: in seconds.
+            count: of messages; None without an end.
+
+        Raises:
+            DeviceError: as :meth:`ask`.
+        """
+        agent = self._require_agent()
+        if isinstance(agent, LiveAgent):
+            for message in agent.follow(method, params, interval + QUIET_SECONDS):
+                if message.keys() & {"result", "error"}:
+                    _result(message)
+                else:
+                    yield message
+            return
+        done, due = 0, time.monotonic()
+        while count is None or done < count:
+            values = _result(agent.ask([step], interval + QUIET_SECONDS))
+            yield {"values": values, "at": time.monotonic()}
+            done += 1
+            due = max(due + interval, time.monotonic())
+            while done != count and time.monotonic() < due:
+                self._check()
+                time.sleep(min(LOOK_SECONDS, max(0.0, due - time.monotonic())))
+
+    def _require_agent(self) -> LiveAgent | OneShotAgent:
+        if self._agent is None:
+            raise DeviceError(
+                f"The connection to {self.transport.name} was closed.",
+                remedy="Connect to the board again.",
+            )
+        return self._agent
+
+    def _leave(self) -> None:
+        """Let the agent go, and remove what this session made on the board, if it is there."""
+        agent, self._agent = self._agent, None
+        try:
+            if isinstance(agent, LiveAgent):
+                agent.drop()
+            if agent is None or not agent.lost:
+                self.folder.remove([self.run])
+        except DeviceError:
+            pass  # the board has gone; the next session removes it
+
+    def end(self) -> None:
+        """Let the board go, also one that has gone; nothing of this session stays."""
+        self._held.close()
+
+
+def _result(answer: Message) -> Mapping[str, Any]:
+    """The result of an answer.
+
+    Raises:
+        DeviceError: what the agent refused; whatever it calls it, it is about a board.
+        JobCancelledError: it was cancelled.
+    """
+    if "error" not in answer:
+        return mapping(answer.get("result"), "result")
+    said = mapping(answer["error"], "error")
+    error = error_from_dict({k: v for k, v in said.items() if isinstance(v, str)})
+    if isinstance(error, DeviceError | JobCancelledError) and not isinstance(
+        error, DeviceLostError
+    ):
+        raise error
+    raise _about_a_board(error)
+
+
+def _about_a_board(error: EngineError) -> DeviceError:
+    return DeviceError(error.what, cause=error.cause, remedy=error.remedy)

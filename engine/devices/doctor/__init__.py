@@ -1,0 +1,1 @@
+"""A board's doctor: what to look at, in the order in which one searches a fault."""

@@ -1,0 +1,218 @@
+"""A board's doctor: what to look at, in the order in which one searches a fault.
+
+Transport, chip, server, runtime, driver, device files, Python, versions, conflicts, room, memory,
+test tensor. It reads and never changes a board: what would change one is listed as commands for the
+user. Its checks are those of ``rknntui doctor``, so that one picture shows both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.base.errors import (
+    DeviceError,
+    DeviceLostError,
+    DeviceTimeoutError,
+    EngineError,
+    JobCancelledError,
+)
+from engine.base.text import sanitize
+from engine.chips import chips
+from engine.devices.board.layout import find_python
+from engine.devices.doctor.case import Case, TestTensor
+from engine.devices.doctor.device_files import device_files
+from engine.devices.doctor.resource_checks import check_conflicts, check_memory, check_room
+from engine.devices.doctor.software_checks import (
+    check_driver,
+    check_runtime,
+    check_server,
+    check_versions,
+)
+from engine.devices.probe.compatibility import ModelFacts
+from engine.devices.probe.identify import BoardIdentity, identify
+from engine.devices.probe.state import BoardState, read_state
+from engine.devices.probe.versions import Versions, read_versions
+from engine.devices.transport import Transport
+from engine.wire.doctor import Check
+
+__all__ = ["STEPS", "Diagnosis", "diagnose"]
+
+STEPS = (
+    "transport",
+    "chip",
+    "server",
+    "runtime",
+    "driver",
+    "device files",
+    "python",
+    "versions",
+    "ntb and adb",
+    "room",
+    "memory",
+    "test tensor",
+)
+"""Names of the checks, in their order."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the doctor found.
+
+    Attributes:
+        checks: one or more for each of :data:`STEPS`, in their order.
+        identity, versions, state: what was read on the way; None where it came to no reading.
+    """
+
+    checks: tuple[Check, ...]
+    identity: BoardIdentity | None = None
+    versions: Versions | None = None
+    state: BoardState | None = None
+
+
+def diagnose(
+    transport: Transport,
+    *,
+    model: ModelFacts | None = None,
+    test: TestTensor | None = None,
+    proc: Path = Path("/proc"),
+    heard: Callable[[Check], object] | None = None,
+) -> Diagnosis:
+    """Examine a board; what is wrong with it is in the checks, never an exception.
+
+    Args:
+        transport: the way to it.
+        model: that is to run there: versions, chip and room are compared with it.
+        test: runs the last step; without it that step is skipped.
+        proc: ``/proc`` of this machine, where a proxy of the vendor's may run.
+        heard: takes each check as soon as it is done.
+
+    Raises:
+        JobCancelledError: or whatever else ``heard`` and ``test`` raise that is no fault.
+    """
+    case = Case(transport, model, test, proc)
+    checks: list[Check] = []
+
+    def add(found: Iterable[Check]) -> None:
+        for check in found:
+            checks.append(check)
+            if heard is not None:
+                heard(check)
+
+    try:
+        case = replace(case, identity=identify(transport))
+        add(_transport(case))
+        add(_chip(case))
+        generation = case.identity.generation
+        case = replace(case, versions=read_versions(transport, case.chip, generation))
+        for step in _READING_STEPS:
+            add(step(case))
+        case = replace(case, state=read_state(transport, case.chip))
+        add(check_memory(case))
+        add(_test(case, checks))
+    except JobCancelledError:
+        raise
+    except EngineError as error:
+        add(_broken_off(tuple(checks), error))
+    return Diagnosis(
+        tuple(checks),
+        case.identity if case.identity != BoardIdentity() else None,
+        case.versions if case.versions != Versions() else None,
+        case.state if case.state != BoardState() else None,
+    )
+
+
+def _broken_off(checks: Sequence[Check], error: EngineError) -> Iterator[Check]:
+    """The step that the board did not answer, and those that were not looked at then."""
+    done = {check.name for check in checks}
+    left = [name for name in STEPS if name not in done]
+    remedy = " ".join(part for part in (error.cause, error.remedy) if part)
+    yield Check(left[0] if left else STEPS[-1], "bad", error.what, remedy)
+    for name in left[1:]:
+        yield Check(name, "skipped", "the board does not answer")
+
+
+def _transport(case: Case) -> Iterator[Check]:
+    transport, identity = case.transport, case.identity
+    name = sanitize(transport.name, 80)
+    about = (
+        identity.model,
+        identity.system,
+        f"kernel {identity.kernel}" if identity.kernel else "",
+    )
+    found = f"{transport.kind} {name} answers: {', '.join(part for part in about if part)}"
+    if identity.emulated:
+        found += " (emulated)"
+    over_network = transport.kind == "adb" and ":" in name and not name.startswith("127.")
+    if over_network:
+        remedy = "adb over a network asks for no password: use it in a network that you trust."
+        yield Check("transport", "note", found, remedy)
+    else:
+        yield Check("transport", "ok", found)
+
+
+def _chip(case: Case) -> Iterator[Check]:
+    identity = case.identity
+    if identity.chip is not None:
+        found = identity.soc
+        if identity.soc != identity.chip:
+            found += f", treated as {identity.chip}"
+        if identity.thirty_two_on_64:
+            found += f"; {identity.userland} programs on a kernel for {identity.machine}"
+        yield Check("chip", "ok", found)
+        return
+    listed = ", ".join(identity.compatible[:8]) or "nothing"
+    known = ", ".join(facts.name for facts in chips())
+    yield Check(
+        "chip",
+        "bad",
+        f"not recognised; the board says {listed}",
+        f"{identity.note} Known are {known}.",
+    )
+
+
+def _device_files(case: Case) -> Iterator[Check]:
+    if case.identity.emulated:
+        yield Check("device files", "skipped", "an emulated board has none")
+        return
+    yield device_files(case.transport, case.identity.generation)
+
+
+def _python(case: Case) -> Iterator[Check]:
+    """What the program that runs models on the board is run by."""
+    try:
+        yield Check("python", "ok", find_python(case.transport))
+    except (DeviceLostError, DeviceTimeoutError):
+        raise
+    except DeviceError as error:
+        yield Check("python", "bad", error.what, f"{error.cause} {error.remedy}")
+
+
+def _test(case: Case, before: Iterable[Check]) -> Iterator[Check]:
+    name = "test tensor"
+    hindered = [
+        c.name for c in before if c.state == "bad" and c.name in ("runtime", "driver", "python")
+    ]
+    if case.test is None:
+        yield Check(name, "skipped", "no model was given to run")
+    elif hindered:
+        yield Check(name, "skipped", f"{' and '.join(hindered)} first")
+    else:
+        try:
+            yield Check(name, "ok", sanitize(case.test(case.transport), 300))
+        except DeviceError as error:
+            remedy = " ".join(part for part in (error.cause, error.remedy) if part)
+            yield Check(name, "bad", error.what, remedy)
+
+
+_READING_STEPS = (
+    check_server,
+    check_runtime,
+    check_driver,
+    _device_files,
+    _python,
+    check_versions,
+    check_conflicts,
+    check_room,
+)

@@ -1,0 +1,158 @@
+"""The doctor's steps on what a model needs beside its software: no conflict, room, memory."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from engine.base.text import human_bytes
+from engine.devices.doctor.case import Case
+from engine.devices.doctor.commands import shell_command
+from engine.devices.probe.compatibility import ModelFacts
+from engine.devices.probe.reading import ran
+from engine.devices.probe.versions import MINI_CHIPS, running_on
+from engine.wire.doctor import Check
+
+__all__ = ["check_conflicts", "check_memory", "check_room"]
+
+ROOM = 64 << 20
+"""Bytes of free memory or storage below which a usual model finds no place."""
+
+BUSY_PERCENT = 5.0
+"""Load of the NPU from which on somebody else uses it."""
+
+_PROXY = "npu_transfer_proxy"
+_PROXY_SOCKET = "@transfer_proxy"
+
+
+def check_conflicts(case: Case) -> Iterator[Check]:
+    """The vendor's proxy: one per machine, and it takes the place of adb's forward."""
+    name = "ntb and adb"
+    if case.proxy_is_needed:
+        pids = running_on(case.transport, _PROXY)
+        if pids:
+            yield Check(name, "ok", f"{_PROXY} runs on the board, process {pids[0]}")
+        else:
+            yield Check(
+                name,
+                "bad" if pids is not None else "note",
+                f"{_PROXY} does not run on the board"
+                if pids is not None
+                else "the processes of the board could not be listed",
+                "Programs reach the NPU of RK3399Pro through it. It is started as root.",
+                (shell_command(case.transport, ["sudo", _PROXY]),),
+            )
+        return
+    here, pids_here = _proxy_here(case.proc)
+    if case.transport.kind == "adb" and pids_here:
+        pid = pids_here[0]
+        yield Check(
+            name,
+            "note",
+            f"{_PROXY} runs on this machine, process {pid}",
+            "The vendor's PC toolkit cannot use adb beside it; this program can. End it where it "
+            "is not needed: boards in NTB mode are lost then, and may have to be restarted.",
+            (f"kill {pid}",),
+        )
+    elif case.transport.kind == "ntb" and not here:
+        remedy = "Boards in NTB mode are reached through it. It comes with the vendor's toolkit."
+        yield Check(name, "bad", f"{_PROXY} does not run on this machine", remedy, (_PROXY,))
+    elif here and not pids_here:
+        yield Check(
+            name,
+            "note",
+            f"a program of this machine has the socket {_PROXY_SOCKET}",
+            "A vendor's toolkit in use makes it for a board over adb; one at a time can.",
+        )
+    else:
+        yield Check(name, "ok", "no conflict")
+
+
+def _proxy_here(proc: Path) -> tuple[bool, tuple[int, ...]]:
+    """Whether the proxy's socket exists on this machine, and the processes of that name."""
+    there = False
+    with contextlib.suppress(OSError):
+        text = (proc / "net" / "unix").read_text("ascii", "replace")
+        there = any(line.endswith(_PROXY_SOCKET) for line in text.splitlines())
+    pids = []
+    with contextlib.suppress(OSError):
+        for folder in proc.iterdir():
+            if folder.name.isdecimal():
+                with contextlib.suppress(OSError):
+                    comm = (folder / "comm").read_text("utf-8", "replace").strip()
+                    if comm == _PROXY[:15]:  # the kernel keeps fifteen characters
+                        pids.append(int(folder.name))
+    return there, tuple(sorted(pids))
+
+
+def check_room(case: Case) -> Iterator[Check]:
+    """Where on the board a model finds a place."""
+    needed = max(ROOM, int(case.model.size * 1.1) if case.model else 0)
+    free = _free(case)
+    if free is None:
+        yield Check("room", "note", "free space cannot be read", "Look with df -Pk on the board.")
+        return
+    folder, size, in_memory = free
+    folder = "the folder it starts in" if folder == "." else folder
+    kind = ", in memory" if in_memory else ""
+    found = f"{human_bytes(size)} free in {folder}{kind}"
+    if size < needed:
+        state: Literal["note", "bad"] = "bad" if case.model else "note"
+        remedy = f"{human_bytes(needed)} are needed: remove what is not needed there."
+        yield Check("room", state, found, remedy, (shell_command(case.transport, ["df", "-Pk"]),))
+    else:
+        yield Check("room", "ok", found)
+
+
+def _folders(case: Case) -> tuple[str, ...]:
+    """Where models go, in the order of :func:`engine.devices.board.layout.find_folder`."""
+    if case.android:
+        return ("/data/local/tmp",)
+    last = "." if case.transport.kind in ("ssh", "local") else "/tmp"  # noqa: S108 - a board's
+    return ("/userdata", "/data", last)
+
+
+def _free(case: Case) -> tuple[str, int, bool] | None:
+    """(folder, free bytes, whether it is memory) of the first of these folders that is there."""
+    for folder in _folders(case):
+        done = ran(case.transport, ["df", "-Pk", folder])
+        lines = done.text.splitlines() if done and not done.code else []
+        fields = lines[-1].split() if len(lines) > 1 else []
+        size = fields[3] if len(fields) >= 6 else ""
+        if re.fullmatch("[0-9]{1,15}", size):
+            return folder, int(size) << 10, fields[0] in ("tmpfs", "ramfs", "rootfs")
+    return None
+
+
+def check_memory(case: Case) -> Iterator[Check]:
+    """Memory that is left, and whether somebody else uses the NPU."""
+    memory, load = case.state.memory, case.state.npu_load
+    if memory is None or memory.available is None:
+        reason = case.state.reason("memory") or "the kernel does not tell"
+        yield Check("memory", "note", f"cannot be read: {reason}")
+        return
+    found = f"{human_bytes(memory.available)} of {human_bytes(memory.total or 0)} available"
+    needed = max(ROOM if case.chip not in MINI_CHIPS else ROOM // 4, _size(case.model))
+    busy = load is not None and max(load) > BUSY_PERCENT
+    if busy and load is not None:
+        found += f"; the NPU is busy: {', '.join(f'{core:.0f}%' for core in load)}"
+    if memory.available < needed:
+        commands: tuple[str, ...] = ()
+        remedy = f"{human_bytes(needed)} are needed: end other programs."
+        if case.chip in MINI_CHIPS:
+            remedy += " On RV1103 and RV1106 the vendor's camera program takes most of it."
+            commands = (shell_command(case.transport, ["RkLunch-stop.sh"]),)
+        yield Check("memory", "bad" if case.model else "note", found, remedy, commands)
+    elif busy:
+        yield Check(
+            "memory", "note", found, "Times that are measured now are those of two programs."
+        )
+    else:
+        yield Check("memory", "ok", found)
+
+
+def _size(model: ModelFacts | None) -> int:
+    return model.size if model else 0

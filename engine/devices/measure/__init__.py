@@ -1,0 +1,1 @@
+"""What boards measure: reports of the runtime, benchmarks, and the history of runs."""

@@ -1,0 +1,319 @@
+"""A benchmark on a board: what is measured in which order, and what the times say.
+
+Who runs a model is handed in (:data:`Measure`), so that recorded times serve as well as a board.
+Nothing is corrected: a clock that fell, a warm chip and runs far outside are notes beside the
+figures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from engine.base.errors import DeviceError, RuntimeLibraryError, UsageError
+from engine.base.text import did_you_mean, sanitize
+from engine.chips import Chip, chip, chips
+from engine.devices.measure.conditions import Reading, changes
+from engine.devices.measure.timings import Timings, percentile, timings_of
+
+__all__ = [
+    "CORE_MASKS",
+    "BenchmarkPlan",
+    "Cell",
+    "CellResult",
+    "CellTimes",
+    "LeftOut",
+    "Measure",
+    "cell_result",
+    "loops_for",
+    "plan_benchmark",
+    "run_benchmark",
+]
+
+CORE_MASKS: Final[Mapping[str, int]] = {
+    "auto": 0, "0": 1, "1": 2, "2": 4, "0_1": 3, "0_1_2": 7, "all": 0xFFFF,
+}  # fmt: skip
+"""Choice of cores -> ``core_mask`` of ``init_runtime`` [RKNN-T2 2.3.0, 2.7]."""
+
+_MOST_CELLS = 500
+_MOST_LOOPS = 100_000
+_MOST_SECONDS = 3600.0
+_MOST_THREADS = 32
+_DRIFT = 0.05
+_THIRD = 10
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid.
+
+    Attributes:
+        cores: which cores run the model, a key of :data:`CORE_MASKS`.
+        batch: frames of one run; the model is built for it.
+        threads: that run the model at the same time, each with its own context.
+    """
+
+    cores: str
+    batch: int
+    threads: int
+
+    @property
+    def core_mask(self) -> int:
+        """As the runtime takes it."""
+        return CORE_MASKS[self.cores]
+
+    def __str__(self) -> str:
+        return f"cores {self.cores}, batch {self.batch}, threads {self.threads}"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A point of the grid that cannot be measured, and why."""
+
+    cell: Cell
+    reason: str
+
+
+@dataclass(frozen=True)
+class BenchmarkPlan:
+    """What is measured.
+
+    Attributes:
+        chip: that the model is for.
+        warmup: runs before those that count.
+        loops: runs that count, per thread; None where ``seconds`` says it.
+        seconds: how long to run; None where ``loops`` says it.
+        cells: in the order in which they are measured: by cores, then batch, then threads.
+        left_out: the rest of the grid.
+    """
+
+    chip: str
+    warmup: int
+    loops: int | None
+    seconds: float | None
+    cells: tuple[Cell, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+
+@dataclass(frozen=True)
+class CellTimes:
+    """What was measured at one point.
+
+    Attributes:
+        times: microseconds of every run that counts, in their order.
+        before, after: the board, before the runs and after them.
+        elapsed: microseconds from the first of these runs to the end of the last, of all threads
+            together; None where it was not measured.
+    """
+
+    times: Sequence[float]
+    before: Reading = field(default_factory=Reading)
+    after: Reading = field(default_factory=Reading)
+    elapsed: float | None = None
+
+
+Measure = Callable[[Cell, BenchmarkPlan], CellTimes]
+"""Runs the model at one point: warms up, then runs as often or as long as the plan says. Raises
+what a board raises."""
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What the times of one point say.
+
+    Attributes:
+        cell: which point.
+        timings: None where it failed.
+        frames_per_second: of all threads together; None where it is not known.
+        before, after: the board.
+        throttled: whether a clock fell while it ran.
+        notes: what is to be known of the figures.
+        failed: why there are none; empty where there are.
+        times: as measured, in microseconds.
+    """
+
+    cell: Cell
+    timings: Timings | None
+    frames_per_second: float | None = None
+    before: Reading = field(default_factory=Reading)
+    after: Reading = field(default_factory=Reading)
+    throttled: bool = False
+    notes: tuple[str, ...] = ()
+    failed: str = ""
+    times: tuple[float, ...] = ()
+
+
+def plan_benchmark(
+    target: str,
+    *,
+    cores: Sequence[str] = ("auto",),
+    batches: Sequence[int] = (1,),
+    threads: Sequence[int] = (1,),
+    built: Sequence[int] = (1,),
+    warmup: int = 5,
+    loops: int | None = None,
+    seconds: float | None = None,
+) -> BenchmarkPlan:
+    """The points of the grid ``cores`` x ``batches`` x ``threads``, without those that cannot be.
+
+    Args:
+        target: name of the chip.
+        cores: keys of :data:`CORE_MASKS`.
+        batches, threads: numbers from 1 on.
+        built: batches that there is a model for.
+        warmup: runs before those that count.
+        loops: runs that count; 50 where neither it nor ``seconds`` is given.
+        seconds: how long to run, in place of ``loops``.
+
+    Raises:
+        UsageError: an argument that no board could take.
+    """
+    found = chip(target)
+    if found is None:
+        raise UsageError(
+            f"There is no chip {sanitize(target, 40)!r}.",
+            remedy=did_you_mean(target, [each.name for each in chips()]),
+        )
+    if loops is not None and seconds is not None:
+        raise UsageError("Give either loops or seconds.", remedy="Leave one of them out.")
+    if loops is None and seconds is None:
+        loops = 50
+    _check("loops", 1 if loops is None else loops, 1, _MOST_LOOPS)
+    _check("warmup", warmup, 0, _MOST_LOOPS)
+    if seconds is not None and not 0 < seconds <= _MOST_SECONDS:
+        raise UsageError(f"seconds is above 0 and at most {_MOST_SECONDS:.0f}.")
+    for name in cores:
+        if name not in CORE_MASKS:
+            raise UsageError(
+                f"There is no choice of cores {sanitize(name, 40)!r}.",
+                remedy=f"Choose of {', '.join(CORE_MASKS)}.",
+            )
+    for batch in batches:
+        _check("batch", batch, 1, 1024)
+    for number in threads:
+        _check("threads", number, 1, _MOST_THREADS)
+    grid = [
+        Cell(name, batch, number)
+        for name in dict.fromkeys(cores)
+        for batch in dict.fromkeys(batches)
+        for number in dict.fromkeys(threads)
+    ]
+    if not 0 < len(grid) <= _MOST_CELLS:
+        raise UsageError(
+            f"A grid of {len(grid)} points cannot be measured.",
+            remedy=f"Choose from 1 to {_MOST_CELLS} points.",
+        )
+    reasons = [(cell, _impossible(cell, found, built)) for cell in grid]
+    return BenchmarkPlan(
+        found.name,
+        warmup,
+        loops,
+        seconds,
+        tuple(cell for cell, reason in reasons if not reason),
+        tuple(LeftOut(cell, reason) for cell, reason in reasons if reason),
+    )
+
+
+def _check(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise UsageError(f"{name} is a whole number from {low} to {high}.")
+
+
+def _impossible(cell: Cell, found: Chip, built: Sequence[int]) -> str:
+    """Why a point cannot be measured; empty where it can."""
+    last = cell.core_mask.bit_length()
+    if cell.cores != "auto" and found.npu_cores == 1:
+        return f"{found.name} has one core: there is none to choose."
+    if cell.cores != "all" and last > found.npu_cores:
+        return f"{found.name} has no core {last - 1}."
+    if cell.batch not in built:
+        models = ", ".join(map(str, built)) or "none"
+        return (
+            f"There is no model for batch {cell.batch} (there is: {models}); build one with "
+            f"rknn_batch_size={cell.batch}."
+        )
+    return ""
+
+
+def loops_for(seconds: float, warmup: Sequence[float]) -> int:
+    """How many runs take about that long.
+
+    Args:
+        seconds: of the plan.
+        warmup: microseconds of the runs to warm up; their median counts.
+    """
+    usual = percentile(sorted(warmup), 50) if warmup else 0.0
+    if usual <= 0:
+        return 1
+    return max(1, min(math.ceil(seconds * 1e6 / usual), _MOST_LOOPS))
+
+
+def run_benchmark(plan: BenchmarkPlan, measure: Measure) -> Iterator[CellResult]:
+    """Measure point by point; each result is there as soon as it is known.
+
+    A point that the runtime refuses is a result that failed, and the next one is measured. Any
+    other error of the board ends the benchmark; the results until then are with the caller.
+
+    Raises:
+        DeviceError: the board is gone, does not answer, or answers times that cannot be.
+    """
+    for cell in plan.cells:
+        try:
+            found = measure(cell, plan)
+        except RuntimeLibraryError as error:
+            yield CellResult(cell, None, failed=str(error))
+            continue
+        yield cell_result(cell, found)
+
+
+def cell_result(cell: Cell, found: CellTimes) -> CellResult:
+    """What the times of one point say.
+
+    Raises:
+        DeviceError: they cannot be.
+    """
+    try:
+        timings = timings_of(found.times)
+    except ValueError as error:
+        raise DeviceError(
+            f"The board measured nothing that can be used at {cell}.",
+            cause=f"What it answered: {error}.",
+            remedy="Measure again; if it stays so, run the board's doctor.",
+        ) from error
+    fell, notes = changes(found.before, found.after)
+    return CellResult(
+        cell,
+        timings,
+        _rate(cell, found, timings),
+        found.before,
+        found.after,
+        fell,
+        (*notes, *_shape_of(found.times, timings)),
+        times=tuple(found.times),
+    )
+
+
+def _rate(cell: Cell, found: CellTimes, timings: Timings) -> float | None:
+    if found.elapsed:
+        return timings.count * cell.batch * 1e6 / found.elapsed
+    if cell.threads == 1 and timings.mean:
+        return cell.batch * 1e6 / timings.mean
+    return None
+
+
+def _shape_of(times: Sequence[float], timings: Timings) -> list[str]:
+    """What the order of the times tells, and runs far outside."""
+    notes: list[str] = []
+    third = len(times) // 3
+    if third >= _THIRD:
+        early, late = (percentile(sorted(part), 50) for part in (times[:third], times[-third:]))
+        if early and abs(late - early) > _DRIFT * early:
+            word = "slower" if late > early else "faster"
+            share = abs(late - early) / early
+            notes.append(f"The last third of the runs was {share:.0%} {word} than the first.")
+    if timings.outliers:
+        some = len(timings.outliers)
+        notes.append(f"{some} of {timings.count} runs lie far outside; they count.")
+    return notes

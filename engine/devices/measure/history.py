@@ -1,0 +1,304 @@
+"""Runs that boards measured, kept in the user's state folder. Standard library only.
+
+A file for each run, ``STATE/measured/STAMP-MODEL-RANDOM.json`` (0600 in a folder of 0700), written
+whole under another name and renamed: what a list shows in the first line, the rest in the second.
+The oldest go where there are too many. A file that cannot be read is one damaged row of the list.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import secrets
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from engine.base.errors import OutputError, UsageError
+from engine.base.files import open_regular, output_errors, read_regular
+from engine.base.paths import private_file, private_folder, state_folder
+from engine.base.peers.far import encode as json_line
+from engine.base.process import try_lock
+from engine.base.text import sanitize
+from engine.devices.measure.benchmark import CellResult
+from engine.devices.measure.measured import Label, MemoryUse
+from engine.devices.measure.measured_run import Conditions, LayerTable, MeasuredRun
+from engine.wire.codec import encode, typed
+
+__all__ = [
+    "KEPT",
+    "Damaged",
+    "RunHead",
+    "list_runs",
+    "load_run",
+    "measured_folder",
+    "remove_run",
+    "save_run",
+]
+
+KEPT = 500
+"""Runs that are kept."""
+_NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}-[0-9a-f]{6}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_HEAD_LIMIT = 64 << 10
+_RUN_LIMIT = 16 << 20
+_TIMES = 1000
+_ALL_TIMES = 200_000
+_LAYERS = 20_000
+_FACTS = 40
+_LATEST = 253_402_300_800.0  # the end of the year 9999, the last one that Python knows
+
+
+@dataclass(frozen=True)
+class RunHead:
+    """A row of the list.
+
+    Attributes:
+        id: of the run; sorts by its time.
+        at, title, conditions, label: as in the run.
+        points: of the grid that have times.
+        layers: rows of the table of layers.
+        median: microseconds, the smallest of all points; None without a benchmark.
+    """
+
+    id: str
+    at: float
+    title: str
+    conditions: Conditions
+    label: Label
+    points: int
+    layers: int
+    median: float | None
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A file of the history that cannot be read, and why."""
+
+    id: str
+    why: str
+
+
+@dataclass(frozen=True)
+class _Body:
+    """The second line of a file."""
+
+    cells: tuple[CellResult, ...]
+    table: LayerTable | None
+    memory: MemoryUse | None
+    notes: tuple[str, ...]
+
+
+def measured_folder() -> Path:
+    """Where the runs are."""
+    return state_folder() / "measured"
+
+
+def save_run(run: MeasuredRun) -> str:
+    """Keep a run; returns its id. The oldest runs above :data:`KEPT` go.
+
+    Raises:
+        ValueError: its model is no SHA-256, or its time is none.
+        OutputError: it could not be written.
+    """
+    if not _DIGEST.fullmatch(run.conditions.model) or not 0 <= run.at < _LATEST:
+        raise ValueError("a run has the SHA-256 of its model, and a time")
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(run.at))
+    name = f"{stamp}-{run.conditions.model[:8]}-{secrets.token_hex(3)}"
+    medians = [each.timings.median for each in run.cells if each.timings is not None]
+    layers = 0 if run.table is None else len(run.table.figures)
+    head = RunHead(
+        id=name,
+        at=run.at,
+        title=sanitize(run.title, 300),
+        conditions=_bounded(run.conditions),
+        label=run.label,
+        points=len(medians),
+        layers=min(layers, _LAYERS),
+        median=min(medians, default=None),
+    )
+    most = min(_TIMES, _ALL_TIMES // max(1, len(run.cells)))
+    table = run.table
+    if table is not None:
+        table = replace(table, figures=table.figures[:_LAYERS])
+    body = _Body(
+        tuple(replace(each, times=each.times[:most]) for each in run.cells),
+        table,
+        run.memory,
+        tuple(sanitize(note, 500) for note in run.notes[:_FACTS]),
+    )
+    content = json_line(dict(encode(head))) + json_line(dict(encode(body)))
+    folder = measured_folder()
+    path = folder / f"{name}.json"
+    if len(content) > _RUN_LIMIT:
+        raise OutputError(
+            f"The run of {len(content)} bytes is too long to be kept.",
+            remedy="Measure fewer points at once.",
+        )
+    with output_errors(path):
+        private_folder(folder)
+        _write(path, content)
+    with contextlib.suppress(OSError):  # the run is kept all the same
+        _prune(folder)
+    return name
+
+
+def _bounded(conditions: Conditions) -> Conditions:
+    """With texts of a length that a list can have."""
+    versions = list(conditions.versions.items())[:_FACTS]
+    clocks = list(conditions.clocks.items())[:_FACTS]
+    return Conditions(
+        conditions.model,
+        sanitize(conditions.chip, 40),
+        sanitize(conditions.device, 200),
+        {sanitize(name, 40): sanitize(text, 200) for name, text in versions},
+        {sanitize(part, 40): hertz for part, hertz in clocks},
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with private_file(temporary) as stream:
+            stream.write(content)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _prune(folder: Path) -> None:
+    """Remove the oldest runs above :data:`KEPT`, and what killed writers left a day ago."""
+    with try_lock(folder / ".lock") as mine:
+        if not mine:
+            return  # another process does it
+        for name in _names(folder)[KEPT:]:
+            (folder / f"{name}.json").unlink(missing_ok=True)
+        for part in folder.glob(".*.part"):
+            with contextlib.suppress(FileNotFoundError):  # its writer is done
+                if part.stat().st_mtime < time.time() - 24 * 3600:
+                    part.unlink()
+
+
+def _names(folder: Path) -> list[str]:
+    """Ids of all runs, the newest first."""
+    try:
+        found = [path.stem for path in folder.iterdir() if path.suffix == ".json"]
+    except FileNotFoundError:
+        return []
+    return sorted((name for name in found if _NAME.fullmatch(name)), reverse=True)
+
+
+def list_runs(
+    *, model: str | None = None, chip: str | None = None, device: str | None = None
+) -> list[RunHead | Damaged]:
+    """The runs of the history, the newest first; damaged ones are always among them.
+
+    Args:
+        model: only of the file with this SHA-256.
+        chip, device: only of these.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    rows: list[RunHead | Damaged] = []
+    for name in _names(measured_folder()):
+        row = _head(name)
+        if row is None:
+            continue  # another process removed it
+        if isinstance(row, RunHead):
+            there = row.conditions
+            asked = ((model, there.model), (chip, there.chip), (device, there.device))
+            if any(wanted is not None and wanted != has for wanted, has in asked):
+                continue
+        rows.append(row)
+    return rows
+
+
+def _head(name: str) -> RunHead | Damaged | None:
+    try:
+        with open_regular(measured_folder() / f"{name}.json") as stream:
+            return _read_head(name, stream.readline(_HEAD_LIMIT))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        return Damaged(name, sanitize(str(error), 200))
+
+
+def _read_head(name: str, line: bytes) -> RunHead:
+    head = typed(RunHead, _decoded(line))
+    if head.id != name or not 0 <= head.at < _LATEST:
+        raise ValueError("it is not the run that its name says")
+    return replace(head, title=sanitize(head.title, 300), conditions=_bounded(head.conditions))
+
+
+def _decoded(line: bytes) -> Any:
+    if not line.endswith(b"\n"):
+        raise ValueError("it is cut off")
+
+    def refuse(word: str) -> float:
+        raise ValueError(f"it has the number {word}")
+
+    return json.loads(line, parse_constant=refuse)
+
+
+def load_run(name: str) -> MeasuredRun:
+    """The run with this id.
+
+    Raises:
+        UsageError: there is none, or it is damaged.
+    """
+    path = _path(name)
+    try:
+        lines = read_regular(path, _RUN_LIMIT).splitlines(keepends=True)
+        if len(lines) != 2:
+            raise ValueError("it has not two lines")
+        head, body = _read_head(name, lines[0]), typed(_Body, _decoded(lines[1]))
+    except FileNotFoundError:
+        raise _missing_error(name) from None
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise UsageError(
+            f"The measured run {name} cannot be read.",
+            cause=f"Its file is damaged: {error}.",
+            remedy="Remove it and measure again.",
+        ) from error
+    return MeasuredRun(
+        head.at,
+        head.title,
+        head.conditions,
+        head.label,
+        body.cells,
+        body.table,
+        body.memory,
+        body.notes,
+    )
+
+
+def remove_run(name: str) -> None:
+    """Forget a run.
+
+    Raises:
+        UsageError: there is none.
+        OutputError: its file cannot be removed.
+    """
+    path = _path(name)
+    with output_errors(path):
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            raise _missing_error(name) from None
+
+
+def _path(name: str) -> Path:
+    if not _NAME.fullmatch(name):
+        raise _missing_error(name)
+    return measured_folder() / f"{name}.json"
+
+
+def _missing_error(name: str) -> UsageError:
+    return UsageError(
+        f"There is no measured run {sanitize(name, 60)!r}.",
+        remedy="Look its id up in the list of measured runs.",
+    )

@@ -1,0 +1,178 @@
+"""Which layer of our graph a row of a performance report is about.
+
+The runtime calls a row by its operator and the node of the model: ``Conv:conv1``. Its compiler adds
+endings to names of nodes that it made out of one (``conv1_tile0``, ``pool_2conv1``, ``add#1``), and
+generation 1 adds its own numbers. Endings are taken off the names of nodes alone: a step that is
+called by a tensor may come before or behind the layer that writes it (``conv1_out_rs_mm`` is a
+matrix product that reads the output of conv1). A row that no name leads to a layer is kept and
+said; no row is given to a layer by its place in the table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from engine.base.text import sanitize
+
+if TYPE_CHECKING:
+    from engine.devices.measure.perf_report import PerfReport, PerfRow
+    from engine.graph.layers import Layer, LayerMap
+
+__all__ = ["Found", "LayerRow", "LayerRows", "layer_rows"]
+
+Found = Literal["name", "ending", "input", "output", "conversion", "nothing"]
+
+_OWN_STEPS: Mapping[str, Found] = {
+    "InputOperator": "input",
+    "OutputOperator": "output",
+    "exDataConvert": "conversion",
+}
+"""The runtime's own steps, which are no layers."""
+
+
+_OPERATOR = re.compile(r"([A-Za-z]\w*):")
+_ENDING = re.compile(
+    r"(?:_2[A-Za-z]+\d*|_tile\d+|_group_?\d+|#\d+|[-_](?:rs|tp|mm)|_(?:split|select)|_branch\d+"
+    r"|_(?:Conv|Add|Mul)[A-Z][A-Za-z]*)$"
+)
+_MARK = re.compile(r"_\d+_RKNN_mark_perm_\d+_\d+$")
+_ENDINGS = 6
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """A row and its layer.
+
+    Attributes:
+        row: of the report.
+        layer: the id of its layer; None where it has none.
+        found: by which name: the layer's own, the same with an ``ending`` of the runtime's, or
+            ``nothing``; ``input``, ``output`` and ``conversion`` (of a dtype) are the runtime's own
+            steps and no layers.
+        why: where several layers have the name.
+    """
+
+    row: PerfRow
+    layer: str | None
+    found: Found
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class LayerRows:
+    """The rows of a report, with their layers; in the order of the report.
+
+    Attributes:
+        rows: all of them.
+        without: ids of layers that no row is about, as those that the runtime's compiler merged.
+    """
+
+    rows: tuple[LayerRow, ...]
+    without: tuple[str, ...]
+
+    @cached_property
+    def by_layer(self) -> Mapping[str, tuple[PerfRow, ...]]:
+        """Layer id -> its rows; several where the runtime's compiler cut a layer into steps."""
+        found: dict[str, tuple[PerfRow, ...]] = {}
+        for each in self.rows:
+            if each.layer is not None:
+                found[each.layer] = (*found.get(each.layer, ()), each.row)
+        return found
+
+    @property
+    def microseconds(self) -> dict[str, float]:
+        """Layer id -> time of all its rows; without layers that have no time."""
+        times = {
+            layer: [row.microseconds for row in rows if row.microseconds is not None]
+            for layer, rows in self.by_layer.items()
+        }
+        return {layer: sum(each) for layer, each in times.items() if each}
+
+    @property
+    def unmatched(self) -> tuple[LayerRow, ...]:
+        """Rows that are about no layer that is known."""
+        return tuple(each for each in self.rows if each.found == "nothing")
+
+    def told(self) -> str:
+        """A sentence on rows that no layer was found for; empty where there are none."""
+        lost = self.unmatched
+        if not lost:
+            return ""
+        some = (each.row.name or f"row {each.row.id}" for each in lost[:_SHOWN])
+        names = ", ".join(sanitize(name, 120) for name in some)
+        more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+        return f"{len(lost)} of {len(self.rows)} rows belong to no layer known here: {names}{more}."
+
+
+def layer_rows(report: PerfReport, layers: LayerMap) -> LayerRows:
+    """Find the layer of every row.
+
+    Args:
+        report: as a board printed it.
+        layers: of the graph that the model was made from.
+    """
+    names = _Names(layers)
+    rows = tuple(names.find(row) for row in report.rows)
+    seen = {each.layer for each in rows}
+    return LayerRows(rows, tuple(one.id for one in layers.layers if one.id not in seen))
+
+
+class _Names:
+    """The layers of a map by every name that they have."""
+
+    def __init__(self, layers: LayerMap) -> None:
+        self._maps: list[dict[str, list[Layer]]] = [{}, {}, {}]
+        for layer in layers.layers:
+            for names, known in zip(
+                (layer.nodes, layer.sources, layer.tensors), self._maps, strict=True
+            ):
+                for name in names:
+                    known.setdefault(name, []).append(layer)
+
+    def find(self, row: PerfRow) -> LayerRow:
+        """The row with its layer."""
+        if row.op in _OWN_STEPS:
+            return LayerRow(row, None, _OWN_STEPS[row.op])
+        prefix = _OPERATOR.match(row.name)
+        op = prefix[1] if prefix else row.op
+        whole = [row.name, row.name[prefix.end() :]] if prefix else [row.name]
+        why = ""
+        for found, names in (("name", whole), ("ending", _shortened(whole[-1], row.uid))):
+            for name in names:
+                several = self._called(name, op, tensors=found == "name")
+                if len(several) == 1:
+                    return LayerRow(row, several[0].id, "name" if found == "name" else "ending")
+                if several and not why:
+                    shown = ", ".join(sanitize(one.id, 120) for one in several[:_SHOWN])
+                    why = f"{len(several)} layers come from {sanitize(name, 120)}: {shown}"
+        return LayerRow(row, None, "nothing", why)
+
+    def _called(self, name: str, op: str, *, tensors: bool) -> list[Layer]:
+        """The layers of that name; where a node and a tensor share it, those of the operator."""
+        maps = self._maps if tensors else self._maps[:2]
+        kinds = [known[name] for known in maps if name in known]
+        for layers in kinds:
+            if len(layers) == 1 and layers[0].op == op:
+                return layers
+        return kinds[0] if kinds else []
+
+
+def _shortened(name: str, uid: int | None) -> Iterator[str]:
+    """The name without the runtime's endings, one after another."""
+    if _MARK.search(name):
+        yield _MARK.sub("", name)
+    if uid is not None:
+        found = re.search(rf"_{uid}_\d+$", name)
+        if found:
+            yield name[: found.start()]
+    for _ in range(_ENDINGS):
+        found = _ENDING.search(name)
+        if found is None:
+            return
+        name = name[: found.start()]
+        yield name

@@ -1,0 +1,384 @@
+"""What a board does now: load of its NPU, clocks, temperatures, memory.
+
+Which files to read is asked here (:func:`watch_paths`, :func:`once_paths`), and what they held is
+given to :func:`parse`; who reads them is the agent, many times a second, or :func:`read_state`.
+
+Formats: the driver rknpu (``rknpu_debugger.c``), devfreq, cpufreq and thermal of the kernel's own
+documentation, proc_meminfo(5). Never read: the ``freq`` files of rknpu, which wake the NPU, and
+``load`` of its devfreq node, which says 100 at all times under the governor rknpu_ondemand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from engine.base.errors import DeviceLostError, DeviceStorageError, DeviceTimeoutError
+from engine.base.text import sanitize
+from engine.chips import chip as chip_facts
+from engine.devices.probe.clocks import chip_clocks
+from engine.devices.probe.reading import ATTRIBUTE_LIMIT, first_line, ran
+from engine.devices.probe.versions import MINI_CHIPS
+from engine.devices.transport import Transport
+
+__all__ = [
+    "BoardState",
+    "Memory",
+    "Temperature",
+    "once_paths",
+    "parse",
+    "read_state",
+    "watch_paths",
+]
+
+_DEBUG = "/sys/kernel/debug"
+_LOADS = (f"{_DEBUG}/rknpu/load", "/proc/rknpu/load")
+_DEVFREQ = "/sys/class/devfreq"
+_CPUFREQ = "/sys/devices/system/cpu/cpufreq"
+_THERMAL = "/sys/class/thermal"
+_MEMINFO = "/proc/meminfo"
+_MOUNTS = "/proc/mounts"
+_STATUS = "/proc/self/status"
+_CLOCKS = f"{_DEBUG}/clk/clk_summary"
+_DDR = f"{_DEVFREQ}/dmc/cur_freq"
+_GENERAL = f"{_DEVFREQ}/devfreq0"
+
+_NO_DEVFREQ = {
+    "aclk_npu_root": f"{_DEBUG}/clk/aclk_npu_root/clk_rate",
+    "scmi_clk_npu": f"{_DEBUG}/clk/scmi_clk_npu/clk_rate",
+}
+"""Clocks of the NPU where it has no devfreq node: RV1103 and RV1106, some kernels of RK3588."""
+
+_DDR_CLOCKS = {"pll_dpll": 2, "clk_core_ddrc_src": 2, "scmi_clk_ddr": 1}
+"""Clocks of the memory in clk_summary, and what they are multiplied by (the vendor's script)."""
+
+CORES = 8
+ZONES = 64
+"""Bounds of what is believed; no chip has as many."""
+
+_MIN_CELSIUS, _MAX_CELSIUS = -60.0, 200.0
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """A thermal zone: its type as the kernel calls it (``npu-thermal``) and degrees Celsius."""
+
+    zone: str
+    celsius: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory of the board in bytes; None where this kernel does not tell.
+
+    Attributes:
+        total: all that the system has.
+        available: for new programs; of kernels before 3.14 free memory and the page cache.
+        cma_total, cma_free: contiguous memory, which NPUs without an IOMMU need.
+        swap_total, swap_free: swap.
+    """
+
+    total: int | None = None
+    available: int | None = None
+    cma_total: int | None = None
+    cma_free: int | None = None
+    swap_total: int | None = None
+    swap_free: int | None = None
+
+
+@dataclass(frozen=True)
+class BoardState:
+    """One look at a board; None where it does not tell, with the reason in ``missing``.
+
+    Attributes:
+        npu_load: percent of each core.
+        npu_clock, ddr_clock: Hz.
+        npu_governor: of the NPU's clock.
+        cpu_clocks: (policy, Hz) of each group of cores.
+        temperatures: of all zones that have a type, in the kernel's order.
+        memory: of the system; the NPU's buffers count in it, and in no process.
+        missing: name of an attribute -> why it is None.
+    """
+
+    npu_load: tuple[float, ...] | None = None
+    npu_clock: int | None = None
+    npu_governor: str | None = None
+    ddr_clock: int | None = None
+    cpu_clocks: tuple[tuple[str, int], ...] | None = None
+    temperatures: tuple[Temperature, ...] | None = None
+    memory: Memory | None = None
+    missing: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def npu_celsius(self) -> float | None:
+        """Temperature of the NPU, or of the chip where it has no zone of its own."""
+        known = {t.zone.replace("_", "-"): t.celsius for t in self.temperatures or ()}
+        names = ("npu-thermal", "soc-thermal", "cpu-thermal")
+        return next((known[name] for name in names if name in known), None)
+
+    def reason(self, attribute: str) -> str:
+        """Why an attribute is None; empty where it is not."""
+        return dict(self.missing).get(attribute, "")
+
+
+def watch_paths(chip: str | None) -> tuple[str, ...]:
+    """What changes, for each look; ``*`` stands for any name."""
+    paths = [_MEMINFO, f"{_CPUFREQ}/policy*/scaling_cur_freq", f"{_DEVFREQ}/*npu*/cur_freq"]
+    paths += [_DDR, f"{_THERMAL}/thermal_zone*/temp"]
+    if _generation(chip) != 1:
+        paths += _LOADS
+    if chip in MINI_CHIPS:
+        paths.append(_NO_DEVFREQ["aclk_npu_root"])
+    elif chip in (None, "rk3588"):
+        paths += [f"{_GENERAL}/cur_freq", _NO_DEVFREQ["scmi_clk_npu"]]
+    return tuple(paths)
+
+
+def once_paths(chip: str | None) -> tuple[str, ...]:
+    """What stays as it is: names of zones, governors, and what tells why something is missing."""
+    paths = [_MOUNTS, _STATUS, f"{_THERMAL}/thermal_zone*/type", f"{_DEVFREQ}/*npu*/governor"]
+    if chip in (None, "rk3588"):
+        paths += [f"{_GENERAL}/governor", f"{_GENERAL}/device/uevent"]
+    if not any(row.ddr_adjustable for row in chip_clocks(chip or "")):
+        paths.append(_CLOCKS)
+    return tuple(paths)
+
+
+def _generation(chip: str | None) -> int | None:
+    found = chip_facts(chip) if chip else None
+    return found.generation if found else None
+
+
+def parse(
+    values: Mapping[str, str | None],
+    chip: str | None = None,
+    reasons: Mapping[str, str] | None = None,
+) -> BoardState:
+    """The state that some files tell.
+
+    Args:
+        values: path -> text, None where it could not be read; files that change and those that do
+            not, together. Texts come from the board: nothing of them is believed.
+        chip: of the board, by its name in :mod:`engine.chips`.
+        reasons: path -> what the system said where a file could not be read.
+    """
+    seen = _Seen(values, reasons or {})
+    load = _load(seen)
+    clock = _npu_clock(seen)
+    governor = _npu_text(seen, "governor")
+    ddr = _number(values.get(_DDR), 1) or _summary_clock(values.get(_CLOCKS))
+    cpu = tuple(_cpu_clocks(values))
+    temperatures = tuple(_temperatures(values))
+    memory = _memory(values.get(_MEMINFO))
+    npu_paths = [f"{_DEVFREQ}/*npu*/cur_freq", *_NO_DEVFREQ.values()]
+    missing: dict[str, str] = {}
+    if load is None:
+        generation_1 = _generation(chip) == 1
+        missing["npu_load"] = (
+            "the driver of this chip tells no load" if generation_1 else seen.why(_LOADS)
+        )
+    apart = "the NPU is a chip of its own" if chip == "rk3399pro" else ""
+    if clock is None:
+        missing["npu_clock"] = apart or seen.why(npu_paths)
+    if governor is None:
+        missing["npu_governor"] = apart or seen.why([f"{_DEVFREQ}/*npu*/governor"])
+    if ddr is None:
+        missing["ddr_clock"] = seen.why([_DDR, _CLOCKS])
+    if not cpu:
+        missing["cpu_clocks"] = seen.why([f"{_CPUFREQ}/policy*/scaling_cur_freq"])
+    if not temperatures:
+        missing["temperatures"] = seen.why([f"{_THERMAL}/thermal_zone*/temp"])
+    if memory is None:
+        missing["memory"] = seen.why([_MEMINFO])
+    return BoardState(
+        npu_load=load,
+        npu_clock=clock,
+        npu_governor=governor,
+        ddr_clock=ddr,
+        cpu_clocks=cpu or None,
+        temperatures=temperatures or None,
+        memory=memory,
+        missing=tuple(missing.items()),
+    )
+
+
+class _Seen:
+    """What was read, and why the rest was not."""
+
+    def __init__(self, values: Mapping[str, str | None], reasons: Mapping[str, str]) -> None:
+        self.values = values
+        self._denied = {path for path, text in reasons.items() if "denied" in text}
+        mounts = values.get(_MOUNTS)
+        lines = [line.split() for line in (mounts or "").splitlines()]
+        mounted = any(line[1:3] == [_DEBUG, "debugfs"] for line in lines)
+        mounted = mounted or any(p.startswith(_DEBUG) for p, v in values.items() if v is not None)
+        self._unmounted = mounts is not None and not mounted
+        uid = re.search(r"(?m)^Uid:\s+[0-9]+\s+([0-9]+)", values.get(_STATUS) or "")
+        self._user = uid is not None and int(uid[1]) != 0
+
+    def matching(self, pattern: str) -> list[str]:
+        """Paths of a pattern that were read, in their order."""
+        if "*" not in pattern:
+            return [pattern] if self.values.get(pattern) is not None else []
+        form = re.compile(re.escape(pattern).replace(r"\*", "[^/]*"))
+        return sorted(p for p, v in self.values.items() if v is not None and form.fullmatch(p))
+
+    def why(self, patterns: Iterable[str]) -> str:
+        """Why none of these gave a value."""
+        # a file that nobody asked for says nothing; a pattern may have matched none
+        paths = tuple(path for path in patterns if "*" in path or path in self.values)
+        for path in (path for pattern in paths for path in self.matching(pattern)):
+            said = sanitize(first_line(self.values[path]), 60)
+            return f"{path} says {said!r}" if said else f"{path} is empty"
+        if any(path in self._denied for path in paths):
+            return "root only"
+        if any(path.startswith(_DEBUG) for path in paths):
+            if self._unmounted:
+                return "debugfs is not mounted"
+            if self._user:
+                return "root only"
+        return "this kernel has no such node"
+
+
+def _number(text: str | None, factor: int) -> int | None:
+    """The number that a file begins with, times ``factor``; None for nonsense."""
+    found = re.match(r"\s*([0-9]{1,12})\b", (text or "")[:100])
+    return int(found[1]) * factor if found else None
+
+
+def _load(seen: _Seen) -> tuple[float, ...] | None:
+    """``NPU load:  63%``, or ``NPU load:  Core0: 63%, Core1: 65%, Core2: 64%,``.
+
+    Old drivers say more than 100.
+    """
+    for path in _LOADS:
+        text = (seen.values.get(path) or "")[:500]
+        if "NPU load" not in text:
+            continue
+        cores = {
+            int(number): float(percent)
+            for number, percent in re.findall(r"Core([0-9]):\s*([0-9]{1,6})%", text)
+        }
+        single = re.search(r"NPU load:\s*([0-9]{1,6})%", text)
+        if cores and max(cores) < CORES:
+            found = [cores.get(number, 0.0) for number in range(max(cores) + 1)]
+        elif single and not cores:
+            found = [float(single[1])]
+        else:
+            continue
+        return tuple(min(percent, 100.0) for percent in found)
+    return None
+
+
+def _npu_nodes(seen: _Seen, name: str) -> Iterator[str]:
+    yield from seen.matching(f"{_DEVFREQ}/*npu*/{name}")
+    if "npu" in (seen.values.get(f"{_GENERAL}/device/uevent") or ""):
+        yield from seen.matching(f"{_GENERAL}/{name}")
+
+
+def _npu_clock(seen: _Seen) -> int | None:
+    paths = [*_npu_nodes(seen, "cur_freq"), *_NO_DEVFREQ.values()]
+    found = (_number(seen.values.get(path), 1) for path in paths)
+    return next((clock for clock in found if clock), None)
+
+
+def _npu_text(seen: _Seen, name: str) -> str | None:
+    texts = (sanitize(first_line(seen.values[path]), 40) for path in _npu_nodes(seen, name))
+    return next((text for text in texts if text), None)
+
+
+def _summary_clock(text: str | None) -> int | None:
+    """The memory's clock in ``clk_summary``; which column is the rate depends on the kernel."""
+    column = None
+    for line in (text or "")[:ATTRIBUTE_LIMIT].splitlines():
+        fields = line.split()
+        if fields[:1] == ["clock"] and "rate" in fields:
+            column = fields.index("rate")
+        elif fields and fields[0] in _DDR_CLOCKS and column is not None and column < len(fields):
+            rate = _number(fields[column], _DDR_CLOCKS[fields[0]])
+            if rate:
+                return rate
+    return None
+
+
+def _cpu_clocks(values: Mapping[str, str | None]) -> Iterator[tuple[str, int]]:
+    for path, text in sorted(values.items()):
+        policy = re.fullmatch(rf"{_CPUFREQ}/(policy[0-9]{{1,2}})/scaling_cur_freq", path)
+        hertz = _number(text, 1000)
+        if policy and hertz:
+            yield policy[1], hertz
+
+
+def _temperatures(values: Mapping[str, str | None]) -> Iterator[Temperature]:
+    for number in range(ZONES):
+        zone = f"{_THERMAL}/thermal_zone{number}"
+        kind = sanitize(first_line(values.get(f"{zone}/type")), 40)
+        found = re.match(r"\s*(-?[0-9]{1,7})\b", (values.get(f"{zone}/temp") or "")[:100])
+        celsius = int(found[1]) / 1000 if found else None
+        if celsius is not None and _MIN_CELSIUS <= celsius <= _MAX_CELSIUS:
+            yield Temperature(kind or f"zone {number}", celsius)
+
+
+def _memory(text: str | None) -> Memory | None:
+    lines = re.findall(r"(?m)^(\w{1,40}):\s+([0-9]{1,15}) kB", (text or "")[:ATTRIBUTE_LIMIT])
+    sizes = {name: int(size) * 1024 for name, size in lines}
+    if "MemTotal" not in sizes:
+        return None
+    available = sizes.get("MemAvailable")
+    if available is None and "MemFree" in sizes:
+        available = sizes["MemFree"] + sizes.get("Cached", 0)
+    return Memory(
+        total=sizes["MemTotal"],
+        available=available,
+        cma_total=sizes.get("CmaTotal"),
+        cma_free=sizes.get("CmaFree"),
+        swap_total=sizes.get("SwapTotal"),
+        swap_free=sizes.get("SwapFree"),
+    )
+
+
+def read_state(transport: Transport, chip: str | None) -> BoardState:
+    """One look at a board, without an agent on it.
+
+    Raises:
+        DeviceLostError: the board has gone.
+        DeviceTimeoutError: it does not answer.
+    """
+    values: dict[str, str | None] = {}
+    reasons: dict[str, str] = {}
+    names = _names(transport)
+    for pattern in (*once_paths(chip), *watch_paths(chip)):
+        for path in _expanded(pattern, names):
+            try:
+                content = transport.read(path, limit=ATTRIBUTE_LIMIT)
+            except (DeviceLostError, DeviceTimeoutError):
+                raise
+            except DeviceStorageError as error:
+                reasons[path] = str(error)
+                content = None
+            values[path] = None if content is None else content.decode("latin-1")
+    return parse(values, chip, reasons)
+
+
+def _names(transport: Transport) -> frozenset[str]:
+    """Zones, policies and NPU nodes that the board has, spelt by us and not by the board."""
+    done = ran(transport, ["ls", _THERMAL, _CPUFREQ, _DEVFREQ])
+    listed = done.text.split()[:1000] if done else []
+    known = {f"thermal_zone{number}" for number in range(ZONES)}
+    known |= {f"policy{number}" for number in range(CORES)}
+    known |= {row.npu_node for row in chip_clocks() if not row.npu_node.startswith("/")}
+    found = known.intersection(listed)
+    # a board that lists nothing may still give them
+    return frozenset(found or known - {f"thermal_zone{number}" for number in range(8, ZONES)})
+
+
+def _expanded(pattern: str, names: frozenset[str]) -> list[str]:
+    """The paths that a pattern stands for."""
+    if "*" not in pattern:
+        return [pattern]
+    folder, _, rest = pattern.partition("*")
+    parent, _, prefix = folder.rpartition("/")
+    tail = rest[rest.index("/") :]
+    kind = {"thermal_zone": "thermal_zone", "policy": "policy", "": ".npu"}[prefix]
+    return [f"{parent}/{name}{tail}" for name in sorted(names) if kind in name]
