@@ -41,7 +41,7 @@ class _Node:
 
 
 class Clocks:
-    """All clocks of a board that a program can read.
+    """All clocks of a board that a program can read; :meth:`start` makes them.
 
     Args:
         sandbox: where their files are.
@@ -50,8 +50,7 @@ class Clocks:
 
     def __init__(self, sandbox: Sandbox, board: Board) -> None:
         self._sandbox, self._board = sandbox, board
-        self._nodes = list(_nodes(board))
-        self.start()
+        self._nodes = _nodes(board)
 
     def start(self) -> None:
         """Every clock as after a start."""

@@ -6,6 +6,7 @@ A stand-in is a shell script that answers for the board where this machine would
 
 from __future__ import annotations
 
+import functools
 import shlex
 import shutil
 import sys
@@ -137,8 +138,9 @@ exec {python} -I -S {guide} "$@"
 """
 
 
+@functools.cache
 def links() -> dict[str, Path]:
-    """Programs of this machine that the board has under the same name."""
+    """Programs of this machine that the board has under the same name; not to be changed."""
     found = {}
     for name in _TOOLS:
         if name not in _WRITERS and (path := shutil.which(name, path="/usr/bin:/bin")):

@@ -94,11 +94,17 @@ class Sandbox:
     def write(self, remote: str, content: str | bytes, mode: int = 0o644) -> None:
         """Put a file on the board, whatever its faults."""
         path = self.path(remote)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f".{path.name}.new")
-        new.write_bytes(content.encode() if isinstance(content, str) else content)
-        new.chmod(mode)
-        new.replace(path)
+        data = content.encode() if isinstance(content, str) else content
+        new = path.with_name(f".{path.name}.new") if path.exists() else path
+        try:
+            new.write_bytes(data)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True)
+            new.write_bytes(data)
+        if mode != 0o644:
+            new.chmod(mode)
+        if new != path:
+            new.replace(path)
 
     def rewrite(self, command: str) -> str:
         """A command of the board with its absolute paths led into the folder."""

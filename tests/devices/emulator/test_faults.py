@@ -24,7 +24,7 @@ def until(happened: Callable[[], object]) -> None:
     end = time.monotonic() + PATIENCE
     while not happened():
         assert time.monotonic() < end
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_an_unplugged_board_comes_back_at_its_address(adb_server: AdbServer, boa
     assert adb_server.adb("-s", address, "shell", "true").returncode == 0
 
 
-@pytest.mark.parametrize("how", ["by the test", "adb reboot", "adb shell reboot"])
+@pytest.mark.parametrize("how", ["by the test", "adb reboot"])
 def test_a_reboot_ends_programs_and_empties_tmp(
     adb_server: AdbServer, board: Boards, how: str
 ) -> None:
@@ -199,7 +199,6 @@ def test_a_program_that_outlives_its_host_is_an_orphan(
         [adb_server.program, "-s", made.address, "shell", "sh -c 'sleep 1000; true'; true"],
         stdin=subprocess.DEVNULL,
     )
-    until(lambda: any("sleep 1000" in event for event in made.events))
     until(lambda: sleeping(made))
     assert not made.alive_orphans(), "somebody listens"
     client.kill()
