@@ -38,7 +38,7 @@ class CancelledError(Exception):
 def model(tmp_path: Path) -> Path:
     """A file that needs many packets."""
     path = tmp_path / "m.rknn"
-    path.write_bytes(bytes(range(256)) * 40_000)
+    path.write_bytes(bytes(range(256)) * 16_000)
     return path
 
 
