@@ -20,7 +20,7 @@ from tests.tui.calm import calm, wait_by_what_is_left
 
 __all__ = ["screen_text", "settle", "until"]
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds that a test waits for the worker on a busy machine."""
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pyte
 
+from tests.safety import PATIENCE
+
 __all__ = ["Terminal"]
 
 MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
@@ -79,7 +81,7 @@ class Terminal:
         pyte.Stream(screen).feed(data)
         return "\n".join(screen.display)
 
-    def wait_for(self, text: str, seconds: float = 30) -> None:
+    def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
         """Read until a text is on the screen."""
         end = time.monotonic() + seconds
         while text not in self.text:
@@ -92,7 +94,7 @@ class Terminal:
         """Send keys."""
         os.write(self.master, keys.encode())
 
-    def ended(self, seconds: float = 10) -> int:
+    def ended(self, seconds: float = PATIENCE) -> int:
         """Wait for the end; returns the exit code."""
         end = time.monotonic() + seconds
         while self.process.poll() is None and time.monotonic() < end:

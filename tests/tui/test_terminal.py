@@ -39,7 +39,7 @@ def test_a_signal_gives_the_terminal_back(terminals, number: int, code: int) -> 
     terminal = start(terminals)
     assert "1049" in terminal.not_restored()
     terminal.process.send_signal(number)
-    assert terminal.ended(3) == code
+    assert terminal.ended(PATIENCE) == code
     assert terminal.not_restored() == []
 
 
