@@ -287,8 +287,10 @@ def _refusal(transport: Transport, path: str) -> str:
         return "it belongs to somebody else"
     probe = f"{path}/probe-{secrets.token_hex(4)}.part"
     touched = transport.run(["touch", probe])
+    if touched.code:
+        return _said(touched.err or touched.out)
     transport.remove([probe])
-    return _said(touched.err or touched.out) if touched.code else ""
+    return ""
 
 
 def _said(output: bytes) -> str:
