@@ -48,6 +48,9 @@ Query = Callable[[Message], Message]
 JobFunction = Callable[[Message, Reporter], Message]
 
 _LOG_LIMIT = 1 << 20
+_BROKEN = 12
+"""Exit code where the process cannot tell any more what happened."""
+
 _GRACE_SECONDS = 2.0
 # a query that still runs so long after the client has gone is not waited for
 _LAST_QUERY_SECONDS = 3.0
@@ -162,6 +165,13 @@ class _Server:
         self._far.send({"job": job}, once=job)
 
     def _work(self) -> None:
+        try:
+            self._work_off()
+        except BaseException:  # noqa: BLE001 - such as memory that is too short for the error itself
+            # without this thread no job would ever end; who waits hears of a process that ended
+            os._exit(_BROKEN)
+
+    def _work_off(self) -> None:
         while (item := self._jobs.get()) is not None:
             recorder, request = item
             self._running = recorder

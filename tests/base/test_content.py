@@ -182,7 +182,7 @@ def test_limits_of_the_machine_are_told_as_such_also_from_within(what: str) -> N
     assert resource_error(ImportError("cannot import name 'x'")) is None
 
 
-@pytest.mark.parametrize("megabytes", [200, 300, 400])
+@pytest.mark.parametrize("megabytes", [196, 200, 300, 400])
 def test_a_limit_of_memory_is_no_mistake_of_this_program(megabytes: int, tmp_path: Path) -> None:
     model = demo_folder() / "digits_demo.onnx"
     words = [sys.executable, "-m", "rknntui", "build", str(model), "--json"]

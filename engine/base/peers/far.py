@@ -304,6 +304,8 @@ class FarEnd:
                     self._take(line)
         except OSError:
             pass
+        except MemoryError:  # nobody would ever be heard again
+            os._exit(12)
         if self._ended is None:
             os._exit(0)
         self._asked.put(None)
