@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.api.input_adapter import to_data_type
 from engine.api.signatures import Parameters
 from engine.base.errors import UsageError
 from engine.base.text import sanitize
@@ -19,6 +20,7 @@ from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput, TensorAttributes, zero_input
 from engine.devices.choose import open_board
+from engine.devices.measure.benchmark import core_problem
 from engine.devices.measure.benchmark_runs import fix_clocks_of, state_by_agent
 from engine.devices.measure.conditions import Reading
 from engine.devices.measure.measured import (
@@ -37,7 +39,12 @@ __all__ = ["BoardModel"]
 
 _WARMUP = 5
 _LOOPS = 10
-_SEVERAL_CORES = frozenset({"rk3588", "rk3576"})
+_NO_EFFECT: Parameters = {
+    "fallback_prior_device": "cpu",
+    "target_sub_class": None,
+    "rknn2precompile": False,
+}
+"""Arguments of ``init_runtime`` that the C API has no place for -> their default."""
 
 
 class BoardModel:
@@ -79,6 +86,9 @@ class BoardModel:
             UsageError, DeviceError, ContainerError: it cannot run there.
         """
         mask = _core_mask(given)
+        for name, default in _NO_EFFECT.items():
+            if given.get(name, default) != default:
+                log.warning("init_runtime: %s has no effect on a board.", name)
         board, identity = open_board(str(given["target"]), given["device_id"])
         try:
             if identity.emulated:
@@ -120,12 +130,20 @@ class BoardModel:
         return outputs if before is None else before
 
     def perf(
-        self, inputs: Any, *, loops: int | None, fix_clocks: bool, log: Logger
+        self,
+        inputs: Any,
+        *,
+        data_format: Any = None,
+        data_type: Any = None,
+        loops: int | None = None,
+        fix_clocks: bool,
+        log: Logger,
     ) -> MeasuredPerf:
         """Time the model, with the clocks fixed meanwhile where that is asked for.
 
         Args:
             inputs: one array for each input; None for zeros.
+            data_format, data_type: of the inputs, as for ``inference``.
             loops: inferences that are timed; None for ten, after five that are not.
             fix_clocks: set the clocks that the vendor's script sets, and restore them afterwards.
             log: takes which clocks could not be set.
@@ -133,12 +151,12 @@ class BoardModel:
         prepared = (
             [zero_input(attributes) for attributes in self._opened.inputs]
             if inputs is None
-            else self._inputs(inputs, None, None, None)
+            else self._inputs(inputs, data_format, data_type, None)
         )
-        if fix_clocks:
-            for note in fix_clocks_of(self._runtime, self._identity.chip):
-                log.warning("eval_perf: %s", note)
         try:
+            if fix_clocks:
+                for note in fix_clocks_of(self._runtime, self._identity.chip):
+                    log.warning("eval_perf: %s", note)
             found = self._runtime.run(
                 prepared, warmup=_WARMUP, loops=loops or _LOOPS, outputs=False
             )
@@ -229,8 +247,8 @@ def _board_input(
     if not isinstance(array, np.ndarray):
         raise UsageError(f"Input {index} is a {type(array).__name__}, not an ndarray.")
     values: np.ndarray = array
-    if data_type is not None and str(values.dtype) != data_type:
-        values = _as_type(values, data_type, index)
+    if data_type is not None:
+        values = to_data_type(values, data_type, wanted.name or str(index))
     if values.ndim == len(wanted.shape) - 1:  # without its batch of 1
         values = values[None]
     layout = str(data_format).upper() if data_format is not None and values.ndim == 4 else None
@@ -244,21 +262,6 @@ def _each(given: Any, count: int, name: str) -> list[Any]:
     return values
 
 
-def _as_type(array: np.ndarray, data_type: Any, index: int) -> np.ndarray:
-    """Generation 1: the type that the data has; converted where no value changes."""
-    if data_type not in ("uint8", "int8", "int16", "float16", "float32"):
-        raise UsageError(f"data_type {sanitize(repr(data_type), 40)} is not known.")
-    with np.errstate(invalid="ignore", over="ignore"):
-        cast = array.astype(data_type)
-    if not np.array_equal(cast, array):
-        raise UsageError(
-            f"Input {index} is {array.dtype} and does not fit data_type {data_type}.",
-            cause="data_type is the type of the data that you give; its default is 'uint8'.",
-            remedy=f"Give data_type='{array.dtype}'.",
-        )
-    return cast
-
-
 def _core_mask(given: Parameters) -> int | None:
     """``core_mask`` as the runtime takes it; None where the runtime chooses.
 
@@ -270,12 +273,11 @@ def _core_mask(given: Parameters) -> int | None:
         return None
     target = str(given["target"]).lower()
     found = chip_facts(target)
-    cores = found.npu_cores if found else 1
-    every = (1 << cores) - 1
-    if target not in _SEVERAL_CORES or (mask != 0xFFFF and mask & ~every):
+    problem = core_problem(int(mask), found) if found else ""
+    if problem:
         raise UsageError(
             f"core_mask {mask} does not fit {sanitize(target, 40)}.",
-            cause=f"It has {cores} NPU cores." if cores > 1 else "It has one NPU core.",
+            cause=problem,
             remedy="Leave core_mask at RKNN.NPU_CORE_AUTO, or name cores that it has.",
         )
     return int(mask)

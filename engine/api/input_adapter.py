@@ -12,7 +12,7 @@ from engine.base.text import sanitize, shape_text
 from engine.dataset import InputPlan, prepare_array
 from engine.graph.ir import QuantParams
 
-__all__ = ["adapt_inputs"]
+__all__ = ["adapt_inputs", "to_data_type"]
 
 _TYPES = ("float32", "float16", "int8", "uint8", "int16")
 
@@ -59,7 +59,7 @@ def adapt_inputs(
                 f"Input {index} ({name}) is a {type(given).__name__}, not an ndarray.",
                 remedy="Give a list of numpy arrays, one per input.",
             )
-        array = given if data_type is None else _converted(given, data_type, name)
+        array = given if data_type is None else to_data_type(given, data_type, name)
         layout = formats[index]
         if plan.layout and _only_other(plan, array.shape, layout):
             warnings.append(
@@ -100,7 +100,12 @@ def _formats(data_format: Any, count: int) -> list[Any]:
     return names
 
 
-def _converted(array: np.ndarray, data_type: Any, name: str) -> np.ndarray:
+def to_data_type(array: np.ndarray, data_type: Any, name: str) -> np.ndarray:
+    """Generation 1: an array in the type that its caller says it has.
+
+    Raises:
+        UsageError: there is no such type, or values would change; ``name`` is the input's.
+    """
     if data_type not in _TYPES:
         raise UsageError(
             f"data_type {sanitize(repr(data_type), 40)} is not known.",

@@ -227,8 +227,14 @@ class RKNN:
         return 0
 
     def _forget_build(self) -> None:
-        self._build = self._container = self._loaded = self._running = None
-        self._close_board()
+        self._build = self._container = self._loaded = None
+        self._forget_runtime()
+
+    def _forget_runtime(self) -> None:
+        self._running = None
+        board, self._board = self._board, None
+        if board is not None:
+            board.close()
 
     def _pipeline(self, changes: Values) -> Pipeline:
         return self._script.pipeline(self.generation, changes)
@@ -246,7 +252,8 @@ class RKNN:
         given = bind("build", self.generation, args, keywords)
         self._script.require_source()
         changes = build_changes(self.generation, given)
-        self._build = self._container = self._running = None
+        self._build = self._container = None
+        self._forget_runtime()
         pipeline = self._pipeline(changes)
         result = build(pipeline)
         self._build, self._container = pipeline, result.container
@@ -277,7 +284,8 @@ class RKNN:
         from engine.api.hybrid import run_step2
 
         given = bind("hybrid_quantization_step2", self.generation, args, keywords)
-        self._build = self._container = self._running = None
+        self._build = self._container = None
+        self._forget_runtime()
         done = run_step2(given, self._log, self._reporter, self._script.operators)
         self._build, self._container = done.result.pipeline, done.result.container
         return 0
@@ -332,7 +340,7 @@ class RKNN:
             raise UsageError(
                 "There is nothing to run.", remedy="Call build or load_rknn before init_runtime."
             )
-        self._close_board()
+        self._forget_runtime()
         if given["target"] is not None:
             model = self._loaded or self._container or b""
             self._board = start_board(model, given, self.generation, self._log)
@@ -351,19 +359,16 @@ class RKNN:
         Outputs are float32 in the model's own layout: simulated, or those of the board.
         """
         given = bind("inference", self.generation, args, keywords)
-        inputs, how = (
-            given["inputs"],
-            {
-                "data_format": given["data_format"],
-                "data_type": given["data_type"],
-                "pass_through": given["inputs_pass_through"],
-            },
-        )
+        how = {
+            "data_format": given["data_format"],
+            "data_type": given["data_type"],
+            "pass_through": given["inputs_pass_through"],
+        }
         if self._board is not None:
-            return self._board.run(inputs, **how)
+            return self._board.run(given["inputs"], **how)
         if self._running is None:
             raise UsageError("The runtime is not ready.", remedy="Call init_runtime first.")
-        outputs, warnings = self._running.run(inputs, **how)
+        outputs, warnings = self._running.run(given["inputs"], **how)
         for warning in warnings:
             self._log.warning("%s", warning)
         return list(outputs.values())
@@ -379,6 +384,8 @@ class RKNN:
         given = bind("eval_perf", self.generation, args, keywords)
         found = self._on_board().perf(
             given["inputs"],
+            data_format=given["data_format"],
+            data_type=given["data_type"],
             loops=given["loop_cnt"],
             fix_clocks=bool(given["fix_freq"]),
             log=self._log,
@@ -411,11 +418,6 @@ class RKNN:
                 "This needs a board.", remedy="Call init_runtime with the target of a board first."
             )
         return self._board
-
-    def _close_board(self) -> None:
-        board, self._board = self._board, None
-        if board is not None:
-            board.close()
 
     @returns_status(-1)
     def accuracy_analysis(self, *args: Any, **keywords: Any) -> int:

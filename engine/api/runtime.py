@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from logging import Logger
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from engine.api.board_model import BoardModel
 from engine.api.signatures import Parameters
 from engine.api.simulated_model import SimulatedModel, ignored_arguments
 from engine.base.errors import UsageError
+from engine.base.leftovers import owned_folder
 
 if TYPE_CHECKING:
     from engine.graph.ir import CustomOperators
@@ -33,8 +33,8 @@ def start_board(model: Path | bytes, given: Parameters, generation: int, log: Lo
     """
     if isinstance(model, Path):
         return BoardModel.start(model, given, generation, log)
-    with tempfile.TemporaryDirectory(prefix="rknntui-") as folder:
-        path = Path(folder) / "model.rknn"
+    with owned_folder("board") as folder:
+        path = folder / "model.rknn"
         path.write_bytes(model)
         return BoardModel.start(path, given, generation, log)
 

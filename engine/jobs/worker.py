@@ -16,6 +16,7 @@ import queue
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
@@ -169,7 +170,10 @@ class _Server:
             self._work_off()
         except BaseException:  # noqa: BLE001 - such as memory that is too short for the error itself
             # without this thread no job would ever end; who waits hears of a process that ended
-            os._exit(_BROKEN)
+            try:
+                traceback.print_exc()  # the log of the job takes it
+            finally:
+                os._exit(_BROKEN)
 
     def _work_off(self) -> None:
         while (item := self._jobs.get()) is not None:

@@ -11,9 +11,11 @@ from engine.wire.method import Query, Task
 from engine.wire.record import record
 
 __all__ = [
+    "CORES",
     "DEVICES_DOCTOR",
     "DEVICES_LIST",
     "DEVICES_PERF",
+    "AdbStateName",
     "BoardMemory",
     "Device",
     "DeviceAt",
@@ -26,7 +28,7 @@ __all__ = [
     "Performance",
 ]
 
-DeviceState = Literal[
+AdbStateName = Literal[
     "ready",
     "offline",
     "unauthorized",
@@ -36,12 +38,16 @@ DeviceState = Literal[
     "sideload",
     "bootloader",
     "unknown",
-    "not listed",
-    "flash mode",
-    "no adb",
-    "needs the vendor's toolkit",
-    "not asked",
 ]
+"""States in which an adb server lists a board; ``ready`` is its ``device``."""
+
+DeviceState = (
+    AdbStateName
+    | Literal["not listed", "flash mode", "no adb", "needs the vendor's toolkit", "not asked"]
+)
+
+CORES = ("auto", "0", "1", "2", "0_1", "0_1_2", "all")
+"""Choices of NPU cores [RKNN-T2 2.3.0, 2.7]."""
 
 
 @record
@@ -131,7 +137,7 @@ class PerfParams:
     Attributes:
         device: the board; None for the only one.
         model: path of a compiled model.
-        cores: choices of NPU cores: ``auto``, ``0``, ``1``, ``2``, ``0_1``, ``0_1_2``, ``all``.
+        cores: choices of NPU cores, of :data:`CORES`.
         threads: numbers of threads that run the model at the same time.
         warmup: inferences before those that are timed.
         loops: inferences that are timed, of each thread; 50 where neither it nor seconds is given.

@@ -12,6 +12,8 @@ import pytest
 
 from engine.devices.address import Address
 from engine.devices.emulator.emulator import BoardEmulator
+from engine.devices.emulator.runtime.build import Kind, build, compiler
+from tests.container.vendor import build as vendor
 from tests.devices.adb_server import AdbServer, adb_program
 
 Boards = Callable[..., BoardEmulator]
@@ -78,3 +80,33 @@ def ssh_board(
             return made, Address("ssh", "127.0.0.1", "", server.port)
 
         yield make
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Stand-in libraries, each compiled once."""
+    if compiler() is None:
+        pytest.skip("there is no C compiler")
+    folder = tmp_path_factory.mktemp("libraries")
+
+    def built(generation: int = 2, version: str = "") -> Path:
+        kind: Kind = "librknnrt.so" if generation == 2 else "librknn_runtime.so"
+        return build(kind, folder / (version or "newest"), version=version or None)
+
+    return built
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A compiled model of generation 2, for RK3588."""
+    path = tmp_path / "it's a $(touch x) model.rknn"
+    path.write_bytes(vendor.npu())
+    return path
+
+
+@pytest.fixture
+def first_model(tmp_path: Path) -> Path:
+    """One of generation 1."""
+    path = tmp_path / "first.rknn"
+    path.write_bytes(vendor.precompiled())
+    return path

@@ -12,9 +12,7 @@ import pytest
 from engine.api import RKNN
 from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.emulator.runtime.answers import Answers, TensorFacts, input_digest
-from engine.devices.emulator.runtime.build import Kind, build, compiler
 from rknntui.demo import demo_folder
-from tests.container.vendor import build as vendor
 from tests.devices.conftest import Boards
 from tests.devices.known_model import IMAGE, SCALE, SCORES, ZERO, answers
 from tests.devices.test_commands import run
@@ -22,26 +20,6 @@ from tests.devices.test_commands import run
 pytestmark = [pytest.mark.adb, pytest.mark.cc]
 
 EXPECTED = (SCORES.astype(np.float32) - ZERO) * SCALE
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    if compiler() is None:
-        pytest.skip("there is no C compiler")
-    folder = tmp_path_factory.mktemp("libraries")
-
-    def built(generation: int) -> Path:
-        kind: Kind = "librknnrt.so" if generation == 2 else "librknn_runtime.so"
-        return build(kind, folder)
-
-    return built
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    path = tmp_path / "it's a $(touch x) model.rknn"
-    path.write_bytes(vendor.npu())
-    return path
 
 
 def ready(made: BoardEmulator, library: Path, model: Path, known: Answers) -> str:
@@ -62,18 +40,19 @@ def rknn() -> Iterator[RKNN]:
 def test_the_calls_of_generation_2(
     rknn: RKNN,
     board: Boards,
-    library: Callable[[int], Path],
+    libraries: Callable[..., Path],
     model: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     made = board("rk3588")
-    address = ready(made, library(2), model, answers())
+    address = ready(made, libraries(), model, answers())
     assert rknn.load_rknn(str(model)) == 0
     assert rknn.init_runtime() == -1  # compiled models are not simulated
     assert rknn.init_runtime(target="rk3566", device_id=address) == -1
     assert "has rk3588" in capfd.readouterr().err
     given = {"target": "rk3588", "device_id": address, "core_mask": RKNN.NPU_CORE_0_1_2}
-    assert rknn.init_runtime(**given, perf_debug=True, eval_mem=True) == 0
+    assert rknn.init_runtime(**given, perf_debug=True, eval_mem=True, rknn2precompile=True) == 0
+    assert "rknn2precompile has no effect on a board" in capfd.readouterr().err
     for image in (IMAGE, IMAGE[0]):
         outputs = rknn.inference(inputs=[image])
         assert outputs is not None
@@ -107,12 +86,11 @@ def test_the_calls_of_generation_2(
 
 def test_the_calls_of_generation_1(
     board: Boards,
-    library: Callable[[int], Path],
-    tmp_path: Path,
+    libraries: Callable[..., Path],
+    first_model: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    model = tmp_path / "first.rknn"
-    model.write_bytes(vendor.precompiled())
+    model = first_model
     image, scores = IMAGE.astype(np.uint8), np.array([[0, 28, 100, 200, 255]], np.uint8)
     known = answers(
         generation=1,
@@ -124,7 +102,7 @@ def test_the_calls_of_generation_1(
             for pixels in (image, np.zeros_like(image))
         },
     )
-    ready(board("rk1808"), library(1), model, known)
+    ready(board("rk1808"), libraries(1), model, known)
     rknn = RKNN(generation=1)
     assert rknn.load_rknn(str(model)) == 0
     # the only board there is
@@ -134,13 +112,16 @@ def test_the_calls_of_generation_1(
     np.testing.assert_array_equal(outputs[0], (scores.astype(np.float32) - 28) * SCALE)
     perf = rknn.eval_perf(loop_cnt=2, is_print=False)
     assert perf == {"total_time": 700}
+    wide = {"inputs": [image.astype(np.float32)], "is_print": False}
+    assert rknn.eval_perf(**wide, data_type="uint8") == {"total_time": 700}
+    assert rknn.eval_perf(**wide, data_type="text") == -1
     assert rknn.eval_memory() == -1
     assert "not available on this runtime" in capfd.readouterr().err
     rknn.release()
 
 
 def test_a_container_of_ours_runs_on_no_real_npu(
-    rknn: RKNN, board: Boards, library: Callable[[int], Path], tmp_path: Path
+    rknn: RKNN, board: Boards, libraries: Callable[..., Path], tmp_path: Path
 ) -> None:
     made = board("rk3588")
     rknn.config(target_platform="rk3588")
@@ -148,22 +129,25 @@ def test_a_container_of_ours_runs_on_no_real_npu(
     assert rknn.build(do_quantization=False) == 0
     container = tmp_path / "demo.rknn"
     assert rknn.export_rknn(str(container)) == 0
-    address = ready(made, library(2), container, answers())
+    address = ready(made, libraries(), container, answers())
     assert rknn.init_runtime(target="rk3588", device_id=address) == 0  # emulated boards take it
     (made.root / "etc/rknntui-emulated").unlink()
-    assert rknn.init_runtime(target="rk3588", device_id=address) == -1
-    assert rknn.inference(inputs=[IMAGE]) is None
+    digit = np.zeros((1, 8, 8, 1), np.float32)
     assert rknn.init_runtime() == 0
+    assert rknn.inference(inputs=[digit]) is not None
+    assert rknn.init_runtime(target="rk3588", device_id=address) == -1
+    # who asked for a board gets no figures of the simulator
+    assert rknn.inference(inputs=[digit]) is None
 
 
 def test_perf_from_the_command_line(
     board: Boards,
-    library: Callable[[int], Path],
+    libraries: Callable[..., Path],
     model: Path,
 ) -> None:
     zeros = np.zeros_like(IMAGE)
     known = answers(results={input_digest([zeros.tobytes()]): (SCORES.tobytes(),)})
-    address = ready(board("rk3588"), library(2), model, known)
+    address = ready(board("rk3588"), libraries(), model, known)
     words = ["perf", str(model), "--device", address, "--loops", "7", "--layers", "--json"]
     done = run(*words, "--cores", "auto", "--cores", "0_1_2", "--threads", "2", "--fix-clocks")
     assert done.returncode == 0, done.stderr
@@ -181,11 +165,12 @@ def test_perf_from_the_command_line(
 
 @pytest.mark.long
 def test_perf_as_a_table_and_its_errors(
-    board: Boards, library: Callable[[int], Path], model: Path
+    board: Boards, libraries: Callable[..., Path], model: Path
 ) -> None:
     zeros = np.zeros_like(IMAGE)
     known = answers(results={input_digest([zeros.tobytes()]): (SCORES.tobytes(),)})
-    address = ready(board("rk3588"), library(2), model, known)
+    made = board("rk3588")
+    address = ready(made, libraries(), model, known)
     done = run("perf", str(model), "--device", address, "--cores", "0_1", "--loops", "5")
     assert done.returncode == 0, done.stderr
     assert "(emulated)" in done.stdout
@@ -193,3 +178,7 @@ def test_perf_as_a_table_and_its_errors(
     done = run("perf", str(Path(__file__)), "--device", address)
     assert done.returncode == 9
     assert "fix:" in done.stderr
+    (made.root / "proc/device-tree/compatible").write_bytes(b"somebody,board\0")
+    done = run("perf", str(model), "--device", address)
+    assert done.returncode == 13
+    assert "is not known" in done.stderr

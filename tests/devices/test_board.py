@@ -29,10 +29,8 @@ from engine.devices.emulator.runtime.answers import (
     TensorFacts,
     input_digest,
 )
-from engine.devices.emulator.runtime.build import Kind, build, compiler
 from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.transports.local import LocalTransport
-from tests.container.vendor import build as vendor
 from tests.devices.adb_server import AdbServer
 from tests.devices.fake_board import ELF, FakeBoard
 from tests.devices.known_model import IMAGE, SCALE, answers, check_results
@@ -46,34 +44,6 @@ OLD = pytest.param("rk1808", marks=pytest.mark.long)
 def patience() -> Iterator[None]:
     with ends():
         yield
-
-
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Stand-in libraries, each compiled once."""
-    if compiler() is None:
-        pytest.skip("there is no C compiler")
-    folder = tmp_path_factory.mktemp("libraries")
-
-    def built(generation: int = 2, version: str = "") -> Path:
-        kind: Kind = "librknnrt.so" if generation == 2 else "librknn_runtime.so"
-        return build(kind, folder / (version or "newest"), version=version or None)
-
-    return built
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    path = tmp_path / "it's a $(touch x) model.rknn"
-    path.write_bytes(vendor.npu())
-    return path
-
-
-@pytest.fixture
-def first_model(tmp_path: Path) -> Path:
-    path = tmp_path / "first.rknn"
-    path.write_bytes(vendor.precompiled())
-    return path
 
 
 # -- this machine as the board

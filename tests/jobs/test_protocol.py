@@ -245,6 +245,15 @@ async def test_a_killed_worker_is_told_with_its_stage(toy: Worker) -> None:
     assert "Being stubborn" in record.error["what"]
 
 
+async def test_a_worker_that_cannot_tell_how_a_job_ended_ends(toy: Worker) -> None:
+    job = await toy.submit("untellable", {})
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(WorkerError):
+            await job.result()
+    assert "no memory for the error" in history.read_log(job.id)
+    assert (await toy.call("echo", {"n": 1})) == {"n": 1}  # by a new one
+
+
 async def test_who_waits_for_a_killed_worker_hears_of_it_where_memory_is_short(
     toy: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,11 +102,21 @@ def broken(_params: dict[str, Any], _reporter: Reporter) -> dict[str, Any]:
     raise KeyError("nobody thought of this")
 
 
+def untellable(_params: dict[str, Any], reporter: Reporter) -> dict[str, Any]:
+    """Fails, and its end cannot be written down either."""
+
+    def end(*_words: Any, **_named: Any) -> None:
+        raise MemoryError("no memory for the error")
+
+    setattr(reporter, "end", end)  # noqa: B010 - a type checker would object
+    raise MemoryError("no memory")
+
+
 QUERIES = ("echo", "where", "fail", "crash", "die", "hang", "grow", "numbers")
 
 if __name__ == "__main__":
     serve(
         {n: HOME + n for n in QUERIES},
-        {n: HOME + n for n in ("count", "search", "stubborn", "native", "broken")},
+        {n: HOME + n for n in ("count", "search", "stubborn", "native", "broken", "untellable")},
     )
     os._exit(0)

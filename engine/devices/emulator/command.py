@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 
 from engine.base.errors import DeviceError, UsageError
 from engine.base.paths import cache_folder
 from engine.devices.emulator.boards import BOARDS
-from engine.devices.emulator.emulator import BoardEmulator
+from engine.devices.emulator.emulator import BoardEmulator, serve
 from engine.devices.emulator.runtime.build import build, stand_in_of
 
 __all__ = ["EMULATED_CHIPS", "emulate"]
 
 EMULATED_CHIPS = tuple(BOARDS)
 """Chips of which there is an emulated board."""
+
+
+_NO_PORT = frozenset({errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL})
 
 
 def emulate(
@@ -47,21 +51,22 @@ def emulate(
             remedy=f"Take one of {', '.join(EMULATED_CHIPS)}.",
         )
     kind = stand_in_of(BOARDS[chip].library)
-    try:
-        board = BoardEmulator(chip, port, android=android, heard=heard).start()
-    except OSError as error:
-        raise DeviceError(
-            f"The emulated board cannot listen on port {port}: {error.strerror or error}.",
-            cause="Another program listens there, or the port needs more rights.",
-            remedy="Choose another port, or none: any free one is taken then.",
-        ) from error
-    try:
+
+    def equip(board: BoardEmulator) -> None:
         try:
             board.image.install_runtime(build(kind, cache_folder() / "emulator"))
         except DeviceError as error:
             board.image.remove_runtime()
             warn(error)
         started(board.address, str(board.root))
-        stop.wait()
-    finally:
-        board.stop()
+
+    try:
+        serve(chip, port, stop=stop, started=equip, android=android, heard=heard)
+    except OSError as error:
+        if error.errno not in _NO_PORT:
+            raise
+        raise DeviceError(
+            f"The emulated board cannot listen on port {port}: {error.strerror or error}.",
+            cause="Another program listens there, or the port needs more rights.",
+            remedy="Choose another port, or none: any free one is taken then.",
+        ) from error

@@ -17,6 +17,7 @@ from engine.base.text import did_you_mean, sanitize
 from engine.chips import Chip, chip, chips
 from engine.devices.measure.conditions import Reading, changes
 from engine.devices.measure.timings import Timings, percentile, timings_of
+from engine.wire.devices import CORES
 
 __all__ = [
     "CORE_MASKS",
@@ -27,14 +28,13 @@ __all__ = [
     "LeftOut",
     "Measure",
     "cell_result",
+    "core_problem",
     "loops_for",
     "plan_benchmark",
     "run_benchmark",
 ]
 
-CORE_MASKS: Final[Mapping[str, int]] = {
-    "auto": 0, "0": 1, "1": 2, "2": 4, "0_1": 3, "0_1_2": 7, "all": 0xFFFF,
-}  # fmt: skip
+CORE_MASKS: Final[Mapping[str, int]] = dict(zip(CORES, (0, 1, 2, 4, 3, 7, 0xFFFF), strict=True))
 """Choice of cores -> ``core_mask`` of ``init_runtime`` [RKNN-T2 2.3.0, 2.7]."""
 
 _MOST_CELLS = 500
@@ -223,17 +223,29 @@ def _check(name: str, value: int, low: int, high: int) -> None:
 
 def _impossible(cell: Cell, found: Chip, built: Sequence[int]) -> str:
     """Why a point cannot be measured; empty where it can."""
-    last = cell.core_mask.bit_length()
-    if cell.cores != "auto" and found.npu_cores == 1:
-        return f"{found.name} has one core: there is none to choose."
-    if cell.cores != "all" and last > found.npu_cores:
-        return f"{found.name} has no core {last - 1}."
+    if problem := core_problem(cell.core_mask, found):
+        return problem
     if cell.batch not in built:
         models = ", ".join(map(str, built)) or "none"
         return (
             f"There is no model for batch {cell.batch} (there is: {models}); build one with "
             f"rknn_batch_size={cell.batch}."
         )
+    return ""
+
+
+def core_problem(mask: int, found: Chip) -> str:
+    """Why a chip cannot run a model on these cores; empty where it can.
+
+    Args:
+        mask: ``core_mask`` as of :data:`CORE_MASKS`.
+        found: the chip.
+    """
+    last = mask.bit_length()
+    if mask and found.npu_cores == 1:
+        return f"{found.name} has one core: there is none to choose."
+    if mask != CORE_MASKS["all"] and last > found.npu_cores:
+        return f"{found.name} has no core {last - 1}."
     return ""
 
 

@@ -28,7 +28,6 @@ __all__ = [
     "MemoryUse",
     "SystemMemory",
     "Versions",
-    "devices_text",
     "memory_not_available",
 ]
 
@@ -37,7 +36,6 @@ Label = Literal["measured", "emulated"]
 _WIDE = "=" * 72
 _MEMORY_RULE = "=" * 54
 _VERSION_RULE = "=" * 46
-_DEVICE_RULE = "*" * 25
 _NAME_WIDTH = 40
 _RANKED = 5
 
@@ -333,22 +331,3 @@ class Versions:
         title = "RKNN VERSION:" if self.label == "measured" else f"RKNN VERSION ({self.label}):"
         lines = [f"    {name}: {sanitize(text, 200)}" for name, text in known if text]
         return "\n".join([_VERSION_RULE, title, *lines, _VERSION_RULE])
-
-
-def devices_text(adb: Sequence[str], ntb: Sequence[str]) -> str:
-    """The list of devices as ``list_devices`` prints it, with its warning for both modes at once.
-
-    Args:
-        adb: ids of the boards that adb reaches.
-        ntb: ids of those that ntb reaches.
-    """
-    lines = [_DEVICE_RULE]
-    for mode, devices in (("adb", adb), ("ntb", ntb)):
-        if devices:
-            lines.append(f"all device(s) with {mode} mode:")
-            lines += [sanitize(device, 200) for device in devices]
-    if not adb and not ntb:
-        lines.append("None devices connected.")
-    if adb and ntb:
-        lines.append("Cannot use both device with adb mode and device with ntb mode.")
-    return "\n".join([*lines, _DEVICE_RULE])

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
+from engine.base.errors import DeviceError, OutputError
 from engine.base.events import LogLine, Progress, Reporter, StageFinished, StageStarted
 from engine.devices.agent.bundle import bundle
 from engine.devices.board.results import OpenModel
@@ -21,7 +22,7 @@ from engine.devices.measure.measured import Label, MemoryUse
 from engine.devices.measure.measured_run import Conditions, MeasuredRun
 from engine.devices.measure.perf_report import PerfReport
 from engine.devices.measure.perf_text import parse_perf_text
-from engine.devices.probe.identify import BoardIdentity, identify
+from engine.devices.probe.identify import identify
 from engine.devices.reach import reach
 from engine.devices.transport import Transport
 from engine.wire.devices import (
@@ -51,7 +52,13 @@ def measure_performance(params: PerfParams, reporter: Reporter) -> Performance:
     with closing(board):
         identity = identify(board)
         label: Label = "emulated" if identity.emulated else "measured"
-        chip = identity.chip or ""
+        chip = identity.chip
+        if chip is None:
+            raise DeviceError(
+                f"The chip of {address} is not known.",
+                cause=identity.note or "Its device tree names none that has an NPU of Rockchip.",
+                remedy=f"See `rknntui doctor --device {address}`.",
+            )
         plan = plan_benchmark(
             chip,
             cores=params.cores,
@@ -66,9 +73,9 @@ def measure_performance(params: PerfParams, reporter: Reporter) -> Performance:
                 opened = runtime.open(model)
                 notes = [*opened.notes]
             if params.fix_clocks:
-                notes += fix_clocks_of(runtime, identity.chip)
+                notes += fix_clocks_of(runtime, chip)
             inputs = [zero_input(attributes) for attributes in opened.inputs]
-            look = partial(state_by_agent, runtime, identity.chip)
+            look = partial(state_by_agent, runtime, chip)
             measure = measure_on(runtime, {1: (model, inputs)}, look)
             with _stage(reporter, 2, count) as name:
                 cells = []
@@ -104,7 +111,7 @@ def measure_performance(params: PerfParams, reporter: Reporter) -> Performance:
                 MeasuredRun(
                     at=time.time(),
                     title=model.name,
-                    conditions=_conditions(opened, identity, board, cells),
+                    conditions=_conditions(opened, chip, board, cells),
                     label=label,
                     cells=tuple(cells),
                     memory=memory,
@@ -162,14 +169,14 @@ def _memory(opened: OpenModel, label: Label) -> MemoryUse | None:
 
 
 def _conditions(
-    opened: OpenModel, identity: BoardIdentity, board: Transport, cells: list[CellResult]
+    opened: OpenModel, chip: str, board: Transport, cells: list[CellResult]
 ) -> Conditions:
     versions = {"runtime": opened.api_version, "driver": opened.driver_version}
     if opened.file.toolkit:
         versions["toolkit"] = opened.file.toolkit
     return Conditions(
         model=opened.file.sha256,
-        chip=identity.chip or "",
+        chip=chip,
         device=f"{board.kind}:{board.name}",
         versions={name: text for name, text in versions.items() if text},
         clocks=dict(cells[-1].after.clocks) if cells else {},
@@ -178,8 +185,6 @@ def _conditions(
 
 def _keep(run: MeasuredRun, reporter: Reporter) -> str:
     """The figures are the user's whatever becomes of the history."""
-    from engine.base.errors import OutputError
-
     try:
         return save_run(run)
     except OutputError as error:

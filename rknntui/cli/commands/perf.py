@@ -7,13 +7,11 @@ from pathlib import Path
 import click
 
 from engine import human_bytes, sanitize
-from engine.wire.devices import DEVICES_PERF, Performance, PerfParams
+from engine.wire.devices import CORES, DEVICES_PERF, Performance, PerfParams
 from rknntui.cli.flags import json_flag, quiet_flag
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
-
-CORES = ("auto", "0", "1", "2", "0_1", "0_1_2", "all")
 
 
 @click.command(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +11,6 @@ from engine.devices.measure.measured import (
     MemoryUse,
     SystemMemory,
     Versions,
-    devices_text,
     memory_not_available,
 )
 from engine.devices.measure.perf_report import Clocks
@@ -179,26 +177,3 @@ def test_versions() -> None:
         "    DRV: rknnrt: 1.5.3b13",
     ]
     assert Versions(2).value().count("\n") == 2
-
-
-@pytest.mark.parametrize(
-    ("adb", "ntb", "lines"),
-    [
-        ((), (), ["None devices connected."]),
-        (("VD46C3KM6N",), (), ["all device(s) with adb mode:", "VD46C3KM6N"]),
-        ((), ("515e9b401c060c0b",), ["all device(s) with ntb mode:", "515e9b401c060c0b"]),
-        (
-            ("a",),
-            ("b",),
-            [
-                "all device(s) with adb mode:",
-                "a",
-                "all device(s) with ntb mode:",
-                "b",
-                "Cannot use both device with adb mode and device with ntb mode.",
-            ],
-        ),
-    ],
-)
-def test_devices(adb: tuple[str, ...], ntb: tuple[str, ...], lines: list[str]) -> None:
-    assert devices_text(adb, ntb).split("\n") == ["*" * 25, *lines, "*" * 25]

@@ -9,33 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from engine.base.errors import DeviceError, DeviceLostError, DeviceStorageError
 from engine.base.text import human_bytes, sanitize
+from engine.wire.devices import AdbStateName
 
 __all__ = [
     "SERIAL",
     "UDEV_RULE",
     "AdbState",
     "Attached",
-    "State",
     "attached",
     "refusal",
     "state_of",
     "storage_error",
-]
-
-State = Literal[
-    "ready",
-    "offline",
-    "unauthorized",
-    "connecting",
-    "no permissions",
-    "recovery",
-    "sideload",
-    "bootloader",
-    "unknown",
 ]
 
 SERIAL = re.compile(r"[A-Za-z0-9._:\-\[\]%]{1,64}")
@@ -63,7 +50,7 @@ class AdbState:
         cause, remedy: why it may be, and what the user can do.
     """
 
-    name: State
+    name: AdbStateName
     what: str
     cause: str = ""
     remedy: str = ""
