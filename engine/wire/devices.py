@@ -201,6 +201,7 @@ class LayerTime:
         name, op, dtype, target: as the runtime calls it, and where it ran (NPU, CPU).
         microseconds: with the timing of layers on, which slows the run.
         traffic: bytes read and written.
+        layer: id of the build's layer that it computes; empty where the build is not known.
     """
 
     id: int
@@ -210,6 +211,7 @@ class LayerTime:
     target: str
     microseconds: float | None = None
     traffic: int | None = None
+    layer: str = ""
 
 
 @record

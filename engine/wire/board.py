@@ -1,0 +1,245 @@
+"""One board: what it is, what it does now, and a model that runs there."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from engine.wire.build import SimulatedOutput
+from engine.wire.codec import Text, Whole
+from engine.wire.devices import BoardMemory, LayerTime
+from engine.wire.doctor import Check
+from engine.wire.method import Query, Task
+from engine.wire.record import record
+from engine.wire.requests import ModelTarget
+
+__all__ = [
+    "BOARD_ABOUT",
+    "BOARD_MEMORY",
+    "BOARD_RUN",
+    "About",
+    "AboutParams",
+    "BoardFacts",
+    "BoardState",
+    "FigureLabel",
+    "MemoryParams",
+    "MemoryReport",
+    "Ran",
+    "RunParams",
+    "SystemMemory",
+    "Temperature",
+    "VersionRow",
+]
+
+FigureLabel = Literal["measured", "emulated"]
+"""Of every figure of a board; ``emulated`` where the board is."""
+
+
+@record
+class Temperature:
+    """A thermal zone: its type as the kernel calls it (``npu-thermal``) and degrees Celsius."""
+
+    zone: str
+    celsius: float
+
+
+@record
+class SystemMemory:
+    """Memory of the board in bytes; None where this kernel does not tell.
+
+    Attributes:
+        total: all that the system has.
+        available: for new programs; of kernels before 3.14 free memory and the page cache.
+        cma_total, cma_free: contiguous memory, which NPUs without an IOMMU need.
+        swap_total, swap_free: swap.
+    """
+
+    total: int | None = None
+    available: int | None = None
+    cma_total: int | None = None
+    cma_free: int | None = None
+    swap_total: int | None = None
+    swap_free: int | None = None
+
+
+@record
+class BoardState:
+    """One look at a board; None where it does not tell, with the reason in ``missing``.
+
+    Attributes:
+        npu_load: percent of each core.
+        npu_clock, ddr_clock: Hz.
+        npu_governor: of the NPU's clock.
+        cpu_clocks: (policy, Hz) of each group of cores.
+        temperatures: of all zones that have a type, in the kernel's order.
+        memory: of the system; the NPU's buffers count in it, and in no process.
+        missing: name of an attribute -> why it is None.
+    """
+
+    npu_load: tuple[float, ...] | None = None
+    npu_clock: int | None = None
+    npu_governor: str | None = None
+    ddr_clock: int | None = None
+    cpu_clocks: tuple[tuple[str, int], ...] | None = None
+    temperatures: tuple[Temperature, ...] | None = None
+    memory: SystemMemory | None = None
+    missing: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def npu_celsius(self) -> float | None:
+        """Temperature of the NPU, or of the chip where it has no zone of its own."""
+        known = {t.zone.replace("_", "-"): t.celsius for t in self.temperatures or ()}
+        names = ("npu-thermal", "soc-thermal", "cpu-thermal")
+        return next((known[name] for name in names if name in known), None)
+
+    def reason(self, attribute: str) -> str:
+        """Why an attribute is None; empty where it is not."""
+        return dict(self.missing).get(attribute, "")
+
+
+@record
+class BoardFacts:
+    """What a board is. All texts are fit to be shown; empty where it does not tell.
+
+    Attributes:
+        device: as the user gives it, ``adb:SERIAL``.
+        label: of all figures of it.
+        chip: its name in :mod:`engine.chips`.
+        model, serial, system, kernel: as the board says.
+        cores: of its NPU; 0 where the chip is not known.
+    """
+
+    device: str
+    label: FigureLabel
+    chip: str = ""
+    model: str = ""
+    serial: str = ""
+    system: str = ""
+    kernel: str = ""
+    cores: int = 0
+
+
+@record
+class VersionRow:
+    """A component that runs models: driver, runtime, server, toolkit.
+
+    Attributes:
+        name: what it is.
+        version: as it is written there; empty where it is not there or not told.
+        path: the file on the board.
+        note: why there is no version, or what is to be known of it.
+    """
+
+    name: str
+    version: str = ""
+    path: str = ""
+    note: str = ""
+
+
+@record
+class AboutParams:
+    """A board, and a compiled model that is to run on it (None for none)."""
+
+    device: str
+    model: str | None = None
+
+
+@record
+class About:
+    """What a board is, what runs models there, and whether a model fits it.
+
+    Attributes:
+        fit: of the model against the board: chip, generation, versions, room. Empty without one.
+    """
+
+    facts: BoardFacts
+    state: BoardState
+    versions: tuple[VersionRow, ...] = ()
+    fit: tuple[Check, ...] = ()
+
+
+@record(kw_only=True)
+class RunParams(ModelTarget):
+    """A model to run on a board, and a file for every input.
+
+    ``path`` is a compiled model; where the board is emulated also a container of ours, or a
+    ``recipe``, whose build runs then.
+
+    Attributes:
+        device: the board; None for the only one.
+        inputs: an image or npy file for each input.
+        cores: of :data:`engine.wire.devices.CORES`.
+        loops: inferences that are timed, after the first.
+        layers: have the runtime time each layer, in a run of its own.
+        save: folder for the outputs as npy.
+        top: how many of the largest values are told.
+    """
+
+    device: str | None = None
+    inputs: tuple[Text, ...]
+    cores: str = "auto"
+    loops: Annotated[int, Whole(1, 100_000)] = 1
+    layers: bool = False
+    save: Text | None = None
+    top: Annotated[int, Whole(0, 10_000)] = 5
+    force: bool = False
+
+
+@record
+class Ran:
+    """One sample that ran on a board.
+
+    Attributes:
+        outputs: their figures; ``label`` is that of the run.
+        milliseconds: median time of an inference by the runtime; None where it does not tell.
+        layers: of the runtime's table; empty where it was not asked for.
+        memory: of the model; None where the runtime does not tell, with the reason.
+        saved: files that were written.
+        notes: what is to be known.
+    """
+
+    label: FigureLabel
+    device: str
+    chip: str
+    runtime: str
+    driver: str
+    outputs: tuple[SimulatedOutput, ...]
+    milliseconds: float | None = None
+    layers: tuple[LayerTime, ...] = ()
+    memory: BoardMemory | None = None
+    memory_reason: str = ""
+    saved: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@record(kw_only=True)
+class MemoryParams(ModelTarget):
+    """A model whose memory on a board is asked for; ``path`` and ``recipe`` as for a run."""
+
+    device: str | None = None
+
+
+@record
+class MemoryReport:
+    """What a model takes on a board.
+
+    Attributes:
+        memory: None where the runtime has no such query, with the reason.
+        text: in the form of the manual; empty without figures.
+        model_bytes: size of the file.
+        system: of the whole board, with the model loaded.
+    """
+
+    label: FigureLabel
+    device: str
+    chip: str
+    runtime: str
+    memory: BoardMemory | None = None
+    reason: str = ""
+    text: str = ""
+    model_bytes: int = 0
+    system: SystemMemory | None = None
+
+
+BOARD_ABOUT = Query("board.about", AboutParams, About)
+BOARD_RUN = Task("board.run", RunParams, Ran)
+BOARD_MEMORY = Task("board.memory", MemoryParams, MemoryReport)

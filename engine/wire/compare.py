@@ -1,0 +1,98 @@
+"""A build compared three ways on identical bytes: golden, simulator, board."""
+
+from __future__ import annotations
+
+from engine.wire.board import FigureLabel
+from engine.wire.codec import Text
+from engine.wire.method import Task
+from engine.wire.record import record
+from engine.wire.requests import ModelTarget
+
+__all__ = ["COMPARE_BOARD", "CompareParams", "ComparedLayer", "Comparison", "Difference"]
+
+
+@record(kw_only=True)
+class CompareParams(ModelTarget):
+    """A recipe, the board, and one sample.
+
+    Attributes:
+        device: the board; None for the only one.
+        compiled: a compiled model whose outputs are layers of the build, made by the vendor's
+            toolkit from what ``export --layers`` writes, or the deployed model, whose outputs are
+            the model's alone; None where the board is emulated: the build runs there.
+        inputs: a file per input; None: the first calibration sample.
+        layers: ids of the layers to compare; None: all that the model gives.
+        output_dir: folder for the tensors of all three sides.
+    """
+
+    device: str | None = None
+    compiled: Text | None = None
+    inputs: tuple[Text, ...] | None = None
+    layers: tuple[Text, ...] | None = None
+    output_dir: Text | None = None
+    force: bool = False
+
+
+@record
+class Difference:
+    """Of one side from another: cosine, SQNR in dB (None without noise), greatest difference."""
+
+    cosine: float | None
+    sqnr: float | None
+    maximum: float | None
+
+
+@record
+class ComparedLayer:
+    """A layer's tensor on the three sides.
+
+    Attributes:
+        name: layer id.
+        tensor: that was compared.
+        op, dtype: of the layer.
+        simulator: simulator against golden: what quantization does.
+        board: board against golden.
+        between: board against simulator: what only the board does.
+        steps: greatest difference between board and simulator in quantization steps; None where
+            the tensor is not quantized.
+        diverges: whether ``between`` is more than rounding explains.
+    """
+
+    name: str
+    tensor: str
+    op: str
+    dtype: str
+    simulator: Difference
+    board: Difference
+    between: Difference
+    steps: float | None = None
+    diverges: bool = False
+
+
+@record
+class Comparison:
+    """What a comparison found.
+
+    Attributes:
+        layers: in the order of the graph.
+        first: id of the first layer that diverges, all of whose inputs agree; empty for none.
+        verdict: the result in a sentence.
+        sha256: of the input bytes that all sides were given.
+        missing: layers that the board did not give.
+        files: that were written.
+    """
+
+    label: FigureLabel
+    device: str
+    chip: str
+    runtime: str
+    layers: tuple[ComparedLayer, ...]
+    first: str
+    verdict: str
+    sha256: str
+    missing: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+COMPARE_BOARD = Task("compare.board", CompareParams, Comparison)

@@ -1,0 +1,115 @@
+"""Boards watched: load of the NPU, clocks, temperatures and memory, several times a second."""
+
+from __future__ import annotations
+
+from engine.wire.board import BoardFacts, BoardState
+from engine.wire.codec import Text
+from engine.wire.method import Part, Task
+from engine.wire.record import record
+
+__all__ = [
+    "BOARD",
+    "MONITOR_REPLAY",
+    "MONITOR_WATCH",
+    "SAMPLE",
+    "BoardSample",
+    "BoardSummary",
+    "Monitored",
+    "ReplayParams",
+    "Span",
+    "WatchParams",
+]
+
+
+@record
+class WatchParams:
+    """Which boards to watch.
+
+    Attributes:
+        devices: addresses; none for the only board there is.
+        hertz: looks a second, 0.1 to 10.
+        seconds: until it ends by itself; None until it is stopped.
+        record: a file that takes what was seen, for :data:`MONITOR_REPLAY`.
+    """
+
+    devices: tuple[str, ...] = ()
+    hertz: float = 1.0
+    seconds: float | None = None
+    record: Text | None = None
+    force: bool = False
+
+
+@record
+class ReplayParams:
+    """A recording to show again.
+
+    Attributes:
+        path: the file.
+        speed: 2 is twice as fast as it was; 0 as fast as it goes.
+    """
+
+    path: Text
+    speed: float = 1.0
+
+
+@record
+class BoardSample:
+    """A look at a board, or why there is none.
+
+    Attributes:
+        at: seconds since the watch began, by this machine's clock.
+        state: None where the board could not be asked.
+        problem: why, and what is done about it.
+    """
+
+    device: str
+    at: float
+    state: BoardState | None = None
+    problem: str = ""
+
+
+@record
+class Span:
+    """Least, mean and greatest of a figure."""
+
+    minimum: float
+    mean: float
+    maximum: float
+
+
+@record
+class BoardSummary:
+    """What a watch saw of a board; None where it never told.
+
+    Attributes:
+        samples: looks that it answered.
+        missed: looks that it did not.
+        npu_load: percent, of each core.
+        npu_clock: Hz.
+        celsius: of the NPU.
+        memory_used: bytes of the whole system.
+    """
+
+    facts: BoardFacts
+    samples: int
+    missed: int
+    npu_load: tuple[Span, ...] = ()
+    npu_clock: Span | None = None
+    celsius: Span | None = None
+    memory_used: Span | None = None
+
+
+@record
+class Monitored:
+    """The end of a watch: its boards, how long it was, and the file that was written."""
+
+    boards: tuple[BoardSummary, ...]
+    seconds: float
+    recorded: str = ""
+
+
+BOARD = Part("monitor.board", BoardFacts)
+"""A board, when it was reached: before its first sample, and again after it was lost."""
+SAMPLE = Part("monitor.sample", BoardSample)
+MONITOR_WATCH = Task("monitor.watch", WatchParams, Monitored)
+MONITOR_REPLAY = Task("monitor.replay", ReplayParams, Monitored)
