@@ -9,9 +9,9 @@ from pathlib import Path
 from engine.devices.doctor.commands import shell_command
 from engine.devices.probe.compatibility import ModelFacts
 from engine.devices.probe.identify import BoardIdentity
-from engine.devices.probe.state import BoardState
 from engine.devices.probe.versions import Versions
 from engine.devices.transport import Transport
+from engine.wire.board import BoardState
 
 __all__ = ["Case", "TestTensor", "home", "make_writable"]
 

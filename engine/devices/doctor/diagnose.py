@@ -32,9 +32,10 @@ from engine.devices.doctor.software_checks import (
 )
 from engine.devices.probe.compatibility import ModelFacts
 from engine.devices.probe.identify import BoardIdentity, identify
-from engine.devices.probe.state import BoardState, read_state
+from engine.devices.probe.state import read_state
 from engine.devices.probe.versions import Versions, read_versions
 from engine.devices.transport import Transport
+from engine.wire.board import BoardState
 from engine.wire.doctor import Check
 
 __all__ = ["STEPS", "Diagnosis", "diagnose"]

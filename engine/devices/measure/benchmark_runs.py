@@ -10,7 +10,8 @@ from engine.base.text import sanitize
 from engine.devices.measure.benchmark import BenchmarkPlan, Cell, CellTimes, Measure, loops_for
 from engine.devices.measure.conditions import Reading, State
 from engine.devices.probe.clocks import clock_paths, clock_plan
-from engine.devices.probe.state import BoardState, once_paths, parse, watch_paths
+from engine.devices.probe.state import once_paths, parse, watch_paths
+from engine.wire.board import BoardState
 
 if TYPE_CHECKING:
     from engine.devices.board.runtime import BoardRuntime

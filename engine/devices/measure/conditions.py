@@ -56,7 +56,7 @@ def _known(hertz: int | None) -> tuple[int, ...]:
 
 
 class Zone(Protocol):
-    """A temperature of :mod:`engine.devices.probe.state`."""
+    """A temperature of :mod:`engine.wire.board`."""
 
     @property
     def zone(self) -> str:
@@ -68,7 +68,7 @@ class Zone(Protocol):
 
 
 class State(Protocol):
-    """What is needed of a board's state, see :mod:`engine.devices.probe.state`."""
+    """What is needed of a board's state, see :mod:`engine.wire.board`."""
 
     @property
     def npu_load(self) -> tuple[float, ...] | None:

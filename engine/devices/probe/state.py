@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from engine.base.errors import DeviceLostError, DeviceStorageError, DeviceTimeoutError
 from engine.base.text import sanitize
@@ -21,16 +20,9 @@ from engine.devices.probe.clocks import chip_clocks
 from engine.devices.probe.reading import ATTRIBUTE_LIMIT, first_line, ran
 from engine.devices.probe.versions import MINI_CHIPS
 from engine.devices.transport import Transport
+from engine.wire.board import BoardState, SystemMemory, Temperature
 
-__all__ = [
-    "BoardState",
-    "Memory",
-    "Temperature",
-    "once_paths",
-    "parse",
-    "read_state",
-    "watch_paths",
-]
+__all__ = ["once_paths", "parse", "read_state", "watch_paths"]
 
 _DEBUG = "/sys/kernel/debug"
 _LOADS = (f"{_DEBUG}/rknpu/load", "/proc/rknpu/load")
@@ -58,68 +50,6 @@ ZONES = 64
 """Bounds of what is believed; no chip has as many."""
 
 _MIN_CELSIUS, _MAX_CELSIUS = -60.0, 200.0
-
-
-@dataclass(frozen=True)
-class Temperature:
-    """A thermal zone: its type as the kernel calls it (``npu-thermal``) and degrees Celsius."""
-
-    zone: str
-    celsius: float
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Memory of the board in bytes; None where this kernel does not tell.
-
-    Attributes:
-        total: all that the system has.
-        available: for new programs; of kernels before 3.14 free memory and the page cache.
-        cma_total, cma_free: contiguous memory, which NPUs without an IOMMU need.
-        swap_total, swap_free: swap.
-    """
-
-    total: int | None = None
-    available: int | None = None
-    cma_total: int | None = None
-    cma_free: int | None = None
-    swap_total: int | None = None
-    swap_free: int | None = None
-
-
-@dataclass(frozen=True)
-class BoardState:
-    """One look at a board; None where it does not tell, with the reason in ``missing``.
-
-    Attributes:
-        npu_load: percent of each core.
-        npu_clock, ddr_clock: Hz.
-        npu_governor: of the NPU's clock.
-        cpu_clocks: (policy, Hz) of each group of cores.
-        temperatures: of all zones that have a type, in the kernel's order.
-        memory: of the system; the NPU's buffers count in it, and in no process.
-        missing: name of an attribute -> why it is None.
-    """
-
-    npu_load: tuple[float, ...] | None = None
-    npu_clock: int | None = None
-    npu_governor: str | None = None
-    ddr_clock: int | None = None
-    cpu_clocks: tuple[tuple[str, int], ...] | None = None
-    temperatures: tuple[Temperature, ...] | None = None
-    memory: Memory | None = None
-    missing: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def npu_celsius(self) -> float | None:
-        """Temperature of the NPU, or of the chip where it has no zone of its own."""
-        known = {t.zone.replace("_", "-"): t.celsius for t in self.temperatures or ()}
-        names = ("npu-thermal", "soc-thermal", "cpu-thermal")
-        return next((known[name] for name in names if name in known), None)
-
-    def reason(self, attribute: str) -> str:
-        """Why an attribute is None; empty where it is not."""
-        return dict(self.missing).get(attribute, "")
 
 
 def watch_paths(chip: str | None) -> tuple[str, ...]:
@@ -320,7 +250,7 @@ def _temperatures(values: Mapping[str, str | None]) -> Iterator[Temperature]:
             yield Temperature(kind or f"zone {number}", celsius)
 
 
-def _memory(text: str | None) -> Memory | None:
+def _memory(text: str | None) -> SystemMemory | None:
     lines = re.findall(r"(?m)^(\w{1,40}):\s+([0-9]{1,15}) kB", (text or "")[:ATTRIBUTE_LIMIT])
     sizes = {name: int(size) * 1024 for name, size in lines}
     if "MemTotal" not in sizes:
@@ -328,7 +258,7 @@ def _memory(text: str | None) -> Memory | None:
     available = sizes.get("MemAvailable")
     if available is None and "MemFree" in sizes:
         available = sizes["MemFree"] + sizes.get("Cached", 0)
-    return Memory(
+    return SystemMemory(
         total=sizes["MemTotal"],
         available=available,
         cma_total=sizes.get("CmaTotal"),

@@ -15,7 +15,7 @@ from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardInput
 from engine.devices.measure.benchmark import plan_benchmark, run_benchmark
 from engine.devices.measure.benchmark_runs import measure_on
-from engine.devices.probe.state import BoardState, Temperature
+from engine.wire.board import BoardState, Temperature
 from tests.container.vendor import build
 from tests.devices.fake_agent import fake_agent
 from tests.devices.fake_board import FakeBoard

@@ -6,7 +6,8 @@ import pytest
 
 from engine.base.errors import DeviceTimeoutError
 from engine.chips import chips
-from engine.devices.probe.state import Temperature, once_paths, parse, read_state, watch_paths
+from engine.devices.probe.state import once_paths, parse, read_state, watch_paths
+from engine.wire.board import Temperature
 from tests.devices.probe.boards import Board, rk1808, rk3588
 
 LOAD = "/sys/kernel/debug/rknpu/load"
