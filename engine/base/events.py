@@ -62,11 +62,13 @@ class Progress:
 class Partial:
     """A piece of a result that is worth showing before the job is done, as plain data.
 
-    ``kind`` says what it is, as ``hybrid.curve``: a point of the curve of a search.
+    ``kind`` says what it is, as ``hybrid.curve``: a point of the curve of a search. One that is not
+    ``kept`` is told to who listens while it is new; a record has the newest of them at most.
     """
 
     kind: str
     data: dict[str, JsonValue]
+    kept: bool = True
 
 
 @dataclass(frozen=True)

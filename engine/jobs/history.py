@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import merge
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError, WorkerError
-from engine.base.events import Event, LogLine, StageFinished, StageStarted, event_from_dict
+from engine.base.events import (
+    Event,
+    Finished,
+    LogLine,
+    StageFinished,
+    StageStarted,
+    event_from_dict,
+)
 from engine.base.files import open_regular
 from engine.base.peers.far import Message
 from engine.base.process import ProcessId, exit_reason
 from engine.base.text import sanitize
+from engine.jobs.live import LiveTail
 from engine.jobs.record import PASSING, State, is_locked, jobs_folder, read_json
 
 __all__ = [
@@ -197,16 +207,33 @@ def list_jobs(limit: int = 50) -> list[JobRecord]:
 
 
 class EventTail:
-    """Reads an ``events.jsonl`` as it grows; a line that is not finished waits for the next
-    look.
+    """Reads the events of a job as they come, those that are not kept among them in their order; a
+    line that is not finished waits for the next look.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "events.jsonl"
         self._offset = 0
+        self._live = LiveTail(folder)
 
     def read(self) -> list[tuple[float, Event]]:
         """(seconds since the epoch, event) of every line that is new since the last look."""
+        # looked at first: what comes after an event that is kept is never told before it
+        look = self._live.look()
+        kept = self._read_kept()
+        lines = self._live.lines(look)
+        end = kept[-1:] if kept and isinstance(kept[-1][1], Finished) else []
+        if end:  # nothing is told after it
+            lines += self._live.lines(self._live.look())
+        passing = [_event(line) for line in lines if len(line) < _LINE_LIMIT]
+        if self._live.missed:
+            self._live.missed = False
+            at = passing[0][0] if passing else 0.0
+            passing.insert(0, (at, LogLine("Events came faster than they were read.", "warning")))
+        rest = kept[:-1] if end else kept
+        return [*merge(rest, passing, key=itemgetter(0)), *end]
+
+    def _read_kept(self) -> list[tuple[float, Event]]:
         try:
             with open_regular(self._path) as stream:
                 stream.seek(self._offset)

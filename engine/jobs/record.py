@@ -4,6 +4,7 @@ One folder per job below ``STATE/jobs``:
     ``lock``         held (flock) by the worker for as long as the job is queued or runs
     ``job.json``     id, method, title, params, process, started: written once
     ``events.jsonl`` one event a line, ``{"t": seconds since the epoch, "event": {...}}``
+    ``live.N.jsonl`` the newest events of those that are not kept, see :mod:`engine.jobs.live`
     ``log.txt``      what native code and libraries wrote to stdout and stderr, and tracebacks
     ``cancel``       exists once somebody asked to cancel
     ``pause``        exists while the job is to wait
@@ -26,7 +27,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.base.events import Event, Finished, LogLine, Progress, event_to_dict
+from engine.base.events import Event, Finished, LogLine, Partial, Progress, event_to_dict
 from engine.base.files import read_regular
 from engine.base.leftovers import make_owned
 from engine.base.paths import (
@@ -38,6 +39,7 @@ from engine.base.paths import (
 )
 from engine.base.peers.far import LINE_LIMIT, Message, encode
 from engine.base.process import ProcessId, try_lock
+from engine.jobs.live import LiveWriter, remove_live
 
 __all__ = [
     "PASSING",
@@ -53,6 +55,7 @@ State = Literal["running", "done", "failed", "cancelled", "lost"]
 
 _KEEP = 200
 _KEEP_PASSING = 20
+_KEEP_LIVE = 5
 PASSING = frozenset({"hybrid.effect"})
 """Methods of jobs that answer a key on a screen: many, short, and of no use afterwards."""
 _PASSING_MARK = "passing"
@@ -123,6 +126,7 @@ class JobRecorder:
         self._events = private_handle(
             folder / "events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT
         )
+        self._live = LiveWriter(folder)
         self._asked = 0.0
         self._cancelled = False
         self._progress: tuple[str, float] = ("", 0.0)
@@ -165,7 +169,10 @@ class JobRecorder:
         line = encode({"t": round(now, 3), "event": event_to_dict(event)})
         # A full disk loses the line and not the job; one write per line, so that lines never mix.
         with contextlib.suppress(OSError):
-            os.write(self._events, line)
+            if isinstance(event, Partial) and not event.kept:
+                self._live.write(line)
+            else:
+                os.write(self._events, line)
         if self.wake is not None:
             self.wake(self.id)
 
@@ -217,6 +224,7 @@ class JobRecorder:
             self.emit(LogLine(f"The job's record could not be written: {failure}.", "warning"))
         self.emit(Finished(state, seconds, error))
         os.close(self._events)
+        self._live.close()
         os.close(self._lock)
 
 
@@ -258,7 +266,8 @@ def _record_in(parent: Path, wake: Any) -> JobRecorder:
 def prune(parent: Path, keep: int = _KEEP) -> int:
     """Remove the oldest records above ``keep`` whose jobs have ended; returns how many went.
 
-    Of :data:`PASSING` jobs only the newest few stay, so that they push no other job out.
+    Of :data:`PASSING` jobs only the newest few stay, so that they push no other job out;
+    events that are not kept stay of the newest few jobs.
     """
     with try_lock(parent / ".lock") as mine:
         if not mine:
@@ -272,6 +281,9 @@ def prune(parent: Path, keep: int = _KEEP) -> int:
             if not is_locked(folder / "lock"):
                 shutil.rmtree(folder, ignore_errors=True)
                 gone += 1
+        for folder in folders[:-_KEEP_LIVE]:
+            if not is_locked(folder / "lock"):
+                remove_live(folder)
     return gone
 
 

@@ -43,14 +43,21 @@ class Task(Method[P, R]):
 
 @record
 class Part(Generic[R]):
-    """A piece of a job's result that is told while it runs."""
+    """A piece of a job's result that is told while it runs.
+
+    Attributes:
+        kind: on the wire.
+        data: dataclass of the piece.
+        kept: whether the job's record keeps them; those without an end it cannot.
+    """
 
     kind: str
     data: type[R]
+    kept: bool = True
 
     def event(self, data: R) -> Partial:
         """The event that tells it."""
-        return Partial(self.kind, encode(data))
+        return Partial(self.kind, encode(data), self.kept)
 
     def of(self, event: Event) -> R | None:
         """The piece that an event tells; None where it tells something else."""
