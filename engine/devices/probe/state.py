@@ -1,7 +1,7 @@
 """What a board does now: load of its NPU, clocks, temperatures, memory.
 
 Which files to read is asked here (:func:`watch_paths`, :func:`once_paths`), and what they held is
-given to :func:`parse`; who reads them is the agent, many times a second, or :func:`read_state`.
+given to :func:`parse`; who reads them is the agent, many times a second, or :class:`StateReader`.
 
 Formats: the driver rknpu (``rknpu_debugger.c``), devfreq, cpufreq and thermal of the kernel's own
 documentation, proc_meminfo(5). Never read: the ``freq`` files of rknpu, which wake the NPU, and
@@ -11,7 +11,7 @@ documentation, proc_meminfo(5). Never read: the ``freq`` files of rknpu, which w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from engine.base.errors import DeviceLostError, DeviceStorageError, DeviceTimeoutError
 from engine.base.text import sanitize
@@ -22,7 +22,7 @@ from engine.devices.probe.versions import MINI_CHIPS
 from engine.devices.transport import Transport
 from engine.wire.board import BoardState, SystemMemory, Temperature
 
-__all__ = ["once_paths", "parse", "read_state", "watch_paths"]
+__all__ = ["StateReader", "once_paths", "parse", "read_state", "watch_paths"]
 
 _DEBUG = "/sys/kernel/debug"
 _LOADS = (f"{_DEBUG}/rknpu/load", "/proc/rknpu/load")
@@ -55,21 +55,23 @@ _MIN_CELSIUS, _MAX_CELSIUS = -60.0, 200.0
 def watch_paths(chip: str | None) -> tuple[str, ...]:
     """What changes, for each look; ``*`` stands for any name."""
     paths = [_MEMINFO, f"{_CPUFREQ}/policy*/scaling_cur_freq", f"{_DEVFREQ}/*npu*/cur_freq"]
-    paths += [_DDR, f"{_THERMAL}/thermal_zone*/temp"]
+    paths += [f"{_DEVFREQ}/*npu*/governor", _DDR, f"{_THERMAL}/thermal_zone*/temp"]
     if _generation(chip) != 1:
         paths += _LOADS
     if chip in MINI_CHIPS:
         paths.append(_NO_DEVFREQ["aclk_npu_root"])
     elif chip in (None, "rk3588"):
-        paths += [f"{_GENERAL}/cur_freq", _NO_DEVFREQ["scmi_clk_npu"]]
+        paths += [f"{_GENERAL}/cur_freq", f"{_GENERAL}/governor", _NO_DEVFREQ["scmi_clk_npu"]]
     return tuple(paths)
 
 
 def once_paths(chip: str | None) -> tuple[str, ...]:
-    """What stays as it is: names of zones, governors, and what tells why something is missing."""
-    paths = [_MOUNTS, _STATUS, f"{_THERMAL}/thermal_zone*/type", f"{_DEVFREQ}/*npu*/governor"]
+    """What stays as it is: names of zones, what tells why something is missing, and the memory's
+    clock where only a long list of all clocks has it.
+    """
+    paths = [_MOUNTS, _STATUS, f"{_THERMAL}/thermal_zone*/type"]
     if chip in (None, "rk3588"):
-        paths += [f"{_GENERAL}/governor", f"{_GENERAL}/device/uevent"]
+        paths.append(f"{_GENERAL}/device/uevent")
     if not any(row.ddr_adjustable for row in chip_clocks(chip or "")):
         paths.append(_CLOCKS)
     return tuple(paths)
@@ -275,20 +277,57 @@ def read_state(transport: Transport, chip: str | None) -> BoardState:
         DeviceLostError: the board has gone.
         DeviceTimeoutError: it does not answer.
     """
-    values: dict[str, str | None] = {}
-    reasons: dict[str, str] = {}
-    names = _names(transport)
-    for pattern in (*once_paths(chip), *watch_paths(chip)):
-        for path in _expanded(pattern, names):
+    return StateReader(transport, chip).look()
+
+
+class StateReader:
+    """Looks at a board file by file, without an agent on it.
+
+    Args:
+        transport: the board.
+        chip: by its name in :mod:`engine.chips`; None where it is not known.
+        check: called before each file; what it raises ends the look.
+
+    Raises:
+        DeviceLostError: the board has gone.
+        DeviceTimeoutError: it does not answer.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        chip: str | None,
+        check: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._transport, self._chip, self._check = transport, chip, check
+        names = _names(transport)
+        self._paths = [p for pattern in watch_paths(chip) for p in _expanded(pattern, names)]
+        self._values: dict[str, str | None] = {}
+        self._reasons: dict[str, str] = {}
+        self._read([path for pattern in once_paths(chip) for path in _expanded(pattern, names)])
+
+    def look(self) -> BoardState:
+        """What the board does now.
+
+        Raises:
+            DeviceLostError: the board has gone.
+            DeviceTimeoutError: it does not answer.
+        """
+        self._read(self._paths)
+        return parse(self._values, self._chip, self._reasons)
+
+    def _read(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._check()
+            self._reasons.pop(path, None)
             try:
-                content = transport.read(path, limit=ATTRIBUTE_LIMIT)
+                content = self._transport.read(path, limit=ATTRIBUTE_LIMIT)
             except (DeviceLostError, DeviceTimeoutError):
                 raise
             except DeviceStorageError as error:
-                reasons[path] = str(error)
+                self._reasons[path] = str(error)
                 content = None
-            values[path] = None if content is None else content.decode("latin-1")
-    return parse(values, chip, reasons)
+            self._values[path] = None if content is None else content.decode("latin-1")
 
 
 def _names(transport: Transport) -> frozenset[str]:
