@@ -11,7 +11,9 @@ __all__ = [
     "BOARD",
     "MONITOR_REPLAY",
     "MONITOR_WATCH",
+    "NOTE",
     "SAMPLE",
+    "BoardNote",
     "BoardSample",
     "BoardSummary",
     "Monitored",
@@ -28,8 +30,10 @@ class WatchParams:
     Attributes:
         devices: addresses; none for the only board there is.
         hertz: looks a second, 0.1 to 10.
-        seconds: until it ends by itself; None until it is stopped.
+        seconds: until it ends by itself; None until it is asked to finish, or cancelled, which
+            gives no result.
         record: a file that takes what was seen, for :data:`MONITOR_REPLAY`.
+        force: whether that file may be one that exists.
     """
 
     devices: tuple[str, ...] = ()
@@ -69,6 +73,14 @@ class BoardSample:
 
 
 @record
+class BoardNote:
+    """What is to be known of a board's samples, such as that it is asked less often."""
+
+    device: str
+    text: str
+
+
+@record
 class Span:
     """Least, mean and greatest of a figure."""
 
@@ -83,7 +95,7 @@ class BoardSummary:
 
     Attributes:
         samples: looks that it answered.
-        missed: looks that it did not.
+        missed: looks that it did not; while it is away, each time that it was tried.
         npu_load: percent, of each core.
         npu_clock: Hz.
         celsius: of the NPU.
@@ -97,19 +109,27 @@ class BoardSummary:
     npu_clock: Span | None = None
     celsius: Span | None = None
     memory_used: Span | None = None
+    notes: tuple[str, ...] = ()
 
 
 @record
 class Monitored:
-    """The end of a watch: its boards, how long it was, and the file that was written."""
+    """The end of a watch: its boards, how long it was, and the file that was written.
+
+    Attributes:
+        notes: what is to be known of the recording.
+    """
 
     boards: tuple[BoardSummary, ...]
     seconds: float
     recorded: str = ""
+    notes: tuple[str, ...] = ()
 
 
 BOARD = Part("monitor.board", BoardFacts)
 """A board, when it was reached: before its first sample, and again after it was lost."""
-SAMPLE = Part("monitor.sample", BoardSample)
+NOTE = Part("monitor.note", BoardNote)
+SAMPLE = Part("monitor.sample", BoardSample, kept=False)
+"""A look; all of them are for a recording, a job's record has the newest alone."""
 MONITOR_WATCH = Task("monitor.watch", WatchParams, Monitored)
 MONITOR_REPLAY = Task("monitor.replay", ReplayParams, Monitored)

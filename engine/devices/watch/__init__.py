@@ -1,0 +1,1 @@
+"""Boards watched several times a second, recorded, and shown again."""

@@ -1,0 +1,170 @@
+"""One board that is watched: reached, looked at, and reached again where it was lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing
+
+from engine.base.errors import (
+    DeviceError,
+    DeviceLostError,
+    DeviceTimeoutError,
+    EngineError,
+    JobCancelledError,
+)
+from engine.devices.address import Address
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.probe.facts import board_facts
+from engine.devices.probe.identify import identify
+from engine.devices.probe.state import StateReader, once_paths, parse, watch_paths
+from engine.devices.transport import Transport
+from engine.devices.watch.times import BoardTimes
+from engine.wire.board import BoardFacts, BoardState
+from engine.wire.monitor import BoardNote, BoardSample
+
+__all__ = ["BoardWatch", "Reach", "Told"]
+
+Told = BoardFacts | BoardNote | BoardSample
+"""What a watch tells of a board."""
+
+Reach = Callable[[Address], Transport]
+
+FIRST_SECONDS, LAST_SECONDS = 1.0, 10.0
+"""How long a board that was lost is left alone; twice as long each time that it stays away."""
+
+_SLOW_LOOKS = 3
+
+
+class BoardWatch:
+    """Looks at one board until it is told to stop; :meth:`run` is for a thread of its own.
+
+    Where the agent can run all the time it reads the files of the board and tells them in a stream;
+    else they are read one by one over the transport, which may take longer than is wanted.
+
+    Args:
+        address: of the board.
+        interval: seconds from look to look.
+        begun: when the watch began, by ``time.monotonic``.
+        tell: takes what is told, in that thread.
+        reach: gives the transport.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        interval: float,
+        begun: float,
+        tell: Callable[[Told], object],
+        reach: Reach,
+    ) -> None:
+        self.device = str(address)
+        self._address, self._interval, self._begun = address, interval, begun
+        self._tell, self._reach = tell, reach
+        self._stopped = threading.Event()
+        self._noted: set[str] = set()
+        self._answered = False
+
+    def stop(self) -> None:
+        """Have it end, within a tenth of a second unless the board hangs."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Look until :meth:`stop`; nothing of it is left on the board."""
+        wait = FIRST_SECONDS
+        while not self._stopped.is_set():
+            self._answered = False
+            problem = "The board tells nothing any more."
+            try:
+                self._watch()
+            except EngineError as error:
+                parts = (error.what, error.cause, error.remedy)
+                problem = " ".join(part for part in parts if part)
+            if self._stopped.is_set():
+                return
+            if self._answered:
+                wait = FIRST_SECONDS
+            self._sample(self._now(), problem=f"{problem} Tried again in {wait:g} s.")
+            self._stopped.wait(wait)
+            wait = min(2 * wait, LAST_SECONDS)
+
+    def _watch(self) -> None:
+        """Look until the board is lost."""
+        with closing(self._reach(self._address)) as board:
+            self._check()
+            identity = identify(board)
+            self._check()
+            self._tell(board_facts(self.device, identity))
+            with closing(self._looks(board, identity.chip)) as looks:
+                for at, state in looks:
+                    self._answered = True
+                    self._sample(at, state)
+
+    def _looks(
+        self, board: Transport, chip: str | None
+    ) -> Generator[tuple[float, BoardState], None, None]:
+        if board.converses:
+            try:
+                yield from self._streamed(board, chip)
+            except (DeviceLostError, DeviceTimeoutError):
+                raise
+            except DeviceError as error:
+                if self._answered:
+                    raise
+                reason = error.what
+        else:
+            reason = "The adbd of this board is old (it has no shell_v2)."
+        self._note(f"{reason} The files of each look are read one by one.")
+        yield from self._polled(board, chip)
+
+    def _streamed(
+        self, board: Transport, chip: str | None
+    ) -> Generator[tuple[float, BoardState], None, None]:
+        """Looks of the agent."""
+        times = BoardTimes()
+        runtime = BoardRuntime(board, chip=chip or "", check=self._check, alone=False)
+        with closing(runtime):
+            lasting = runtime.read(once_paths(chip))
+            looks = runtime.watch(watch_paths(chip), interval=self._interval)
+            with closing(looks):
+                for look in looks:
+                    state = parse({**lasting, **look.values}, chip)
+                    yield times.at(look.at, self._now()), state
+
+    def _polled(
+        self, board: Transport, chip: str | None
+    ) -> Generator[tuple[float, BoardState], None, None]:
+        """Looks over the transport, as often as that allows."""
+        reader = StateReader(board, chip, self._check)
+        due, took = self._now(), list[float]()
+        while True:
+            at = self._now()
+            state = reader.look()
+            took.append(self._now() - at)
+            yield at, state
+            if len(took) == _SLOW_LOOKS and (least := min(took)) > self._interval:
+                self._note(
+                    f"A look at this board takes {least:.2g} s, so there are fewer than "
+                    f"{1 / self._interval:g} a second."
+                )
+            del took[_SLOW_LOOKS:]
+            due = max(due + self._interval, self._now())
+            self._stopped.wait(max(0.0, due - self._now()))
+            self._check()
+
+    def _check(self) -> None:
+        if self._stopped.is_set():
+            raise JobCancelledError("The watch has ended.")
+
+    def _now(self) -> float:
+        return time.monotonic() - self._begun
+
+    def _sample(self, at: float, state: BoardState | None = None, problem: str = "") -> None:
+        self._tell(BoardSample(self.device, round(at, 3), state, problem))
+
+    def _note(self, text: str) -> None:
+        """Tell something once, however often the board is reached again."""
+        if text not in self._noted and len(self._noted) < 10:
+            self._noted.add(text)
+            self._tell(BoardNote(self.device, text))

@@ -1,0 +1,150 @@
+"""A watch over several boards, each in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.base.errors import UsageError
+from engine.base.events import LogLine, Reporter, StageFinished, StageStarted
+from engine.devices.address import Address
+from engine.devices.choose import choose
+from engine.devices.reach import reach as reach_board
+from engine.devices.watch.board_watch import BoardWatch, Reach, Told
+from engine.devices.watch.mailbox import Mailbox
+from engine.devices.watch.recording import Recorder
+from engine.devices.watch.sums import BOARDS, WatchSums
+from engine.wire.board import BoardFacts
+from engine.wire.monitor import BOARD, NOTE, SAMPLE, BoardNote, Monitored, WatchParams
+
+__all__ = ["tell", "watch_boards"]
+
+_LEAST_HERTZ, _MOST_HERTZ = 0.1, 10.0
+_LOOK_SECONDS = 0.05
+_CANCEL_SECONDS, _END_SECONDS = 0.8, 5.0
+"""How long boards are waited for that are still tidied; they go on by themselves after it."""
+
+
+def watch_boards(
+    params: WatchParams, reporter: Reporter, *, reach: Reach = reach_board
+) -> Monitored:
+    """Watch boards until the time is over or the reporter is asked to finish.
+
+    Every board goes its own way: one that cannot be reached holds up no other, and is tried again.
+    While the reporter pauses, looks are let go.
+
+    Args:
+        params: which boards, how often and how long.
+        reporter: takes :data:`BOARD`, :data:`NOTE` and :data:`SAMPLE`.
+        reach: gives the transport of an address.
+
+    Raises:
+        UsageError: a number is out of bounds, an address is none, or which board is not clear.
+        DeviceError: none is named and there is none.
+        OutputError, OutputExistsError: the recording cannot be made.
+        JobCancelledError: the watch was cancelled; what was recorded stays.
+    """
+    if not _LEAST_HERTZ <= params.hertz <= _MOST_HERTZ:
+        raise UsageError(f"A board is looked at {_LEAST_HERTZ} to {_MOST_HERTZ:g} times a second.")
+    if params.seconds is not None and not params.seconds > 0:
+        raise UsageError("The time of a watch is longer than 0 s.")
+    addresses = _addresses(params.devices)
+    recorder = None
+    if params.record is not None:
+        recorder = Recorder(Path(params.record), params.hertz, force=params.force)
+    begun = time.monotonic()
+    sums = WatchSums(map(str, addresses))
+    mailbox = Mailbox()
+    watches = [
+        BoardWatch(address, 1 / params.hertz, begun, mailbox.put, reach) for address in addresses
+    ]
+
+    def take(told: Told) -> None:
+        sums.add(told)
+        tell(told, reporter)
+        if recorder is not None and (failure := recorder.write(told)):
+            reporter.emit(LogLine(failure, "warning"))
+
+    names = watches[0].device if len(watches) == 1 else f"{len(watches)} boards"
+    reporter.emit(StageStarted("watch", f"Watch {names}", 0, 1))
+    try:
+        with _running(watches, mailbox):
+            for told in _until_the_end(mailbox, begun, params.seconds, reporter):
+                take(told)
+        while (left := mailbox.take(0)) is not None:
+            take(left)
+    finally:
+        seconds = round(time.monotonic() - begun, 3)
+        if recorder is not None:
+            recorder.close(seconds)
+    reporter.emit(StageFinished("watch", seconds))
+    return Monitored(
+        sums.summaries(),
+        seconds,
+        "" if recorder is None else str(recorder.path),
+        (recorder.failure,) if recorder is not None and recorder.failure else (),
+    )
+
+
+def tell(told: Told, reporter: Reporter) -> None:
+    """Emit what was told of a board."""
+    if isinstance(told, BoardFacts):
+        reporter.emit(BOARD.event(told))
+    elif isinstance(told, BoardNote):
+        reporter.emit(NOTE.event(told))
+    else:
+        reporter.emit(SAMPLE.event(told))
+
+
+def _addresses(devices: Sequence[str]) -> list[Address]:
+    """Each board once."""
+    found = [Address.parse(device) for device in devices] or [choose(None)]
+    if len(found) > BOARDS:
+        raise UsageError(f"At most {BOARDS} boards are watched at once.")
+    return list({str(address): address for address in found}.values())
+
+
+@contextmanager
+def _running(watches: Sequence[BoardWatch], mailbox: Mailbox) -> Iterator[None]:
+    """The time of the block all boards are watched; after it none is, and nothing is left there."""
+
+    def run(watch: BoardWatch) -> None:
+        try:
+            watch.run()
+        except BaseException as error:  # noqa: BLE001 - it belongs to the thread that takes
+            mailbox.put(error)
+
+    threads = [
+        threading.Thread(target=run, args=(watch,), name=f"watch {watch.device}", daemon=True)
+        for watch in watches
+    ]
+    patience = _CANCEL_SECONDS
+    try:
+        for thread in threads:
+            thread.start()
+        yield
+        patience = _END_SECONDS
+    finally:
+        for watch in watches:
+            watch.stop()
+        end = time.monotonic() + patience
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, end - time.monotonic()))
+
+
+def _until_the_end(
+    mailbox: Mailbox, begun: float, seconds: float | None, reporter: Reporter
+) -> Iterator[Told]:
+    looked = 0.0
+    while seconds is None or time.monotonic() - begun < seconds:
+        reporter.check_cancelled()
+        if time.monotonic() - looked > _LOOK_SECONDS:
+            looked = time.monotonic()
+            if reporter.finish_requested():
+                return
+        if (told := mailbox.take(_LOOK_SECONDS)) is not None:
+            yield told
