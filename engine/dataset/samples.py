@@ -21,7 +21,7 @@ from engine.dataset.preprocess import InputPlan, Preprocess, shape_error
 if TYPE_CHECKING:
     from engine.graph.ir import TensorSpec
 
-__all__ = ["ReadingStats", "SampleStream", "load_file", "samples"]
+__all__ = ["ReadingStats", "SampleStream", "load_file", "load_pixels", "samples"]
 
 # an npy of at most this size whose input divides pixels by more was probably normalised before
 _NORMALISED = 16.0
@@ -91,6 +91,18 @@ def load_file(path: Path, plan: InputPlan, tally: ReadingStats) -> np.ndarray:
     """
     if file_kind(path) == "npy":
         return _load_array(path, plan, tally)
+    return plan.normalise_pixels(load_pixels(path, plan, tally))
+
+
+def load_pixels(path: Path, plan: InputPlan, tally: ReadingStats) -> np.ndarray:
+    """A picture in the size and channel order of ``plan``, before mean and std.
+
+    Returns:
+        (H, W, C), uint8; float32 where a border was added, which has the mean.
+
+    Raises:
+        DatasetError: as :func:`load_file`.
+    """
     require_image_input(path, plan)
     image = IMAGES.get(path, plan)
     note_image(image.size, plan, tally)
@@ -99,7 +111,7 @@ def load_file(path: Path, plan: InputPlan, tally: ReadingStats) -> np.ndarray:
         pixels = pixels[..., plan.channel_order]
     if pixels.shape[:2] != (plan.height, plan.width):
         pixels = _padded(pixels, plan)
-    return plan.normalise_pixels(pixels)
+    return pixels
 
 
 def require_image_input(path: Path, plan: InputPlan) -> None:

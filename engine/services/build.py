@@ -9,12 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from engine.base.content import reading
-from engine.base.errors import OutputExistsError, UsageError
+from engine.base.errors import UsageError
 from engine.base.events import ArtifactWritten, LogLine, Reporter, StageFinished, StageStarted
-from engine.base.files import atomic_write, output_errors, refuse_existing
+from engine.base.files import atomic_write, refuse_existing
 from engine.base.trust import trusted_code
 from engine.report import CONTAINER_NOTE
 from engine.services.handler import runs
@@ -30,9 +28,7 @@ from engine.wire.build import (
     Exported,
     ExportParams,
     Simulated,
-    SimulatedOutput,
     SimulateParams,
-    TopValue,
 )
 from engine.wire.model import LOAD, Loaded, LoadParams
 
@@ -142,11 +138,13 @@ def _operators_beside(params: SimulateParams) -> CustomOperators:
 def simulate(params: SimulateParams, reporter: Reporter) -> Simulated:
     """Run one sample; statistics and the largest values of every output, saved where asked."""
     from engine.dataset import dataset_from_paths, samples
+    from engine.simulate.outputs import figures_of_output, output_files, save_outputs
 
     given = _paths(params.inputs)
     runnable, preprocess, stages = _runnable(params, reporter)
     save = None if params.save is None else Path(params.save)
-    files = _output_files(runnable, save, force=params.force)
+    names = [spec.name for spec in runnable.outputs]
+    files = output_files(names, save, force=params.force)
     reporter.emit(StageStarted("simulate", "Simulate", len(stages), len(stages) + 1))
     dataset = dataset_from_paths(given, len(runnable.inputs))
     if len(dataset) != 1:
@@ -158,73 +156,17 @@ def simulate(params: SimulateParams, reporter: Reporter) -> Simulated:
     begun = time.perf_counter()
     outputs = runnable.run(feed)
     seconds = time.perf_counter() - begun
-    saved = []
-    for name, path in files.items():
-        atomic_write(path, _npy(outputs[name]), overwrite=params.force)
-        reporter.emit(ArtifactWritten(str(path), "npy", path.stat().st_size))
-        saved.append(str(path))
+    arrays = dict(zip(files, outputs.values(), strict=True)) if files else {}
+    saved = save_outputs(arrays, reporter, force=params.force)
     reporter.emit(StageFinished("simulate", round(seconds, 4)))
-    outcome = tuple(_output(name, array, params.top) for name, array in outputs.items())
-    return Simulated(outcome, round(seconds, 6), runnable.quantized, tuple(saved))
+    outcome = tuple(
+        figures_of_output(name, array, params.top, "simulated") for name, array in outputs.items()
+    )
+    return Simulated(outcome, round(seconds, 6), runnable.quantized, saved)
 
 
 def _paths(given: Sequence[str]) -> list[Path]:
     return [Path(path) for path in given]
-
-
-def _npy(array: np.ndarray) -> bytes:
-    import io
-
-    stream = io.BytesIO()
-    np.save(stream, array, allow_pickle=False)
-    return stream.getvalue()
-
-
-def _output_files(runnable: Runnable, folder: Path | None, *, force: bool) -> dict[str, Path]:
-    """Output name -> file to write; looked at before anything is computed.
-
-    Raises:
-        OutputExistsError: one of them exists, and nobody allowed to overwrite it.
-        OutputError: the folder cannot be made.
-    """
-    if folder is None:
-        return {}
-    with output_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    files: dict[str, Path] = {}
-    for index, spec in enumerate(runnable.outputs):
-        stem = "".join(c if c.isalnum() or c in "-_" else "_" for c in spec.name)[:100] or "output"
-        path = folder / f"{stem}.npy"
-        if path in files.values():
-            path = folder / f"{stem}_{index}.npy"
-        if path.exists() and not force:
-            raise OutputExistsError(
-                f"{path} exists already.",
-                remedy="Allow overwriting (--force) or choose another folder.",
-            )
-        files[spec.name] = path
-    return files
-
-
-def _output(name: str, array: np.ndarray, top: int) -> SimulatedOutput:
-    """Statistics and the largest values of an output, over its finite values."""
-    flat = np.ravel(array).astype(np.float64)
-    places = np.flatnonzero(np.isfinite(flat))
-    values = flat[places]
-    best = np.argsort(-values, kind="stable")[: min(top, values.size)]
-    with np.errstate(over="ignore"):  # sums of the largest doubles are infinite, and told as such
-        mean = float(values.mean()) if values.size else None
-    return SimulatedOutput(
-        name=name,
-        shape=tuple(array.shape),
-        dtype=str(array.dtype),
-        label="simulated",
-        top=tuple(TopValue(int(places[i]), float(values[i])) for i in best),
-        minimum=float(values.min()) if values.size else None,
-        maximum=float(values.max()) if values.size else None,
-        mean=mean,
-        not_finite=int(flat.size - values.size),
-    )
 
 
 @runs(ACCURACY)

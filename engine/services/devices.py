@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 
 from engine.base.events import Reporter
 from engine.services.handler import answers, runs
@@ -57,5 +58,7 @@ def doctor(params: DeviceAt) -> Checks:
 def perf(params: PerfParams, reporter: Reporter) -> Performance:
     """Time a compiled model on a board, point by point of cores and threads."""
     from engine.devices.measure.performance import measure_performance
+    from engine.services.board_models import layers_of_build
 
-    return measure_performance(params, reporter)
+    layers = partial(layers_of_build, params.model, params.build, reporter)
+    return measure_performance(params, reporter, layers)

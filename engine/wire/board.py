@@ -162,9 +162,11 @@ class RunParams(ModelTarget):
     """A model to run on a board, and a file for every input.
 
     ``path`` is a compiled model; where the board is emulated also a container of ours, or a
-    ``recipe``, whose build runs then.
+    ``recipe``, whose build runs then. With both the file runs, and the recipe tells how pictures
+    become inputs and what the layers are called.
 
     Attributes:
+        build: a container of ours that does the same for a compiled model, in place of a recipe.
         device: the board; None for the only one.
         inputs: an image or npy file for each input.
         cores: of :data:`engine.wire.devices.CORES`.
@@ -182,6 +184,7 @@ class RunParams(ModelTarget):
     save: Text | None = None
     top: Annotated[int, Whole(0, 10_000)] = 5
     force: bool = False
+    build: ModelTarget | None = None
 
 
 @record
@@ -190,7 +193,8 @@ class Ran:
 
     Attributes:
         outputs: their figures; ``label`` is that of the run.
-        milliseconds: median time of an inference by the runtime; None where it does not tell.
+        milliseconds: median time of an inference by the runtime, or where that does not tell by
+            the board's clock around it, which ``notes`` say then.
         layers: of the runtime's table; empty where it was not asked for.
         memory: of the model; None where the runtime does not tell, with the reason.
         saved: files that were written.

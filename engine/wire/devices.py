@@ -9,6 +9,7 @@ from engine.base.findings import Finding
 from engine.wire.doctor import Checks
 from engine.wire.method import Query, Task
 from engine.wire.record import record
+from engine.wire.requests import ModelTarget
 
 __all__ = [
     "CORES",
@@ -144,6 +145,8 @@ class PerfParams:
         seconds: how long to run each point, in place of loops.
         layers: have the runtime time each layer, in a run of its own.
         fix_clocks: set the clocks that the vendor's script sets, and restore them afterwards.
+        build: that the model was compiled from, a recipe or a container of ours: it names the
+            layers. Not needed where the model is a container of ours.
     """
 
     device: str | None
@@ -155,6 +158,7 @@ class PerfParams:
     seconds: float | None = None
     layers: bool = False
     fix_clocks: bool = False
+    build: ModelTarget | None = None
 
 
 @record
@@ -201,7 +205,8 @@ class LayerTime:
         name, op, dtype, target: as the runtime calls it, and where it ran (NPU, CPU).
         microseconds: with the timing of layers on, which slows the run.
         traffic: bytes read and written.
-        layer: id of the build's layer that it computes; empty where the build is not known.
+        layer: id of the build's layer that it computes; empty where it is none, or not known.
+        also: further layers that it computes; the time is that of all.
     """
 
     id: int
@@ -212,17 +217,28 @@ class LayerTime:
     microseconds: float | None = None
     traffic: int | None = None
     layer: str = ""
+    also: tuple[str, ...] = ()
 
 
 @record
 class BoardMemory:
-    """What a model takes on a board, in bytes."""
+    """What a model takes on a board, in bytes.
+
+    Attributes:
+        weight, internal: weights, and the largest need of activations.
+        other: the rest of what was allocated for it.
+        total: all that was allocated for it.
+        note: what is to be known of the figures.
+        sram, sram_free: of the chip's own memory, and what is left of it; 0 where there is none.
+    """
 
     weight: int
     internal: int
     other: int
     total: int
     note: str = ""
+    sram: int = 0
+    sram_free: int = 0
 
 
 @record

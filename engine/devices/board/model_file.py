@@ -11,7 +11,7 @@ from engine.base.text import sanitize
 from engine.chips import chip
 from engine.container.other_formats import other_format
 from engine.container.vendor import VendorModel, inspect_vendor
-from engine.devices.probe.compatibility import SAME_NPU
+from engine.devices.probe.compatibility import SAME_NPU, ModelFacts
 
 __all__ = ["ModelFile", "model_file", "require_fit"]
 
@@ -31,6 +31,7 @@ class ModelFile:
         chips: it was built for, by the names of :mod:`engine.chips`; empty where it does not tell.
         toolkit: the version that built it, as written; empty where it does not tell.
         encrypted: whether nothing of it can be seen.
+        dynamic: whether it has several sets of input shapes.
     """
 
     path: Path
@@ -41,6 +42,19 @@ class ModelFile:
     chips: tuple[str, ...] = ()
     toolkit: str = ""
     encrypted: bool = False
+    dynamic: bool = False
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What of it decides where it runs."""
+        return ModelFacts(
+            name=sanitize(self.path.name, 80),
+            generation=self.generation,
+            chips=self.chips,
+            toolkit=self.toolkit,
+            dynamic=self.dynamic,
+            size=self.size,
+        )
 
     @property
     def words(self) -> str:
@@ -92,6 +106,7 @@ def _of_vendor(path: Path, size: int, sha256: str, found: VendorModel) -> ModelF
         chips=found.chips,
         toolkit=sanitize(found.toolkit, 80),
         encrypted=found.encryption_level is not None,
+        dynamic=found.dynamic,
     )
 
 

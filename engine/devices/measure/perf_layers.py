@@ -4,8 +4,9 @@ The runtime calls a row by its operator and the node of the model: ``Conv:conv1`
 endings to names of nodes that it made out of one (``conv1_tile0``, ``pool_2conv1``, ``add#1``), and
 generation 1 adds its own numbers. Endings are taken off the names of nodes alone: a step that is
 called by a tensor may come before or behind the layer that writes it (``conv1_out_rs_mm`` is a
-matrix product that reads the output of conv1). A row that no name leads to a layer is kept and
-said; no row is given to a layer by its place in the table.
+matrix product that reads the output of conv1). A row that computes several nodes has their names
+with ``+`` between. A row that no name leads to a layer is kept and said; no row is given to a layer
+by its place in the table.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _ENDING = re.compile(
 )
 _MARK = re.compile(r"_\d+_RKNN_mark_perm_\d+_\d+$")
 _ENDINGS = 6
+_PARTS = 32
 _SHOWN = 3
 
 
@@ -55,12 +57,14 @@ class LayerRow:
             ``nothing``; ``input``, ``output`` and ``conversion`` (of a dtype) are the runtime's own
             steps and no layers.
         why: where several layers have the name.
+        also: further layers that it computes, in the order of its names; its time is of all.
     """
 
     row: PerfRow
     layer: str | None
     found: Found
     why: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,10 @@ class LayerRows:
 
     @cached_property
     def by_layer(self) -> Mapping[str, tuple[PerfRow, ...]]:
-        """Layer id -> its rows; several where the runtime's compiler cut a layer into steps."""
+        """Layer id -> its rows; several where the runtime's compiler cut a layer into steps.
+
+        A row of several layers stands at the first of them.
+        """
         found: dict[str, tuple[PerfRow, ...]] = {}
         for each in self.rows:
             if each.layer is not None:
@@ -118,7 +125,7 @@ def layer_rows(report: PerfReport, layers: LayerMap) -> LayerRows:
     """
     names = _Names(layers)
     rows = tuple(names.find(row) for row in report.rows)
-    seen = {each.layer for each in rows}
+    seen = {layer for each in rows for layer in (each.layer, *each.also)}
     return LayerRows(rows, tuple(one.id for one in layers.layers if one.id not in seen))
 
 
@@ -138,9 +145,22 @@ class _Names:
         """The row with its layer."""
         if row.op in _OWN_STEPS:
             return LayerRow(row, None, _OWN_STEPS[row.op])
-        prefix = _OPERATOR.match(row.name)
+        whole = self._of_name(row, row.name)
+        parts = row.name.split("+")[:_PARTS]
+        if whole.layer is not None or len(parts) == 1:
+            return whole
+        known = [each for each in (self._of_name(row, part) for part in parts) if each.layer]
+        if not known:
+            return whole
+        ids = dict.fromkeys(each.layer for each in known if each.layer)
+        first = known[0]
+        return LayerRow(row, first.layer, first.found, also=tuple(ids)[1:])
+
+    def _of_name(self, row: PerfRow, full: str) -> LayerRow:
+        """The row with the layer of its name, or of one of its names."""
+        prefix = _OPERATOR.match(full)
         op = prefix[1] if prefix else row.op
-        whole = [row.name, row.name[prefix.end() :]] if prefix else [row.name]
+        whole = [full, full[prefix.end() :]] if prefix else [full]
         why = ""
         for found, names in (("name", whole), ("ending", _shortened(whole[-1], row.uid))):
             for name in names:

@@ -3,62 +3,59 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
-from engine.base.errors import DeviceError, OutputError
-from engine.base.events import LogLine, Progress, Reporter, StageFinished, StageStarted
+from engine.base.errors import OutputError
+from engine.base.events import LogLine, Progress, Reporter
 from engine.devices.agent.bundle import bundle
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import zero_input
-from engine.devices.choose import choose
+from engine.devices.connected import connected
 from engine.devices.measure.benchmark import CellResult, plan_benchmark, run_benchmark
 from engine.devices.measure.benchmark_runs import fix_clocks_of, measure_on, state_by_agent
 from engine.devices.measure.history import save_run
-from engine.devices.measure.measured import Label, MemoryUse
-from engine.devices.measure.measured_run import Conditions, MeasuredRun
-from engine.devices.measure.perf_report import PerfReport
-from engine.devices.measure.perf_text import parse_perf_text
-from engine.devices.probe.identify import identify
-from engine.devices.reach import reach
-from engine.devices.transport import Transport
-from engine.wire.devices import (
-    BoardMemory,
-    LayerTime,
-    MeasuredPoint,
-    Performance,
-    PerfParams,
+from engine.devices.measure.layer_times import (
+    FindLayers,
+    LayerTimes,
+    no_layers,
+    read_layer_times,
+    time_layers,
 )
+from engine.devices.measure.measured_run import Conditions, MeasuredRun
+from engine.devices.measure.memory import memory_of
+from engine.devices.stages import BoardStages
+from engine.devices.transport import Transport
+from engine.wire.devices import MeasuredPoint, Performance, PerfParams
 
 __all__ = ["measure_performance"]
 
-_STAGES = ("Connect", "Load the model", "Measure", "Time the layers")
+_CONNECT, _SEND = "Connect", "Send the model"
+_MEASURE, _LAYERS = "Measure", "Time the layers"
 
 
-def measure_performance(params: PerfParams, reporter: Reporter) -> Performance:
+def measure_performance(
+    params: PerfParams, reporter: Reporter, layers: FindLayers = no_layers
+) -> Performance:
     """Time a compiled model on a board; inputs are zeros.
+
+    Args:
+        params: what to measure.
+        reporter: told of the stages.
+        layers: finds those of the model's build; asked once the times are there.
 
     Raises:
         EngineError: there is no such board, it cannot run this model, or it is lost meanwhile.
     """
     model = Path(params.model)
-    count = len(_STAGES) - (not params.layers)
-    with _stage(reporter, 0, count):
-        address = choose(params.device)
-        board = reach(address)
-    with closing(board):
-        identity = identify(board)
-        label: Label = "emulated" if identity.emulated else "measured"
-        chip = identity.chip
-        if chip is None:
-            raise DeviceError(
-                f"The chip of {address} is not known.",
-                cause=identity.note or "Its device tree names none that has an NPU of Rockchip.",
-                remedy=f"See `rknntui doctor --device {address}`.",
-            )
+    titles = (_CONNECT, _SEND, _MEASURE, *([_LAYERS] if params.layers else []))
+    stages = BoardStages(reporter, titles)
+    with ExitStack() as held:
+        with stages.stage(_CONNECT):
+            board = held.enter_context(connected(params.device))
+            chip, check = board.chip, reporter.check_cancelled
         plan = plan_benchmark(
             chip,
             cores=params.cores,
@@ -67,68 +64,56 @@ def measure_performance(params: PerfParams, reporter: Reporter) -> Performance:
             loops=params.loops,
             seconds=params.seconds,
         )
-        check = reporter.check_cancelled
-        with closing(BoardRuntime(board, bundle().content, chip=chip, check=check)) as runtime:
-            with _stage(reporter, 1, count):
-                opened = runtime.open(model)
-                notes = [*opened.notes]
-            if params.fix_clocks:
-                notes += fix_clocks_of(runtime, chip)
-            inputs = [zero_input(attributes) for attributes in opened.inputs]
-            look = partial(state_by_agent, runtime, chip)
-            measure = measure_on(runtime, {1: (model, inputs)}, look)
-            with _stage(reporter, 2, count) as name:
-                cells = []
-                for result in run_benchmark(plan, measure):
-                    cells.append(result)
-                    reporter.emit(Progress(name, len(cells), len(plan.cells), str(result.cell)))
-            report = None
-            if params.layers:
-                with _stage(reporter, 3, count):
-                    runtime.open(model, perf=True)
-                    text = runtime.run(inputs, warmup=params.warmup, outputs=False).perf or ""
-                    report = parse_perf_text(text)
-            if params.fix_clocks:
-                runtime.restore_clocks()
-        memory = _memory(opened, label)
-        return Performance(
-            label=label,
-            device=str(address),
-            chip=chip,
-            runtime=opened.api_version,
-            driver=opened.driver_version,
-            points=tuple(_point(cell) for cell in cells),
-            left_out=tuple(f"{each.cell}: {each.reason}" for each in plan.left_out),
-            layers=() if report is None else _layers(report),
-            text="" if report is None else text,
-            memory=None
-            if memory is None
-            else BoardMemory(
-                memory.weight, memory.internal, memory.other, memory.total, memory.note
+        with stages.stage(_SEND) as stage:
+            runtime = BoardRuntime(board.transport, bundle().content, chip=chip, check=check)
+            held.enter_context(closing(runtime))
+            opened = runtime.open(model, moved=stages.sending(stage))
+            notes = [*opened.notes]
+        if params.fix_clocks:
+            notes += fix_clocks_of(runtime, chip)
+        inputs = [zero_input(attributes) for attributes in opened.inputs]
+        look = partial(state_by_agent, runtime, chip)
+        measure = measure_on(runtime, {1: (model, inputs)}, look)
+        with stages.stage(_MEASURE) as stage:
+            cells = []
+            for result in run_benchmark(plan, measure):
+                cells.append(result)
+                reporter.emit(Progress(stage, len(cells), len(plan.cells), str(result.cell)))
+        text = None
+        if params.layers:
+            with stages.stage(_LAYERS):
+                text = time_layers(runtime, model, inputs, warmup=params.warmup)
+        if params.fix_clocks:
+            runtime.restore_clocks()
+    table = LayerTimes() if text is None else read_layer_times(text, layers)
+    notes += table.notes
+    memory = memory_of(opened, board.label)
+    return Performance(
+        label=board.label,
+        device=str(board.address),
+        chip=chip,
+        runtime=opened.api_version,
+        driver=opened.driver_version,
+        points=tuple(_point(cell) for cell in cells),
+        left_out=tuple(f"{each.cell}: {each.reason}" for each in plan.left_out),
+        layers=table.rows,
+        text=table.text,
+        memory=memory.figures,
+        notes=tuple(notes),
+        kept=_keep(
+            MeasuredRun(
+                at=time.time(),
+                title=model.name,
+                conditions=_conditions(opened, chip, board.transport, cells),
+                label=board.label,
+                cells=tuple(cells),
+                table=table.table,
+                memory=memory.use,
+                notes=tuple(notes),
             ),
-            notes=tuple(notes),
-            kept=_keep(
-                MeasuredRun(
-                    at=time.time(),
-                    title=model.name,
-                    conditions=_conditions(opened, chip, board, cells),
-                    label=label,
-                    cells=tuple(cells),
-                    memory=memory,
-                    notes=tuple(notes),
-                ),
-                reporter,
-            ),
-        )
-
-
-@contextmanager
-def _stage(reporter: Reporter, index: int, count: int) -> Iterator[str]:
-    name = f"board-{index}"
-    begun = time.perf_counter()
-    reporter.emit(StageStarted(name, _STAGES[index], index, count))
-    yield name
-    reporter.emit(StageFinished(name, round(time.perf_counter() - begun, 3)))
+            reporter,
+        ),
+    )
 
 
 def _point(result: CellResult) -> MeasuredPoint:
@@ -152,20 +137,6 @@ def _point(result: CellResult) -> MeasuredPoint:
         result.throttled,
         result.notes,
     )
-
-
-def _layers(report: PerfReport) -> tuple[LayerTime, ...]:
-    return tuple(
-        LayerTime(row.id, row.name, row.op, row.dtype, row.target, row.microseconds, row.traffic)
-        for row in report.rows
-    )
-
-
-def _memory(opened: OpenModel, label: Label) -> MemoryUse | None:
-    found = opened.memory
-    if found is None:
-        return None
-    return MemoryUse.of(weight=found.weight, internal=found.internal, dma=found.dma, label=label)
 
 
 def _conditions(

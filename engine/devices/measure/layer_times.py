@@ -1,0 +1,103 @@
+"""The runtime's own table of layers, from a run of its own, and the layers of the build in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.base.errors import DeviceError, EngineError, JobCancelledError
+from engine.devices.measure.measured_run import LayerTable, layer_table
+from engine.devices.measure.perf_layers import LayerRow, LayerRows, layer_rows
+from engine.devices.measure.perf_text import parse_perf_text
+from engine.wire.devices import LayerTime
+
+if TYPE_CHECKING:
+    from engine.devices.board.runtime import BoardRuntime
+    from engine.devices.board.tensors import BoardInput
+    from engine.graph.layers import LayerMap
+
+__all__ = ["FindLayers", "LayerTimes", "no_layers", "read_layer_times", "time_layers"]
+
+FindLayers = Callable[[], "LayerMap | None"]
+"""Finds the layers of a model's build, which may take a build; None where it is not known."""
+
+
+def no_layers() -> LayerMap | None:
+    """Of a model whose build is not known."""
+    return None
+
+
+@dataclass(frozen=True)
+class LayerTimes:
+    """A table of layers.
+
+    Attributes:
+        rows: of the table, with the layers of the build.
+        table: the same for the history; None where the runtime printed none.
+        text: as the runtime printed it.
+        notes: what is to be known of it.
+    """
+
+    rows: tuple[LayerTime, ...] = ()
+    table: LayerTable | None = None
+    text: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def time_layers(
+    runtime: BoardRuntime,
+    model: Path,
+    inputs: Sequence[BoardInput],
+    *,
+    warmup: int = 1,
+    core_mask: int | None = None,
+) -> str:
+    """What the runtime prints of its layers, with the timing of layers on, which slows the run.
+
+    Raises:
+        DeviceError: the board is lost, or its runtime refuses the run.
+    """
+    runtime.open(model, perf=True, core_mask=core_mask)
+    return runtime.run(inputs, warmup=warmup, outputs=False).perf or ""
+
+
+def read_layer_times(text: str, find: FindLayers) -> LayerTimes:
+    """The table, and which layer of the build each row computes.
+
+    Args:
+        text: as a runtime printed it; nothing of it is believed.
+        find: the layers of the build. Where it fails the table is told without them: the times are
+            measured, whatever became of their names.
+    """
+    report = parse_perf_text(text)
+    if not report.rows:
+        return LayerTimes(text=text, notes=("The runtime printed no table of layers.",))
+    notes: list[str] = []
+    found = LayerRows(tuple(LayerRow(row, None, "nothing") for row in report.rows), ())
+    try:
+        layers = find()
+        if layers is not None:
+            found = layer_rows(report, layers)
+            notes += [told] if (told := found.told()) else []
+    except (DeviceError, JobCancelledError):
+        raise
+    except EngineError as error:
+        notes.append(f"The layers of the build are not known: {error}")
+    return LayerTimes(tuple(map(_row, found.rows)), layer_table(report, found), text, tuple(notes))
+
+
+def _row(found: LayerRow) -> LayerTime:
+    row = found.row
+    return LayerTime(
+        id=row.id,
+        name=row.name,
+        op=row.op,
+        dtype=row.dtype,
+        target=row.target,
+        microseconds=row.microseconds,
+        traffic=row.traffic,
+        layer=found.layer or "",
+        also=found.also,
+    )

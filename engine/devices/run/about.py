@@ -1,0 +1,107 @@
+"""What is told of a board: what it is and does, what runs models there, whether a model fits it.
+
+Nothing is written to the board.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.base.errors import ContainerError, EngineError, RuntimeLibraryError
+from engine.base.text import sanitize
+from engine.chips import chip as chip_facts
+from engine.devices.board.model_file import ModelFile, model_file, require_fit
+from engine.devices.connected import Connected, connected
+from engine.devices.doctor.case import Case
+from engine.devices.doctor.resource_checks import check_memory, check_room
+from engine.devices.doctor.software_checks import check_versions
+from engine.devices.probe.state import read_state
+from engine.devices.probe.versions import Component, Versions, read_versions
+from engine.wire.board import About, AboutParams, BoardFacts, VersionRow
+from engine.wire.doctor import Check
+
+__all__ = ["about_board"]
+
+
+def about_board(params: AboutParams) -> About:
+    """One look at a board, and at a model that is to run there.
+
+    Raises:
+        UsageError: it is not the address of a board.
+        DeviceError: it is not there, or cannot be used.
+    """
+    with connected(params.device) as board:
+        identity, transport = board.identity, board.transport
+        versions = read_versions(transport, identity.chip, identity.generation)
+        state = read_state(transport, identity.chip)
+        rows, fit = list(_rows(versions)), list[Check]()
+        if params.model is not None:
+            try:
+                model = model_file(Path(params.model))
+            except ContainerError as error:
+                fit.append(Check("model", "bad", error.what, _remedy(error)))
+            else:
+                rows += [VersionRow("toolkit", model.toolkit, note="that built the model")]
+                case = Case(transport, model.facts, None, Path("/proc"), identity, versions, state)
+                fit += _fit(model, case)
+        return About(_facts(board), state, tuple(rows), tuple(fit))
+
+
+def _remedy(error: EngineError) -> str:
+    return " ".join(part for part in (error.cause, error.remedy) if part)
+
+
+def _facts(board: Connected) -> BoardFacts:
+    identity = board.identity
+    found = chip_facts(identity.chip) if identity.chip else None
+    return BoardFacts(
+        device=str(board.address),
+        label=board.label,
+        chip=identity.chip or "",
+        model=identity.model,
+        serial=identity.serial,
+        system=identity.system,
+        kernel=identity.kernel,
+        cores=found.npu_cores if found else 0,
+    )
+
+
+def _rows(versions: Versions) -> Iterator[VersionRow]:
+    """Driver, runtime and server; the first runtime library is the one that programs get."""
+    if versions.driver is not None:
+        yield _row("driver", versions.driver)
+    else:
+        rocket = "the kernel's own driver rocket has the NPU"
+        yield VersionRow("driver", note=rocket if versions.mainline else "it cannot be read")
+    if versions.runtime is None:
+        yield VersionRow("runtime", note="there is none")
+    for library in versions.libraries:
+        hidden = library in versions.hidden
+        yield _row("runtime", library, "hidden by the one before" if hidden else "")
+    if versions.server is None:
+        yield VersionRow("server", note="there is none; only the vendor's PC toolkit needs it")
+    else:
+        pids = versions.server_pids
+        runs = "" if pids is None else "runs" if pids else "does not run"
+        yield _row("server", versions.server, runs)
+
+
+def _row(name: str, found: Component, note: str = "") -> VersionRow:
+    unread = "" if found.version else "it tells no version"
+    notes = [part for part in (found.name, found.build, unread, note) if part]
+    return VersionRow(name, str(found.version or ""), found.path, ", ".join(notes))
+
+
+def _fit(model: ModelFile, case: Case) -> Iterator[Check]:
+    """The model against the board: chip and generation, versions, room, memory."""
+    try:
+        require_fit(model, case.chip or "", emulated=case.identity.emulated)
+    except RuntimeLibraryError as error:
+        yield Check("model", "bad", error.what, _remedy(error))
+        return
+    kind = "a container of this program" if model.ours else f"for {model.words}"
+    yield Check("model", "ok", f"{sanitize(model.path.name, 80)} is {kind}")
+    yield from check_versions(case)
+    yield from check_room(case)
+    yield from check_memory(case)

@@ -1,0 +1,127 @@
+"""Files as inputs of a model on a board.
+
+The model subtracts the mean and divides by std itself there [RKNN-T2 2.3.0, 2.2], so a picture is
+handed over as it is decoded: uint8, NHWC, in the size of the input. The swap of RGB to BGR is not
+in the model, generation 1's ``reorder_channel`` is [RKNN-T1 1.3.2, 3.6.3].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from engine.base.errors import UsageError
+from engine.base.text import shape_text
+from engine.dataset import InputPlan, Preprocess
+from engine.dataset.decode import file_kind, named, open_array
+from engine.dataset.preprocess import Layout, shape_error
+from engine.dataset.samples import ReadingStats, load_pixels
+from engine.devices.board.tensors import BoardInput, TensorAttributes
+from engine.graph.ir import TensorSpec
+
+__all__ = ["board_inputs", "require_files"]
+
+
+def require_files(files: Sequence[Path]) -> None:
+    """Look whether files can be read, before a board is touched.
+
+    Raises:
+        DatasetError: one is missing, empty or no file.
+    """
+    for path in files:
+        file_kind(path)
+
+
+def board_inputs(
+    files: Sequence[Path],
+    wanted: Sequence[TensorAttributes],
+    preprocess: Preprocess,
+    *,
+    generation: int,
+) -> tuple[tuple[BoardInput, ...], tuple[str, ...]]:
+    """An array for each input of a model on a board, and what a user should know of them.
+
+    Args:
+        files: an image or npy file for each input. Pictures become uint8, NHWC; arrays stay as
+            they are, but float64, which no runtime takes, becomes float32.
+        wanted: the inputs, as the runtime describes them.
+        preprocess: how pictures are scaled and ordered.
+        generation: of the runtime, whose reading of a shape that fits two layouts is followed.
+
+    Raises:
+        UsageError: there is not one file for each input.
+        DatasetError: a file cannot be read, or does not fit its input.
+        RecipeError: the options do not fit the inputs.
+    """
+    if len(files) != len(wanted):
+        raise UsageError(
+            f"{len(files)} files were given for {len(wanted)} inputs.",
+            cause=", ".join(f"{each.name} {shape_text(each.shape)}" for each in wanted[:8]),
+            remedy="Give one file per input.",
+        )
+    specs = [TensorSpec(each.name, _channels_first(each), "uint8") for each in wanted]
+    plans = [
+        _placed(plan, each)
+        for plan, each in zip(
+            replace(preprocess, reorder=None, generation=generation).plans(specs),
+            wanted,
+            strict=True,
+        )
+    ]
+    tally = ReadingStats()
+    inputs = tuple(
+        _of_array(path, plan, tally) if file_kind(path) == "npy" else _of_image(path, plan, tally)
+        for path, plan in zip(files, plans, strict=True)
+    )
+    return inputs, tuple(found.what for found in tally.findings(plans))
+
+
+def _channels_first(wanted: TensorAttributes) -> tuple[int, ...]:
+    if len(wanted.shape) == 4 and wanted.layout == "NHWC":
+        n, h, w, c = wanted.shape
+        return n, c, h, w
+    return wanted.shape
+
+
+def _placed(plan: InputPlan, wanted: TensorAttributes) -> InputPlan:
+    """The plan with the layout that the board has, where it says one."""
+    if len(wanted.shape) != 4 or wanted.layout not in ("NCHW", "NHWC"):
+        return plan
+    layout: Layout = "NHWC" if wanted.layout == "NHWC" else "NCHW"
+    channels = wanted.shape[3 if layout == "NHWC" else 1]
+    return replace(plan, shape=wanted.shape, layout=layout, channels=channels)
+
+
+def _of_image(path: Path, plan: InputPlan, tally: ReadingStats) -> BoardInput:
+    pixels = load_pixels(path, plan, tally)
+    if pixels.dtype != np.uint8:  # a border of the mean
+        pixels = np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
+    batch = np.broadcast_to(pixels, (plan.shape[0], *pixels.shape))
+    return BoardInput(np.ascontiguousarray(batch), "NHWC")
+
+
+def _of_array(path: Path, plan: InputPlan, tally: ReadingStats) -> BoardInput:
+    array: np.ndarray = np.asarray(open_array(path))
+    if array.shape not in plan.accepted_shapes():
+        raise shape_error(named(path), array.shape, plan)
+    if plan.ambiguous(array.shape):
+        tally.ambiguous += 1
+    if array.dtype == np.float64:
+        array = array.astype(np.float32)
+    if array.ndim < len(plan.shape):
+        array = array[np.newaxis]
+    if not plan.layout:
+        return BoardInput(array.reshape(plan.shape))
+    return BoardInput(array, _layout(array.shape, plan))
+
+
+def _layout(shape: tuple[int, ...], plan: InputPlan) -> Layout:
+    """The layout that an array of one of the plan's shapes has."""
+    n, h, w, c = plan.shape if plan.layout == "NHWC" else (plan.shape[i] for i in (0, 2, 3, 1))
+    first, last = shape == (n, c, h, w), shape == (n, h, w, c)
+    if first and last:  # as a sample of this shape is read here, see `InputPlan`
+        return "NHWC" if plan.generation == 1 else "NCHW"
+    return "NCHW" if first else "NHWC"

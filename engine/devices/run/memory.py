@@ -1,0 +1,56 @@
+"""``rknntui memory``: what a model takes on a board, and what the board has left with it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+
+from engine.base.errors import RuntimeLibraryError
+from engine.base.events import Reporter
+from engine.devices.agent.bundle import bundle
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.connected import connected
+from engine.devices.measure.benchmark_runs import state_by_agent
+from engine.devices.measure.memory import memory_of
+from engine.devices.run.model_source import ModelSource
+from engine.devices.stages import BoardStages
+from engine.wire.board import MemoryParams, MemoryReport
+
+__all__ = ["memory_on_board"]
+
+_CONNECT, _SEND, _LOOK = "Connect", "Send the model", "Look at the memory"
+
+
+def memory_on_board(params: MemoryParams, model: ModelSource, reporter: Reporter) -> MemoryReport:
+    """What a model takes on a board, once it is loaded there.
+
+    Raises:
+        EngineError: there is no such board, it cannot run this model, or it is lost meanwhile.
+    """
+    stages = BoardStages(reporter, (_CONNECT, _SEND, _LOOK))
+    with ExitStack() as held:
+        with stages.stage(_CONNECT):
+            board = held.enter_context(connected(params.device))
+            chip, check = board.chip, reporter.check_cancelled
+        path = held.enter_context(model.file_for(board))
+        with stages.stage(_SEND) as stage:
+            runtime = BoardRuntime(board.transport, bundle().content, chip=chip, check=check)
+            held.enter_context(closing(runtime))
+            opened = runtime.open(path, moved=stages.sending(stage))
+        with stages.stage(_LOOK):
+            try:
+                found = None if opened.memory is None else runtime.memory()
+            except RuntimeLibraryError:
+                found = None  # what it said when the model was loaded holds
+            state = state_by_agent(runtime, chip)
+    memory = memory_of(opened, board.label, found)
+    return MemoryReport(
+        label=board.label,
+        device=str(board.address),
+        chip=chip,
+        runtime=opened.api_version,
+        memory=memory.figures,
+        reason=memory.reason,
+        text="" if memory.use is None else memory.use.printed(opened.file.size),
+        model_bytes=opened.file.size,
+        system=state.memory,
+    )

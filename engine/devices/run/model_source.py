@@ -1,0 +1,66 @@
+"""What is to run on a board: a file, or a build whose container an emulated board runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import gettempdir
+
+from engine.base.errors import UsageError
+from engine.base.files import output_errors
+from engine.base.leftovers import let_go, make_owned
+from engine.dataset import Preprocess
+from engine.devices.connected import Connected
+from engine.devices.measure.layer_times import FindLayers, no_layers
+
+__all__ = ["ModelSource"]
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model that is to run on a board.
+
+    Attributes:
+        path: a compiled model, or a container of ours; None where it has to be built.
+        content: builds it and gives its container; None where there is a path.
+        preprocess: how pictures become its inputs.
+        layers: finds the layers of its build.
+    """
+
+    path: Path | None = None
+    content: Callable[[], bytes] | None = None
+    preprocess: Preprocess = field(default_factory=Preprocess)
+    layers: FindLayers = no_layers
+
+    @contextmanager
+    def file_for(self, board: Connected) -> Iterator[Path]:
+        """The file that this board runs, for the time of the block.
+
+        Raises:
+            UsageError: it has to be built, and the board is a real one, whose code is made by the
+                vendor's compiler.
+            EngineError: it cannot be built.
+        """
+        if self.path is not None:
+            yield self.path
+            return
+        if not board.identity.emulated or self.content is None:
+            chip = board.identity.chip or "its chip"
+            raise UsageError(
+                f"A recipe cannot run on {board.address}.",
+                cause="A board runs code for its NPU, and the vendor's toolkit makes that.",
+                remedy="Export the build as ONNX (rknntui export --format onnx), compile it with "
+                f"the vendor's toolkit for {chip}, and give the .rknn that comes out.",
+            )
+        content = self.content()
+        with output_errors(Path(gettempdir())):
+            folder = make_owned("board")
+        try:
+            path = folder / "build.rknn"
+            with output_errors(path):
+                path.write_bytes(content)
+            yield path
+        finally:
+            let_go(folder)

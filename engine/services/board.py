@@ -1,0 +1,45 @@
+"""Answers and jobs of the worker about one board, and a model on it."""
+
+from __future__ import annotations
+
+from engine.base.events import Reporter
+from engine.services.handler import answers, runs
+from engine.wire.board import (
+    BOARD_ABOUT,
+    BOARD_MEMORY,
+    BOARD_RUN,
+    About,
+    AboutParams,
+    MemoryParams,
+    MemoryReport,
+    Ran,
+    RunParams,
+)
+
+__all__ = ["about", "memory", "run"]
+
+
+@answers(BOARD_ABOUT)
+def about(params: AboutParams) -> About:
+    """What a board is and does now, and whether a model fits it."""
+    from engine.devices.run.about import about_board
+
+    return about_board(params)
+
+
+@runs(BOARD_RUN)
+def run(params: RunParams, reporter: Reporter) -> Ran:
+    """Run one sample on a board."""
+    from engine.devices.run.run import run_on_board
+    from engine.services.board_models import model_source
+
+    return run_on_board(params, model_source(params, params.build, reporter), reporter)
+
+
+@runs(BOARD_MEMORY)
+def memory(params: MemoryParams, reporter: Reporter) -> MemoryReport:
+    """What a model takes on a board."""
+    from engine.devices.run.memory import memory_on_board
+    from engine.services.board_models import model_source
+
+    return memory_on_board(params, model_source(params, None, reporter), reporter)

@@ -1,0 +1,123 @@
+"""From what a request names to what runs on a board: the file, its inputs and its layers."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.base.content import reading
+from engine.base.errors import UsageError
+from engine.base.events import Reporter
+from engine.services.state import get_pipeline, recipe_of
+from engine.wire.codec import Values
+from engine.wire.requests import ModelTarget
+
+if TYPE_CHECKING:
+    from engine.dataset import Preprocess
+    from engine.devices.run.model_source import ModelSource
+    from engine.graph.layers import LayerMap
+    from engine.recipe import Recipe
+
+__all__ = ["layers_of_build", "model_source"]
+
+
+def model_source(target: ModelTarget, build: ModelTarget | None, reporter: Reporter) -> ModelSource:
+    """What runs on a board.
+
+    Args:
+        target: a compiled model or a container of ours by its path, or a recipe; where both are
+            given the file runs, and the recipe tells of its inputs and layers.
+        build: that a compiled model was made from, where ``target`` does not say it.
+        reporter: told of the stages of a build.
+
+    Raises:
+        UsageError: it names neither.
+        RecipeError, ContainerError: a recipe or a container cannot be read.
+    """
+    from engine.dataset import Preprocess
+    from engine.devices.run.model_source import ModelSource
+
+    if target.path is None and target.recipe is None:
+        raise UsageError("The request names no recipe and no path.")
+    path = None if target.path is None else Path(target.path)
+    if target.recipe is not None:
+        return _of_recipe(path, recipe_of(target.recipe), reporter)
+    if path is not None and _is_ours(path):
+        return ModelSource(path, None, _preprocess_of(path), partial(_layers_of_container, path))
+    if build is None:
+        return ModelSource(path)
+    if build.recipe is not None:
+        return _of_recipe(path, recipe_of(build.recipe), reporter)
+    if build.path is None:
+        return ModelSource(path, preprocess=Preprocess())
+    container = Path(build.path)
+    layers = partial(_layers_of_container, container)
+    return ModelSource(path, None, _preprocess_of(container), layers)
+
+
+def layers_of_build(model: str, build: ModelTarget | None, reporter: Reporter) -> LayerMap | None:
+    """The layers of a model's build; None where it is not known.
+
+    Raises:
+        EngineError: it cannot be read or built.
+    """
+    return model_source(ModelTarget(model), build, reporter).layers()
+
+
+def _of_recipe(path: Path | None, recipe: Recipe, reporter: Reporter) -> ModelSource:
+    from engine.dataset import Preprocess
+    from engine.devices.run.model_source import ModelSource
+
+    # the board's own stages are numbered; those of a build stand between them
+    pipeline = get_pipeline(recipe, reporter, last="")
+
+    def layers() -> LayerMap | None:
+        from engine.quantize import plan
+
+        if pipeline.quantized_build:
+            return pipeline.quantized.layers
+        return plan(pipeline.optimised.graph.graph).layers
+
+    def content() -> bytes:
+        return pipeline.packed.data
+
+    return ModelSource(path, content, Preprocess.from_recipe(recipe), layers)
+
+
+def _is_ours(path: Path) -> bool:
+    from engine.frontends.sniff import sniff
+
+    return sniff(path).kind == "rknn"
+
+
+def _recipe_in(path: Path) -> Values:
+    from engine.pipeline.load_packed import load_packed
+    from engine.pipeline.runner import does_not_run
+    from engine.recipe import portable_values
+
+    found = load_packed(path)
+    with reading(lambda why: does_not_run(path, why)):
+        values: Values = portable_values(found.recipe)
+    return values
+
+
+def _preprocess_of(path: Path) -> Preprocess:
+    """How a container of ours has its pictures prepared."""
+    from engine.dataset import Preprocess
+    from engine.pipeline.runner import does_not_run
+    from engine.recipe import Recipe
+
+    values = {name: value for name, value in _recipe_in(path).items() if name != "model"}
+    with reading(lambda why: does_not_run(path, why)):
+        return Preprocess.from_recipe(Recipe.from_values(values))
+
+
+def _layers_of_container(path: Path) -> LayerMap | None:
+    from engine.pipeline.load_packed import load_packed
+    from engine.quantize import plan
+
+    found = load_packed(path)
+    if found.layers is not None or found.quantized:
+        return found.layers
+    return plan(found.graph).layers

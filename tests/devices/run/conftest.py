@@ -1,0 +1,62 @@
+"""A board that is this machine, with a stand-in of the runtime library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.devices.address import Address
+from engine.devices.emulator.runtime.answers import Answers
+from engine.devices.probe.libraries import LIBRARIES
+from tests.devices.fake_board import FakeBoard
+from tests.devices.known_model import answers
+from tests.safety import ends
+
+MakeBoard = Callable[..., FakeBoard]
+
+
+@pytest.fixture(autouse=True)
+def patience() -> Iterator[None]:
+    with ends():
+        yield
+
+
+@pytest.fixture
+def here(
+    tmp_path: Path,
+    libraries: Callable[..., Path],
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[MakeBoard]:
+    """Makes the board that every address leads to; its library knows a model."""
+    boards: list[FakeBoard] = []
+
+    def make(
+        known: Answers | None = None,
+        *,
+        chip: str = "rk3588",
+        generation: int = 2,
+        file: Path = model,
+        emulated: bool = True,
+    ) -> FakeBoard:
+        board = FakeBoard(tmp_path / "board")
+        boards.append(board)
+        board.files["/proc/device-tree/compatible"] = f"rockchip,{chip}\0".encode()
+        board.files["/etc/rknntui-emulated"] = b"" if emulated else None
+        name = "librknnrt.so" if generation == 2 else "librknn_runtime.so"
+        library = board.root / "lib" / name
+        library.parent.mkdir(parents=True)
+        library.write_bytes(libraries(generation).read_bytes())
+        (known or answers()).into(library.parent / "answers", file)
+        monkeypatch.setitem(LIBRARIES, generation, (str(library),))
+        return board
+
+    def reach(_address: Address) -> FakeBoard:
+        return boards[-1]
+
+    monkeypatch.setattr("engine.devices.connected.reach", reach)
+    yield make
+    for board in boards:
+        board.close()

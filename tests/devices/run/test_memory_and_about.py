@@ -1,0 +1,89 @@
+"""What a model takes on a board, and what is told of a board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.base.events import NullReporter
+from engine.devices.emulator.runtime.answers import TensorFacts
+from engine.devices.run.about import about_board
+from engine.devices.run.memory import memory_on_board
+from engine.devices.run.model_source import ModelSource
+from engine.wire.board import AboutParams, MemoryParams, MemoryReport, VersionRow
+from tests.container.vendor import build as vendor
+from tests.devices.known_model import IMAGE, SCALE, answers
+from tests.devices.run.conftest import MakeBoard
+
+
+def report(model: Path) -> MemoryReport:
+    asked = MemoryParams(str(model), device="local")
+    return memory_on_board(asked, ModelSource(model), NullReporter())
+
+
+@pytest.mark.cc
+def test_memory_by_kind_and_of_the_system(here: MakeBoard, model: Path) -> None:
+    here()
+    found = report(model)
+    assert found.memory is not None
+    kinds = (found.memory.weight, found.memory.internal, found.memory.other, found.memory.total)
+    assert kinds == (3698688, 1756160, 484352, 5939200)
+    assert (found.label, found.reason) == ("emulated", "")
+    assert "Memory Profile Info Dump (emulated)" in found.text
+    assert "Weight Memory: 3.53 MiB" in found.text
+    assert found.model_bytes == model.stat().st_size
+    assert found.system is not None
+    assert found.system.total
+
+
+@pytest.mark.cc
+def test_generation_1_tells_no_memory(here: MakeBoard, first_model: Path) -> None:
+    image = IMAGE.astype(np.uint8)
+    known = answers(
+        generation=1,
+        platform="",
+        inputs=(TensorFacts("image", image.shape, "UINT8", "NHWC", "AFFINE", 0, 128, 0.5),),
+        outputs=(TensorFacts("scores", (1, 5), "UINT8", "NCHW", "AFFINE", 0, 28, SCALE, 0),),
+        results={},
+    )
+    here(known, chip="rk1808", generation=1, file=first_model)
+    found = report(first_model)
+    assert found.memory is None
+    assert found.reason.startswith("not available on this runtime")
+    assert found.text == ""
+    assert found.system is not None
+
+
+@pytest.mark.cc
+def test_what_is_told_of_a_board(here: MakeBoard, model: Path, tmp_path: Path) -> None:
+    board = here()
+    board.files |= {
+        "/proc/device-tree/model": b"Board \x1b[31mA\0",
+        "/sys/kernel/debug/rknpu/version": b"RKNPU driver: v0.9.8\n",
+        "/usr/lib/librknnrt.so": b"\x7fELF librknnrt version: 2.3.2 (429f97ae6b@2025)\n",
+    }
+    found = about_board(AboutParams("local"))
+    facts = found.facts
+    assert (facts.device, facts.label, facts.chip, facts.cores) == (
+        "local",
+        "emulated",
+        "rk3588",
+        3,
+    )
+    assert "\x1b" not in facts.model
+    assert found.fit == ()
+    assert found.versions[0] == VersionRow(
+        "driver", "0.9.8", "/sys/kernel/debug/rknpu/version", "rknpu"
+    )
+    fits = about_board(AboutParams("local", str(model)))
+    assert [check.name for check in fits.fit][:2] == ["model", "versions"]
+    assert fits.fit[0].state == "ok"
+    assert fits.versions[-1].name == "toolkit"
+    other = tmp_path / "first.rknn"
+    other.write_bytes(vendor.precompiled())
+    (check,) = about_board(AboutParams("local", str(other))).fit
+    assert (check.name, check.state) == ("model", "bad")
+    (check,) = about_board(AboutParams("local", str(tmp_path / "none.rknn"))).fit
+    assert (check.state, bool(check.remedy)) == ("bad", True)

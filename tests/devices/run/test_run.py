@@ -1,0 +1,111 @@
+"""A sample on a board: prepared, run, timed, told and saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from engine.base.errors import DatasetError, OutputExistsError, UsageError
+from engine.base.events import CallbackReporter, Event, NullReporter, Progress, StageStarted
+from engine.devices.board.layout import find_folder
+from engine.devices.emulator.runtime.answers import input_digest
+from engine.devices.run.model_source import ModelSource
+from engine.devices.run.run import run_on_board
+from engine.wire.board import RunParams
+from tests.devices.known_model import IMAGE, SCALE, SCORES, ZERO, answers
+from tests.devices.run.conftest import MakeBoard
+
+EXPECTED = (SCORES.astype(np.float32) - ZERO) * SCALE
+
+
+def saved(folder: Path, array: np.ndarray) -> str:
+    path = folder / "input.npy"
+    np.save(path, array)
+    return str(path)
+
+
+def params(model: Path, *inputs: str, **more: Any) -> RunParams:
+    return RunParams(str(model), device="local", inputs=inputs, **more)
+
+
+@pytest.mark.cc
+def test_a_sample_runs_and_is_told(here: MakeBoard, model: Path, tmp_path: Path) -> None:
+    board = here()
+    events: list[Event] = []
+    asked = params(
+        model, saved(tmp_path, IMAGE), loops=3, layers=True, top=2, save=str(tmp_path / "out")
+    )
+    found = run_on_board(asked, ModelSource(model), CallbackReporter(events.append))
+    assert (found.label, found.chip, found.device) == ("emulated", "rk3588", "local")
+    (output,) = found.outputs
+    assert (output.name, output.shape, output.label) == ("scores", (1, 5), "emulated")
+    assert [(top.index, top.value) for top in output.top] == [(4, 38.75), (3, 32.0)]
+    assert found.milliseconds == 0.7
+    assert [(row.name, row.layer) for row in found.layers] == [("Conv:conv1", "")]
+    assert found.memory is not None
+    assert (found.memory.total, found.memory_reason) == (5939200, "")
+    np.testing.assert_array_equal(np.load(found.saved[0]), EXPECTED)
+    titles = [event.title for event in events if isinstance(event, StageStarted)]
+    assert titles == ["Connect", "Send the model", "Run", "Time the layers"]
+    told = [event for event in events if isinstance(event, Progress)]
+    assert ("bytes", model.stat().st_size) in [(each.note, each.total) for each in told]
+    assert ("inferences", 3) in [(each.note, each.total) for each in told]
+    with pytest.raises(OutputExistsError):
+        run_on_board(asked, ModelSource(model), NullReporter())
+    assert find_folder(board).runs() == ()
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("batch", [True, False])
+def test_arrays_are_taken_as_they_are(
+    here: MakeBoard, model: Path, tmp_path: Path, batch: bool
+) -> None:
+    here()
+    array = IMAGE.transpose(0, 3, 1, 2)
+    path = saved(tmp_path, array if batch else array[0])
+    found = run_on_board(params(model, path), ModelSource(model), NullReporter())
+    assert found.outputs[0].maximum == EXPECTED.max()
+
+
+@pytest.mark.cc
+def test_a_picture_becomes_pixels_of_the_inputs_size(
+    here: MakeBoard, model: Path, tmp_path: Path
+) -> None:
+    pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3) * 5
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    here(answers(results={input_digest([pixels.tobytes()]): (SCORES.tobytes(),)}))
+    found = run_on_board(params(model, str(tmp_path / "a.png")), ModelSource(model), NullReporter())
+    assert found.outputs[0].maximum == EXPECTED.max()
+
+
+def test_files_are_looked_at_before_the_board(tmp_path: Path, model: Path) -> None:
+    with pytest.raises(DatasetError, match="does not exist"):
+        run_on_board(params(model, str(tmp_path / "no.npy")), ModelSource(model), NullReporter())
+
+
+@pytest.mark.cc
+def test_what_does_not_fit_is_refused(here: MakeBoard, model: Path, tmp_path: Path) -> None:
+    here()
+    path = saved(tmp_path, IMAGE)
+    for asked, words in (
+        (params(model, path, path), "2 files were given for 1 inputs"),
+        (params(model, path, cores="7"), "no choice of cores"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            run_on_board(asked, ModelSource(model), NullReporter())
+    wrong = saved(tmp_path, IMAGE[:, :3])
+    with pytest.raises(DatasetError, match="has the shape"):
+        run_on_board(params(model, wrong), ModelSource(model), NullReporter())
+
+
+@pytest.mark.cc
+def test_a_real_board_runs_no_recipe(here: MakeBoard, tmp_path: Path, model: Path) -> None:
+    here(emulated=False)
+    source = ModelSource(content=lambda: b"")
+    with pytest.raises(UsageError, match="A recipe cannot run") as caught:
+        run_on_board(params(model, saved(tmp_path, IMAGE)), source, NullReporter())
+    assert "rk3588" in caught.value.remedy
