@@ -91,6 +91,7 @@ class Workbench(QuietCrashApp):
         self._switching = asyncio.Lock()
         self.leaving = False
         self.session = Session(self.publish, Drafts(drafts_folder() if state_kept else None))
+        self.session.restore_boards(self._state)
         self.bridge = Bridge(self.session, self.publish, self.show_error)
         self.current = "model"
         self.visited: dict[str, Workspace] = {}
@@ -144,14 +145,16 @@ class Workbench(QuietCrashApp):
         """The workspace on the screen."""
         return self.visited.get(self.current)
 
-    def tabs(self) -> list[tuple[str, str, str, str]]:
-        """(name, key, title, mark) of each workspace; the mark says without colour what waits."""
+    def tabs(self) -> list[tuple[str, str, str, str, str]]:
+        """(name, key, title, short title, mark) of each workspace; the mark says without colour
+        what waits.
+        """
         marks = {
             "configure": "!" if self.session.all_problems else "",
             "jobs": "*" if self.session.running else "",
         }
         return [
-            (name, key_text(f"go.{name}"), place.title, marks.get(name, ""))
+            (name, key_text(f"go.{name}"), place.title, place.brief, marks.get(name, ""))
             for name, place in WORKSPACES.items()
         ]
 

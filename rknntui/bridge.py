@@ -1,7 +1,8 @@
-"""The way to the engine: one warm worker process, its queries and its jobs.
+"""The way to the engine: its worker processes, their queries and jobs.
 
-The worker is started after the first paint, starts anew by itself after a crash, and outlives the
-interface while a job runs in it.
+The main worker is started after the first paint, the others (:mod:`rknntui.worker_places`) when
+something is first asked of them. Each starts anew by itself after a crash, and the main one
+outlives the interface while a job runs in it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import WorkerChanged
 from rknntui.session.results import read_record
+from rknntui.worker_places import MAIN, in_background, place_of
 
 if TYPE_CHECKING:
     from textual.message import Message
@@ -56,8 +58,8 @@ class Bridge:
         self._session = session
         self._publish = publish
         self._report = report
-        self._worker: Worker | None = None
-        self._starting: asyncio.Task[Worker] | None = None
+        self._workers: dict[str, Worker] = {}
+        self._starting: dict[str, asyncio.Task[Worker]] = {}
         self._jobs: dict[str, Job] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.state = "starting"
@@ -77,23 +79,24 @@ class Bridge:
         with contextlib.suppress(EngineError):  # told as state; the next request tries again
             await self.call(WARM, Nothing())
 
-    async def _get_worker(self) -> Worker:
-        if self._worker is not None:
-            return self._worker
-        starting = self._starting
+    async def _get_worker(self, place: str = MAIN) -> Worker:
+        if place in self._workers:
+            return self._workers[place]
+        starting = self._starting.get(place)
         if starting is None:
             from engine import Worker
 
-            starting = self._starting = asyncio.create_task(Worker.start())
+            starting = self._starting[place] = asyncio.create_task(Worker.start())
         try:
-            self._worker = await asyncio.shield(starting)
+            worker = self._workers[place] = await asyncio.shield(starting)
         finally:
             if starting.done():
-                self._starting = None
-        return self._worker
+                self._starting.pop(place, None)
+        return worker
 
-    def _set_state(self, state: str) -> None:
-        if state != self.state:
+    def _set_state(self, state: str, place: str = MAIN) -> None:
+        """Of the main worker: who asks another one tells what became of it."""
+        if place == MAIN and state != self.state:
             self.state = state
             self._publish(WorkerChanged(state))
 
@@ -106,18 +109,20 @@ class Bridge:
         """
         from engine import WorkerError
 
+        place = place_of(method.name)
         try:
-            worker = await self._get_worker()
+            worker = await self._get_worker(place)
             answer = await worker.call(method, params)
         except WorkerError:
-            self._set_state("lost")
+            self._set_state("lost", place)
             raise
-        self._set_state("ready")
+        self._set_state("ready", place)
         return answer
 
     def stop_queries(self) -> bool:
         """End the questions under way, whatever the engine does with them; False for none."""
-        return self._worker is not None and self._worker.stop_queries(after=PATIENCE_SECONDS)
+        stopped = [w.stop_queries(after=PATIENCE_SECONDS) for w in self._workers.values()]
+        return any(stopped)
 
     # -- jobs --------------------------------------------------------------------------------------
 
@@ -144,13 +149,15 @@ class Bridge:
     ) -> JobView:
         from engine import WorkerError
 
+        place, background = place_of(method), in_background(method)
         try:
-            worker = await self._get_worker()
+            worker = await self._get_worker(place)
             job = await worker.submit(method, params)
         except WorkerError:
-            self._set_state("lost")
+            self._set_state("lost", place)
             raise
-        view = JobView(job.id, method, title, time.time(), params=params, quiet=quiet)
+        view = JobView(job.id, method, title, time.time(), params=params, background=background)
+        view.quiet = quiet or background
         self._follow(job, view)
         return view
 
@@ -233,6 +240,8 @@ class Bridge:
         for record in reversed(await asyncio.to_thread(list_jobs, 20)):
             if record.state != "running" or record.id in self._jobs:
                 continue
+            if in_background(record.method):  # it belongs to who started it
+                continue
             try:
                 job = attach(record.id)
             except EngineError:  # it ended meanwhile and its record was removed
@@ -256,14 +265,27 @@ class Bridge:
             self._report(error)
 
     async def close(self) -> None:
-        """Let the worker go; it ends when its job is done."""
+        """Let the workers go; each ends when its job is done. Jobs in the background stop."""
+        self._end_background()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._starting is not None:
+        for place, starting in tuple(self._starting.items()):
             with contextlib.suppress(Exception):
-                self._worker = await self._starting
-        if self._worker is not None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._worker.close(), GOODBYE_SECONDS)
-            self._worker = None
+                self._workers[place] = await starting
+        workers, self._workers = [*self._workers.values()], {}
+        await asyncio.gather(*(self._let_go(worker) for worker in workers))
+
+    def _end_background(self) -> None:
+        from engine import EngineError
+
+        for job_id, job in self._jobs.items():
+            view = self._session.jobs.get(job_id)
+            if view is not None and view.background:
+                with contextlib.suppress(EngineError):  # a full disk: nobody is left to tell
+                    job.discard()
+
+    @staticmethod
+    async def _let_go(worker: Worker) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(worker.close(), GOODBYE_SECONDS)

@@ -18,20 +18,28 @@ class Place:
 
     Attributes:
         title: on its tab.
+        short: where the line has no room for all titles; else the title.
         letter: its key from the eleventh place on, where digits end; no other action has it.
     """
 
     title: str
+    short: str = ""
     letter: str = ""
+
+    @property
+    def brief(self) -> str:
+        """Its short title."""
+        return self.short or self.title
 
 
 WORKSPACES: dict[str, Place] = {
     "model": Place("Model"),
-    "configure": Place("Configure"),
-    "dataset": Place("Dataset"),
+    "configure": Place("Configure", "Config"),
+    "dataset": Place("Dataset", "Data"),
     "quantize": Place("Quantize"),
     "accuracy": Place("Accuracy"),
     "hybrid": Place("Hybrid"),
+    "devices": Place("Devices"),
     "run": Place("Run"),
     "jobs": Place("Jobs"),
 }

@@ -67,6 +67,8 @@ class JobView:
         paused: whether the user lets it wait.
         quiet: whether its end is told by the screen that started it alone, with no notice.
         ours: whether this interface started it (else it was reattached).
+        background: whether it runs beside what the user waits for, as a monitor does.
+        told: number of pieces of the result so far, kept or not.
     """
 
     id: str
@@ -88,6 +90,8 @@ class JobView:
     paused: bool = False
     quiet: bool = False
     ours: bool = True
+    background: bool = False
+    told: int = 0
 
     @classmethod
     def of_record(cls, record: JobRecord, events: Iterable[tuple[float, Event]]) -> JobView:
@@ -150,6 +154,7 @@ class JobView:
                 self.logged += 1
             case Partial():
                 self.partials.append(event)
+                self.told += 1
             case ArtifactWritten():
                 self.artifacts.append(event)
             case Finished():

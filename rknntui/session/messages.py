@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from textual.message import Message
 
 __all__ = [
+    "BoardChosen",
     "BuildFinished",
     "JobChanged",
     "JobEnded",
@@ -61,6 +62,11 @@ class ResultFound(Message, bubble=False):
     """``session.last`` has the result of a job of the history: of ``method``."""
 
     method: str
+
+
+@dataclass(eq=False)
+class BoardChosen(Message, bubble=False):
+    """Another board is used: ``session.board``."""
 
 
 @dataclass(eq=False)

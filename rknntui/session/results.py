@@ -19,9 +19,13 @@ def read_record(method: str, data: JsonObject) -> object:
     from engine.wire.build import ACCURACY, BUILD, EXPORT, SIMULATE
     from engine.wire.guide import GUIDE
     from engine.wire.hybrid import EFFECT, PROPOSE, SEARCH
+    from engine.wire.monitor import MONITOR_REPLAY, MONITOR_WATCH
     from engine.wire.score import EVALUATE
     from engine.wire.sweep import SWEEP
 
-    tasks = (BUILD, SIMULATE, ACCURACY, EXPORT, GUIDE, EVALUATE, SWEEP, EFFECT, PROPOSE, SEARCH)
+    tasks = (
+        *(BUILD, SIMULATE, ACCURACY, EXPORT, GUIDE, EVALUATE, SWEEP, EFFECT, PROPOSE, SEARCH),
+        *(MONITOR_WATCH, MONITOR_REPLAY),
+    )
     task = next((task for task in tasks if task.name == method), None)
     return data if task is None else task.read(data)

@@ -16,6 +16,7 @@ from engine.wire.names import VENDOR_KINDS
 from rknntui.session.drafts import STEPS, Draft, Drafts, Values
 from rknntui.session.job_view_model import JobView
 from rknntui.session.messages import (
+    BoardChosen,
     BuildFinished,
     JobChanged,
     JobEnded,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from engine import Finding
     from engine.wire.build import BuildSummary
     from engine.wire.dataset import DatasetFacts
+    from engine.wire.devices import Device, Listing
     from engine.wire.graph import Tensor
     from engine.wire.method import Task
     from engine.wire.model import ModelView
@@ -71,6 +73,9 @@ class Session:
             result.
         jobs: this run's jobs by id, oldest first, and those that were reattached.
         drafts: unsaved recipes of other files.
+        board: id of the board that is used, as ``adb:SERIAL``; None where none was chosen.
+        listing: boards of the last look; None before one.
+        ssh_boards: addresses of boards over SSH that the user has named.
         left: the file whose unsaved recipe was left for the one that is open; None where nothing
             was.
     """
@@ -91,6 +96,9 @@ class Session:
         self.built: Values | None = None
         self.jobs: dict[str, JobView] = {}
         self.last: dict[str, tuple[JobView, object]] = {}
+        self.board: str | None = None
+        self.listing: Listing | None = None
+        self.ssh_boards: tuple[str, ...] = ()
         self._saved: Values = {}
         self._typed: dict[str, str] = {}
         self._undo: list[Values] = []
@@ -334,9 +342,13 @@ class Session:
 
     @property
     def job(self) -> JobView | None:
-        """The job that runs (the oldest of them), else the last that ended."""
-        running = next((job for job in self.jobs.values() if job.running), None)
-        return running or next(reversed(self.jobs.values()), None)
+        """The job that runs (the oldest of them), else the last that ended.
+
+        None of those in the background.
+        """
+        jobs = [job for job in self.jobs.values() if not job.background]
+        running = next((job for job in jobs if job.running), None)
+        return running or (jobs[-1] if jobs else None)
 
     @property
     def running(self) -> JobView | None:
@@ -393,6 +405,27 @@ class Session:
         """Whether a build runs."""
         return any(job.running and job.method == "build" for job in self.jobs.values())
 
+    # -- boards ------------------------------------------------------------------------------------
+
+    def choose_board(self, board: str | None) -> None:
+        """Take the board that runs, measurements and comparisons use; None for none."""
+        if board != self.board:
+            self.board = board
+            self._publish(BoardChosen())
+
+    @property
+    def device(self) -> Device | None:
+        """The chosen board as the last look found it; None where it is not in the list."""
+        devices = () if self.listing is None else self.listing.devices
+        return next((device for device in devices if device.id == self.board), None)
+
+    def restore_boards(self, state: Mapping[str, object]) -> None:
+        """Take the boards of the last run: the chosen one, and those over SSH."""
+        board, named = state.get("board"), state.get("ssh_boards")
+        self.board = board if isinstance(board, str) else None
+        known = named if isinstance(named, list) else []
+        self.ssh_boards = tuple(address for address in known if isinstance(address, str))
+
     # -- what the next start shows -----------------------------------------------------------------
 
     def to_json(self) -> dict[str, object]:
@@ -403,6 +436,8 @@ class Session:
             "saved": self._saved,
             "recipe_path": self.recipe_path,
             "built": self.built,
+            "board": self.board,
+            "ssh_boards": list(self.ssh_boards),
             "undo": self._undo[-STEPS:],
             "when": round(time.time()),
         }

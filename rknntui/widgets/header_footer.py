@@ -130,12 +130,14 @@ class TopBar(Painted):
 
     def _tab_line(self, width: int) -> Line:
         tabs = self.workbench.tabs()
-        size, gap = _tab_form([(len(key), len(t), len(mark)) for _, key, t, mark in tabs], width)
+        whole = [(key, title, mark) for _, key, title, _, mark in tabs]
+        brief = [(key, short, mark) for _, key, _, short, mark in tabs]
+        titles, gap = _tab_form(whole, brief, width)
         line: Line = []
         self._tabs = []
         x = 0
-        for name, key, title, mark in tabs:
-            text = f"{title[:size]}{mark}{gap}"
+        for (name, key, _, _, mark), title in zip(tabs, titles, strict=True):
+            text = f"{title}{mark}{gap}"
             style = "tab" if name == self.workbench.current else ""
             line += [(f" {key} ", style or "key"), (text, style)]
             end = x + len(text) + len(key) + 2
@@ -149,19 +151,26 @@ class TopBar(Painted):
                 self.app.call_later(self.workbench.show, name)
 
 
-def _tab_form(tabs: list[tuple[int, int, int]], width: int) -> tuple[int, str]:
-    """(characters of a title, what follows it): the widest form in which all tabs fit.
+_Tab = tuple[str, str, str]
+"""Key, title and mark of a tab."""
+
+
+def _tab_form(whole: list[_Tab], brief: list[_Tab], width: int) -> tuple[list[str], str]:
+    """(titles, what follows each): the widest form in which all tabs fit.
 
     Args:
-        tabs: cells of the key, of the title and of the mark of each.
+        whole: the tabs with their titles.
+        brief: the same with their short titles.
         width: cells of the line.
     """
-    forms = [(99, " "), (99, ""), (TAB_SHORT, " "), (TAB_SHORT, "")]
-    forms += [(size, "") for size in range(TAB_SHORT - 1, -1, -1)]
-    for size, gap in forms:
-        if sum(key + 2 + min(title, size) + mark + len(gap) for key, title, mark in tabs) <= width:
-            return size, gap
-    return 0, ""
+    forms = [(whole, 99, " "), (whole, 99, ""), (brief, 99, " "), (brief, 99, "")]
+    forms += [(brief, TAB_SHORT, " "), *((brief, size, "") for size in range(TAB_SHORT, -1, -1))]
+    for tabs, size, gap in forms:
+        cut = [title[:size] for _, title, _ in tabs]
+        used = sum(len(key) + 2 + len(mark) + len(gap) for key, _, mark in tabs)
+        if used + sum(map(len, cut)) <= width:
+            return cut, gap
+    return [""] * len(whole), ""
 
 
 class KeyBar(Painted):

@@ -13,7 +13,7 @@ import pytest_asyncio
 from onnx import TensorProto, helper, numpy_helper
 from textual.pilot import Pilot
 
-from engine import Worker
+from engine import Worker, WorkerError
 from rknntui.app import Workbench
 from rknntui.bridge import Bridge
 from tests.tui.calm import calm, wait_by_what_is_left
@@ -110,7 +110,7 @@ async def warm_worker(session_home: Path) -> AsyncIterator[Worker]:
 def warm(warm_worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Worker:
     """Workbenches of this test ask the warm worker and leave it running."""
 
-    async def get_worker(bridge: Bridge) -> Worker:
+    async def get_worker(bridge: Bridge, place: str = "main") -> Worker:
         return warm_worker
 
     async def close(bridge: Bridge) -> None:
@@ -125,7 +125,15 @@ def warm(warm_worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Worker:
 @pytest.fixture
 def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of the shell alone: no worker is started."""
+    get_main = Bridge._get_worker
+
+    async def get_worker(bridge: Bridge, place: str = "main") -> Worker:
+        if place == "main":
+            return await get_main(bridge)
+        raise WorkerError("Nobody looks for boards in this test.", remedy="Look at none.")
+
     monkeypatch.setattr(Bridge, "start", lambda bridge: None)
+    monkeypatch.setattr(Bridge, "_get_worker", get_worker)
 
 
 @pytest.fixture

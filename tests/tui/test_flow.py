@@ -68,7 +68,7 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
         assert isinstance(app.workspace, Accuracy)
 
         # run
-        await pilot.press("7", "n")
+        await pilot.press("8", "n")
         await until(pilot, lambda: "stroke" in screen_text(app), "a calibration sample")
         await pilot.press("r")
         await until(pilot, lambda: "Top 5 of" in screen_text(app), "outputs")
@@ -88,7 +88,7 @@ async def test_the_main_job_from_a_model_to_a_container_that_loads(
         await pilot.press("o")
         await choose_path(pilot, out)
         await until(pilot, lambda: app.session.container == str(out), "the container is open")
-        await pilot.press("7", "e")
+        await pilot.press("8", "e")
         await choose_path(pilot, sample)
         await pilot.press("r")
         run = app.workspace

@@ -206,7 +206,7 @@ async def test_hostile_names_steer_no_terminal_in_any_view(tmp_path: Path) -> No
             ("t",),
             ("tab",),
             ("2",),
-            ("8",),
+            ("9",),
         ):
             await pilot.press(*keys)
             await settle(pilot)

@@ -32,7 +32,7 @@ async def worker(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Worker]:
     """A worker of this test, whose history no other test fills."""
     worker = await Worker.start()
 
-    async def get_worker(bridge: Bridge) -> Worker:
+    async def get_worker(bridge: Bridge, place: str = "main") -> Worker:
         return worker
 
     async def close(bridge: Bridge) -> None:

@@ -27,7 +27,7 @@ async def test_history_log_rerun_compare_and_stop(demo: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press("8")
+        await pilot.press("9")
         await until(pilot, lambda: "No jobs yet." in screen_text(app), "the empty history")
         app.session.set_value("dataset", str(demo / "dataset.txt"))
         app.start_job(BUILD, BuildParams(recipe=app.session.recipe), "digits_demo.onnx")
@@ -68,7 +68,7 @@ async def test_esc_asks_and_y_stops(demo: Path, tmp_path: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press("8")
+        await pilot.press("9")
         app.session.set_value("dataset", str(many))
         app.start_job(BUILD, BuildParams(recipe=app.session.recipe), "digits_demo.onnx")
         await until(
@@ -93,7 +93,7 @@ async def test_a_failed_job_is_explained(demo: Path, tmp_path: Path) -> None:
     app = Workbench(str(demo / "digits_demo.onnx"))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.session.model is not None, "the model is open")
-        await pilot.press("8")
+        await pilot.press("9")
         recipe = {**app.session.recipe, "dataset": str(wrong)}
         app.start_job(BUILD, BuildParams(recipe=recipe), "digits_demo.onnx")
         await until(pilot, lambda: len(app.screen_stack) > 1, "a dialog")
@@ -134,7 +134,7 @@ def test_a_lost_terminal_loses_no_job(demo: Path, tmp_path: Path) -> None:
     second = Terminal()
     try:
         second.wait_for("build ")
-        second.type("8")
+        second.type("9")
         second.wait_for("found again")
         second.wait_for("done", 60)
         second.type("q")

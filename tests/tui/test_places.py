@@ -22,7 +22,7 @@ from rknntui.screens.base.workspace import Workspace
 from rknntui.workspaces import CLASSES, WORKSPACES, Place, load_all
 from tests.tui.conftest import screen_text, settle, until
 
-MORE = {"chips": Place("Chips"), "devices": Place("Devices"), "deploy": Place("Deploy", "O")}
+MORE = {"chips": Place("Chips"), "deploy": Place("Deploy", letter="O")}
 """With them there are eleven, which is what the workbench is drawn for."""
 
 
@@ -48,7 +48,7 @@ def workspace_module(name: str) -> ModuleType:
 
 @pytest.fixture
 def eleven(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Workbench]]:
-    """A workbench of eleven workspaces: a row and a module for each of three new ones."""
+    """A workbench of eleven workspaces: a row and a module for each of two new ones."""
     load_all()
     known = dict(REGISTRY._actions)
     for name, place in MORE.items():
@@ -74,7 +74,7 @@ async def test_the_tenth_and_eleventh_open_by_their_keys_at_80_columns(
     app = eleven(state_kept=False)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        for key, name in {"9": "chips", "0": "devices", "O": "deploy", "1": "model"}.items():
+        for key, name in {"0": "chips", "O": "deploy", "1": "model"}.items():
             await pilot.press(key)
             await until(pilot, lambda name=name: app.current == name, name)
             await settle(pilot)
@@ -88,7 +88,7 @@ async def test_the_tenth_and_eleventh_open_by_their_keys_at_80_columns(
         await pilot.press("question_mark")
         await until(pilot, lambda: "Of deploy: b acts." in screen_text(app), "its help")
         await pilot.press("escape", "ctrl+o", "0")
-        await until(pilot, lambda: app.current == "devices", "jump mode")
+        await until(pilot, lambda: app.current == "chips", "jump mode")
 
 
 @pytest.mark.usefixtures("no_engine")

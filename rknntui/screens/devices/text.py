@@ -1,0 +1,157 @@
+"""What is told of a board: its state, what it is, what runs models there, and whether one fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine import human_bytes, sanitize
+from rknntui.keys.text import key_text
+from rknntui.screens.devices.tables import sign_of
+from rknntui.widgets.findings import finding_lines, wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from engine import Finding
+    from engine.wire.board import About, BoardFacts, BoardState, VersionRow
+    from engine.wire.devices import Device
+    from engine.wire.doctor import Check
+    from rknntui.widgets.strips import Line
+
+__all__ = ["about_lines", "check_lines", "device_lines", "megahertz", "notice_lines"]
+
+LABEL = 13
+"""Cells of the names in front of facts."""
+_CHECKS = {
+    "ok": ("✓", "good"),
+    "note": ("!", "warn"),
+    "bad": ("✗", "bad"),
+    "skipped": ("–", "dim"),
+}
+"""State of a check -> sign and style."""
+
+
+def megahertz(hertz: int) -> str:
+    """A clock."""
+    return f"{hertz / 1e6:.0f} MHz"
+
+
+def fact(name: str, value: str, width: int, style: str = "") -> list[Line]:
+    """A named fact, wrapped; what goes on stands below its value."""
+    rows = wrapped(value or "–", width - LABEL, style)
+    return [[(f"{name if i == 0 else '':<{LABEL}}", "dim"), *row] for i, row in enumerate(rows)]
+
+
+def device_lines(device: Device, chosen: bool, width: int) -> list[Line]:
+    """How a board is reached and in what state it is, with cause and remedy."""
+    sign, style = sign_of(device.state)
+    lines: list[Line] = [
+        [(sanitize(device.id, width), "head")],
+        [(f"{sign} {device.state}", style), *_use(device, chosen)],
+        *wrapped(sanitize(device.what), width, ""),
+    ]
+    if device.cause:
+        lines += wrapped(f"Cause: {sanitize(device.cause)}", width, "dim", "  ")
+    if device.remedy:
+        lines += wrapped(f"Fix: {sanitize(device.remedy, 1000)}", width, "dim", "  ")
+    for warning in device.warnings:
+        lines += wrapped(f"! {sanitize(warning)}", width, "warn")
+    return lines
+
+
+def _use(device: Device, chosen: bool) -> Line:
+    if chosen:
+        return [("   ● used in Run", "accent")]
+    use = key_text("devices.use")
+    return [("   ", ""), (f" {use} ", "key"), ("uses it in Run", "")] if device.usable else []
+
+
+def notice_lines(notices: Sequence[Finding], width: int) -> list[Line]:
+    """What a look found that belongs to no board."""
+    if not notices:
+        return []
+    return [[], [("Notices", "head")], *finding_lines(notices, width, "devices.refresh")]
+
+
+def about_lines(about: About, model: str, width: int) -> list[Line]:
+    """What a board is, what runs models there, what it does now, and whether ``model`` fits."""
+    lines = [*_board(about.facts, width), *_versions(about.versions, width)]
+    lines += _state(about.state, about.facts.label, width)
+    if about.fit:
+        lines += [[], [(f"Fit of {sanitize(model, 80)}", "head")]]
+        lines += check_lines(about.fit, width)
+    return lines
+
+
+def _board(facts: BoardFacts, width: int) -> list[Line]:
+    cores = f", {facts.cores} NPU core{'s' if facts.cores != 1 else ''}" if facts.cores else ""
+    rows = {
+        "chip": f"{facts.chip or 'not known'}{cores}",
+        "model": facts.model,
+        "serial": facts.serial,
+        "system": facts.system,
+        "kernel": facts.kernel,
+    }
+    lines: list[Line] = [[], [("Board", "head")]]
+    for name, value in rows.items():
+        lines += fact(name, sanitize(value, 300), width)
+    return lines
+
+
+def _versions(rows: Iterable[VersionRow], width: int) -> list[Line]:
+    lines: list[Line] = [[], [("Versions", "head")]]
+    for row in rows:
+        told = "  ".join(part for part in (row.version, row.path, row.note) if part)
+        lines += fact(sanitize(row.name, LABEL - 1), sanitize(told, 400), width)
+    return lines
+
+
+def _state(state: BoardState, label: str, width: int) -> list[Line]:
+    def told(attribute: str, value: str) -> str:
+        return value or sanitize(state.reason(attribute), 300)
+
+    load = ", ".join(f"{percent:.0f} %" for percent in state.npu_load or ())
+    clock = megahertz(state.npu_clock) if state.npu_clock is not None else ""
+    if clock and state.npu_governor:
+        clock += f"  {sanitize(state.npu_governor, 40)}"
+    ddr = megahertz(state.ddr_clock) if state.ddr_clock is not None else ""
+    cpu = ", ".join(f"{sanitize(n, 20)} {megahertz(hz)}" for n, hz in state.cpu_clocks or ())
+    warmth = ", ".join(
+        f"{sanitize(t.zone, 40)} {t.celsius:.1f} °C" for t in (state.temperatures or ())[:16]
+    )
+    lines: list[Line] = [[], [("State now", "head"), (f"  {label}", "dim")]]
+    lines += fact("NPU load", told("npu_load", load), width)
+    lines += fact("NPU clock", told("npu_clock", clock), width)
+    lines += fact("DDR clock", told("ddr_clock", ddr), width)
+    lines += fact("CPU clocks", told("cpu_clocks", cpu), width)
+    lines += fact("temperature", told("temperatures", warmth), width)
+    lines += fact("memory", told("memory", _memory(state)), width)
+    return lines
+
+
+def _memory(state: BoardState) -> str:
+    memory = state.memory
+    if memory is None or memory.total is None:
+        return ""
+    parts = [f"{human_bytes(memory.total)} in all"]
+    if memory.available is not None:
+        parts.append(f"{human_bytes(memory.available)} free")
+    if memory.cma_total:
+        free = "" if memory.cma_free is None else f", {human_bytes(memory.cma_free)} free"
+        parts.append(f"CMA {human_bytes(memory.cma_total)}{free}")
+    return ", ".join(parts)
+
+
+def check_lines(checks: Sequence[Check], width: int) -> list[Line]:
+    """Steps of a look with their findings, remedies and commands."""
+    lines: list[Line] = []
+    for check in checks:
+        sign, style = _CHECKS[check.state]
+        name = sanitize(check.name, 60)
+        rows = wrapped(f"{name}: {sanitize(check.found, 1000)}", width - 2, "")
+        lines += [[(f"{sign} " if i == 0 else "  ", style), *row] for i, row in enumerate(rows)]
+        if check.remedy:
+            lines += wrapped(f"Fix: {sanitize(check.remedy, 1000)}", width, "dim", "  ")
+        for command in check.commands:
+            lines += [[("  $ ", "dim"), (sanitize(command, 1000), "accent")]]
+    return lines

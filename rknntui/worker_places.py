@@ -1,0 +1,35 @@
+"""Which of the engine's worker processes answers which method.
+
+The main worker builds, simulates and runs. What looks at boards has workers of its own, so that a
+build does not delay the list of boards, nor a board that does not answer a build. They import
+neither numpy nor ONNX: about 35 MB each, started when they are first asked.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = ["MAIN", "Place", "in_background", "place_of"]
+
+Place = Literal["main", "list", "boards"]
+
+MAIN: Place = "main"
+_PLACES: dict[str, Place] = {
+    "devices.list": "list",
+    # these wait for one board, up to its time-outs: the list of the others goes on
+    "devices.doctor": "boards",
+    "board.about": "boards",
+    "monitor.watch": "boards",
+    "monitor.replay": "boards",
+}
+_BACKGROUND = ("monitor.watch", "monitor.replay")
+
+
+def place_of(method: str) -> Place:
+    """The worker of a method, by its name on the wire."""
+    return _PLACES.get(method, MAIN)
+
+
+def in_background(method: str) -> bool:
+    """Whether a job runs beside what the user waits for: it ends when the workbench is left."""
+    return method in _BACKGROUND
