@@ -61,6 +61,8 @@ from engine.base.text import shape_text as shape_text
 from engine.base.text import visible as visible
 from engine.base.version import __version__ as __version__
 from engine.chips import chips as chips
+from engine.devices.agent.build import AGENT_TARGETS as AGENT_TARGETS
+from engine.devices.agent.build import build_agent as build_agent
 from engine.devices.emulator.command import EMULATED_CHIPS as EMULATED_CHIPS
 from engine.devices.emulator.command import emulate as emulate
 from engine.jobs.client import Worker as Worker

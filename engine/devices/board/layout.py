@@ -37,7 +37,7 @@ _PAINT = re.compile(r"\x1b\[[0-9;]*m")
 _PLAIN = re.compile(r"(/[A-Za-z0-9._-]+)+")
 _PART = re.compile(r"[A-Za-z0-9._-]{1,120}\.part")
 _RUN = re.compile(r"run-[0-9a-f]{16}")
-_AGENT = re.compile(r"agent-[0-9a-f]{16}\.pyz")
+_AGENT = re.compile(r"agent-[0-9a-f]{16}(?:\.pyz|\.bin)")
 _MODEL = re.compile(r"model-[0-9a-f]{16}\.rknn")
 _DIGEST = re.compile(r"\\?([0-9a-f]{64})\b")
 _VERSION = re.compile(r"Python (\d{1,2})\.(\d{1,3})")
@@ -48,9 +48,9 @@ _OLDEST_PYTHON = (3, 5)
 _MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs", "rootfs"})
 
 
-def agent_name(sha256: str) -> str:
-    """The name of an agent on a board, ``agent-<16 hex>.pyz``."""
-    return f"agent-{_hex(sha256)}.pyz"
+def agent_name(sha256: str, *, native: bool = False) -> str:
+    """The name of an agent on a board, ``agent-<16 hex>.pyz``, or ``.bin`` of one in C."""
+    return f"agent-{_hex(sha256)}.{'bin' if native else 'pyz'}"
 
 
 def model_name(sha256: str) -> str:
@@ -203,6 +203,7 @@ class BoardFolder:
         sha256: str,
         what: str,
         *,
+        executable: bool = False,
         digest: Callable[[str], str | None] | None = None,
         moved: Moved | None = None,
     ) -> bool:
@@ -213,6 +214,7 @@ class BoardFolder:
             name: of :func:`agent_name` or :func:`model_name`.
             sha256: of its content.
             what: what it is, for an error.
+            executable: whether it is a program.
             digest: gives the SHA-256 of a file of the board, None where it cannot tell; the
                 board's own ``sha256sum`` when not given.
             moved: told how far it is.
@@ -227,7 +229,7 @@ class BoardFolder:
         if name in self.names() and (digest or self.digest)(target) == sha256:
             return False
         self.require_room(source.stat().st_size, what, clear=True)
-        self.transport.push(source, target, moved=moved)
+        self.transport.push(source, target, executable=executable, moved=moved)
         return True
 
     def digest(self, path: str) -> str | None:

@@ -34,7 +34,7 @@ from engine.devices.board.results import (
 from engine.devices.board.session import BoardSession, Step
 from engine.devices.board.tensors import BoardInput
 from engine.devices.probe.identify import EMULATED_MARK, identify
-from engine.devices.probe.libraries import processors, usable_libraries
+from engine.devices.probe.libraries import usable_libraries
 from engine.devices.probe.reading import read_bytes
 from engine.devices.transport import Moved, Transport
 
@@ -50,6 +50,7 @@ _MOST_LOOPS = 100_000
 _MOST_THREADS = 32
 _TEXT_LIMIT = 1 << 20
 _CLOCKS = "clocks.json"
+_NO_CLOCKS = "the agent in C, which runs where there is no Python, changes no clocks"
 
 
 class BoardRuntime:
@@ -65,7 +66,8 @@ class BoardRuntime:
             board, and may be there beside one that runs.
 
     Raises:
-        DeviceError: the board is in use, has no Python, no folder that can be written, or has gone.
+        DeviceError: the board is in use, nothing of ours runs there (no Python, and no agent in C),
+            no folder can be written, or it has gone.
     """
 
     def __init__(
@@ -91,8 +93,17 @@ class BoardRuntime:
     def _restore_left(self) -> None:
         """Restore the clocks that a session changed which could not do it any more."""
         left = self._session.folder.at(_CLOCKS)
-        if self._alone and self._transport.read(left, limit=1 << 16) is not None:
+        if (
+            self._alone
+            and self.changes_clocks
+            and self._transport.read(left, limit=1 << 16) is not None
+        ):
             self.restore_clocks()
+
+    @property
+    def changes_clocks(self) -> bool:
+        """Whether the program on the board can: the agent in C cannot."""
+        return not self._session.program.native
 
     @property
     def opened(self) -> OpenModel | None:
@@ -139,8 +150,13 @@ class BoardRuntime:
         self._require_fit(file)
         session = self._session
         self._opened = None
-        wanted = processors(self._transport, session.python, session.machine)
-        libraries = usable_libraries(self._transport, file.generation, wanted, library)
+        libraries = usable_libraries(
+            self._transport,
+            file.generation,
+            session.processors(),
+            library,
+            runner=session.program.runner,
+        )
         name = model_name(file.sha256)
         pushed = session.folder.put(
             model,
@@ -326,8 +342,10 @@ class BoardRuntime:
         """Write governors and frequencies; their values of before are kept on the board.
 
         They are restored by :meth:`restore_clocks`, by :meth:`close`, by the agent itself when it
-        is cut off, and at the next start.
+        is cut off, and at the next start. The agent in C refuses all of them.
         """
+        if not self.changes_clocks:
+            return ClocksChanged((), tuple((path, _NO_CLOCKS) for path, _ in values))
         pairs = [list(pair) for pair in values]
         params: JsonObject = {"values": pairs, "keep": self._session.folder.at(_CLOCKS)}
         self._clocks_changed = True
@@ -335,6 +353,8 @@ class BoardRuntime:
 
     def restore_clocks(self) -> ClocksChanged:
         """Write back what :meth:`fix_clocks` changed."""
+        if not self.changes_clocks:
+            return ClocksChanged((), ())
         params: JsonObject = {"keep": self._session.folder.at(_CLOCKS)}
         answer = self._session.ask("restore_clocks", params, seconds=_SHORT_SECONDS)
         self._clocks_changed = False

@@ -7,7 +7,6 @@ once for each request, which begins with what it has to know (see ``before``).
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,15 +27,11 @@ from engine.base.peers.near import LOOK_SECONDS
 from engine.base.plain import JsonObject
 from engine.devices.board.answers import mapping
 from engine.devices.board.claims import claimed, put_record, require_alone
-from engine.devices.board.layout import (
-    BoardFolder,
-    agent_name,
-    find_folder,
-    find_python,
-    new_run_name,
-)
+from engine.devices.board.layout import BoardFolder, find_folder, new_run_name
 from engine.devices.board.live_agent import LiveAgent
 from engine.devices.board.one_shot import OneShotAgent, Step
+from engine.devices.board.program import AgentProgram, choose_program
+from engine.devices.probe.elf import Elf
 from engine.devices.transport import Moved, Transport
 
 __all__ = ["BoardSession", "Step"]
@@ -50,7 +45,8 @@ class BoardSession:
 
     Args:
         transport: the board; the session does not close it.
-        agent: the program, as ``engine.devices.agent`` bundles it.
+        agent: the program in Python, as ``engine.devices.agent`` bundles it; on a board without
+            Python one in C is taken in its place, where the user has built it.
         check: called ten times a second; what it raises ends what is under way.
         alone: whether this is the one user of the board; one that only reads needs not be.
 
@@ -58,10 +54,11 @@ class BoardSession:
         folder: ours on the board.
         run: name of this session's folder in it.
         place: this session's folder on this machine.
-        python: the program of the board that runs ours.
+        program: what was sent.
 
     Raises:
-        DeviceError: the board is in use, has no Python, no folder that can be written, or has gone.
+        DeviceError: the board is in use, nothing of ours runs there (no Python, and no agent in C),
+            no folder can be written, or it has gone.
     """
 
     def __init__(
@@ -92,15 +89,21 @@ class BoardSession:
         if alone:
             require_alone(folder)
             folder.remove_parts()
-        self.python = find_python(self.transport)
-        digest = hashlib.sha256(agent).hexdigest()
-        name = agent_name(digest)
+        self.program: AgentProgram = choose_program(self.transport, agent)
+        name = self.program.name
         source = self.place / name
         with output_errors(source):
-            source.write_bytes(agent)
-        folder.put(source, name, digest, "The program that runs models", moved=self.moved())
+            source.write_bytes(self.program.content)
+        folder.put(
+            source,
+            name,
+            self.program.sha256,
+            "The program that runs models",
+            executable=self.program.native,
+            moved=self.moved(),
+        )
         folder.make(self.run, "out")
-        words = [self.python, "-u", folder.at(name)]
+        words = self.program.words(folder.at(name))
         if self.transport.converses:
             self._agent = live = LiveAgent(self.transport, words, self._check)
             live.start()
@@ -132,10 +135,10 @@ class BoardSession:
         """Whether an agent is where the last request left it; never in one-shot mode."""
         return isinstance(self._agent, LiveAgent) and self._agent.running
 
-    @property
-    def machine(self) -> str:
-        """Architecture as the agent tells it; empty in one-shot mode."""
-        return self._agent.machine if isinstance(self._agent, LiveAgent) else ""
+    def processors(self) -> frozenset[Elf]:
+        """For which processors a library may be that the agent loads; none if it is not known."""
+        machine = self._agent.machine if isinstance(self._agent, LiveAgent) else ""
+        return self.program.processors(self.transport, machine)
 
     def moved(self, told: Moved | None = None) -> Moved:
         """What a transfer tells: it ends where the caller cancels."""

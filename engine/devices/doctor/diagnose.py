@@ -21,6 +21,7 @@ from engine.base.errors import (
 from engine.base.text import sanitize
 from engine.chips import chips
 from engine.devices.board.layout import find_python
+from engine.devices.board.program import find_native
 from engine.devices.doctor.case import Case, TestTensor
 from engine.devices.doctor.device_files import device_files
 from engine.devices.doctor.resource_checks import check_conflicts, check_memory, check_room
@@ -187,7 +188,19 @@ def _python(case: Case) -> Iterator[Check]:
     except (DeviceLostError, DeviceTimeoutError):
         raise
     except DeviceError as error:
-        yield Check("python", "bad", error.what, f"{error.cause} {error.remedy}")
+        yield _agent_in_c(case, error)
+
+
+def _agent_in_c(case: Case, no_python: DeviceError) -> Check:
+    """What runs models on a board without Python."""
+    try:
+        agent = find_native(case.transport, no_python)
+    except (DeviceLostError, DeviceTimeoutError):
+        raise
+    except DeviceError as error:
+        return Check("python", "bad", error.what, f"{error.cause} {error.remedy}")
+    found = f"none; the agent in C is sent: {sanitize(str(agent.path), 200)}, for {agent.elf}"
+    return Check("python", "ok", f"{found}. It changes no clocks.")
 
 
 def _test(case: Case, before: Iterable[Check]) -> Iterator[Check]:

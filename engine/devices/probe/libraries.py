@@ -75,14 +75,17 @@ def usable_libraries(
     generation: int | None,
     wanted: frozenset[Elf],
     given: str = "",
+    *,
+    runner: str = "Python",
 ) -> tuple[str, ...]:
-    """The libraries that are on a board and fit its Python, in the order in which to try them.
+    """The libraries that are on a board and fit what loads them, in the order in which to try them.
 
     Args:
         transport: the board.
         generation: of the model; None where it is not known.
         wanted: of :func:`processors`.
         given: the library that the user names, in place of all others.
+        runner: what loads them there, for a message: ``Python`` or ``agent in C``.
 
     Raises:
         RuntimeLibraryError: there is none, or each is for another processor.
@@ -107,12 +110,13 @@ def usable_libraries(
     if found:
         return tuple(found)
     if foreign:
+        article = "an" if runner.startswith("a") else "a"
         runs = " or ".join(sorted(str(each) for each in wanted)) or "another processor"
         raise RuntimeLibraryError(
-            f"No runtime library of {transport.name} fits its Python.",
-            cause=f"{'; '.join(foreign)}. The Python there is for {runs}.",
-            remedy="Install the library of the vendor for this processor, or a Python of the same "
-            "width as the library.",
+            f"No runtime library of {transport.name} fits its {runner}.",
+            cause=f"{'; '.join(foreign)}. The {runner} there is for {runs}.",
+            remedy=f"Install the library of the vendor for this processor, or {article} {runner} "
+            "of the same width as the library.",
         )
     other = {1: 2, 2: 1}.get(generation or 0)
     elsewhere = [p for p in LIBRARIES.get(other or 0, ()) if read_bytes(transport, p, HEAD)]

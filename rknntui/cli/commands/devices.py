@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import asdict
+from pathlib import Path
 
 import click
 
-from engine import EMULATED_CHIPS, DeviceError, emulate
+from engine import AGENT_TARGETS, EMULATED_CHIPS, DeviceError, build_agent, emulate
 from engine.wire.devices import DEVICES_LIST, DeviceListParams, Listing
 from rknntui.cli.flags import json_flag, quiet_flag
 from rknntui.cli.output import emit, table
@@ -48,6 +50,51 @@ def list_boards(ssh: tuple[str, ...], as_json: bool) -> None:
         lines += [f"{device.id}: {note}" for note in (*notes, *device.warnings)]
     lines += [f"{notice.what} {notice.remedy}".strip() for notice in found.notices]
     emit(found, lines, as_json=as_json)
+
+
+@command.group("agent")
+def agent() -> None:
+    """The program for boards without Python, in C: it is sent there once it was built here."""
+
+
+@agent.command(
+    "build",
+    epilog="Example: pip install ziglang && rknntui devices agent build --target aarch64",
+)
+@click.option(
+    "--target",
+    required=True,
+    type=click.Choice(AGENT_TARGETS),
+    help="The board's processor, as `uname -m` says there; x86_64 is for emulated boards.",
+)
+@click.option(
+    "--compiler",
+    default="",
+    metavar="CC",
+    help="Name or path of a C compiler for it, such as that of the board's SDK. Default: zig, "
+    "where its Python package is installed, else a cross compiler of the usual name.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to write it. Default: where the program finds it by itself.",
+)
+@json_flag
+def build(target: str, compiler: str, output: Path | None, as_json: bool) -> None:
+    """Compile the agent in C for a board without Python, with a compiler of this machine.
+
+    Images of Buildroot and Android often have no Python. The result is sent to such a board by
+    itself, once it lies in the folder of agents; RKNNTUI_AGENT names another one.
+    """
+    built = build_agent(target, compiler, output)
+    lines = [f"built {built.path} for {built.processor}"]
+    if built.interpreter:
+        lines.append(f"It asks for {built.interpreter}: the board needs that C library.")
+    if not built.found:
+        lines.append(f"It is not where it is found by itself: set RKNNTUI_AGENT={built.path}")
+    emit(asdict(built), lines, as_json=as_json)
 
 
 @command.command(

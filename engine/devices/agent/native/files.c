@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "board_root.h"
 #include "methods.h"
 #include "sha256.h"
 
@@ -35,7 +36,8 @@ const char *path_of(const struct request *request, const struct node *node,
 
 char *read_whole(const char *path, uint32_t limit, uint32_t *size, struct failure *failure) {
   struct stat facts;
-  FILE *file = fopen(path, "rb");
+  char room[BOARD_PATH];
+  FILE *file = fopen(board_to_host(path, room), "rb");
   if (!file) {
     storage(failure, path, "read", errno);
     return NULL;
@@ -58,19 +60,20 @@ char *read_whole(const char *path, uint32_t limit, uint32_t *size, struct failur
 }
 
 int write_whole(const char *path, const void *bytes, size_t size, struct failure *failure) {
-  char part[4200];
-  snprintf(part, sizeof part, "%s.part", path);
+  char part[BOARD_PATH + 8], room[BOARD_PATH];
+  const char *real = board_to_host(path, room);
+  snprintf(part, sizeof part, "%s.part", real);
   FILE *file = fopen(part, "wb");
   int error = file ? 0 : errno;
   if (file && fwrite(bytes, 1, size, file) != size) error = errno ? errno : EIO;
   if (file && fclose(file) && !error) error = errno;
-  if (!error && rename(part, path)) error = errno;
+  if (!error && rename(part, real)) error = errno;
   if (!error) return 0;
   unlink(part);
   return storage(failure, path, "written", error);
 }
 
-/* A file as a member of an object: its text, or null. */
+/* A file as a member of an object: its path on the board, and its text or null. */
 static void add_file(struct text *text, const char *path, size_t limit) {
   struct stat facts;
   int handle = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -78,7 +81,8 @@ static void add_file(struct text *text, const char *path, size_t limit) {
   size_t size = 0;
   ssize_t part = -1;
   if (text->bytes[text->size - 1] != '{') text_add(text, ",");
-  text_string(text, path, strlen(path));
+  const char *name = host_to_board(path);
+  text_string(text, name, strlen(name));
   if (handle >= 0 && !fstat(handle, &facts) && S_ISREG(facts.st_mode) &&
       (content = malloc(limit + 1)))
     while (size < limit && (part = read(handle, content + size, limit - size)) > 0)
@@ -104,13 +108,15 @@ int method_read(struct request *request, struct text *result, struct failure *fa
   for (const struct node *one = json_first(document, paths); one && count++ < MATCHES;
        one = json_next(document, one)) {
     const char *path = path_of(request, one, failure);
+    char room[BOARD_PATH];
     glob_t found;
     if (!path) return -1;
+    const char *real = board_to_host(path, room);
     if (!strchr(path, '*')) {
-      add_file(result, path, (size_t)limit);
+      add_file(result, real, (size_t)limit);
       continue;
     }
-    if (glob(path, GLOB_NOESCAPE, NULL, &found)) {
+    if (glob(real, GLOB_NOESCAPE, NULL, &found)) {
       if (result->bytes[result->size - 1] != '{') text_add(result, ",");
       text_string(result, path, strlen(path));
       text_add(result, ":null");
@@ -161,11 +167,11 @@ int method_watch(struct request *request, struct text *result, struct failure *f
 int method_digest(struct request *request, struct text *result, struct failure *failure) {
   const char *path =
       path_of(request, json_get(&request->document, request->params, "path"), failure);
-  char block[1 << 16], hex[SHA256_HEX];
+  char block[1 << 16], hex[SHA256_HEX], room[BOARD_PATH];
   struct sha256 hash;
   size_t size, whole = 0;
   if (!path) return -1;
-  FILE *file = fopen(path, "rb");
+  FILE *file = fopen(board_to_host(path, room), "rb");
   if (!file) return storage(failure, path, "read", errno);
   sha256_begin(&hash);
   while ((size = fread(block, 1, sizeof block, file))) {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "board_root.h"
 #include "run.h"
 
 enum { MODEL_LIMIT = INT32_MAX, MOST_LIBRARIES = 16, MOST_LOOPS = 1000000 };
@@ -149,11 +150,12 @@ static int method_open(struct request *request, struct text *result, struct fail
   model->flags = (uint32_t)flags;
   model->core_mask = (int)mask;
   snprintf(model->path, sizeof model->path, "%s", path);
+  char room[BOARD_PATH];
   uint32_t size;
   int bad = 0;
   if (library.generation == 1)
     bad = !(model->content = read_whole(path, MODEL_LIMIT, &model->size, failure));
-  else if (access(path, R_OK)) /* says why */
+  else if (access(board_to_host(path, room), R_OK)) /* says why */
     bad = !read_whole(path, MODEL_LIMIT, &size, failure);
   if (!bad)
     bad = library_init(&model->library, path, model->content, model->size, model->flags,

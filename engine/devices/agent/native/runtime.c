@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "board_root.h"
 #include "noise.h"
 
 const char *const RUNTIME = "runtime library";
@@ -160,7 +161,8 @@ static void add(char *words, size_t room, const char *path, const char *why) {
 
 static int look(struct library *library, const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-  void *handle = dlopen(path, RTLD_NOW);
+  char room[BOARD_PATH];
+  void *handle = dlopen(board_to_host(path, room), RTLD_NOW);
   if (!handle) return 0;
   memset(library, 0, sizeof *library);
   library->handle = handle;
@@ -188,11 +190,11 @@ static int look(struct library *library, const char *path) {
 
 int library_load(struct library *library, const char *const *paths, int generation,
                  struct failure *failure) {
-  char tried[WORDS] = "", places[WORDS] = "", other[32];
+  char tried[WORDS] = "", places[WORDS] = "", other[32], room[BOARD_PATH];
   if (!*paths) paths = PLACES;
   for (; *paths; paths++) {
     add(places, sizeof places, *paths, "");
-    if (access(*paths, F_OK)) continue;
+    if (access(board_to_host(*paths, room), F_OK)) continue;
     if (!look(library, *paths)) {
       const char *why = dlerror();
       add(tried, sizeof tried, *paths, why ? why : "it cannot be loaded");

@@ -1,0 +1,296 @@
+"""Boards without Python: the agent in C is sent there once it was built for their processor."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import stat
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.base.errors import DeviceError, RuntimeLibraryError
+from engine.devices.address import Address
+from engine.devices.agent.build import build_agent
+from engine.devices.agent.built import TARGETS, VARIABLE, agent_folder
+from engine.devices.board.layout import find_folder
+from engine.devices.board.program import board_processors, find_native
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.board.tensors import BoardInput
+from engine.devices.doctor.diagnose import diagnose
+from engine.devices.emulator.emulator import BoardEmulator
+from engine.devices.emulator.image import Software
+from engine.devices.emulator.runtime.answers import TensorFacts, input_digest
+from engine.devices.emulator.runtime.build import compiler
+from engine.devices.probe.elf import HEAD, Elf, program_interpreter, read_elf
+from engine.devices.transport import Transport
+from engine.devices.transports.adb.transport import AdbTransport
+from engine.devices.transports.ssh import SshTransport
+from tests.devices.conftest import Boards
+from tests.devices.known_model import IMAGE, SCALE, answers, check_results
+from tests.devices.probe.boards import Board
+from tests.devices.test_commands import run
+from tests.safety import ends
+
+BARE = Software(python=False)
+ARM64, ARM = TARGETS["aarch64"], TARGETS["armv7l"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An agent for this machine."""
+    if compiler() is None:
+        pytest.skip("there is no C compiler")
+    if platform.machine() not in TARGETS:
+        pytest.skip(f"no agent is built for {platform.machine()}")
+    path = tmp_path_factory.mktemp("built") / "agent"
+    build_agent(platform.machine(), str(compiler()), path)
+    return path
+
+
+@pytest.fixture
+def stored(built: Path) -> Path:
+    """It lies where it is found."""
+    agent_folder().mkdir(parents=True)
+    path = agent_folder() / f"agent-{platform.machine()}"
+    shutil.copy(built, path)
+    return path
+
+
+def equip(made: BoardEmulator, library: Path, model: Path) -> None:
+    made.image.install_runtime(library)
+    answers().into(made.root / "usr" / "lib" / "answers", model)
+
+
+def check_a_run(transport: Transport, model: Path) -> None:
+    """Everything that the agent is asked for, on one board."""
+    with ends(), BoardRuntime(transport) as runtime:
+        opened = runtime.open(model, perf=True)
+        assert opened.api_version.startswith("2.3.2")
+        assert opened.library == "/usr/lib/librknnrt.so"
+        check_results(runtime)
+        assert "Conv:conv1" in str(runtime.run([BoardInput(IMAGE)]).perf)
+        assert runtime.memory() == opened.memory
+        known = runtime.read(["/proc/meminfo", "/sys/class/thermal/*/type", "/nothing"])
+        assert "MemAvailable:    7211008 kB" in str(known["/proc/meminfo"])
+        assert known["/sys/class/thermal/thermal_zone0/type"] == "soc-thermal\n"
+        assert known["/nothing"] is None
+        seen = list(runtime.watch(["/proc/loadavg"], interval=0.02, count=2))
+        assert [each.values["/proc/loadavg"] for each in seen] == ["0.10 0.05 0.01 1/120 321\n"] * 2
+        node = "/sys/class/devfreq/fdab0000.npu/governor"
+        ((path, why),) = runtime.fix_clocks([(node, "userspace")]).refused
+        assert (path, "changes no clocks" in why) == (node, True)
+        assert runtime.restore_clocks().changed == ()
+        assert sorted(n.partition("-")[0] for n in find_folder(transport).names()) == [
+            "agent", "model", "run",
+        ]  # fmt: skip
+    assert find_folder(transport).runs() == ()
+
+
+@pytest.mark.adb
+@pytest.mark.cc
+def test_the_agent_in_c_is_sent_over_adb(
+    board: Boards, libraries: Callable[..., Path], model: Path, stored: Path
+) -> None:
+    made = board(software=BARE)
+    equip(made, libraries(), model)
+    with closing(AdbTransport.open(made.address)) as transport:
+        check_a_run(transport, model)
+        (agent,) = (made.root / "userdata/rknntui").glob("agent-*.bin")
+        assert agent.read_bytes() == stored.read_bytes()
+        assert stat.S_IMODE(agent.stat().st_mode) & 0o100
+        assert made.alive_orphans() == []
+
+
+@pytest.mark.long
+@pytest.mark.cc
+@pytest.mark.sshd
+def test_the_agent_in_c_is_sent_over_ssh(
+    ssh_board: Callable[..., tuple[BoardEmulator, Address]],
+    libraries: Callable[..., Path],
+    model: Path,
+    stored: Path,
+) -> None:
+    made, address = ssh_board(software=BARE)
+    equip(made, libraries(), model)
+    with closing(SshTransport(address)) as transport:
+        check = next(c for c in diagnose(transport).checks if c.name == "python")
+        assert (check.state, str(stored) in check.found) == ("ok", True)
+        check_a_run(transport, model)
+        stored.unlink()
+        check = next(c for c in diagnose(transport).checks if c.name == "python")
+        assert (check.state, "devices agent build --target" in check.remedy) == ("bad", True)
+
+
+@pytest.mark.long
+@pytest.mark.adb
+@pytest.mark.cc
+def test_an_old_board_is_asked_one_request_at_a_time(
+    board: Boards, libraries: Callable[..., Path], first_model: Path, stored: Path
+) -> None:
+    made = board("rk1808", software=BARE)
+    image, scores = IMAGE.astype(np.uint8), np.array([[0, 28, 100, 200, 255]], np.uint8)
+    known = answers(
+        generation=1,
+        platform="",
+        inputs=(TensorFacts("image", (1, 4, 4, 3), "UINT8", "NHWC", "AFFINE", 0, 128, 0.5),),
+        outputs=(TensorFacts("scores", (1, 5), "UINT8", "NCHW", "AFFINE", 0, 28, SCALE, 0),),
+        results={input_digest([image.tobytes()]): (scores.tobytes(),)},
+    )
+    made.image.install_runtime(libraries(1))
+    known.into(
+        made.root / made.image.library.lstrip("/").rpartition("/")[0] / "answers", first_model
+    )
+    transport = AdbTransport.open(made.address)
+    assert not transport.converses
+    with ends(), closing(transport), BoardRuntime(transport) as runtime:
+        assert runtime.open(first_model).generation == 1
+        check_results(runtime, image, scores, 28)
+        with pytest.raises(RuntimeLibraryError, match="not available on this runtime"):
+            runtime.memory()
+        assert "MemTotal" in str(runtime.read(["/proc/meminfo"])["/proc/meminfo"])
+        (seen,) = runtime.watch(["/proc/loadavg"], interval=0.02, count=1)
+        assert seen.values["/proc/loadavg"]
+
+
+# -- which one is taken
+
+
+def elf_head(elf: Elf) -> bytes:
+    number = {"ARM64": 183, "ARM": 40, "x86-64": 62}[elf.machine]
+    head = b"\x7fELF" + bytes([elf.bits // 32, 1, 1]) + bytes(9) + b"\x03\x00"
+    return head + number.to_bytes(2, "little") + bytes(44)
+
+
+def program(elf: Elf, loader: str = "") -> bytes:
+    """A program as far as it is looked at: its header, and one entry that names the loader."""
+    wide = elf.bits == 64
+    content = bytearray(elf_head(elf).ljust(64, b"\0")) + bytes(64) + loader.encode() + b"\0"
+    if wide:
+        content[32:40], content[54:58] = (64).to_bytes(8, "little"), b"\x38\0\x01\0"
+        content[64:68], content[72:80] = b"\x03\0\0\0", (128).to_bytes(8, "little")
+    else:
+        content[28:32], content[42:46] = (64).to_bytes(4, "little"), b"\x20\0\x01\0"
+        content[64:68], content[68:72] = b"\x03\0\0\0", (128).to_bytes(4, "little")
+    return bytes(content)
+
+
+def bare(machine: str, shell: Elf | None = None, *loaders: str) -> Board:
+    files = {"/bin/sh": elf_head(shell)} if shell else {}
+    return Board({**files, **dict.fromkeys(loaders, b"\x7fELF")}, {"uname": machine.encode()})
+
+
+def store(name: str, content: bytes) -> Path:
+    agent_folder().mkdir(parents=True, exist_ok=True)
+    (agent_folder() / name).write_bytes(content)
+    return agent_folder() / name
+
+
+NO_PYTHON = DeviceError("There is no Python on it.", cause="Tried.", remedy="Install python3.")
+
+
+def test_the_shell_tells_the_processor_and_the_kernel_where_there_is_none() -> None:
+    assert board_processors(bare("aarch64", ARM64)) == (ARM64, ARM)
+    assert board_processors(bare("aarch64", ARM)) == (ARM, ARM64)
+    assert board_processors(bare("armv7l", ARM)) == (ARM,)
+    assert board_processors(bare("aarch64")) == (ARM64, ARM)
+    assert board_processors(bare("riscv64")) == ()
+
+
+@pytest.mark.parametrize("elf", [ARM64, ARM])
+def test_the_loader_of_a_program_is_read(elf: Elf) -> None:
+    whole = program(elf, "/lib/ld.so.1")
+    assert read_elf(whole[:HEAD]) == elf
+    assert program_interpreter(whole) == "/lib/ld.so.1"
+    for size in range(len(whole) - 1):
+        assert program_interpreter(whole[:size]) in "/lib/ld.so.1"  # cut: less of it, or nothing
+    assert program_interpreter(elf_head(elf)) == ""
+
+
+def test_the_one_whose_c_library_the_board_has_is_taken() -> None:
+    glibc = store("agent-armv7l", program(ARM, "/lib/ld-linux-armhf.so.3"))
+    uclibc = store("agent-armv7l-uclibc", program(ARM, "/lib/ld-uClibc.so.0"))
+    store("agent-aarch64", program(ARM64))
+    store("agent-notes", b"no program")
+    buildroot = bare("armv7l", ARM, "/lib/ld-uClibc.so.0")
+    assert find_native(buildroot, NO_PYTHON).path == uclibc
+    debian = bare("aarch64", ARM, "/lib/ld-linux-armhf.so.3")
+    assert find_native(debian, NO_PYTHON).path == glibc
+    with pytest.raises(DeviceError, match="does not run there either") as caught:
+        find_native(bare("armv7l", ARM), NO_PYTHON)
+    assert "asks for /lib/ld-linux-armhf.so.3" in caught.value.cause
+    assert "--target armv7l --compiler CC" in caught.value.remedy
+
+
+def test_what_to_build_is_told_where_there_is_none() -> None:
+    store("agent-armv7l", program(ARM, "/lib/ld-linux-armhf.so.3"))
+    with pytest.raises(DeviceError, match="There is no Python") as caught:
+        find_native(bare("armv7l", ARM64), NO_PYTHON)
+    assert "Install python3." in caught.value.remedy
+    assert "rknntui devices agent build --target aarch64" in caught.value.remedy
+
+
+def test_the_variable_names_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store("agent-aarch64", program(ARM64))
+    own = tmp_path / "my agent $(x)"
+    own.write_bytes(program(ARM64))
+    monkeypatch.setenv(VARIABLE, str(own))
+    assert find_native(bare("aarch64", ARM64), NO_PYTHON).path == own
+    with pytest.raises(DeviceError, match="built for ARM64") as caught:
+        find_native(bare("armv7l", ARM), NO_PYTHON)
+    assert "runs programs for ARM (32 bits)" in caught.value.cause
+    own.write_text("#!/bin/sh\n")
+    with pytest.raises(DeviceError, match="is no program"):
+        find_native(bare("aarch64", ARM64), NO_PYTHON)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with pytest.raises(DeviceError, match="cannot be read"):
+        find_native(bare("aarch64", ARM64), NO_PYTHON)
+
+
+# -- how it is built
+
+
+@pytest.mark.cc
+def test_a_compiler_for_another_processor_is_told(tmp_path: Path) -> None:
+    other = next(name for name in ("aarch64", "x86_64") if name != platform.machine())
+    path = tmp_path / "agent"
+    with pytest.raises(DeviceError, match=f"not for {other}"):
+        build_agent(other, str(compiler()), path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_compiler_it_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(DeviceError, match="no C compiler for armv7l") as caught:
+        build_agent("armv7l")
+    assert "pip install ziglang" in caught.value.remedy
+    with pytest.raises(DeviceError, match=r"no compiler cc; touch x here"):
+        build_agent("aarch64", "cc; touch x")
+
+
+def test_what_the_compiler_says_is_told(tmp_path: Path) -> None:
+    fails = tmp_path / "cc $(touch x)"
+    fails.write_text("#!/bin/sh\necho 'no stdio.h\x1b[31m' >&2\nexit 1\n")
+    fails.chmod(0o755)
+    with pytest.raises(DeviceError, match="could not be compiled") as caught:
+        build_agent("aarch64", str(fails), tmp_path / "out" / "agent")
+    assert "no stdio.h" in caught.value.cause
+    assert "\x1b" not in caught.value.cause
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.cc
+def test_the_command_builds_it_where_it_is_found() -> None:
+    machine = platform.machine()
+    ran = run("devices", "agent", "build", "--target", machine, "--compiler", str(compiler()))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert f"built {agent_folder() / f'agent-{machine}'}" in ran.stdout
+    loader = program_interpreter((agent_folder() / f"agent-{machine}").read_bytes())
+    assert loader.startswith("/lib")
+    assert find_native(bare(machine, TARGETS[machine], loader), NO_PYTHON).interpreter == loader
