@@ -77,7 +77,12 @@ class Transport(Protocol):
     converses: bool
 
     def run(
-        self, words: Sequence[str], *, seconds: float = 10.0, limit: int = 1 << 20
+        self,
+        words: Sequence[str],
+        *,
+        seconds: float = 10.0,
+        limit: int = 1 << 20,
+        check: Callable[[], object] | None = None,
     ) -> Completed:
         """Run a program of the board and wait for its end.
 
@@ -85,6 +90,7 @@ class Transport(Protocol):
             words: program and arguments; each is one argument there, whatever it contains.
             seconds: until it has to end.
             limit: bytes of its output that are kept.
+            check: called ten times a second; what it raises ends the program.
         """
 
     def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from engine.base.errors import (
     DeviceTimeoutError,
 )
 from engine.base.peers.child import Child
-from engine.base.peers.near import Call, Peer
+from engine.base.peers.near import LOOK_SECONDS, Call, Peer
 from engine.devices.transport import Completed, Moved, TransportKind
 
 ELF = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\x3e\x00"
@@ -105,21 +106,38 @@ class FakeBoard:
             raise DeviceLostError(f"{self.name} has gone.")
 
     def run(
-        self, words: Sequence[str], *, seconds: float = 10.0, limit: int = 1 << 20
+        self,
+        words: Sequence[str],
+        *,
+        seconds: float = 10.0,
+        limit: int = 1 << 20,
+        check: Callable[[], object] | None = None,
     ) -> Completed:
         self._look()
         self.ran.append(list(words))
         if words[0] in self.programs:
             return self.programs[words[0]](words)
+        pipe = subprocess.PIPE
         try:
-            done = subprocess.run(
-                _resolved(words), capture_output=True, timeout=seconds, check=False
-            )
+            process = subprocess.Popen(_resolved(words), stdout=pipe, stderr=pipe)
         except FileNotFoundError:
             return Completed(127, b"", b"not found")
-        except subprocess.TimeoutExpired as error:
-            raise DeviceTimeoutError("It did not end.") from error
-        return Completed(done.returncode, done.stdout[:limit], done.stderr[:limit])
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                if check is not None:
+                    check()
+                out, err = process.communicate(timeout=LOOK_SECONDS)
+                return Completed(process.returncode, out[:limit], err[:limit])
+            except subprocess.TimeoutExpired as error:
+                if time.monotonic() > end:
+                    process.kill()
+                    process.communicate()
+                    raise DeviceTimeoutError("It did not end.") from error
+            except BaseException:
+                process.kill()
+                process.communicate()
+                raise
 
     def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
         self._look()

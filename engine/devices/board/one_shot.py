@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 from engine.base.errors import DeviceError, DeviceLostError, DeviceTimeoutError
 from engine.base.files import output_errors
 from engine.base.peers.far import Message, ProtocolError, decode
-from engine.base.peers.near import LOOK_SECONDS
 from engine.base.plain import JsonObject
 from engine.base.text import sanitize
 from engine.devices.board.answers import hang_error, mapping, misfit_error
@@ -36,8 +34,7 @@ class OneShotAgent:
         words: what starts the agent.
         folder: path on the board of a folder for the two files.
         place: folder of this machine.
-        check: called ten times a second; what it raises ends the waiting. The program on the board
-            ends by itself when its time is over.
+        check: called ten times a second; what it raises ends the program.
         moved: told how far a transfer is.
 
     Attributes:
@@ -56,7 +53,6 @@ class OneShotAgent:
         self._transport, self._words, self._check, self._moved = transport, words, check, moved
         self._request, self._reply = f"{folder}/request.json", f"{folder}/reply.json"
         self._place = place
-        self._left: threading.Thread | None = None
         self.lost = False
 
     def ask(self, steps: Sequence[Step], seconds: float) -> Message:
@@ -69,11 +65,6 @@ class OneShotAgent:
         Returns:
             The answer to the last, or the first error.
         """
-        if self._left is not None and self._left.is_alive():
-            raise DeviceError(
-                f"The program on {self._transport.name} still works on what was cancelled.",
-                remedy=f"Wait; it ends after {seconds:.0f} s at most.",
-            )
         method = steps[-1][0]
         source = self._place / "request.json"
         asked = {"requests": [list(step) for step in steps], "seconds": seconds}
@@ -109,26 +100,10 @@ class OneShotAgent:
     def _run(self, seconds: float, method: str) -> Completed:
         """Run the program of the board, looking after the caller meanwhile."""
         words = [*self._words, "--request", self._request, "--reply", self._reply]
-        found: list[Completed | BaseException] = []
-
-        def run() -> None:
-            try:
-                found.append(self._transport.run(words, seconds=seconds + _START_SECONDS))
-            except BaseException as error:  # noqa: BLE001 - it belongs to the thread that waits
-                found.append(error)
-
-        thread = self._left = threading.Thread(target=run, name="one request", daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(LOOK_SECONDS)
-            self._check()
-        self._left = None
-        (outcome,) = found
-        if isinstance(outcome, DeviceTimeoutError):
-            raise hang_error(self._transport.name, method, seconds) from outcome
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome
+        try:
+            return self._transport.run(words, seconds=seconds + _START_SECONDS, check=self._check)
+        except DeviceTimeoutError as error:
+            raise hang_error(self._transport.name, method, seconds) from error
 
 
 def _last_line(output: bytes) -> str:

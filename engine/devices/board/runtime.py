@@ -361,15 +361,22 @@ class BoardRuntime:
         return read_clocks(answer)
 
     def close(self) -> None:
-        """Free the model, restore the clocks and let the board go; also one that has gone."""
-        with contextlib.suppress(DeviceError):
-            if self._clocks_changed and (self._session.running or not self._transport.converses):
-                self.restore_clocks()
-        with contextlib.suppress(DeviceError):
-            if self._opened is not None and self._session.running:
-                self._session.ask("close", {}, seconds=_SHORT_SECONDS)
-        self._opened = None
-        self._session.end()
+        """Free the model, restore the clocks and let the board go; also one that has gone.
+
+        ``check`` is not called any more: what ended a run does not end this.
+        """
+        session = self._session
+        session.finish()
+        try:
+            with contextlib.suppress(DeviceError):
+                if self._clocks_changed and (session.running or not self._transport.converses):
+                    self.restore_clocks()
+            with contextlib.suppress(DeviceError):
+                if self._opened is not None and session.running:
+                    session.ask("close", {}, seconds=_SHORT_SECONDS)
+        finally:
+            self._opened = None
+            session.end()
 
     def __enter__(self) -> BoardRuntime:
         return self

@@ -70,7 +70,7 @@ class BoardSession:
         alone: bool = True,
     ) -> None:
         self.transport = transport
-        self._check = check or (lambda: None)
+        self._wanted: Callable[[], object] | None = check
         self._agent: LiveAgent | OneShotAgent | None = None
         self.run = new_run_name()
         with contextlib.ExitStack() as held:
@@ -129,6 +129,11 @@ class BoardSession:
         if pid != self._recorded:
             put_record(self.folder, self.run, self.place, pid, alone=self._alone)
             self._recorded = pid
+
+    def _check(self) -> None:
+        """Raise what the caller wants to end with, until :meth:`finish`."""
+        if self._wanted is not None:
+            self._wanted()
 
     @property
     def running(self) -> bool:
@@ -237,6 +242,10 @@ class BoardSession:
                 self.folder.remove([self.run])
         except DeviceError:
             pass  # the board has gone; the next session removes it
+
+    def finish(self) -> None:
+        """Cancel nothing from now on: what was changed on the board is put back."""
+        self._wanted = None
 
     def end(self) -> None:
         """Let the board go, also one that has gone; nothing of this session stays."""

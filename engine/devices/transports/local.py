@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import FileIO
@@ -19,7 +19,7 @@ from typing import BinaryIO, cast
 from engine.base.errors import DeviceError, DeviceTimeoutError, WorkerError
 from engine.base.files import atomic_write, open_regular
 from engine.base.peers.child import Child
-from engine.base.peers.near import Call, Peer
+from engine.base.peers.near import LOOK_SECONDS, Call, Peer
 from engine.devices.transport import Completed, Moved, TransportKind
 from engine.devices.transports.source import Source
 from engine.devices.transports.storage import storage_error, too_large
@@ -56,7 +56,12 @@ class LocalTransport:
         self._conversations: list[LocalConversation] = []
 
     def run(
-        self, words: Sequence[str], *, seconds: float = 10.0, limit: int = 1 << 20
+        self,
+        words: Sequence[str],
+        *,
+        seconds: float = 10.0,
+        limit: int = 1 << 20,
+        check: Callable[[], object] | None = None,
     ) -> Completed:
         """Run a program and wait for its end; its messages are in English.
 
@@ -82,7 +87,7 @@ class LocalTransport:
         with process:
             streams = cast("FileIO", process.stdout), cast("FileIO", process.stderr)
             try:
-                out, err = _heads(streams, time.monotonic() + seconds, limit)
+                out, err = _heads(streams, time.monotonic() + seconds, limit, check)
                 code = process.wait(_END_SECONDS)
             except BaseException as error:
                 _kill(process)
@@ -246,7 +251,9 @@ def _receive(
             moved(done, max(done, size))
 
 
-def _heads(streams: Sequence[FileIO], deadline: float, limit: int) -> list[bytes]:
+def _heads(
+    streams: Sequence[FileIO], deadline: float, limit: int, check: Callable[[], object] | None
+) -> list[bytes]:
     """The first bytes of streams; all of them is read, so that their program can end.
 
     Raises:
@@ -261,6 +268,9 @@ def _heads(streams: Sequence[FileIO], deadline: float, limit: int) -> list[bytes
         seconds = deadline - time.monotonic()
         if seconds <= 0:
             raise TimeoutError
+        if check is not None:
+            check()
+            seconds = min(seconds, LOOK_SECONDS)
         for handle, _ in ready.poll(seconds * 1000):
             data = os.read(handle, _CHUNK)
             if not data:

@@ -13,7 +13,7 @@ import re
 import select
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -180,7 +180,12 @@ class NtbTransport:
         raise missing(self.name)
 
     def run(
-        self, words: Sequence[str], *, seconds: float = 10.0, limit: int = 1 << 20
+        self,
+        words: Sequence[str],
+        *,
+        seconds: float = 10.0,
+        limit: int = 1 << 20,
+        check: Callable[[], object] | None = None,
     ) -> Completed:
         """Not over NTB: raises :class:`~engine.base.errors.DeviceError`, as all methods here do."""
         self._refuse()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 from contextlib import closing
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -202,6 +202,9 @@ class Cancel:
     def __init__(self) -> None:
         self.cancelled = False
 
+    def cancel(self) -> None:
+        self.cancelled = True
+
     def __call__(self) -> None:
         if self.cancelled:
             raise JobCancelledError("It was cancelled.")
@@ -239,21 +242,27 @@ def test_a_push_is_cancelled(board: FakeBoard, model: Path) -> None:
 
 def test_one_request_is_cancelled(tmp_path: Path, model: Path) -> None:
     board, cancel = FakeBoard(tmp_path, converses=False), Cancel()
-    runtime = BoardRuntime(board, fake_agent(), check=cancel)
+    runtime = BoardRuntime(board, fake_agent(hang={"run": 1000}), check=cancel)
     runtime.open(model)
-    original, let_go = board.run, threading.Event()
-
-    def run(words: Any, **more: Any) -> Completed:
-        if "--request" in words:
-            cancel.cancelled = True
-            let_go.wait()
-        return original(words, **more)
-
-    board.run = run  # type: ignore[method-assign]
     with closing(runtime):
+        Timer(0.3, cancel.cancel).start()
         with pytest.raises(JobCancelledError):
-            runtime.run([BoardInput(IMAGE)])
+            runtime.run([BoardInput(IMAGE)])  # the program on the board is ended
         cancel.cancelled = False
-        with pytest.raises(DeviceError, match="still works"):
-            runtime.memory()
-        let_go.set()
+        assert runtime.memory().weight == 10
+
+
+def test_what_was_cancelled_is_put_back(board: FakeBoard, model: Path) -> None:
+    cancel = Cancel()
+    keep = Path(find_folder(board).at("clocks.json"))
+    with BoardRuntime(board, fake_agent(slow=0.02), check=cancel) as runtime:
+        runtime.open(model)
+        runtime.fix_clocks([("/sys/governor", "userspace")])
+        assert keep.exists()
+        Timer(0.3, cancel.cancel).start()
+        with pytest.raises(JobCancelledError):
+            runtime.run([BoardInput(IMAGE)], loops=100_000)
+        # who cancelled asks for nothing but the end, as a job of the worker does
+    assert not keep.exists()
+    with BoardRuntime(board, fake_agent()) as runtime:  # nobody has it any more
+        assert runtime.open(model)

@@ -28,7 +28,12 @@ class Board:
     limits: list[int] = field(default_factory=list)
 
     def run(
-        self, words: Sequence[str], *, seconds: float = 10.0, limit: int = 1 << 20
+        self,
+        words: Sequence[str],
+        *,
+        seconds: float = 10.0,
+        limit: int = 1 << 20,
+        check: Callable[[], object] | None = None,
     ) -> Completed:
         self.asked.append(tuple(words))
         self.limits.append(limit)

@@ -10,7 +10,10 @@ import contextlib
 import select
 import socket
 import time
+from collections.abc import Callable
 from types import TracebackType
+
+from engine.base.peers.near import LOOK_SECONDS
 
 __all__ = ["Deadline", "Link", "RefusedError"]
 
@@ -26,10 +29,12 @@ class Deadline:
 
     Args:
         seconds: from now.
+        check: called ten times a second by who waits; what it raises ends the waiting.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, check: Callable[[], object] | None = None) -> None:
         self._end = time.monotonic() + seconds
+        self.check = check
 
     @property
     def left(self) -> float:
@@ -73,11 +78,16 @@ class Link:
         """Wait for events of :func:`select.poll`, and return those that came."""
         ready = select.poll()
         ready.register(self.socket, events)
-        # rounded up: a last half millisecond is no reason to look a thousand times
-        found = ready.poll(int(deadline.left * 1000) + 1)
-        if not found:
-            raise TimeoutError
-        return found[0][1]
+        while True:
+            left = deadline.left
+            if deadline.check is not None:
+                deadline.check()
+                left = min(left, LOOK_SECONDS)
+            # rounded up: a last half millisecond is no reason to look a thousand times
+            if found := ready.poll(int(left * 1000) + 1):
+                return found[0][1]
+            if not deadline.left:
+                raise TimeoutError
 
     def some(self, size: int, deadline: Deadline) -> bytes:
         """What is there, at most ``size`` bytes; empty at the end."""

@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -100,7 +100,12 @@ class AdbTransport:
         return cls(server, serial, board._number, board._features())
 
     def run(
-        self, words: Sequence[str], *, seconds: float = 10.0, limit: int = 1 << 20
+        self,
+        words: Sequence[str],
+        *,
+        seconds: float = 10.0,
+        limit: int = 1 << 20,
+        check: Callable[[], object] | None = None,
     ) -> Completed:
         """Run a program of the board and wait for its end, see
         :meth:`engine.devices.transport.Transport.run`.
@@ -111,7 +116,7 @@ class AdbTransport:
         """
         command = shell.command_of(words)
         run = shell.run_packets if self.converses else shell.run_mixed
-        deadline = Deadline(seconds)
+        deadline = Deadline(seconds, check)
         with self._reaching(f"end {words[0]} within {seconds:g} s"), self._open(deadline) as link:
             done = run(link, command, deadline, limit)
         if done is None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import wait
 from typing import Any, TypeVar
+
+from engine.base.peers.near import LOOK_SECONDS
 
 __all__ = ["LoopThread"]
 
@@ -31,12 +34,18 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
-    def call(self, work: Coroutine[Any, Any, _T], seconds: float) -> _T:
+    def call(
+        self,
+        work: Coroutine[Any, Any, _T],
+        seconds: float,
+        check: Callable[[], object] | None = None,
+    ) -> _T:
         """Run a coroutine in the loop and wait for its result.
 
         Args:
             work: the coroutine; it is cancelled where the caller is interrupted.
             seconds: until it is cancelled.
+            check: called ten times a second; what it raises cancels it.
 
         Raises:
             TimeoutError: it was not over by then, or the loop is closed.
@@ -47,6 +56,9 @@ class LoopThread:
         future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, seconds), self._loop)
         try:
             # what is cancelled may clean up first
+            if check is not None:
+                while not wait([future], LOOK_SECONDS).done:
+                    check()
             return future.result(seconds + _GRACE_SECONDS)
         finally:
             future.cancel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -69,7 +69,12 @@ class SshTransport:
         self._sftp_missing = False
 
     def run(
-        self, words: Sequence[str], *, seconds: float = 10.0, limit: int = 1 << 20
+        self,
+        words: Sequence[str],
+        *,
+        seconds: float = 10.0,
+        limit: int = 1 << 20,
+        check: Callable[[], object] | None = None,
     ) -> Completed:
         """Run a program of the board and wait for its end.
 
@@ -79,7 +84,7 @@ class SshTransport:
         check_words(words)
         with self._errors(f"{words[0]} did not end within {seconds:g} s."):
             login = self._logged_in()
-            completed = self._loop.call(run_program(login.connection, words, limit), seconds)
+            completed = self._loop.call(run_program(login.connection, words, limit), seconds, check)
             if completed is None:
                 raise asyncssh.ConnectionLost("The channel was closed")
             return completed
