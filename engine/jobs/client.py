@@ -321,6 +321,13 @@ class Worker:
             return found
         raise error_from_dict(found["error"])
 
+    def kill(self) -> None:
+        """Kill the process, with all that it does: every question and job of it ends in
+        ``WorkerError``.
+        """
+        if self._connection is not None and self._connection.peer.open:
+            self._connection.child.process.kill()
+
     async def close(self) -> None:
         """Let the worker go: idle, it ends at once, also where a query does not; with a job, once
         that is done.

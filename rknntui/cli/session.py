@@ -71,12 +71,16 @@ class WorkerSession:
     async def _run(
         self, method: Task[Params, Result], params: Params, tell: Callable[[Event], None]
     ) -> Result:
-        job = await self._worker.submit(method, params, allow_code=self._allowed)
         loop = asyncio.get_running_loop()
+        stop = _Stop(self._worker)
         with contextlib.ExitStack() as stack:
+            # from here on: a job that was handed over runs on after this command, if nobody
+            # cancels it
             for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, lambda: _spawn(job))
+                loop.add_signal_handler(number, stop)
                 stack.callback(loop.remove_signal_handler, number)
+            job = await self._worker.submit(method, params, allow_code=self._allowed)
+            stop.take(job)
             if (
                 signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
             ):  # a shell without jobs ignores it
@@ -87,14 +91,38 @@ class WorkerSession:
             return await job.result()
 
 
-_cancels: set[asyncio.Task[None]] = set()
+class _Stop:
+    """What Ctrl-C does: it cancels the job, also one that the worker has not taken yet.
 
+    Args:
+        worker: that was given the job.
+    """
 
-def _spawn(job: Job[Any]) -> None:
-    """Cancel from a signal handler; the task is kept so that it is not collected while it runs."""
-    task = asyncio.get_running_loop().create_task(job.cancel())
-    _cancels.add(task)
-    task.add_done_callback(_cancels.discard)
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._job: Job[Any] | None = None
+        self._asked = 0
+        # kept so that they are not collected while they run
+        self._cancels: set[asyncio.Task[None]] = set()
+
+    def __call__(self) -> None:
+        """A signal came; the second one kills."""
+        self._asked += 1
+        if self._job is not None:
+            self._cancel(self._job)
+        elif self._asked > 1:
+            self._worker.kill()
+
+    def take(self, job: Job[Any]) -> None:
+        """The worker has the job."""
+        self._job = job
+        if self._asked:
+            self._cancel(job)
+
+    def _cancel(self, job: Job[Any]) -> None:
+        task = asyncio.get_running_loop().create_task(job.cancel())
+        self._cancels.add(task)
+        task.add_done_callback(self._cancels.discard)
 
 
 def _wait(job: Job[Any]) -> None:

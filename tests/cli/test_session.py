@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+from pathlib import Path
 
 import pytest
 
+from engine.base.errors import JobCancelledError
+from engine.jobs.history import list_jobs
+from engine.wire.build import BUILD, BuildParams
 from rknntui.cli.session import WorkerSession, with_worker
 from tests.safety import ends
 
@@ -20,3 +26,16 @@ def test_an_answer_that_cannot_be_read_is_not_waited_for() -> None:
 
     with ends(), pytest.raises(MemoryError):
         with_worker(action, lambda _: None)
+
+
+def test_ctrl_c_before_the_worker_has_the_job(demo: Path) -> None:
+    """It took the job all the same, and nobody was left to cancel it."""
+
+    async def action(session: WorkerSession) -> None:
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGINT)
+        recipe = {"model": str(demo / "digits_demo.onnx"), "dataset": str(demo / "dataset.txt")}
+        await session.run(BUILD, BuildParams(recipe=recipe, refresh=True))
+
+    with ends(), pytest.raises(JobCancelledError):
+        with_worker(action, lambda _: None)
+    assert [record.state for record in list_jobs()] == ["cancelled"]
