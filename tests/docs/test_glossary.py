@@ -56,7 +56,12 @@ def columns(module: ast.Module) -> Iterator[str]:
     nodes = list(ast.walk(module))
     makers = {f.name for f in nodes if isinstance(f, ast.FunctionDef) and makes_columns(f)}
     for node in nodes:
-        if isinstance(node, ast.Call) and called(node) in {"Column", "decibel_column", *makers}:
+        if isinstance(node, ast.Call) and called(node) in {
+            "Column",
+            "cosine_column",
+            "decibel_column",
+            *makers,
+        }:
             named = [k.value for k in node.keywords if k.arg == "name"]
             yield from filter(None, [*texts(node.args[0]), *(t for n in named for t in texts(n))])
         elif isinstance(node, ast.Call) and called(node) == "table" and node.args:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "clipped",
+    "cosine_column",
     "decibel_column",
     "decibel_text",
     "held",
@@ -49,20 +50,23 @@ def decibel_column(title: str, width: int) -> Column:
     return Column(title, width, right=True, text=decibel_text, style=style)
 
 
+def cosine_column(title: str, width: int) -> Column:
+    """A column of cosines; low ones have a colour."""
+
+    def style(value: float | None) -> str:
+        return "bad" if value is not None and value < _LOW_COSINE else ""
+
+    return Column(title, width, right=True, text=_cosine, style=style)
+
+
 def rank_fields() -> tuple[Field, ...]:
     """Position, layer, operator, SQNR of all errors and of its own, saturation, distances."""
-
-    def bad_cosine(value: float | None) -> str:
-        return "bad" if value is not None and value < _LOW_COSINE else ""
 
     def distance(value: float) -> str:
         return f"{value:.4g}"
 
     def saturated(value: float | None) -> str:
         return "warn" if value is not None and value > _MUCH_SATURATION else ""
-
-    def cosine(title: str) -> Column:
-        return Column(title, 10, right=True, text=_cosine, style=bad_cosine)
 
     return (
         Field("number", Column("#", 4, right=True)),
@@ -72,8 +76,8 @@ def rank_fields() -> tuple[Field, ...]:
         Field("own", decibel_column("isol. dB", 8)),
         Field("own_share", Column("added %", 7, right=True, text=_percent)),
         Field("saturation", Column("clip %", 6, right=True, text=_percent, style=saturated)),
-        Field("entire", cosine("cumul. cos")),
-        Field("single", cosine("isol. cos"), 88),
+        Field("entire", cosine_column("cumul. cos", 10)),
+        Field("single", cosine_column("isol. cos", 10), 88),
         Field("damage", Column("impact %", 8, right=True, text=_percent), 100),
         Field("source", Column("source layer", 12, grow=2, text=name_text), 150, "name"),
         Field("dtype", Column("type", 8, text=name_text), 124),

@@ -266,6 +266,7 @@ class ChoiceDialog(Dialog):
         choices: to choose from.
         now: the choice that counts now.
         about: a text on each choice; that of the one under the cursor stands whole below the list.
+        start: the choice that the cursor is on at first; empty for the one that counts now.
     """
 
     KEYS_TEXT = "↑↓ choose · Enter select · Esc cancel"
@@ -274,12 +275,18 @@ class ChoiceDialog(Dialog):
     """
 
     def __init__(
-        self, title: str, choices: Sequence[str], now: str, about: Mapping[str, str] | None = None
+        self,
+        title: str,
+        choices: Sequence[str],
+        now: str,
+        about: Mapping[str, str] | None = None,
+        start: str = "",
     ) -> None:
         super().__init__()
         self.TITLE_TEXT = title
         self._choices = tuple(choices)
         self._now = now
+        self._start = start or now
         self._about = about or {}
 
     def compose(self) -> ComposeResult:
@@ -289,8 +296,8 @@ class ChoiceDialog(Dialog):
     def on_mount(self) -> None:
         rows = self.query_one(TextRows)
         self._lay_out()
-        if self._now in self._choices:
-            rows.cursor = self._choices.index(self._now)
+        if self._start in self._choices:
+            rows.cursor = self._choices.index(self._start)
         self._tell(rows.cursor)
 
     def on_resize(self) -> None:

@@ -1,0 +1,148 @@
+"""The line on top of Run, and what its views say below their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engine import sanitize
+from engine.wire.board import Ran
+from engine.wire.build import Simulated
+from rknntui.keys.text import key_text
+from rknntui.widgets.facts_line import Fact
+from rknntui.widgets.wrap import wrap
+
+if TYPE_CHECKING:
+    from engine.wire.board import MemoryReport
+    from engine.wire.compare import Comparison
+    from rknntui.screens.run.requests import Subject
+    from rknntui.session.job_view_model import JobView
+    from rknntui.widgets.strips import Line
+
+__all__ = [
+    "compared_lines",
+    "layer_lines",
+    "memory_lines",
+    "note_lines",
+    "run_facts",
+    "running_facts",
+    "where",
+]
+
+_MANY = 4
+
+
+def where(board: str | None) -> Fact:
+    """The target."""
+    if board is None:
+        return Fact("simulator", rank=3)
+    name = sanitize(board, 300)
+    return Fact(f"on {name}", (f"on {name[:24]}…",) if len(name) > 26 else ())
+
+
+def running_facts(job: JobView) -> tuple[Fact | str, ...]:
+    """How far a job is."""
+    stage = job.stage
+    at = f"{stage.title}, " if stage is not None else ""
+    return (f"▶ {job.title}: {at}{job.fraction:.0%}, {key_text('job.cancel')} stops",)
+
+
+def run_facts(
+    subject: Subject, result: Simulated | Ran | None, *, outdated: bool
+) -> tuple[Fact | str, ...]:
+    """What ran, or what would run."""
+    runs = f"{key_text('run.run')} runs"
+    again = Fact(f"! the recipe changed since: {runs}", (f"! the recipe changed: {runs}",))
+    old = (again,) if outdated else ()
+    session, board = subject.session, subject.board
+    if session.model is None:
+        return (where(board), "no model is open") if board else ("no model is open",)
+    if isinstance(result, Simulated):
+        how = "quantized" if result.quantized else "float32"
+        ran = f"✓ ran {how}, simulated, in {result.seconds:.4f} s here (measured"
+        took = Fact(f"{ran}, no NPU time)", (f"{ran})", f"✓ ran {how}, simulated"))
+        return (*([where(board)] if board else []), took, *old)
+    if isinstance(result, Ran):
+        return (_ran(result), *_versions(result), *old)
+    if board is not None:
+        return where(board), Fact(f"runs {subject.name}", rank=1)
+    if session.vendor:
+        chooses = f"{key_text('run.target')} chooses a board"
+        return Fact("a compiled vendor model: it runs only on its NPU"), Fact(chooses, rank=1)
+    if session.container is not None:
+        return where(board), "the container is simulated directly"
+    told = "runs the build of this recipe (simulated)"
+    return where(board), Fact(f"{told}; builds first if needed", (told,))
+
+
+def _ran(result: Ran) -> Fact:
+    took = "no time told by the runtime"
+    if result.milliseconds is not None:
+        took = f"{result.milliseconds:.3f} ms"
+    device = sanitize(result.device, 300)
+    short = device if len(device) <= 26 else f"{device[:24]}…"
+    forms = [f"✓ ran on {at} in {took} ({result.label})" for at in dict.fromkeys((device, short))]
+    return Fact(forms[0], (*forms[1:], f"✓ ran in {took} ({result.label})"))
+
+
+def _versions(result: Ran) -> list[Fact]:
+    facts = [
+        (sanitize(result.chip, 40), 1),
+        (f"runtime {sanitize(result.runtime, 60)}" if result.runtime else "", 2),
+        (f"driver {sanitize(result.driver, 60)}" if result.driver else "", 3),
+    ]
+    return [Fact(text, rank=rank) for text, rank in facts if text]
+
+
+def _told(texts: Sequence[str], width: int, style: str = "dim") -> list[Line]:
+    lines: list[Line] = []
+    for text in texts:
+        lines += [[(row, style)] for row in wrap(sanitize(text, 2000), width)]
+    return lines
+
+
+def note_lines(result: Simulated | Ran | None, width: int) -> list[Line]:
+    """What is to be known of a run."""
+    return _told(result.notes, width) if isinstance(result, Ran) else []
+
+
+def layer_lines(result: Ran | None, error: str, width: int) -> list[Line]:
+    """Why the live table stopped; how many layers, where they ran, what the timing costs."""
+    lines = _told([f"✗ stopped: {error}"], width, "bad") if error else []
+    if result is None:
+        return lines
+    rows = result.layers
+    if not rows:
+        return [*lines, *_told(["The runtime told of no layers.", *result.notes], width)]
+    known = sum(bool(row.layer) for row in rows)
+    places = dict.fromkeys(row.target for row in rows if row.target)
+    on = ", ".join(f"{sum(r.target == p for r in rows)} on {p}" for p in list(places)[:_MANY])
+    text = f"{on}; {known} of {len(rows)} rows are layers of this build."
+    return [*lines, *_told([text, *result.notes], width)]
+
+
+def memory_lines(report: MemoryReport | None, width: int) -> list[Line]:
+    """Why there are no figures, and what is to be known of them."""
+    if report is None:
+        return []
+    device = f"{report.device}, {report.chip}, runtime {report.runtime} ({report.label})"
+    lines = _told([f"On {device}."], width)
+    if report.memory is None:
+        why = report.reason or "the runtime has no such query"
+        return [*_told([f"Not available on this runtime: {why}"], width, "warn"), *lines]
+    return [*_told([report.memory.note] if report.memory.note else [], width), *lines]
+
+
+def compared_lines(found: Comparison | None, width: int) -> list[Line]:
+    """The verdict, then what the board did not give, the input, notes."""
+    if found is None:
+        return []
+    lines = _told([found.verdict], width, "bad" if found.first else "good")
+    told = [f"On {found.device}, {found.chip}, runtime {found.runtime} ({found.label})."]
+    if found.missing:
+        some = ", ".join(sanitize(name, 80) for name in found.missing[:_MANY])
+        more = f" and {len(found.missing) - _MANY} more" if len(found.missing) > _MANY else ""
+        told.append(f"Not given by the board: {some}{more}.")
+    if found.sha256:
+        told.append(f"Input bytes of all three, SHA-256: {found.sha256}")
+    return [*lines, *_told([*told, *found.notes], width)]

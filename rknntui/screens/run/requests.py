@@ -1,0 +1,116 @@
+"""What Run asks of the engine, and the command lines that ask the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from engine import sanitize
+from engine.wire.board import MemoryParams, RunParams
+from engine.wire.build import SimulateParams
+from engine.wire.compare import CompareParams
+from rknntui.keys.commandline import command_for
+
+if TYPE_CHECKING:
+    from engine.wire.codec import Values
+    from rknntui.session.job_view_model import JobView
+    from rknntui.session.state import Session
+
+__all__ = ["Subject"]
+
+
+class _Model(TypedDict):
+    path: str | None
+    recipe: Values | None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is run, and where.
+
+    Attributes:
+        session: has the open model.
+        board: the target; None for the simulator.
+        compiled: a compiled model in the place of the open one; None for none.
+    """
+
+    session: Session
+    board: str | None = None
+    compiled: str | None = None
+
+    @property
+    def model(self) -> _Model:
+        """The file that runs, or the recipe whose build runs; both where the recipe tells which
+        layers the file has.
+        """
+        container = self.session.container
+        recipe = dict(self.session.recipe) if container is None else None
+        return {"path": (self.compiled if self.board else None) or container, "recipe": recipe}
+
+    @property
+    def name(self) -> str:
+        """Of the file that runs, for titles."""
+        path = self.model["path"] or str(self.session.recipe.get("model") or "model")
+        return sanitize(Path(path).name, 60)
+
+    def simulation(
+        self, inputs: tuple[str, ...], top: int, save: str | None, force: bool
+    ) -> SimulateParams:
+        """One sample in the simulator."""
+        return SimulateParams(**self.model, inputs=inputs, top=top, save=save, force=force)
+
+    def run(
+        self,
+        inputs: tuple[str, ...],
+        top: int,
+        *,
+        layers: bool = False,
+        save: str | None = None,
+        force: bool = False,
+    ) -> RunParams:
+        """One sample on the board."""
+        return RunParams(
+            **self.model,
+            device=self.board,
+            inputs=inputs,
+            top=top,
+            layers=layers,
+            save=save,
+            force=force,
+        )
+
+    def memory(self) -> MemoryParams:
+        """What the model takes on the board."""
+        return MemoryParams(**self.model, device=self.board)
+
+    def comparison(self, inputs: tuple[str, ...] | None) -> CompareParams:
+        """Golden, simulator and board; without inputs over the first calibration sample."""
+        recipe = dict(self.session.recipe)
+        return CompareParams(
+            recipe=recipe, device=self.board, compiled=self.compiled, inputs=inputs
+        )
+
+    def started(self, job: JobView) -> bool:
+        """Whether a job is about this model, on this target."""
+        path = job.params.get("path")
+        if job.params.get("device") != self.board:
+            return False
+        return self.session.is_ours(job) or (path is not None and path == self.model["path"])
+
+    def outdated(self, job: JobView) -> bool:
+        """Whether the recipe changed since a job was asked for."""
+        container = self.session.container
+        return container is None and job.recipe is not None and job.recipe != self.session.recipe
+
+    def command(self, verb: str, inputs: list[str]) -> list[str]:
+        """The command line of a verb; ``inputs`` are files, or what stands for them."""
+        words = command_for(verb, self.session)
+        files = [word for path in inputs for word in ("--input", path)]
+        if not words or self.board is None:
+            return [*words, *files] if words else []
+        if self.compiled is not None and verb.split()[0] == "compare":
+            words += ["--compiled", self.compiled]
+        elif self.compiled is not None:
+            words = ["rknntui", *verb.split(), self.compiled]
+        return [*words, "--device", self.board, *files]

@@ -1,0 +1,70 @@
+"""Where Run runs: the simulator on this machine, or a board."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from engine import sanitize
+from engine.wire.devices import DEVICES_LIST, DeviceListParams, Listing
+from rknntui.keys.text import key_text
+from rknntui.screens.dialogs.dialogs import ChoiceDialog
+
+if TYPE_CHECKING:
+    from engine.wire.devices import Device
+    from rknntui.screens.base.workspace import Workspace
+
+__all__ = ["SIMULATOR", "ask_target", "board_text"]
+
+SIMULATOR = "simulator"
+_SIMULATOR_ABOUT = "the quantized graph on the CPU of this machine; times are not those of an NPU"
+
+
+def board_text(device: Device) -> str:
+    """What is known of a board before it is asked: its names, address, warnings."""
+    names = [device.model, device.product, device.device]
+    words = [sanitize(word, 80) for word in dict.fromkeys(names) if word]
+    said = sanitize(device.what, 200) if device.state != "ready" else ""
+    parts = [" ".join(words), said, *(sanitize(warning, 300) for warning in device.warnings)]
+    return "; ".join(part for part in parts if part) or f"a board over {device.kind}"
+
+
+def ask_target(workspace: Workspace, now: str | None, then: Callable[[str | None], None]) -> None:
+    """Look which boards there are, and ask for one of them or the simulator.
+
+    Args:
+        workspace: asks.
+        now: the board that is the target; None for the simulator.
+        then: called with the chosen board, or None for the simulator.
+    """
+
+    def listed(listing: Listing) -> None:
+        boards = {d.id: board_text(d) for d in listing.devices if d.usable}
+        session = workspace.session
+        for known in (now, session.board):
+            if known is not None:  # as of SSH, where it is not in the list
+                boards.setdefault(known, "chosen before; not in the list of boards now")
+        about = {SIMULATOR: _SIMULATOR_ABOUT, **boards}
+        if not boards:
+            about[SIMULATOR] += f". {_no_board(listing)}"
+
+        def chosen(choice: str | None) -> None:
+            if choice is not None:
+                then(None if choice == SIMULATOR else choice)
+
+        start = now or session.board or SIMULATOR
+        dialog = ChoiceDialog("Run on", list(about), now or SIMULATOR, about, start)
+        workspace.app.push_screen(dialog, chosen)
+
+    ssh = workspace.session.ssh_boards
+    workspace.ask(DEVICES_LIST, DeviceListParams(ssh, start_server=True), listed)
+
+
+def _no_board(listing: Listing) -> str:
+    """Why there is nothing else to choose, and what to do."""
+    waiting = [d for d in listing.devices if not d.usable]
+    tells = f"{key_text('go.devices')} shows Devices, which tells what to do."
+    if waiting:
+        return f"No board is ready, {len(waiting)} cannot be used yet: {tells}"
+    why = "".join(f" {sanitize(notice.what, 200)}" for notice in listing.notices[:1])
+    return f"No board is in reach.{why} {tells}"

@@ -1,0 +1,140 @@
+"""Answers of a board in the place of the worker's: what screens make of them needs no board."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine.base.errors import EngineError
+from engine.wire.board import MemoryReport, Ran, SystemMemory
+from engine.wire.build import SimulatedOutput, TopValue
+from engine.wire.codec import encode
+from engine.wire.compare import ComparedLayer, Comparison, Difference
+from engine.wire.devices import BoardMemory, Device, LayerTime, Listing
+from rknntui.bridge import Bridge
+from rknntui.session.job_view_model import JobView
+
+__all__ = ["BOARD", "BoardAnswers", "comparison", "memory", "ran"]
+
+BOARD = "adb:127.0.0.1:40001"
+LAYERS = ("Conv_0", "Conv_1", "Gemm_2")
+
+
+def ran(times: tuple[float | None, ...] = (40.0, 120.0, 8.5), **more: Any) -> Ran:
+    """A run with the runtime's table of layers; the last one ran on the CPU."""
+    layers = tuple(
+        LayerTime(i + 1, f"Conv:{name}", "Conv", "INT8", "NPU", times[i], 2048 * (i + 1), name)
+        for i, name in enumerate(LAYERS)
+    )
+    last = LayerTime(4, "OutputOperator:logits", "OutputOperator", "INT8", "CPU", 2.0, 10)
+    top = (TopValue(3, 4.5), TopValue(1, 0.25))
+    output = SimulatedOutput("logits", (1, 10), "float32", "emulated", top, -1.0, 4.5, 0.5, 0)
+    told: dict[str, Any] = {
+        "label": "emulated",
+        "device": BOARD,
+        "chip": "rk3588",
+        "runtime": "2.3.0",
+        "driver": "0.9.8",
+        "outputs": (output,),
+        "milliseconds": 1.25,
+        "layers": (*layers, last),
+        "notes": ("The stand-in's time is not that of an NPU.",),
+    }
+    return Ran(**(told | more))
+
+
+def memory(**more: Any) -> MemoryReport:
+    """What a model takes."""
+    told: dict[str, Any] = {
+        "label": "emulated",
+        "device": BOARD,
+        "chip": "rk3588",
+        "runtime": "2.3.0",
+        "memory": BoardMemory(1 << 20, 512 << 10, 64 << 10, 1600 << 10),
+        "text": "Total Weight Memory: 1 MiB",
+        "model_bytes": 2 << 20,
+        "system": SystemMemory(8 << 30, 6 << 30),
+    }
+    return MemoryReport(**(told | more))
+
+
+def comparison(first: str = "Conv_1") -> Comparison:
+    """Three layers; from ``first`` on the board does something else."""
+    same, little = Difference(1.0, None, 0.0), Difference(0.9999, 40.0, 0.01)
+    rows = []
+    for name in LAYERS:
+        diverges = bool(first) and LAYERS.index(name) >= LAYERS.index(first)
+        off = Difference(0.7, 3.0, 9.0)
+        board, between = (off, off) if diverges else (little, same)
+        steps = 90.0 if diverges else 0.0
+        rows.append(
+            ComparedLayer(
+                name, f"{name}_out", "Conv", "w8a8", little, board, between, steps, diverges
+            )
+        )
+    verdict = (
+        f"{first} is the first layer that diverges." if first else "Board and simulator agree."
+    )
+    return Comparison(
+        "emulated", BOARD, "rk3588", "2.3.0", tuple(rows), first, verdict, "ab" * 32, ("Relu_9",)
+    )
+
+
+class BoardAnswers:
+    """Takes what is asked of boards.
+
+    Attributes:
+        listing: answer of ``devices.list``.
+        answers: method -> its result, or what makes it; an error fails the job.
+        asked: (method, parameters), oldest first.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        ready = Device(BOARD, "adb", "ready", "ready", model="rk3588_emulated")
+        lost = Device("adb:OTHER", "adb", "offline", "offline", remedy="Plug it in again.")
+        self.listing = Listing((ready, lost))
+        self.answers: dict[str, Any] = {
+            "board.run": ran,
+            "board.memory": memory,
+            "compare.board": comparison,
+        }
+        self.asked: list[tuple[str, Any]] = []
+        self._numbers = itertools.count(1)
+        call, submit = Bridge.call, Bridge.submit
+
+        async def answered(bridge: Bridge, method: Any, params: Any) -> Any:
+            if method.name == "devices.list":
+                self.asked.append((method.name, params))
+                return self.listing
+            return await call(bridge, method, params)
+
+        async def submitted(
+            bridge: Bridge, method: Any, params: Any, title: str, *, quiet: bool = False
+        ) -> JobView:
+            if method.name not in self.answers:
+                return await submit(bridge, method, params, title, quiet=quiet)
+            self.asked.append((method.name, params))
+            name = f"board-{next(self._numbers)}"
+            view = JobView(name, method.name, title, time.time(), encode(params), quiet=quiet)
+            bridge._session.job_started(view)
+            bridge._spawn(self._end(bridge, view))
+            return view
+
+        patch.setattr(Bridge, "call", answered)
+        patch.setattr(Bridge, "submit", submitted)
+
+    async def _end(self, bridge: Bridge, view: JobView) -> None:
+        answer = self.answers[view.method]
+        result = answer() if isinstance(answer, Callable) else answer
+        if isinstance(result, EngineError):
+            view.state, view.error = "failed", result.to_dict()
+            bridge._session.job_ended(view, None)
+            if not view.quiet:
+                bridge._report(result)
+            return
+        view.state, view.seconds = "done", 0.1
+        bridge._session.job_ended(view, result)

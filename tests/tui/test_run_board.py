@@ -1,0 +1,222 @@
+"""Workspace Run with a board as its target, by keys alone; the board's answers are prepared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.base.errors import DeviceLostError
+from engine.wire.devices import Listing
+from rknntui.app import Workbench
+from rknntui.screens.run.workspace import Run
+from tests.tui.board_answers import BOARD, LAYERS, BoardAnswers, comparison, memory, ran
+from tests.tui.conftest import screen_text, until
+from tests.tui.flow import choose_path, grey_keys, visited, write_recipe
+
+SIZE = (80, 24)
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
+
+
+@pytest.fixture
+def board(monkeypatch: pytest.MonkeyPatch) -> BoardAnswers:
+    return BoardAnswers(monkeypatch)
+
+
+@pytest.fixture
+def app(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
+    monkeypatch.chdir(tmp_path)
+    return Workbench(str(write_recipe(tmp_path, demo)), state_kept=False)
+
+
+async def on_board(pilot: Pilot[None], demo: Path) -> Run:
+    """Run, with the board as its target and a file for the input."""
+    app = pilot.app
+    assert isinstance(app, Workbench)
+    workspace = await visited(pilot, Run)
+    await pilot.press("t")
+    await until(pilot, lambda: "Run on" in screen_text(app), "the boards")
+    await pilot.press("down", "enter")
+    await until(pilot, lambda: f"on {BOARD}" in screen_text(app), "the board is the target")
+    await pilot.press("e")
+    await choose_path(pilot, demo / "calibration" / "005.png")
+    await until(pilot, lambda: workspace.inputs_pane.paths is not None, "an input")
+    return workspace
+
+
+async def test_the_target_is_the_simulator_or_a_board_that_can_be_used(
+    app: Workbench, board: BoardAnswers
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await visited(pilot, Run)
+        assert "simulator" in screen_text(app)
+        await pilot.press("t")
+        await until(pilot, lambda: "Run on" in screen_text(app), "the boards")
+        text = screen_text(app)
+        assert BOARD in text
+        assert "OTHER" not in text  # it is offline
+        await pilot.press("escape")
+        assert workspace.target is None
+        app.session.choose_board(BOARD)
+        await pilot.press("t")
+        await until(pilot, lambda: "Run on" in screen_text(app), "the boards")
+        await pilot.press("enter")  # the session's board has the cursor
+        await until(pilot, lambda: f"on {BOARD}" in screen_text(app), "the board is the target")
+        assert workspace.target == BOARD
+
+
+async def test_without_a_board_the_dialog_says_where_to_look(
+    app: Workbench, board: BoardAnswers
+) -> None:
+    board.listing = Listing(())
+    async with app.run_test(size=SIZE) as pilot:
+        await visited(pilot, Run)
+        await pilot.press("t")
+        await until(pilot, lambda: "No board is in reach" in screen_text(app), "why")
+        assert "Devices" in screen_text(app)
+
+
+async def test_a_run_on_a_board_says_what_its_figures_are(
+    app: Workbench, board: BoardAnswers, demo: Path
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await on_board(pilot, demo)
+        await pilot.press("r")
+        await until(pilot, lambda: "Outputs (emulated)" in screen_text(app), "the outputs")
+        text = screen_text(app)
+        assert "simulated" not in text
+        assert "1.250 ms (emulated)" in text
+        assert "is not that of an NPU" in text
+        method, params = board.asked[-1]
+        assert (method, params.device, params.layers) == ("board.run", BOARD, False)
+        assert params.recipe == app.session.recipe
+        await pilot.press("Y")
+        assert app.clipboard.startswith("rknntui run ")
+        assert f"--device {BOARD} --input" in app.clipboard
+
+
+async def test_layers_keep_order_and_cursor_while_they_are_timed_again(
+    app: Workbench, board: BoardAnswers, demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rknntui.screens.run.live._EVERY", 0.01)
+    monkeypatch.setattr("rknntui.screens.run.live._REST", 0.01)
+    times = iter([(40.0, 120.0, 8.5), (41.0, 90.0, 300.0)])
+    last = ran((41.0, 90.0, 300.0))
+    board.answers["board.run"] = lambda: ran(found) if (found := next(times, None)) else last
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_board(pilot, demo)
+        await pilot.press("v")
+        await until(pilot, lambda: "No layer is timed yet" in screen_text(app), "the view")
+        table = workspace.results.timed.table
+        table.sort_field("microseconds", descending=True)
+        await pilot.press("L")
+        await until(pilot, lambda: table.total == 4, "the layers")
+        assert "Layers (emulated)" in screen_text(app)
+        table.select_record("id", 2)
+        await until(pilot, lambda: table.records[0]["id"] == 3, "the slowest of the next run")
+        assert table.record is not None
+        assert table.record["id"] == 2
+        assert table.sorted_by == "microseconds"
+        assert "live" in screen_text(app)
+        assert 40.0 < table.records[-2]["mean"] <= 41.0
+        assert all(params.layers for name, params in board.asked if name == "board.run")
+        assert len(app.session.jobs) <= 2  # those that ended push nothing out
+        await pilot.press("1")
+        assert not workspace.live.on
+        count = len(board.asked)
+        await pilot.pause(0.05)
+        assert len(board.asked) == count
+
+
+async def test_a_board_that_is_lost_ends_the_live_table_and_says_why(
+    app: Workbench, board: BoardAnswers, demo: Path
+) -> None:
+    lost = DeviceLostError("The board is gone.", remedy="Plug it in again.")
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_board(pilot, demo)
+        board.answers["board.run"] = lost
+        await pilot.press("v", "L")
+        await until(pilot, lambda: "The board is gone. Plug" in screen_text(app), "why")
+        assert not workspace.live.on
+        board.answers["board.run"] = ran
+        await pilot.press("R")
+        await until(pilot, lambda: workspace.results.timed.table.total == 4, "the layers")
+        assert "The board is gone" not in screen_text(app)
+
+
+async def test_memory_and_the_reason_where_there_is_none(
+    app: Workbench, board: BoardAnswers, demo: Path
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await on_board(pilot, demo)
+        await pilot.press("v", "v", "r")
+        await until(pilot, lambda: "Memory (emulated)" in screen_text(app), "the memory")
+        text = screen_text(app)
+        assert "whole model" in text
+        assert "8.00 GiB" in text
+        await pilot.press("y")
+        assert app.clipboard == "Total Weight Memory: 1 MiB"
+        none = memory(memory=None, reason="Generation 1 has no such query.", text="")
+        board.answers["board.memory"] = none
+        await pilot.press("r")
+        await until(pilot, lambda: "Generation 1 has no such" in screen_text(app), "the reason")
+        assert "Not available on this runtime" in screen_text(app)
+        await pilot.press("Y")
+        assert app.clipboard.startswith("rknntui memory ")
+
+
+async def test_a_comparison_marks_the_first_layer_that_diverges(
+    app: Workbench, board: BoardAnswers, demo: Path
+) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        workspace = await on_board(pilot, demo)
+        await pilot.press("v", "v", "v")
+        await until(pilot, lambda: "Nothing is compared yet" in screen_text(app), "the view")
+        assert "Histograms" in grey_keys(app)
+        await pilot.press("r")
+        await until(pilot, lambda: "is the first layer that" in screen_text(app), "the verdict")
+        table = workspace.results.compared.table
+        assert [row["name"] for row in table.records] == list(LAYERS)
+        assert [row["sign"] for row in table.records] == ["", "✗", "!"]
+        assert workspace.results.layer_id == "Conv_1"
+        assert "Not given by the board: Relu_9" in screen_text(app)
+        await pilot.press("m")
+        await until(pilot, lambda: app.current == "model", "the layer in the graph")
+
+
+async def test_a_container_is_compared_with_nothing(app: Workbench, board: BoardAnswers) -> None:
+    board.answers["compare.board"] = comparison("")
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await visited(pilot, Run)
+        assert app.session.model is not None
+        app.session.model = replace(app.session.model, kind="rknn")
+        app.session.path = "a container.rknn"
+        workspace.target = BOARD
+        await pilot.press("v", "v", "v")
+        assert "open the model" in workspace.disabled_reason("run")
+
+
+async def test_names_of_strangers_steer_nothing(
+    app: Workbench, board: BoardAnswers, demo: Path
+) -> None:
+    bad = "[bold red]x[/] \x1b[31m\x07" + "宽" * 300
+    hostile = ran(device=bad, runtime=bad, notes=(bad,))
+    layers = tuple(replace(row, name=bad, layer=bad, op=bad, target=bad) for row in hostile.layers)
+    hostile = replace(
+        hostile, layers=layers, outputs=(replace(hostile.outputs[0], name=bad, label=bad),)
+    )
+    board.answers["board.run"] = hostile
+    board.answers["compare.board"] = replace(comparison(), verdict=bad, missing=(bad,))
+    board.answers["board.memory"] = memory(memory=None, reason=bad, runtime=bad)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_board(pilot, demo)
+        for view in ("Outputs", "Layers", "Memory", "Compare"):
+            workspace.results.bar.choose(view)
+            await pilot.press("r")
+            await until(pilot, lambda: "宽" in screen_text(app), view)
+            text = screen_text(app)
+            assert "[bold red]" in text
+            assert not {"\x1b", "\x07"} & set(text)
+            assert len(text.splitlines()) == SIZE[1]
