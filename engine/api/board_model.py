@@ -148,6 +148,7 @@ class BoardModel:
             fix_clocks: set the clocks that the vendor's script sets, and restore them afterwards.
             log: takes which clocks could not be set.
         """
+        count = _LOOPS if loops is None else _whole(loops, "loop_cnt")
         prepared = (
             [zero_input(attributes) for attributes in self._opened.inputs]
             if inputs is None
@@ -157,9 +158,7 @@ class BoardModel:
             if fix_clocks:
                 for note in fix_clocks_of(self._runtime, self._identity.chip):
                     log.warning("eval_perf: %s", note)
-            found = self._runtime.run(
-                prepared, warmup=_WARMUP, loops=loops or _LOOPS, outputs=False
-            )
+            found = self._runtime.run(prepared, warmup=_WARMUP, loops=count, outputs=False)
             state = state_by_agent(self._runtime, self._identity.chip)
         finally:
             if fix_clocks:
@@ -256,28 +255,37 @@ def _board_input(
 
 
 def _each(given: Any, count: int, name: str) -> list[Any]:
-    values = [given] * count if given is None or isinstance(given, str) else list(given)
+    """What was given for each input: one value for all, or one for each."""
+    alone = not isinstance(given, Sequence | np.ndarray) or isinstance(given, str)
+    values = [given] * count if alone else list(given)
     if len(values) != count:
         raise UsageError(f"{name} has {len(values)} entries for {count} inputs.")
     return values
+
+
+def _whole(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise UsageError(f"{name} is {sanitize(repr(value), 40)}, and no whole number.")
+    return int(value)
 
 
 def _core_mask(given: Parameters) -> int | None:
     """``core_mask`` as the runtime takes it; None where the runtime chooses.
 
     Raises:
-        UsageError: the chip has no such cores [RKNN-T2 2.3.0, 2.7].
+        UsageError: it is no number, or the chip has no such cores [RKNN-T2 2.3.0, 2.7].
     """
-    mask = given.get("core_mask") or 0
+    asked = given.get("core_mask")
+    mask = 0 if asked is None else _whole(asked, "core_mask")
     if not mask:
         return None
     target = str(given["target"]).lower()
     found = chip_facts(target)
-    problem = core_problem(int(mask), found) if found else ""
+    problem = core_problem(mask, found) if found else ""
     if problem:
         raise UsageError(
             f"core_mask {mask} does not fit {sanitize(target, 40)}.",
             cause=problem,
             remedy="Leave core_mask at RKNN.NPU_CORE_AUTO, or name cores that it has.",
         )
-    return int(mask)
+    return mask

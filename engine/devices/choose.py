@@ -34,7 +34,7 @@ def choose(device_id: str | None) -> Address:
     if len(ready) > 1:
         raise UsageError(
             f"There are {len(ready)} boards.",
-            remedy=f"Say which one with device_id: {', '.join(ready[:20])}.",
+            remedy=f"Name one (device_id, or --device): {', '.join(ready[:20])}.",
         )
     if ready:
         return Address.parse(ready[0])

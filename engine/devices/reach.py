@@ -12,7 +12,8 @@ def reach(address: Address) -> Transport:
     """The transport of a board; libraries of other transports are not loaded.
 
     Raises:
-        DeviceError: it is not there or cannot be used; a board over SSH says so at the first call.
+        DeviceError: it is not there or cannot be used, as none over NTB can; a board over SSH says
+            so at the first call.
     """
     if address.kind == "adb":
         from engine.devices.transports.adb.transport import AdbTransport
@@ -23,9 +24,9 @@ def reach(address: Address) -> Transport:
 
         return SshTransport(address)
     if address.kind == "ntb":
-        from engine.devices.transports.ntb import NtbTransport
+        from engine.devices.transports.ntb import missing
 
-        return NtbTransport(address.name)
+        raise missing(address.name)  # before anything that is asked gives no answer
     from engine.devices.transports.local import LocalTransport
 
     return LocalTransport()

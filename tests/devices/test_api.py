@@ -49,7 +49,13 @@ def test_the_calls_of_generation_2(
     assert rknn.load_rknn(str(model)) == 0
     assert rknn.init_runtime() == -1  # compiled models are not simulated
     assert rknn.init_runtime(target="rk3566", device_id=address) == -1
-    assert "has rk3588" in capfd.readouterr().err
+    assert rknn.init_runtime(target="rk3588", device_id=address, core_mask="all") == -1
+    assert rknn.init_runtime(target="rk3588", device_id="ntb:0123456789") == -1
+    said = capfd.readouterr().err
+    assert "has rk3588" in said
+    assert "core_mask is 'all'" in said
+    assert "rknn-toolkit" in said
+    assert "Internal error" not in said
     given = {"target": "rk3588", "device_id": address, "core_mask": RKNN.NPU_CORE_0_1_2}
     assert rknn.init_runtime(**given, perf_debug=True, eval_mem=True, rknn2precompile=True) == 0
     assert "rknn2precompile has no effect on a board" in capfd.readouterr().err
@@ -62,6 +68,16 @@ def test_the_calls_of_generation_2(
     assert outputs is not None
     np.testing.assert_array_equal(outputs[0], EXPECTED)
     assert rknn.inference(inputs=[IMAGE[:, :2]]) is None
+    for wrong in (
+        {"data_format": 3},
+        {"data_format": ["nhwc"] * 2},
+        {"inputs_pass_through": [0] * 2},
+    ):
+        assert rknn.inference(inputs=[IMAGE], **wrong) is None
+    assert rknn.inference(inputs=[IMAGE], inputs_pass_through=1) is not None
+    for loops in ("3", 0, True, 1.5):
+        assert rknn.eval_perf(loop_cnt=loops) == -1
+    assert "Internal error" not in capfd.readouterr().err
     governor = made.root / "sys/class/devfreq/fdab0000.npu/governor"
     before = governor.read_text()
     text = rknn.eval_perf(inputs=[IMAGE])
