@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.base.errors import DatasetError, UsageError
+from engine.base.errors import UsageError
 from engine.base.text import sanitize, shape_text
-from engine.dataset import InputPlan, prepare_array
+from engine.dataset import InputPlan, passed_through, prepare_array
 from engine.graph.ir import QuantParams
 
 __all__ = ["adapt_inputs", "to_data_type"]
@@ -67,7 +67,8 @@ def adapt_inputs(
                 f"{layout.lower()}; it is read as it must be."
             )
         if through[index]:
-            feeds[plan.name] = _straight(plan, array, layout, (quant or {}).get(plan.name))
+            params = (quant or {}).get(plan.name)
+            feeds[plan.name] = passed_through(array, plan, layout, params)
             continue
         feeds[plan.name] = prepare_array(array, plan, layout)
     return feeds, warnings
@@ -132,22 +133,3 @@ def _only_other(plan: InputPlan, shape: tuple[int, ...], layout: str) -> bool:
     n, c, h, w = plan.shape[0], plan.channels, plan.height, plan.width
     own = (n, h, w, c) if layout == "NHWC" else (n, c, h, w)
     return shape in plan.accepted_shapes() and shape not in (own, own[1:])
-
-
-def _straight(
-    plan: InputPlan, array: np.ndarray, layout: Any, params: QuantParams | None
-) -> np.ndarray:
-    placed = plan.to_model_layout(array, layout)
-    if placed is None:
-        wanted = " or ".join(shape_text(s) for s in plan.accepted_shapes())
-        raise DatasetError(
-            f"The array for input {sanitize(plan.name, 80)} has the shape "
-            f"{shape_text(array.shape)}; it takes {wanted}.",
-            remedy="Give it in that shape.",
-        )
-    values = placed.astype(np.float32)
-    if params is not None and array.dtype.name in ("int8", "uint8"):
-        shift = 128 if array.dtype.name == "uint8" and params.dtype == "int8" else 0
-        zero = np.float32(params.zero_point[0] + shift)
-        values = (values - zero) * np.float32(params.scale[0])
-    return np.asarray(values, dtype=plan.dtype, order="C")

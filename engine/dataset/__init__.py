@@ -15,6 +15,7 @@ from engine.dataset.dataset_list import (
     read_dataset,
 )
 from engine.dataset.make import MadeDataset, make_dataset
+from engine.dataset.pass_through import passed_through
 from engine.dataset.preprocess import InputPlan, Preprocess, prepare_array
 from engine.dataset.preview import preview
 from engine.dataset.samples import SampleStream, samples
@@ -30,6 +31,7 @@ __all__ = [
     "dataset_from_paths",
     "file_digest",
     "make_dataset",
+    "passed_through",
     "prepare_array",
     "preview",
     "read_dataset",

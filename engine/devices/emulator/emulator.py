@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from engine.base.errors import UsageError
 from engine.devices.emulator.boards import LABEL, MODERN_FEATURES, Board, board_of
 from engine.devices.emulator.connection import Connection, Greeting
 from engine.devices.emulator.faults import Faults
 from engine.devices.emulator.image import BoardImage, Software
+from engine.devices.emulator.load import LoadMeter
 from engine.devices.emulator.owner import same_user
 from engine.devices.emulator.sandbox import Sandbox
 from engine.devices.emulator.services import Services
 from engine.devices.emulator.shell import ShellService
+from engine.devices.emulator.simulated.desk import AnswerDesk
 from engine.devices.emulator.sync import SyncService
 
-__all__ = ["BoardEmulator", "serve"]
+__all__ = ["BoardEmulator"]
 
 _HOST = "127.0.0.1"
 _START_SECONDS = 60.0
@@ -114,6 +118,8 @@ class BoardEmulator:
         self._thread: threading.Thread | None = None
         self._work: set[asyncio.Task[None]] = set()
         self.reboot_seconds = 1.0
+        self._desk: AnswerDesk | None = None
+        self._meter = LoadMeter(self.board.cores)
 
     # ------------------------------------------------------------------------------ life cycle
 
@@ -147,6 +153,9 @@ class BoardEmulator:
         if self._kept is not None:
             self._kept.close()
             self._kept = None
+        if self._desk is not None:
+            self._desk.close()
+            self._desk = None
         self._sandbox.remove()
 
     def __enter__(self) -> Self:
@@ -228,8 +237,52 @@ class BoardEmulator:
         self._call(self._go_down())
         self._loop.call_soon_threadsafe(self._come_back_after, seconds)
 
-    def set_load(self, percent: Sequence[int]) -> None:
-        """Let rknpu report this load, one value in percent for each core."""
+    def simulate(self, *models: Path, bend: str = "") -> None:
+        """From now on answer models and inputs that have no answers by this program's simulator.
+
+        The runtime library is not installed by this. Models are containers of this program; they
+        may be for another chip, and are refused then as a board refuses them.
+
+        Args:
+            models: whose answers are made at once.
+            bend: as for :meth:`bend`; each of the models must have the layer.
+
+        Raises:
+            EngineError: one of the models does not run, or has no such layer.
+        """
+        if self._desk is None:
+            self._desk = AnswerDesk(self.image.answers, self.board, self._log)
+            self.image.tell_runtime("PLATFORM", self.board.chip)
+        for model in models:
+            self._desk.prepare(model, bend)
+        if bend:
+            self._tell_bend(bend)
+
+    def bend(self, layer: str | None, strength: int = 16) -> None:
+        """Let a layer give wrong values from the next run on, and what is behind it follow.
+
+        Args:
+            layer: its id, or another name of it; None ends it. A model without such a layer does
+                not run meanwhile, and says why.
+            strength: by how many steps of its quantization.
+
+        Raises:
+            UsageError: it is no name of a layer.
+        """
+        self._tell_bend(None if layer is None else f"{layer}:{strength}")
+
+    def _tell_bend(self, text: str | None) -> None:
+        try:
+            self.image.tell_runtime("BEND", text)
+        except ValueError as error:
+            raise UsageError("That is no name of a layer.") from error
+
+    def set_load(self, percent: Sequence[int] | None) -> None:
+        """Let rknpu report this load until a reboot, one value in percent for each core.
+
+        None lets it follow the runs of the stand-in library, which it does where models are
+        simulated and no load was set.
+        """
         self.image.set_load(percent)
 
     def set_frequency(self, hertz: int) -> None:
@@ -250,6 +303,9 @@ class BoardEmulator:
         while True:
             await asyncio.sleep(_CLOCKS_SECONDS)
             self.image.follow()
+            if self._desk is not None:
+                load = self._meter.take(time.monotonic(), self._desk.busy())
+                self.image.follow_load(load)
 
     async def _listen(self) -> None:
         if self._listener is None:
@@ -340,31 +396,3 @@ def _bound(port: int) -> socket.socket:
         made.close()
         raise
     return made
-
-
-def serve(
-    chip: str,
-    port: int = 0,
-    *,
-    stop: threading.Event,
-    started: Callable[[BoardEmulator], object],
-    android: bool = False,
-    heard: Callable[[str], object] | None = None,
-) -> None:
-    """Run a board until ``stop`` is set.
-
-    Args:
-        chip: a name of :data:`~engine.devices.emulator.boards.BOARDS`.
-        port: where it listens; 0 is any free port.
-        stop: ends it.
-        started: takes the board once it can be reached.
-        android: an Android image in place of a Linux one.
-        heard: takes each event as it happens, in another thread.
-
-    Raises:
-        KeyError: there is no such board.
-        OSError: the port is not free.
-    """
-    with BoardEmulator(chip, port, android=android, heard=heard) as board:
-        started(board)
-        stop.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Sequence
@@ -29,6 +30,9 @@ _MOUNTS = {
         "debugfs /sys/kernel/debug debugfs rw,relatime 0 0\n"
     ),
 }
+
+_SETTING = 480
+"""Bytes of a setting of the stand-in library."""
 
 _DEVICES = {
     "librknnrt.so": ("dri/renderD129", "dma_heap/system"),
@@ -85,6 +89,9 @@ class BoardImage:
         self._android, self._serial = android, serial
         self._model = f"{model or board.model} ({LABEL})"
         self._changing = threading.Lock()
+        self._settings: dict[str, str] = {}
+        self._fixed_load = False
+        self._load: tuple[int, ...] = ()
         self.clocks = Clocks(sandbox, board)
         self._folders()
         self._identity()
@@ -105,7 +112,26 @@ class BoardImage:
         name = self._board.server.rpartition("/")[2]
         return f"/vendor/bin/{name}" if self._android else self._board.server
 
+    @property
+    def answers(self) -> Path:
+        """The folder of this machine where the runtime library finds its answers."""
+        return self._sandbox.path(self.library).parent / "answers"
+
     # ------------------------------------------------------------------------ changed while it runs
+
+    def tell_runtime(self, name: str, value: str | None) -> None:
+        """Change a setting of the stand-in library, such as ``BEND``; None takes it away.
+
+        Raises:
+            ValueError: it is no line of text, or too long.
+        """
+        if value is not None and (len(os.fsencode(value)) > _SETTING or not value.isprintable()):
+            raise ValueError("no setting")
+        self._settings.pop(name, None)
+        if value is not None:
+            self._settings[name] = value
+        lines = "".join(f"{key}={text}\n" for key, text in self._settings.items())
+        self._sandbox.write(f"{self.library.rpartition('/')[0]}/emulated.conf", _bytes(lines))
 
     def install_runtime(self, library: Path) -> None:
         """Let a library of this machine be the board's runtime library."""
@@ -127,21 +153,36 @@ class BoardImage:
                 shutil.rmtree(path)
                 path.mkdir()
         self._sandbox.write("/proc/uptime", "12.34 43.21\n")
-        self.set_load([0] * self._board.cores)
+        self._fixed_load = False
+        self._write_load((0,) * self._board.cores)
         with self._changing:
             self.clocks.start()
         self.set_temperature(41.5)
 
-    def set_load(self, percent: Sequence[int]) -> None:
-        """What rknpu reports; generation 1 has no such file.
+    def set_load(self, percent: Sequence[int] | None) -> None:
+        """What rknpu reports until the next start; generation 1 has no such file.
+
+        Args:
+            percent: a value for each core; None lets it follow the runs.
 
         Raises:
             ValueError: it is not one value for each core.
         """
-        if len(percent) != self._board.cores:
-            raise ValueError(f"{self._board.chip} has {self._board.cores} cores")
+        self._fixed_load = percent is not None
+        if percent is not None:
+            if len(percent) != self._board.cores:
+                raise ValueError(f"{self._board.chip} has {self._board.cores} cores")
+            self._write_load(tuple(percent))
+
+    def follow_load(self, percent: Sequence[int]) -> None:
+        """Let rknpu report what the runs give, unless the load is fixed."""
+        if not self._fixed_load and tuple(percent) != self._load:
+            self._write_load(tuple(percent))
+
+    def _write_load(self, percent: tuple[int, ...]) -> None:
+        self._load = percent
         if self._board.generation == 2:
-            text = self._board.load_text(tuple(percent))
+            text = self._board.load_text(percent)
             for folder in ("/sys/kernel/debug/rknpu", "/proc/rknpu"):
                 self._sandbox.write(f"{folder}/load", text + "\n")
 

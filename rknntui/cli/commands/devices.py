@@ -108,12 +108,50 @@ def build(target: str, compiler: str, output: Path | None, as_json: bool) -> Non
     help="Where it listens on 127.0.0.1. Default: any free port.",
 )
 @click.option("--android", is_flag=True, help="An Android image in place of a Linux one.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Make a container ready before the board can be reached; others are when they are loaded.",
+)
+@click.option(
+    "--bend",
+    default="",
+    metavar="LAYER[:STEPS]",
+    help="Let a layer give wrong values, and what is behind it follow, by so many steps (16).",
+)
+@click.option(
+    "--load",
+    default=None,
+    metavar="PERCENT,...",
+    help="Load of each core of the NPU. Default: as busy as its runs keep it.",
+)
+@click.option("--celsius", type=click.FloatRange(-40, 200), help="Temperature of every zone.")
+@click.option(
+    "--slow",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="MB/S",
+    help="Limit the link to so many megabytes a second.",
+)
 @json_flag
 @quiet_flag
-def run_emulated(chip: str, port: int, android: bool, as_json: bool, quiet: bool) -> None:
+def run_emulated(
+    chip: str,
+    port: int,
+    android: bool,
+    models: tuple[Path, ...],
+    bend: str,
+    load: str | None,
+    celsius: float | None,
+    slow: float | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Run an emulated board on this machine until Ctrl-C: adb reaches it like a real one.
 
-    Nothing is computed by an NPU: its runtime library gives prepared answers. It listens on
+    No NPU computes: it runs containers of this program, whose results are the simulator's; times
+    are made up of multiplications and bytes, and labelled emulated. It listens on
     127.0.0.1 only and lets in programs of the same user only; commands that adb runs on it run on
     this machine, in a folder that looks like a board's file system. Everything about it says that
     it is emulated.
@@ -135,4 +173,26 @@ def run_emulated(chip: str, port: int, android: bool, as_json: bool, quiet: bool
         click.echo(f"warning: the board has no runtime library. {error}", err=True)
 
     heard = None if quiet else lambda event: click.echo(f"board: {event}", err=True)
-    emulate(chip, port=port, android=android, stop=stop, started=started, warn=warn, heard=heard)
+    emulate(
+        chip,
+        port=port,
+        android=android,
+        stop=stop,
+        started=started,
+        warn=warn,
+        heard=heard,
+        models=models,
+        bend=bend,
+        load=_percentages(load),
+        celsius=celsius,
+        rate=None if slow is None else slow * 1e6,
+    )
+
+
+def _percentages(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise click.BadParameter("give whole numbers, as 30,40,50", param_hint="--load") from error

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.devices.emulator import emulator, owner
-from engine.devices.emulator.emulator import BoardEmulator, serve
+from engine.base.errors import DeviceError, UsageError
+from engine.devices.emulator import command, emulator, owner
+from engine.devices.emulator.emulator import BoardEmulator
 from tests.devices.conftest import Boards
 from tests.safety import PATIENCE, ends
 
@@ -20,8 +21,8 @@ from tests.safety import PATIENCE, ends
 class Host:
     """The host's end of one connection, packet by packet."""
 
-    def __init__(self, made: BoardEmulator) -> None:
-        self.link = socket.create_connection(("127.0.0.1", made.port), timeout=PATIENCE)
+    def __init__(self, port: int) -> None:
+        self.link = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
 
     def send(
         self, name: bytes, first: int = 0, second: int = 0, data: bytes = b"", total: int = -1
@@ -64,7 +65,7 @@ def host(emulated: Boards) -> Iterator[Callable[..., Host]]:
     made: list[Host] = []
 
     def connect(chip: str = "rk3588", **options: object) -> Host:
-        made.append(Host(emulated(chip, **options)))
+        made.append(Host(emulated(chip, **options).port))
         return made[-1]
 
     yield connect
@@ -148,7 +149,7 @@ def test_a_program_of_another_user_is_refused(
         assert owner.same_user(peer.getsockname(), made.port)
     assert not owner.same_user(("127.0.0.1", 1), made.port), "nobody is there"
     monkeypatch.setattr(emulator, "same_user", lambda *_: False)
-    link = Host(made)
+    link = Host(made.port)
     with pytest.raises((EOFError, ConnectionError)):
         link.greet()
     link.link.close()
@@ -164,7 +165,7 @@ def test_the_port_stays_while_the_board_is_away(emulated: Boards) -> None:
     with pytest.raises(OSError, match="in use"), socket.socket() as other:
         other.bind(("127.0.0.1", port))
     made.replug()
-    Host(made).link.close()
+    Host(made.port).link.close()
 
 
 def test_a_port_that_is_taken_leaves_nothing() -> None:
@@ -187,19 +188,52 @@ def test_the_boards_python_can_be_an_old_one(repository: Path) -> None:
     ast.parse(source.read_text(), feature_version=(3, 5))
 
 
-def test_it_is_served_until_it_is_stopped() -> None:
-    stop, told = threading.Event(), []
+def test_it_is_emulated_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop, warned = threading.Event(), list[DeviceError]()
+    roots: list[str] = []
 
-    def started(made: BoardEmulator) -> None:
-        told.append(made)
-        link = Host(made)
+    def no_compiler(*_: object) -> Path:
+        raise DeviceError("There is no C compiler here.")
+
+    def started(address: str, root: str) -> None:
+        roots.append(root)
+        link = Host(int(address.rpartition(":")[2]))
         assert link.greet().startswith(b"device::ro.product.name=rk3576;")
         link.link.close()
+        load = (Path(root) / "proc/rknpu/load").read_text()
+        assert load == "NPU load:  Core0: 12%, Core1: 34%,\n"
+        assert (Path(root) / "sys/class/thermal/thermal_zone0/temp").read_text() == "60000\n"
         stop.set()
 
+    monkeypatch.setattr(command, "build", no_compiler)
     heard: list[str] = []
     with ends():
-        serve("rk3576", stop=stop, started=started, heard=heard.append)
-    assert not told[0].root.exists()
+        command.emulate(
+            "rk3576",
+            port=0,
+            android=False,
+            stop=stop,
+            started=started,
+            warn=warned.append,
+            heard=heard.append,
+            load=(12, 34),
+            celsius=60,
+            rate=1e9,
+        )
+    assert not Path(roots[0]).exists()
+    assert [error.what for error in warned] == ["There is no C compiler here."]
     assert heard[0].startswith("listening at 127.0.0.1:")
-    assert heard == told[0].events
+
+
+@pytest.mark.parametrize("load", [(1,), (1, 2, 3), (1, 101), (-1, 1)])
+def test_a_load_that_does_not_fit_the_board_is_refused(load: tuple[int, ...]) -> None:
+    with pytest.raises(UsageError, match="each of its 2 cores"):
+        command.emulate(
+            "rk3576",
+            port=0,
+            android=False,
+            stop=threading.Event(),
+            started=lambda *_: None,
+            warn=lambda _: None,
+            load=load,
+        )

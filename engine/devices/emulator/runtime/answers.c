@@ -20,6 +20,14 @@ uint32_t type_bytes(int type) {
   return type >= 0 && type < TYPE_COUNT ? bytes[type] : 0;
 }
 
+const char *type_name(int type) {
+  return type >= 0 && type < TYPE_COUNT ? TYPES[type] : "?";
+}
+
+const char *layout_name(int layout) {
+  return layout >= 0 && layout <= LAYOUT_UNDEFINED ? LAYOUTS[layout] : "?";
+}
+
 static int choose(const char *text, const char *const *names, int count) {
   for (int i = 0; i < count; i++)
     if (!strcmp(text, names[i])) return i;
@@ -138,6 +146,7 @@ static int read_line(struct answers *a, const char *key, char **fields, int coun
     return a->fail_code < 0 && word(a->fail_call, sizeof a->fail_call, fields[0]);
   }
   if (count != 1) return 0;
+  if (!strcmp(key, "simulated")) return a->simulated = !strcmp(fields[0], "1");
   if (!strcmp(key, "platform")) return word(a->platform, sizeof a->platform, fields[0]);
   if (!strcmp(key, "needs")) return word(a->needs, sizeof a->needs, fields[0]);
   if (!strcmp(key, "dialect")) return word(a->dialect, sizeof a->dialect, fields[0]);

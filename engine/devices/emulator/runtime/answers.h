@@ -36,7 +36,9 @@ struct answer {
 
 struct answers {
   int generation, cores, users;
+  int simulated; /* results are asked for, see ask.h */
   int fail_code;
+  char model[SHA256_HEX]; /* its digest */
   char fail_call[32], platform[32], needs[32], dialect[32], custom[1024];
   uint64_t run_us[MOST_CORES], weight, internal, dma, sram, sram_free;
   uint32_t n_input, n_output, n_layer, n_answer;
@@ -50,6 +52,9 @@ struct answers {
 
 /* Bytes of an element. */
 uint32_t type_bytes(int type);
+/* The words for a type and a layout; "?" where there is none. */
+const char *type_name(int type);
+const char *layout_name(int layout);
 /* The file of a path; NULL where it is none, with the reason in `why`. */
 struct answers *answers_read(const char *path, const char **why);
 void answers_free(struct answers *answers);

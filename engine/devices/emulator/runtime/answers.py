@@ -7,6 +7,7 @@ is a key and its fields, with tabs between:
 ``generation``  of the runtime library: 1 or 2
 ``run_us``      how long a run takes on one core, on two, on three; at least the first
 ``platform``    the chip that the model is built for; another one is refused (-13)
+``simulated``   ``1``: results are in files of their own, see below
 ``needs``       the oldest version of the library that can read the model
 ``dialect``     form of the performance text: ``1``, ``1.5`` or ``1.6``; else that of the version
 ``custom``      the model's custom string
@@ -24,6 +25,12 @@ The line ``data`` ends the text; the bytes follow. Outputs lie one behind the ot
 type that it has on the NPU, little endian. The digest is SHA-256 over each input's length, as eight
 bytes little endian, and its bytes as they are handed to the library: the same picture as float and
 as integers are two inputs.
+
+Where the answers are simulated, each result is a file ``MODEL-INPUTS.result`` in the folder of
+answers: the outputs alone. MODEL is half of the model's digest, INPUTS half of a digest as above
+that also has, behind each input, the line ``TYPE LAYOUT PASS_THROUGH`` and at the end the setting
+BEND. A library that does not find one asks for it, see
+:mod:`engine.devices.emulator.simulated.requests`.
 """
 
 from __future__ import annotations
@@ -145,6 +152,7 @@ class Answers:
         results: by digest of the inputs, or :data:`ANY_INPUT`: the bytes of each output.
         layers: rows of the performance text.
         run_us: time of a run on one core; then on two and three, where the chip has them.
+        simulated: whether results that are not here are made when they are asked for.
         generation, memory, platform, needs, dialect, custom, fail: see the module.
     """
 
@@ -160,6 +168,7 @@ class Answers:
     dialect: str = ""
     custom: str = ""
     fail: tuple[str, int] | None = None
+    simulated: bool = False
 
     def write(self, path: Path) -> Path:
         """Write the file and return its path.
@@ -169,8 +178,9 @@ class Answers:
                 of the format.
         """
         text, data = self._lines()
-        path.write_bytes(b"".join([text.encode("utf-8", "replace"), b"data\n", *data]))
-        return path
+        whole = path.with_name(f".{path.name}.part")
+        whole.write_bytes(b"".join([text.encode("utf-8", "replace"), b"data\n", *data]))
+        return whole.replace(path)
 
     def beside(self, model: Path) -> Path:
         """Write the file beside a model, where ``librknnrt.so`` looks first."""
@@ -185,6 +195,7 @@ class Answers:
     def _lines(self) -> tuple[str, list[bytes]]:
         rows: list[list[object]] = [["generation", self.generation], ["run_us", *self.run_us]]
         named = (("platform", self.platform), ("needs", self.needs), ("dialect", self.dialect))
+        rows += [["simulated", 1]] if self.simulated else []
         rows += [[key, value] for key, value in (*named, ("custom", self.custom)) if value]
         memory = self.memory
         rows.append(

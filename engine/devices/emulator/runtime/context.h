@@ -2,18 +2,28 @@
 #ifndef RKNNTUI_CONTEXT_H
 #define RKNNTUI_CONTEXT_H
 
+#include <limits.h>
+
 #include "answers.h"
 #include "facts.h"
 #include "settings.h"
 
 #define API __attribute__((visibility("default")))
 
+/* What the bytes of an input are. */
+struct form {
+  int type, layout, pass_through;
+};
+
 struct context {
   struct answers *answers;
   uint32_t flags;
-  int core_mask, ran;
+  int core_mask, ran, number;
   char *inputs[MOST_TENSORS], *perf;
   uint64_t sizes[MOST_TENSORS], run_us;
+  struct form forms[MOST_TENSORS];
+  /* where results are simulated: the outputs, one behind the other, and how they were bent */
+  char *result, bend[SETTING];
 #if GENERATION == 2
   /* memory of the NPU, and how its inputs are to be read */
   rknn_tensor_mem *in_memory[MOST_TENSORS], *out_memory[MOST_TENSORS];
@@ -34,11 +44,15 @@ void release(struct answers *answers);
 /* The negative code that a call shall return, as the settings or the answers say; else 0. */
 int failing(const struct context *context, const char *call);
 /* Copy the bytes of an input. */
-int put_input(struct context *context, uint32_t index, const void *bytes, uint64_t size);
-/* The answer for the inputs that are set; see answers.py for their digest. */
-const struct answer *look_up(const struct context *context);
+int put_input(struct context *context, uint32_t index, const void *bytes, uint64_t size,
+              struct form form);
+/* Have the answer for the inputs that are set, see answers.py for their digest; else the code of
+ * rknn_run, with the reason on the way of errors. */
+int look_up(struct context *context);
 /* The bytes of an output, bent where that is set; its tensor has room for them at `target`. */
 void fill(const struct context *context, uint32_t index, void *target);
+/* The folder of answers: the setting ANSWERS, or "answers" beside this library. */
+void answers_folder(char folder[PATH_MAX]);
 /* The version that the library says it is. */
 void version(char text[SETTING]);
 /* The answers of a model: its path (size 0) or its bytes; else NULL and the code of rknn_init. */

@@ -76,7 +76,8 @@ int gather(struct context *context) {
     }
     for (uint64_t at = 0; at < size / row; at++)
       memcpy(bytes + at * row, (const char *)memory->virt_addr + at * step, row);
-    int code = put_input(context, i, bytes, size);
+    struct form form = {attr->type, attr->fmt, attr->pass_through};
+    int code = put_input(context, i, bytes, size, form);
     free(bytes);
     if (code) return code;
   }

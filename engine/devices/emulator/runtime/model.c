@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask.h"
 #include "context.h"
 
 static int older(const char *version, const char *other) {
@@ -14,12 +15,19 @@ static int older(const char *version, const char *other) {
   return 0;
 }
 
-static struct answers *by_digest(const char *digest, const char **why) {
-  char folder[SETTING], path[PATH_MAX];
-  if (!setting("ANSWERS", folder)) {
-    own_folder(folder, sizeof folder - 16);
-    strcat(folder, "/answers");
+void answers_folder(char folder[PATH_MAX]) {
+  char text[SETTING];
+  if (setting("ANSWERS", text)) {
+    strcpy(folder, text);
+    return;
   }
+  own_folder(folder, PATH_MAX - 16);
+  strcat(folder, "/answers");
+}
+
+static struct answers *by_digest(const char *digest, const char **why) {
+  char folder[PATH_MAX], path[PATH_MAX];
+  answers_folder(folder);
   *why = "the path of the folder of answers is too long";
   if (snprintf(path, sizeof path, "%s/%s.answers", folder, digest) >= (int)sizeof path) return NULL;
   return answers_read(path, why);
@@ -52,6 +60,7 @@ static const char *led(const char *path, char room[PATH_MAX]) {
 
 struct answers *load(const void *model, uint32_t size, int *code) {
   char digest[SHA256_HEX], magic[4] = {0}, path[PATH_MAX], room[PATH_MAX], text[SETTING];
+  char reason[WHY];
   const char *why = "";
   struct answers *answers = NULL;
   *code = ERR_MODEL_INVALID;
@@ -74,10 +83,16 @@ struct answers *load(const void *model, uint32_t size, int *code) {
   if (!size && snprintf(path, sizeof path, "%s.answers", (const char *)model) < (int)sizeof path)
     answers = answers_read(path, &why);
   if (!answers) answers = by_digest(digest, &why);
+  answers_folder(path);
+  if (!answers && watched(path)) {
+    why = reason;
+    if (ask_for_model(path, digest, model, size, reason)) answers = by_digest(digest, &why);
+  }
   if (!answers) {
     fprintf(stderr, "E RKNN: emulated: no answers for this model: %s\n", why);
     return NULL;
   }
+  strcpy(answers->model, digest);
   *code = 0;
   if (answers->generation != GENERATION) {
     fprintf(stderr, "E RKNN: parseRKNN: invalid RKNN_MAGIC!\n");

@@ -3,15 +3,17 @@
  * A model is a file that begins with "RKNN". Its answers are in the file <model>.answers beside it,
  * or <folder>/<SHA-256 of the model>.answers, where the folder is the setting ANSWERS or "answers"
  * beside this library; generation 1 is given the model's bytes, so that it has the second way only.
- * An input that has no answer makes rknn_run return RKNN_ERR_INPUT_INVALID (-8). Settings:
+ * An input that has no answer makes rknn_run return RKNN_ERR_INPUT_INVALID (-8). Where an emulator
+ * watches the folder, it is asked for what is not there (ask.h). Settings:
  *   VERSION=2.3.2  the version it says it is       PLATFORM=rk3588  the chip it says it is on
  *   RUN_US=1500    how long a run takes            BEND=3[:16]      outputs of layer 3 and later bend
+ *   WAIT=50        seconds to wait for a simulated answer; bent ones have BEND=<layer's name>[:16]
  *   HANG=run  CRASH=run  FAIL=run:-2[:3]           what a call does, FAIL from its third time on */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "busy.h"
 #include "context.h"
 #include "convert.h"
 
@@ -78,6 +80,12 @@ static uint64_t run_time(const struct context *context) {
   return context->answers->run_us[cores ? cores - 1 : 0];
 }
 
+/* The cores that a run is on, a bit for each; the runtime's own choice is one core of a context. */
+static int cores_of(const struct context *context) {
+  int all = (1 << context->answers->cores) - 1, mask = context->core_mask & all;
+  return mask ? mask : 1 << (context->number % context->answers->cores);
+}
+
 API int rknn_run(rknn_context handle, void *extend) {
   (void)extend;
   struct context *context = find(handle);
@@ -88,18 +96,10 @@ API int rknn_run(rknn_context handle, void *extend) {
   code = gather(context);
   if (code) return code;
 #endif
-  for (uint32_t i = 0; i < context->answers->n_input; i++)
-    if (!context->inputs[i]) return ERR_INPUT_INVALID;
-  if (!context->answer) context->answer = look_up(context);
-  if (!context->answer) {
-    fprintf(stderr, "E RKNN: emulated: no answer was made for this input\n");
-    return ERR_INPUT_INVALID;
-  }
+  code = look_up(context);
+  if (code) return code;
   context->run_us = run_time(context);
-  struct timespec left = {(time_t)(context->run_us / 1000000),
-                          (long)(context->run_us % 1000000) * 1000};
-  while (nanosleep(&left, &left)) {
-  }
+  be_busy(context->run_us, cores_of(context));
   context->ran = 1;
 #if GENERATION == 2
   scatter(context);
@@ -120,8 +120,11 @@ API int rknn_inputs_set(rknn_context handle, uint32_t count, rknn_input inputs[]
     const struct tensor *tensor = &context->answers->inputs[input->index];
     uint32_t bytes = input->pass_through ? tensor->size : tensor->elements * type_bytes(input->type);
     if (!bytes || input->size != bytes) return ERR_INPUT_INVALID;
-    code = put_input(context, input->index, input->buf, input->size);
+    struct form form = {input->type, input->fmt, input->pass_through};
+    code = put_input(context, input->index, input->buf, input->size, form);
   }
+  /* it is simulated now, so that no run takes the time of that; what fails, fails in the run */
+  if (!code && context->answers->simulated) look_up(context);
   return code;
 }
 

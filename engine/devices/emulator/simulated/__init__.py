@@ -1,0 +1,1 @@
+"""Answers of an emulated board that this program's simulator makes when they are asked for."""

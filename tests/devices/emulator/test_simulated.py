@@ -1,0 +1,341 @@
+"""Boards whose answers are those of this program's simulator, made when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.base.errors import RuntimeLibraryError, UsageError
+from engine.container import read_container
+from engine.devices.address import Address
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.board.tensors import BoardInput
+from engine.devices.emulator.boards import board_of
+from engine.devices.emulator.emulator import BoardEmulator
+from engine.devices.emulator.load import LoadMeter
+from engine.devices.emulator.runtime.build import build, stand_in_of
+from engine.devices.emulator.simulated.desk import AnswerDesk
+from engine.devices.measure.perf_layers import layer_rows
+from engine.devices.measure.perf_text import parse_perf_text
+from engine.devices.transports.adb.transport import AdbTransport
+from engine.devices.transports.ssh import SshTransport
+from tests.container.vendor import build as vendor
+from tests.devices.conftest import Boards
+from tests.devices.demo_container import (
+    LAYER,
+    demo_container,
+    digits,
+    simulated,
+    with_all_layers,
+)
+from tests.devices.fake_board import FakeBoard
+from tests.devices.waiting import until
+from tests.safety import ends
+
+Equip = Callable[[BoardEmulator], BoardEmulator]
+
+
+@pytest.fixture(autouse=True)
+def patience() -> Iterator[None]:
+    with ends():
+        yield
+
+
+@pytest.fixture(scope="module")
+def containers(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The demo model for a chip, built once."""
+    folder = tmp_path_factory.mktemp("containers")
+
+    def made(target: str = "rk3588", generation: int = 2, *, quantized: bool = True) -> Path:
+        path = folder / f"{target}-{quantized}.rknn"
+        if not path.exists():
+            demo_container(path, target, generation=generation, quantized=quantized)
+        return path
+
+    return made
+
+
+@pytest.fixture
+def equip(tmp_path_factory: pytest.TempPathFactory) -> Equip:
+    """Gives a board its runtime library, whose answers are simulated."""
+
+    def ready(made: BoardEmulator) -> BoardEmulator:
+        kind = stand_in_of(made.board.library)
+        made.image.install_runtime(build(kind, tmp_path_factory.getbasetemp() / "stand-ins"))
+        made.simulate()
+        return made
+
+    return ready
+
+
+def equal(runtime: BoardRuntime, container: Path, array: np.ndarray, generation: int = 2) -> None:
+    """The board's outputs are the simulator's, bit by bit."""
+    expected = simulated(container, array, generation=generation)
+    found = runtime.run([BoardInput(array)]).outputs
+    assert [output.name for output in found] == list(expected)
+    for output in found:
+        np.testing.assert_array_equal(output.array, expected[output.name])
+
+
+# -- this machine as the board
+
+
+@pytest.fixture
+def local(tmp_path: Path, libraries: Callable[..., Path]) -> Iterator[tuple[FakeBoard, str]]:
+    """A transport to this machine, with a library whose answers are simulated; and its path."""
+    board = FakeBoard(tmp_path)
+    board.files["/etc/rknntui-emulated"] = b"emulated"
+    folder = tmp_path / "lib"
+    folder.mkdir()
+    (folder / "librknnrt.so").write_bytes(libraries().read_bytes())
+    with closing(AnswerDesk(folder / "answers", board_of("rk3588"), lambda _: None)):
+        yield board, str(folder / "librknnrt.so")
+    board.close()
+
+
+@pytest.mark.cc
+def test_the_answers_are_those_of_the_simulator(
+    local: tuple[FakeBoard, str], containers: Callable[..., Path]
+) -> None:
+    board, library = local
+    container = containers()
+    image = digits(1)[0]
+    with BoardRuntime(board, chip="rk3588") as runtime:
+        opened = runtime.open(container, perf=True, library=library)
+        (given,), (told,) = opened.inputs, opened.outputs
+        assert (given.shape, given.layout, given.dtype) == ((1, 8, 8, 1), "NHWC", "INT8")
+        assert (told.name, told.dtype, told.quantization) == ("logits", "INT8", "AFFINE")
+        assert opened.memory is not None
+        assert opened.memory.weight > 10_000
+        for array in (image, image.astype(np.float32), image.astype(np.float16)):
+            equal(runtime, container, array)
+        # the same bytes are another input where they are of another type
+        steps = np.arange(64, dtype=np.int8).reshape(1, 8, 8, 1) - np.int8(32)
+        through = simulated(container, steps, pass_through=[1])["logits"]
+        found = runtime.run([BoardInput(steps, pass_through=True)], want_float=False)
+        whole = found.outputs[0].array
+        assert whole.dtype == np.int8
+        values = (whole.astype(np.float32) - told.zero_point) * np.float32(told.scale)
+        np.testing.assert_array_equal(values, through)
+        plain = runtime.run([BoardInput(steps.view(np.uint8))]).outputs[0].array
+        assert not np.array_equal(plain, through)
+        nchw = np.ascontiguousarray(image.transpose(0, 3, 1, 2))
+        again = runtime.run([BoardInput(nchw, "NCHW")]).outputs[0].array
+        np.testing.assert_array_equal(again, simulated(container, image)["logits"])
+        perf = runtime.run([BoardInput(image)]).perf
+    layers = read_container(container).layers
+    assert layers is not None
+    rows = layer_rows(parse_perf_text(perf or ""), layers)
+    assert rows.without == ()
+    assert rows.unmatched == ()
+    assert list(rows.microseconds) == [layer.id for layer in layers.layers]
+
+
+@pytest.mark.cc
+def test_what_cannot_be_simulated_is_refused(
+    local: tuple[FakeBoard, str], containers: Callable[..., Path], tmp_path: Path
+) -> None:
+    board, library = local
+    compiled, broken = tmp_path / "compiled.rknn", tmp_path / "broken.rknn"
+    compiled.write_bytes(vendor.npu())
+    broken.write_bytes(containers().read_bytes()[:-1000])
+    with BoardRuntime(board, chip="rk3588") as runtime:
+        with pytest.raises(RuntimeLibraryError, match="MODEL_INVALID") as refused:
+            runtime.open(compiled, library=library)
+        assert "compiled by the vendor's toolkit, and no simulator can run" in refused.value.cause
+        with pytest.raises(RuntimeLibraryError, match="MODEL_INVALID") as refused:
+            runtime.open(broken, library=library)
+        assert "no answers for this model" in refused.value.cause
+        runtime.open(containers("rk3566"), library=library)  # no setting says which chip it is on
+        equal(runtime, containers("rk3566"), digits(1)[0])
+
+
+@pytest.mark.cc
+def test_where_nobody_simulates_nobody_waits(
+    local: tuple[FakeBoard, str], containers: Callable[..., Path]
+) -> None:
+    board, library = local
+    folder = Path(library).parent
+    desk = AnswerDesk(folder / "other", board_of("rk3588"), lambda _: None)
+    desk.close()
+    (folder / "answers").rename(folder / "moved")
+    (folder / "other").rename(folder / "answers")
+    with BoardRuntime(board, chip="rk3588") as runtime:
+        with pytest.raises(RuntimeLibraryError) as refused:
+            runtime.open(containers(), library=library)
+        assert "there is no such file" in refused.value.cause
+
+
+@pytest.mark.cc
+def test_a_bent_layer_and_what_is_behind_it(
+    local: tuple[FakeBoard, str], containers: Callable[..., Path], tmp_path: Path
+) -> None:
+    board, library = local
+    container = with_all_layers(containers(), tmp_path / "all.rknn")
+    layers = read_container(container).layers
+    assert layers is not None
+    order = [layer.tensor for layer in layers.layers]
+    image, first = digits(1)[0], order.index(layers.named(LAYER).tensor)
+    settings = Path(library).with_name("emulated.conf")
+    with BoardRuntime(board, chip="rk3588") as runtime:
+        told = {each.name: each for each in runtime.open(container, library=library).outputs}
+
+        def ran() -> dict[str, np.ndarray]:
+            found = runtime.run([BoardInput(image)], want_float=False).outputs
+            return {output.name: output.array.astype(int) for output in found}
+
+        exact = ran()
+        settings.write_text(f"BEND={LAYER}:5\n")
+        bent = ran()
+        same = [np.array_equal(exact[name], bent[name]) for name in order]
+        assert all(same[:first])
+        assert not same[first]
+        assert not all(same[first + 1 :])
+        shifts = (bent[order[first]] - exact[order[first]]).ravel()
+        assert set(shifts[::2]) <= set(range(6))
+        assert 5 in shifts[::2]
+        assert -5 in shifts[1::2]
+        settings.write_text("BEND=/stage1/stage1.1/pointwise/Comv\n")
+        with pytest.raises(RuntimeLibraryError) as refused:
+            runtime.run([BoardInput(image)])
+        assert "no layer '/stage1/stage1.1/pointwise/Comv'" in refused.value.cause
+        assert "pointwise/Conv" in refused.value.cause
+        settings.write_text("")
+        assert all(np.array_equal(exact[name], found) for name, found in ran().items())
+    assert told[order[first]].dtype == "INT8"
+
+
+def test_the_load_is_the_share_of_the_last_second() -> None:
+    meter = LoadMeter(2)
+    assert meter.take(10.0, (0, 0, 0)) == [0, 0]
+    assert meter.take(10.5, (250_000, 500_000, 0)) == [50, 100]
+    assert meter.take(11.0, (500_000, 500_000, 0)) == [50, 50]
+    assert meter.take(12.0, (500_000, 500_000, 0)) == [0, 0]
+    assert meter.take(12.0, (500_000, 500_000, 0)) == [0, 0]
+    assert meter.take(13.0, (5_000_000, 500_000, 0)) == [100, 0]
+
+
+# -- over adb and SSH
+
+
+CASES = [
+    pytest.param("rk3588", {}, 2, marks=[pytest.mark.adb, pytest.mark.cc, pytest.mark.long]),
+    pytest.param("rv1106", {}, 2, marks=[pytest.mark.adb, pytest.mark.cc, pytest.mark.long]),
+    pytest.param("rk1808", {}, 1, marks=[pytest.mark.adb, pytest.mark.cc, pytest.mark.long]),
+    pytest.param(
+        "rk3568",
+        {"android": True},
+        2,
+        marks=[pytest.mark.adb, pytest.mark.cc, pytest.mark.long],
+        id="android",
+    ),
+]
+
+
+@pytest.mark.parametrize(("chip", "options", "generation"), CASES)
+def test_boards_of_every_kind_answer_by_themselves(
+    board: Boards,
+    equip: Equip,
+    containers: Callable[..., Path],
+    chip: str,
+    options: dict[str, bool],
+    generation: int,
+) -> None:
+    made = equip(board(chip, **options))
+    container = containers(chip, generation)
+    (image,) = digits(1)
+    for _ in range(2):
+        with (
+            closing(AdbTransport.open(made.address)) as way,
+            BoardRuntime(way, chip=chip) as runtime,
+        ):
+            runtime.open(container)
+            for array in (image, image.astype(np.float32)):
+                equal(runtime, container, array, generation)
+    results = [event for event in made.events if event.startswith("simulated: result")]
+    assert len(results) == 2, "the second run finds what the first has made"
+    made.bend(LAYER)
+    with closing(AdbTransport.open(made.address)) as way, BoardRuntime(way, chip=chip) as runtime:
+        runtime.open(container)
+        found = runtime.run([BoardInput(image)]).outputs[0].array
+        expected = simulated(container, image, generation=generation)["logits"]
+        assert not np.array_equal(found, expected)
+        made.bend(None)
+        equal(runtime, container, image, generation)
+    with pytest.raises(UsageError, match="no name of a layer"):
+        made.bend("a\nb")
+
+
+@pytest.mark.long
+@pytest.mark.sshd
+@pytest.mark.cc
+@pytest.mark.parametrize("quantized", [True, False])
+def test_a_board_behind_ssh(
+    ssh_board: Callable[..., tuple[BoardEmulator, Address]],
+    equip: Equip,
+    containers: Callable[..., Path],
+    quantized: bool,
+) -> None:
+    made, address = ssh_board("rk3588")
+    equip(made)
+    container = containers(quantized=quantized)
+    with closing(SshTransport(address)) as way, BoardRuntime(way, chip="rk3588") as runtime:
+        runtime.open(container)
+        for image in digits(2):
+            equal(runtime, container, image)
+
+
+@pytest.mark.long
+@pytest.mark.adb
+@pytest.mark.cc
+def test_the_load_follows_the_runs(
+    board: Boards, equip: Equip, containers: Callable[..., Path]
+) -> None:
+    made = equip(board("rk3588"))
+    path = made.root / "proc/rknpu/load"
+    idle = "NPU load:  Core0:  0%, Core1:  0%, Core2:  0%,\n"
+    assert path.read_text() == idle
+    with (
+        closing(AdbTransport.open(made.address)) as way,
+        BoardRuntime(way, chip="rk3588") as runtime,
+    ):
+        runtime.open(containers(), core_mask=2)
+        made.image.tell_runtime("RUN_US", "300000")
+        seen: list[str] = []
+        runtime.run(
+            [BoardInput(digits(1)[0])], loops=8, progress=lambda _: seen.append(path.read_text())
+        )
+        loads = [int(text.split("Core1:")[1].split("%")[0]) for text in seen]
+        assert max(loads) > 30
+        assert all("Core0:  0%" in text and "Core2:  0%" in text for text in seen)
+    until(lambda: path.read_text() == idle, "an idle NPU")
+    made.set_load([1, 2, 3])
+    assert "Core0:  1%, Core1:  2%, Core2:  3%" in path.read_text()
+    made.reboot()
+    until(lambda: path.read_text() == idle, "the load after a reboot")
+
+
+@pytest.mark.long
+@pytest.mark.adb
+@pytest.mark.cc
+def test_a_model_for_another_chip_is_refused_as_a_board_does(
+    board: Boards, equip: Equip, containers: Callable[..., Path]
+) -> None:
+    made = equip(board("rk3588"))
+    made.simulate(containers())
+    with pytest.raises(UsageError, match="no layer 'Gem'"):
+        made.simulate(containers(), bend="Gem")
+    with (
+        closing(AdbTransport.open(made.address)) as way,
+        BoardRuntime(way, chip="rk3588") as runtime,
+    ):
+        with pytest.raises(RuntimeLibraryError, match="PLATFORM_UNMATCH"):
+            runtime.open(containers("rk3566"))
+        with pytest.raises(RuntimeLibraryError, match="MODEL_INVALID"):
+            runtime.open(containers("rk1808", 1))
+        runtime.open(containers())
+        equal(runtime, containers(), digits(1)[0])
