@@ -15,11 +15,11 @@ from engine.wire.requests import ModelTarget
 
 if TYPE_CHECKING:
     from engine.dataset import Preprocess
-    from engine.devices.run.model_source import ModelSource
+    from engine.devices.model_source import ModelSource
     from engine.graph.layers import LayerMap
     from engine.recipe import Recipe
 
-__all__ = ["layers_of_build", "model_source"]
+__all__ = ["model_source"]
 
 
 def model_source(target: ModelTarget, build: ModelTarget | None, reporter: Reporter) -> ModelSource:
@@ -35,39 +35,27 @@ def model_source(target: ModelTarget, build: ModelTarget | None, reporter: Repor
         UsageError: it names neither.
         RecipeError, ContainerError: a recipe or a container cannot be read.
     """
-    from engine.dataset import Preprocess
-    from engine.devices.run.model_source import ModelSource
+    from engine.devices.model_source import ModelSource
 
-    if target.path is None and target.recipe is None:
-        raise UsageError("The request names no recipe and no path.")
     path = None if target.path is None else Path(target.path)
-    if target.recipe is not None:
-        return _of_recipe(path, recipe_of(target.recipe), reporter)
+    recipe = target.recipe if build is None or build.recipe is None else build.recipe
     if path is not None and _is_ours(path):
-        return ModelSource(path, None, _preprocess_of(path), partial(_layers_of_container, path))
-    if build is None:
+        container: Path | None = path  # it knows its own build best
+    elif recipe is not None:
+        return _of_recipe(path, recipe_of(recipe), reporter)
+    elif path is None:
+        raise UsageError("The request names no recipe and no path.")
+    else:
+        container = None if build is None or build.path is None else Path(build.path)
+    if container is None:
         return ModelSource(path)
-    if build.recipe is not None:
-        return _of_recipe(path, recipe_of(build.recipe), reporter)
-    if build.path is None:
-        return ModelSource(path, preprocess=Preprocess())
-    container = Path(build.path)
     layers = partial(_layers_of_container, container)
     return ModelSource(path, None, _preprocess_of(container), layers)
 
 
-def layers_of_build(model: str, build: ModelTarget | None, reporter: Reporter) -> LayerMap | None:
-    """The layers of a model's build; None where it is not known.
-
-    Raises:
-        EngineError: it cannot be read or built.
-    """
-    return model_source(ModelTarget(model), build, reporter).layers()
-
-
 def _of_recipe(path: Path | None, recipe: Recipe, reporter: Reporter) -> ModelSource:
     from engine.dataset import Preprocess
-    from engine.devices.run.model_source import ModelSource
+    from engine.devices.model_source import ModelSource
 
     # the board's own stages are numbered; those of a build stand between them
     pipeline = get_pipeline(recipe, reporter, last="")

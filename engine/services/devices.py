@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from functools import partial
-
 from engine.base.events import Reporter
 from engine.services.handler import answers, runs
 from engine.wire.devices import (
     DEVICES_DOCTOR,
+    DEVICES_EXAMINE,
     DEVICES_LIST,
     DEVICES_PERF,
+    EXAMINED,
     DeviceAt,
     DeviceListParams,
+    ExamineParams,
     Listing,
     Performance,
     PerfParams,
 )
 from engine.wire.doctor import Check, Checks
+from engine.wire.requests import ModelTarget
 
-__all__ = ["doctor", "list", "perf"]
+__all__ = ["doctor", "examine", "list", "perf"]
 
 
 @answers(DEVICES_LIST)
@@ -39,26 +40,27 @@ def doctor(params: DeviceAt) -> Checks:
     Raises:
         UsageError: it is not the address of a board.
     """
-    from engine.base.errors import DeviceError
-    from engine.devices.address import Address
-    from engine.devices.doctor.diagnose import diagnose
-    from engine.devices.reach import reach
+    from engine.devices.doctor.examine import examine_board
 
-    address = Address.parse(params.id)
-    try:
-        board = reach(address)
-    except DeviceError as error:
-        remedy = " ".join(part for part in (error.cause, error.remedy) if part)
-        return Checks((Check("transport", "bad", error.what, remedy),))
-    with closing(board):
-        return Checks(diagnose(board).checks)
+    return Checks(examine_board(ExamineParams(params.id)))
+
+
+@runs(DEVICES_EXAMINE)
+def examine(params: ExamineParams, reporter: Reporter) -> Checks:
+    """The same step by step, and a model that runs there once where that is asked for."""
+    from engine.devices.doctor.examine import examine_board
+
+    def heard(check: Check) -> None:
+        reporter.emit(EXAMINED.event(check))
+
+    return Checks(examine_board(params, heard, reporter.check_cancelled))
 
 
 @runs(DEVICES_PERF)
 def perf(params: PerfParams, reporter: Reporter) -> Performance:
     """Time a compiled model on a board, point by point of cores and threads."""
     from engine.devices.measure.performance import measure_performance
-    from engine.services.board_models import layers_of_build
+    from engine.services.board_models import model_source
 
-    layers = partial(layers_of_build, params.model, params.build, reporter)
-    return measure_performance(params, reporter, layers)
+    source = model_source(ModelTarget(params.model), params.build, reporter)
+    return measure_performance(params, source, reporter)

@@ -6,22 +6,25 @@ from dataclasses import field
 from typing import Literal
 
 from engine.base.findings import Finding
-from engine.wire.doctor import Checks
-from engine.wire.method import Query, Task
+from engine.wire.doctor import Check, Checks
+from engine.wire.method import Part, Query, Task
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
 
 __all__ = [
     "CORES",
     "DEVICES_DOCTOR",
+    "DEVICES_EXAMINE",
     "DEVICES_LIST",
     "DEVICES_PERF",
+    "EXAMINED",
     "AdbStateName",
     "BoardMemory",
     "Device",
     "DeviceAt",
     "DeviceListParams",
     "DeviceState",
+    "ExamineParams",
     "LayerTime",
     "Listing",
     "MeasuredPoint",
@@ -132,12 +135,29 @@ class DeviceAt:
 
 
 @record
+class ExamineParams:
+    """A board for the doctor, and what is to run there.
+
+    Attributes:
+        device: the board; None for the only one.
+        model: a compiled model that the board is held against; None for none.
+        test: run it once, with zeros. Nothing of the board is changed, but for files in the
+            program's own folder.
+    """
+
+    device: str | None = None
+    model: str | None = None
+    test: bool = False
+
+
+@record
 class PerfParams:
     """What to measure on a board.
 
     Attributes:
         device: the board; None for the only one.
-        model: path of a compiled model.
+        model: path of a compiled model, of an emulated board also a container of ours; None for the
+            build of a recipe there.
         cores: choices of NPU cores, of :data:`CORES`.
         threads: numbers of threads that run the model at the same time.
         warmup: inferences before those that are timed.
@@ -150,7 +170,7 @@ class PerfParams:
     """
 
     device: str | None
-    model: str
+    model: str | None
     cores: tuple[str, ...] = ("auto",)
     threads: tuple[int, ...] = (1,)
     warmup: int = 5
@@ -274,3 +294,6 @@ class Performance:
 DEVICES_PERF = Task("devices.perf", PerfParams, Performance)
 DEVICES_LIST = Query("devices.list", DeviceListParams, Listing)
 DEVICES_DOCTOR = Query("devices.doctor", DeviceAt, Checks)
+DEVICES_EXAMINE = Task("devices.examine", ExamineParams, Checks)
+EXAMINED = Part("devices.check", Check)
+"""A check of ``devices.examine``, told as soon as it is done."""

@@ -54,6 +54,7 @@ class ModelFile:
             toolkit=self.toolkit,
             dynamic=self.dynamic,
             size=self.size,
+            ours=self.ours,
         )
 
     @property

@@ -12,11 +12,14 @@ from engine.devices.probe.identify import BoardIdentity
 from engine.devices.probe.versions import Versions
 from engine.devices.transport import Transport
 from engine.wire.board import BoardState
+from engine.wire.doctor import Check
 
 __all__ = ["Case", "TestTensor", "home", "make_writable"]
 
-TestTensor = Callable[[Transport], str]
-"""Runs a model on the board and says in words what came out; raises ``DeviceError``."""
+TestTensor = Callable[[Transport], str | Check]
+"""Runs a model on the board and says what came out, in words where it is well; raises
+``DeviceError``.
+"""
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,8 @@ def _test(case: Case, before: Iterable[Check]) -> Iterator[Check]:
         yield Check(name, "skipped", f"{' and '.join(hindered)} first")
     else:
         try:
-            yield Check(name, "ok", sanitize(case.test(case.transport), 300))
+            said = case.test(case.transport)
+            yield said if isinstance(said, Check) else Check(name, "ok", sanitize(said, 300))
         except DeviceError as error:
             remedy = " ".join(part for part in (error.cause, error.remedy) if part)
             yield Check(name, "bad", error.what, remedy)

@@ -135,7 +135,15 @@ def check_driver(case: Case) -> Iterator[Check]:
 
 
 def check_versions(case: Case) -> Iterator[Check]:
-    """All versions against each other and against the model."""
+    """All versions against each other and the model, and whether it can run there at all."""
+    if case.model is not None and case.model.ours and not case.identity.emulated:
+        yield Check(
+            "versions",
+            "bad",
+            f"{sanitize(case.model.name, 80)} is a container of this program, which no NPU runs",
+            "Compile the model with the vendor's toolkit and give that .rknn.",
+        )
+        return
     findings = match(case.versions, case.model, case.chip)
     for finding in findings:
         remedy = " ".join(part for part in (finding.cause, finding.remedy) if part)

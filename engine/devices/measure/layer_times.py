@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,22 +11,14 @@ from engine.base.errors import DeviceError, EngineError, JobCancelledError
 from engine.devices.measure.measured_run import LayerTable, layer_table
 from engine.devices.measure.perf_layers import LayerRow, LayerRows, layer_rows
 from engine.devices.measure.perf_text import parse_perf_text
+from engine.devices.model_source import FindLayers
 from engine.wire.devices import LayerTime
 
 if TYPE_CHECKING:
     from engine.devices.board.runtime import BoardRuntime
     from engine.devices.board.tensors import BoardInput
-    from engine.graph.layers import LayerMap
 
-__all__ = ["FindLayers", "LayerTimes", "no_layers", "read_layer_times", "time_layers"]
-
-FindLayers = Callable[[], "LayerMap | None"]
-"""Finds the layers of a model's build, which may take a build; None where it is not known."""
-
-
-def no_layers() -> LayerMap | None:
-    """Of a model whose build is not known."""
-    return None
+__all__ = ["LayerTimes", "read_layer_times", "time_layers"]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, closing
 from functools import partial
-from pathlib import Path
 
 from engine.base.errors import OutputError
 from engine.base.events import LogLine, Progress, Reporter
@@ -13,21 +12,15 @@ from engine.devices.agent.bundle import bundle
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import zero_input
-from engine.devices.connected import connected
+from engine.devices.connected import Connected, connected
 from engine.devices.measure.benchmark import CellResult, plan_benchmark, run_benchmark
 from engine.devices.measure.benchmark_runs import fix_clocks_of, measure_on, state_by_agent
 from engine.devices.measure.history import save_run
-from engine.devices.measure.layer_times import (
-    FindLayers,
-    LayerTimes,
-    no_layers,
-    read_layer_times,
-    time_layers,
-)
+from engine.devices.measure.layer_times import LayerTimes, read_layer_times, time_layers
 from engine.devices.measure.measured_run import Conditions, MeasuredRun
 from engine.devices.measure.memory import memory_of
+from engine.devices.model_source import ModelSource
 from engine.devices.stages import BoardStages
-from engine.devices.transport import Transport
 from engine.wire.devices import MeasuredPoint, Performance, PerfParams
 
 __all__ = ["measure_performance"]
@@ -36,20 +29,17 @@ _CONNECT, _SEND = "Connect", "Send the model"
 _MEASURE, _LAYERS = "Measure", "Time the layers"
 
 
-def measure_performance(
-    params: PerfParams, reporter: Reporter, layers: FindLayers = no_layers
-) -> Performance:
-    """Time a compiled model on a board; inputs are zeros.
+def measure_performance(params: PerfParams, source: ModelSource, reporter: Reporter) -> Performance:
+    """Time a model on a board; inputs are zeros.
 
     Args:
         params: what to measure.
+        source: the model; its layers are looked for once the times are there.
         reporter: told of the stages.
-        layers: finds those of the model's build; asked once the times are there.
 
     Raises:
         EngineError: there is no such board, it cannot run this model, or it is lost meanwhile.
     """
-    model = Path(params.model)
     titles = (_CONNECT, _SEND, _MEASURE, *([_LAYERS] if params.layers else []))
     stages = BoardStages(reporter, titles)
     with ExitStack() as held:
@@ -64,6 +54,7 @@ def measure_performance(
             loops=params.loops,
             seconds=params.seconds,
         )
+        model = held.enter_context(source.file_for(board))
         with stages.stage(_SEND) as stage:
             runtime = BoardRuntime(board.transport, bundle().content, chip=chip, check=check)
             held.enter_context(closing(runtime))
@@ -85,7 +76,7 @@ def measure_performance(
                 text = time_layers(runtime, model, inputs, warmup=params.warmup)
         if params.fix_clocks:
             runtime.restore_clocks()
-    table = LayerTimes() if text is None else read_layer_times(text, layers)
+    table = LayerTimes() if text is None else read_layer_times(text, source.layers)
     notes += table.notes
     memory = memory_of(opened, board.label)
     return Performance(
@@ -104,7 +95,7 @@ def measure_performance(
             MeasuredRun(
                 at=time.time(),
                 title=model.name,
-                conditions=_conditions(opened, chip, board.transport, cells),
+                conditions=_conditions(opened, board, cells),
                 label=board.label,
                 cells=tuple(cells),
                 table=table.table,
@@ -139,16 +130,14 @@ def _point(result: CellResult) -> MeasuredPoint:
     )
 
 
-def _conditions(
-    opened: OpenModel, chip: str, board: Transport, cells: list[CellResult]
-) -> Conditions:
+def _conditions(opened: OpenModel, board: Connected, cells: list[CellResult]) -> Conditions:
     versions = {"runtime": opened.api_version, "driver": opened.driver_version}
     if opened.file.toolkit:
         versions["toolkit"] = opened.file.toolkit
     return Conditions(
         model=opened.file.sha256,
-        chip=chip,
-        device=f"{board.kind}:{board.name}",
+        chip=board.chip,
+        device=str(board.address),
         versions={name: text for name, text in versions.items() if text},
         clocks=dict(cells[-1].after.clocks) if cells else {},
     )

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 
 from engine.base.errors import UsageError
 from engine.base.text import sanitize
-from engine.devices.measure.benchmark import Cell, CellResult
+from engine.devices.measure.benchmark import CellResult
 from engine.devices.measure.history import Damaged, list_runs, load_run
 from engine.devices.measure.measured_run import Conditions, LayerFigure, MeasuredRun
+from engine.wire.measured import LayerChange, PointChange, RunsCompared
 
 __all__ = [
     "CalibrationRows",
-    "CellChange",
-    "LayerChange",
     "MeasuredLayer",
-    "RunComparison",
     "calibration_rows",
     "compare_runs",
 ]
@@ -25,55 +23,13 @@ _CLOCK_CHANGE = 0.01
 _NO_LAYERS = frozenset({"InputOperator", "OutputOperator", "exDataConvert"})
 
 
-@dataclass(frozen=True)
-class CellChange:
-    """A point that both runs measured.
-
-    Attributes:
-        cell: which.
-        before, after: medians in microseconds.
-        change: ``after / before - 1``; None where the first is 0.
-        clear: whether the 95 % intervals of both medians lie apart; None where one has none.
-    """
-
-    cell: Cell
-    before: float
-    after: float
-    change: float | None
-    clear: bool | None
-
-
-@dataclass(frozen=True)
-class LayerChange:
-    """A layer of either run: microseconds of all its steps; None where that run has none."""
-
-    layer: str
-    before: float | None
-    after: float | None
-
-
-@dataclass(frozen=True)
-class RunComparison:
-    """Two runs.
-
-    Attributes:
-        differs: what was not equal, as ``chip: rk3576, rk3588``; a change of the figures may come
-            from each of it.
-        cells: points that both have, in the order of the first.
-        layers: in the order of the first run, then those of the second alone.
-    """
-
-    differs: tuple[str, ...]
-    cells: tuple[CellChange, ...]
-    layers: tuple[LayerChange, ...]
-
-
-def compare_runs(first: MeasuredRun, second: MeasuredRun) -> RunComparison:
+def compare_runs(first: MeasuredRun, second: MeasuredRun) -> RunsCompared:
     """What changed from the first run to the second."""
     later = {each.cell: each for each in second.cells}
     cells = [_cell(each, later[each.cell]) for each in first.cells if each.cell in later]
     before, after = _by_layer(first), _by_layer(second)
-    return RunComparison(
+    return RunsCompared(
+        (first.label, second.label),
         tuple(_differences(first, second)),
         tuple(change for change in cells if change is not None),
         tuple(
@@ -83,7 +39,7 @@ def compare_runs(first: MeasuredRun, second: MeasuredRun) -> RunComparison:
     )
 
 
-def _cell(first: CellResult, second: CellResult) -> CellChange | None:
+def _cell(first: CellResult, second: CellResult) -> PointChange | None:
     before, after = first.timings, second.timings
     if before is None or after is None:
         return None
@@ -92,7 +48,10 @@ def _cell(first: CellResult, second: CellResult) -> CellChange | None:
         low, high = max(before.low or 0, after.low or 0), min(before.high or 0, after.high or 0)
         clear = high < low
     change = after.median / before.median - 1 if before.median else None
-    return CellChange(first.cell, before.median, after.median, change, clear)
+    cell = first.cell
+    return PointChange(
+        cell.cores, cell.batch, cell.threads, before.median, after.median, change, clear
+    )
 
 
 def _by_layer(run: MeasuredRun) -> dict[str, float]:

@@ -48,6 +48,7 @@ class ModelFacts:
         toolkit: version that built it, as written; empty where it is not known.
         dynamic: whether it has several sets of input shapes.
         size: of the file in bytes.
+        ours: whether it is a container of this program, which emulated boards alone run.
     """
 
     name: str = "the model"
@@ -56,6 +57,7 @@ class ModelFacts:
     toolkit: str = ""
     dynamic: bool = False
     size: int = 0
+    ours: bool = False
 
     @classmethod
     def of_vendor(cls, model: VendorModel) -> ModelFacts:

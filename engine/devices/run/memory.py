@@ -11,7 +11,7 @@ from engine.devices.board.runtime import BoardRuntime
 from engine.devices.connected import connected
 from engine.devices.measure.benchmark_runs import state_by_agent
 from engine.devices.measure.memory import memory_of
-from engine.devices.run.model_source import ModelSource
+from engine.devices.model_source import ModelSource
 from engine.devices.stages import BoardStages
 from engine.wire.board import MemoryParams, MemoryReport
 

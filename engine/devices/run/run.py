@@ -17,8 +17,8 @@ from engine.devices.connected import connected
 from engine.devices.measure.benchmark import CORE_MASKS, core_problem
 from engine.devices.measure.layer_times import LayerTimes, read_layer_times, time_layers
 from engine.devices.measure.memory import memory_of
+from engine.devices.model_source import ModelSource
 from engine.devices.run.inputs import board_inputs, require_files
-from engine.devices.run.model_source import ModelSource
 from engine.devices.stages import BoardStages
 from engine.simulate.outputs import figures_of_output, output_files, save_outputs
 from engine.wire.board import Ran, RunParams

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
+from engine import Event
 from engine.wire.codec import encode
-from engine.wire.devices import DEVICES_DOCTOR, DeviceAt
+from engine.wire.devices import DEVICES_EXAMINE, EXAMINED, ExamineParams
 from engine.wire.doctor import DOCTOR, Check, Checks
 from engine.wire.method import Nothing
 from rknntui.cli.flags import json_flag
@@ -21,34 +24,79 @@ from rknntui.doctor import local_checks
     metavar="DEVICE",
     help="Check a board instead: adb:SERIAL, ssh:[USER@]HOST[:PORT] or local.",
 )
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path),
+    metavar="FILE.rknn",
+    help="Hold this compiled model against the board, and run it there once with zeros.",
+)
+@click.option("--no-test", is_flag=True, help="Do not run the model.")
 @json_flag
-def command(device: str | None, as_json: bool) -> None:
+def command(device: str | None, model: Path | None, no_test: bool, as_json: bool) -> None:
     """Check this machine and installation: Python, libraries, folders, worker, terminal, adb.
 
     With --device a board, from its cable to its driver: transport, chip, rknn_server, runtime
-    library, driver, device files, versions, room and memory. It reads only; what would change the
-    board is listed as commands.
+    library, driver, device files, versions, room and memory; with --model also whether that model
+    fits and runs there. The board is not changed; what would change it is listed as commands.
     """
-    checks = _board_checks(device) if device is not None else local_checks() + _worker_checks()
-    bad = [c for c in checks if c.state == "bad"]
-    lines = []
-    for c in checks:
-        lines.append(f"{c.state:<4} {c.name}: {c.found}")
-        if c.remedy and c.state != "ok":
-            first, *rest = c.remedy.split("\n")
-            lines.append(f"     fix: {first}")
-            lines += [f"          {line}" for line in rest]
-    lines.append("everything in order" if not bad else f"{len(bad)} problems")
-    emit({"ok": not bad, "checks": [encode(c) for c in checks]}, lines, as_json=as_json)
+    if model is not None and device is None:
+        raise click.UsageError("--model is held against a board: name it with --device.")
+    shown = _Shown(as_json=as_json)
+    if device is None:
+        for check in local_checks():
+            shown(check)
+        for check in _worker_checks():
+            shown(check)
+    else:
+        path = None if model is None else str(model.absolute())
+        _examine(ExamineParams(device, path, path is not None and not no_test), shown)
+    bad = [check for check in shown.checks if check.state == "bad"]
+    data = {"ok": not bad, "checks": [encode(check) for check in shown.checks]}
+    emit(data, "everything in order" if not bad else f"{len(bad)} problems", as_json=as_json)
     if bad:
         raise click.exceptions.Exit(1)
 
 
-def _board_checks(device: str) -> list[Check]:
-    async def action(session: WorkerSession) -> Checks:
-        return await session.call(DEVICES_DOCTOR, DeviceAt(device))
+class _Shown:
+    """The picture, which grows by each check; as JSON it is there at the end."""
 
-    return list(with_worker(action, Narrator()).checks)
+    def __init__(self, *, as_json: bool) -> None:
+        self.checks: list[Check] = []
+        self._as_json = as_json
+
+    def __call__(self, check: Check) -> None:
+        self.checks.append(check)
+        if not self._as_json:
+            emit(None, _lines(check), as_json=False)
+
+
+def _lines(check: Check) -> list[str]:
+    lines = [f"{check.state:<4} {check.name}: {check.found}"]
+    if check.state == "ok":
+        return lines
+    if check.remedy:
+        first, *rest = check.remedy.split("\n")
+        lines.append(f"     fix: {first}")
+        lines += [f"          {line}" for line in rest]
+    return lines + [f"     run: {command}" for command in check.commands]
+
+
+def _examine(asked: ExamineParams, shown: _Shown) -> None:
+    """Have the worker examine a board; each check is shown as soon as it is done."""
+    narrator = Narrator()
+
+    def told(event: Event) -> None:
+        check = EXAMINED.of(event)
+        if check is None:
+            narrator(event)
+        else:
+            shown(check)
+
+    async def action(session: WorkerSession) -> Checks:
+        return await session.run(DEVICES_EXAMINE, asked)
+
+    for check in with_worker(action, told).checks[len(shown.checks) :]:
+        shown(check)
 
 
 def _worker_checks() -> list[Check]:

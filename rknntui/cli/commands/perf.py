@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import click
 
-from engine import human_bytes, sanitize
-from engine.wire.devices import CORES, DEVICES_PERF, Performance, PerfParams
+from engine import sanitize
+from engine.wire.devices import DEVICES_PERF, Performance, PerfParams
+from engine.wire.measured import (
+    MEASURED_COMPARE,
+    MEASURED_LIST,
+    KeptFilter,
+    KeptRun,
+    KeptRuns,
+    RunPair,
+    RunsCompared,
+)
+from engine.wire.requests import ModelTarget
+from rknntui.cli.board_target import (
+    board_target,
+    build_flag,
+    cores_flag,
+    device_flag,
+    layers_flag,
+)
+from rknntui.cli.figures import layer_lines, memory_line, where_line
 from rknntui.cli.flags import json_flag, quiet_flag
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
@@ -19,15 +38,9 @@ from rknntui.cli.session import WorkerSession, with_worker
     epilog="Example: rknntui perf model.rknn --device ssh:pi@board.lan --cores auto --cores 0_1_2 "
     "--threads 1 --threads 3",
 )
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option("--device", help="The board; without it the only one there is.")
-@click.option(
-    "--cores",
-    multiple=True,
-    type=click.Choice(CORES),
-    metavar="CORES",
-    help=f"NPU cores, once per point: {', '.join(CORES)}. Default: auto.",
-)
+@click.argument("model", required=False, type=click.Path(path_type=Path))
+@device_flag
+@cores_flag("NPU cores, once per point; default auto", multiple=True)
 @click.option(
     "--threads",
     multiple=True,
@@ -39,14 +52,24 @@ from rknntui.cli.session import WorkerSession, with_worker
     "--loops", type=click.IntRange(1, 100_000), help="Inferences that are timed. Default: 50."
 )
 @click.option("--seconds", type=click.FloatRange(0, 3600, min_open=True), help="In place of loops.")
-@click.option("--layers", is_flag=True, help="Also time each layer, in a run of its own.")
+@layers_flag
+@build_flag
 @click.option(
     "--fix-clocks", is_flag=True, help="Set the clocks of the vendor's script; restored afterwards."
 )
+@click.option("--history", is_flag=True, help="List the runs that are kept; nothing is measured.")
+@click.option(
+    "--compare",
+    nargs=2,
+    metavar="ID ID",
+    help="Compare two kept runs by their ids in the history; nothing is measured.",
+)
 @json_flag
 @quiet_flag
+@click.pass_context
 def command(
-    model: Path,
+    ctx: click.Context,
+    model: Path | None,
     device: str | None,
     cores: tuple[str, ...],
     threads: tuple[int, ...],
@@ -54,27 +77,45 @@ def command(
     loops: int | None,
     seconds: float | None,
     layers: bool,
+    build: Path | None,
     fix_clocks: bool,
+    history: bool,
+    compare: tuple[str, str] | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Time a compiled model on a board (measured): percentiles, clocks and temperature beside them.
 
-    MODEL is a .rknn that the vendor's toolkit compiled for the board's chip. Inputs are zeros.
+    MODEL is a .rknn that the vendor's toolkit compiled for the board's chip; an emulated board also
+    takes a container of this program or a recipe. Inputs are zeros. Every run is kept: --history
+    lists them, --compare sets two side by side.
     """
-    asked = PerfParams(
-        device,
-        str(model.absolute()),
-        cores or ("auto",),
-        threads or (1,),
-        warmup,
-        loops,
-        seconds,
-        layers,
-        fix_clocks,
-    )
+    if history:
+        _history(device, as_json=as_json)
+        return
+    if compare is not None:
+        _compare(RunPair(*compare), as_json=as_json)
+        return
+    if model is None:
+        raise click.UsageError("Missing argument 'MODEL'.", ctx)
 
     async def action(session: WorkerSession) -> Performance:
+        target = await board_target(session, model)
+        made_from = None if build is None else await board_target(session, build)
+        if target.path is None:
+            made_from = ModelTarget(recipe=target.recipe)
+        asked = PerfParams(
+            device,
+            target.path,
+            cores or ("auto",),
+            threads or (1,),
+            warmup,
+            loops,
+            seconds,
+            layers,
+            fix_clocks,
+            made_from,
+        )
         return await session.run(DEVICES_PERF, asked)
 
     found = with_worker(action, Narrator(quiet=quiet))
@@ -86,8 +127,7 @@ def _ms(value: float | None) -> str:
 
 
 def _lines(found: Performance) -> list[str]:
-    where = f"{sanitize(found.device)}: {found.chip}, runtime {sanitize(found.runtime)}"
-    lines = [f"{where}, driver {sanitize(found.driver)} ({found.label})", ""]
+    lines = [where_line(found.device, found.chip, found.runtime, found.driver, found.label), ""]
     head = ["cores", "threads", "runs", "median ms", "min", "p90", "p99", "max", "frames/s"]
     rows = [
         [
@@ -109,27 +149,69 @@ def _lines(found: Performance) -> list[str]:
         lines += [f"{name}: {sanitize(note)}" for note in (*point.notes, point.failed) if note]
     lines += [f"left out, {sanitize(reason)}" for reason in found.left_out]
     if found.memory is not None:
-        memory = found.memory
-        lines.append(
-            f"memory: weights {human_bytes(memory.weight)}, internal tensors "
-            f"{human_bytes(memory.internal)}, other {human_bytes(memory.other)}, "
-            f"total {human_bytes(memory.total)} ({found.label})"
-        )
-    if found.layers:
-        layers = [
-            [
-                str(layer.id),
-                layer.op,
-                layer.dtype,
-                layer.target,
-                "-" if layer.microseconds is None else f"{layer.microseconds:.0f}",
-                "-" if layer.traffic is None else human_bytes(layer.traffic),
-                sanitize(layer.name, 80),
-            ]
-            for layer in found.layers
+        lines.append(memory_line(found.memory, found.label))
+    lines += layer_lines(found.layers)
+    lines += [sanitize(note) for note in found.notes]
+    return lines + ([f"kept as {found.kept}"] if found.kept else [])
+
+
+def _history(device: str | None, *, as_json: bool) -> None:
+    async def action(session: WorkerSession) -> KeptRuns:
+        return await session.call(MEASURED_LIST, KeptFilter(device=device))
+
+    found = with_worker(action, Narrator())
+    head = ["id", "time", "model", "device", "chip", "points", "median ms", "layers", "figures"]
+    lines = table(head, [_kept_row(run) for run in found.runs]) or ["No run is kept."]
+    emit(found, lines, as_json=as_json)
+
+
+def _kept_row(run: KeptRun) -> list[str]:
+    if run.damaged:
+        return [run.id, "", sanitize(f"damaged: {run.damaged}", 120), "", "", "", "", "", ""]
+    return [
+        run.id,
+        time.strftime("%Y-%m-%d %H:%M", time.localtime(run.at)),
+        sanitize(run.title, 40),
+        sanitize(run.device, 40),
+        run.chip,
+        str(run.points),
+        _ms(run.median),
+        str(run.layers),
+        run.label,
+    ]
+
+
+def _compare(pair: RunPair, *, as_json: bool) -> None:
+    async def action(session: WorkerSession) -> RunsCompared:
+        return await session.call(MEASURED_COMPARE, pair)
+
+    found = with_worker(action, Narrator())
+    emit(found, _compared(found), as_json=as_json)
+
+
+def _compared(found: RunsCompared) -> list[str]:
+    first, second = found.labels
+    lines = [f"first {first}, second {second}"]
+    lines += [f"not equal: {sanitize(text)}" for text in found.differs]
+    head = ["cores", "batch", "threads", "first ms", "second ms", "change", ""]
+    rows = [
+        [
+            point.cores,
+            str(point.batch),
+            str(point.threads),
+            _ms(point.before),
+            _ms(point.after),
+            "-" if point.change is None else f"{point.change:+.1%}",
+            {True: "clear", False: "within the spread", None: "too few runs"}[point.clear],
         ]
-        lines += [
-            "",
-            *table(["id", "operator", "dtype", "target", "us", "traffic", "name"], layers),
-        ]
-    return lines + [sanitize(note) for note in found.notes]
+        for point in found.points
+    ]
+    lines += ["", *table(head, rows)] if rows else ["No point was measured in both."]
+    layers = [
+        [sanitize(each.layer, 80), _us(each.before), _us(each.after)] for each in found.layers
+    ]
+    return lines + (["", *table(["layer", "first us", "second us"], layers)] if layers else [])
+
+
+def _us(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"

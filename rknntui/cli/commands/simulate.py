@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from engine import not_finite, sanitize, shape_text
 from engine.wire.build import SIMULATE, Simulated, SimulateParams
 from engine.wire.codec import Values
 from engine.wire.requests import ModelTarget
+from rknntui.cli.figures import output_lines
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
@@ -79,21 +79,8 @@ async def _where(session: WorkerSession, target: Path, given: Values) -> ModelTa
     return ModelTarget(recipe=await resolve(session, target, given))
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.6g}"
-
-
 def _lines(result: Simulated) -> list[str]:
-    lines = []
-    for output in result.outputs:
-        lines.append(
-            f"{sanitize(output.name)}  {shape_text(output.shape)}  {output.dtype}  "
-            f"{output.label}  min {_number(output.minimum)}  "
-            f"max {_number(output.maximum)}  mean {_number(output.mean)}"
-        )
-        if output.not_finite:
-            lines.append(f"  {not_finite(output.not_finite)}; the numbers are of the others")
-        lines += [f"  [{t.index:>6}] {t.value:.6f}" for t in output.top]
+    lines = output_lines(result.outputs)
     lines.append(f"{result.seconds:.4f} s on this machine (measured; no NPU time)")
     lines += [f"wrote {path}" for path in result.saved]
     return lines

@@ -291,8 +291,8 @@ def test_two_runs_side_by_side() -> None:
         "clock of NPU: 1000 MHz, 900 MHz",
         "clock of DDR: unknown, 2112 MHz",
     )
-    (cell,) = found.cells
-    assert (cell.cell.cores, cell.before, cell.after, cell.clear) == ("0", 509.5, 1009.5, True)
+    (cell,) = found.points
+    assert (cell.cores, cell.before, cell.after, cell.clear) == ("0", 509.5, 1009.5, True)
     assert cell.change == pytest.approx(1009.5 / 509.5 - 1)
     assert [(each.layer, each.before, each.after) for each in found.layers] == [
         ("conv1", 22.5, 30.0),
@@ -302,7 +302,7 @@ def test_two_runs_side_by_side() -> None:
     assert compare_runs(first, _run(conditions=near)).differs == (), "within one percent"
     same = compare_runs(first, first)
     assert same.differs == ()
-    assert [each.clear for each in same.cells] == [None, False], "3 runs have no interval"
+    assert [each.clear for each in same.points] == [None, False], "3 runs have no interval"
 
 
 def test_rows_to_calibrate_on() -> None:

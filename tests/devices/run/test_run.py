@@ -13,7 +13,7 @@ from engine.base.errors import DatasetError, OutputExistsError, UsageError
 from engine.base.events import CallbackReporter, Event, NullReporter, Progress, StageStarted
 from engine.devices.board.layout import find_folder
 from engine.devices.emulator.runtime.answers import input_digest
-from engine.devices.run.model_source import ModelSource
+from engine.devices.model_source import ModelSource
 from engine.devices.run.run import run_on_board
 from engine.wire.board import RunParams
 from tests.devices.known_model import IMAGE, SCALE, SCORES, ZERO, answers

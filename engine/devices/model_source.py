@@ -7,15 +7,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
+from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
 from engine.base.files import output_errors
 from engine.base.leftovers import let_go, make_owned
 from engine.dataset import Preprocess
 from engine.devices.connected import Connected
-from engine.devices.measure.layer_times import FindLayers, no_layers
 
-__all__ = ["ModelSource"]
+if TYPE_CHECKING:
+    from engine.graph.layers import LayerMap
+
+__all__ = ["FindLayers", "ModelSource", "no_layers"]
+
+FindLayers = Callable[[], "LayerMap | None"]
+"""Finds the layers of a model's build, which may take a build; None where it is not known."""
+
+
+def no_layers() -> LayerMap | None:
+    """Of a model whose build is not known."""
+    return None
 
 
 @dataclass(frozen=True)

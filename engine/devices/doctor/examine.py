@@ -1,0 +1,76 @@
+"""``rknntui doctor --device``: a board from its cable to a model that runs on it, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from engine.base.errors import ContainerError, DeviceError, EngineError
+from engine.base.text import sanitize
+from engine.devices.board.model_file import ModelFile, model_file
+from engine.devices.choose import choose
+from engine.devices.doctor.diagnose import diagnose
+from engine.devices.doctor.zero_run import zero_run
+from engine.devices.reach import reach
+from engine.wire.devices import ExamineParams
+from engine.wire.doctor import Check
+
+__all__ = ["examine_board"]
+
+
+def examine_board(
+    params: ExamineParams,
+    heard: Callable[[Check], object] = lambda _check: None,
+    check: Callable[[], object] = lambda: None,
+) -> tuple[Check, ...]:
+    """Examine a board; what is wrong is in the checks. Nothing of the board is changed.
+
+    Args:
+        params: the board, and a model that is to run there.
+        heard: takes each check as soon as it is done.
+        check: called between the steps; what it raises ends the examination.
+
+    Raises:
+        UsageError: it is not the address of a board, or there are several.
+        JobCancelledError: or whatever else ``heard`` and ``check`` raise.
+    """
+    first: list[Check] = []
+
+    def tell(found: Check) -> None:
+        check()
+        heard(found)
+
+    def note(found: Check) -> None:
+        first.append(found)
+        tell(found)
+
+    model: ModelFile | None = None
+    if params.model is not None:
+        try:
+            model = model_file(Path(params.model))
+            note(Check("model", "ok", _about(model)))
+        except ContainerError as error:
+            note(Check("model", "bad", error.what, _remedy(error)))
+    try:
+        board = reach(choose(params.device))
+    except DeviceError as error:
+        note(Check("transport", "bad", error.what, _remedy(error)))
+        return tuple(first)
+    with closing(board):
+        test = zero_run(model.path, check) if params.test and model is not None else None
+        facts = None if model is None else model.facts
+        return (*first, *diagnose(board, model=facts, test=test, heard=tell).checks)
+
+
+def _about(model: ModelFile) -> str:
+    name = sanitize(model.path.name, 80)
+    if model.ours:
+        return f"{name} is a container of this program, which emulated boards run"
+    built = f", built by toolkit {model.toolkit}" if model.toolkit else ""
+    hidden = ", encrypted" if model.encrypted else ""
+    return f"{name} is for {model.words}{built}{hidden}"
+
+
+def _remedy(error: EngineError) -> str:
+    return " ".join(part for part in (error.cause, error.remedy) if part)

@@ -1,0 +1,126 @@
+"""Runs that boards measured and that are kept: their list, and two of them side by side."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from engine.wire.board import FigureLabel
+from engine.wire.method import Query
+from engine.wire.record import record
+
+__all__ = [
+    "MEASURED_COMPARE",
+    "MEASURED_LIST",
+    "KeptFilter",
+    "KeptRun",
+    "KeptRuns",
+    "LayerChange",
+    "PointChange",
+    "RunPair",
+    "RunsCompared",
+]
+
+
+@record
+class KeptFilter:
+    """Which runs: all, or those of a chip, a board's address, or a model's SHA-256."""
+
+    chip: str | None = None
+    device: str | None = None
+    model: str | None = None
+
+
+@record
+class KeptRun:
+    """A run of the history.
+
+    Attributes:
+        id: sorts by its time.
+        at: seconds since the epoch.
+        title: name of the model.
+        model: SHA-256 of its file.
+        chip, device, label: where, and of which kind its figures are.
+        versions: component -> version.
+        points: of the grid that have times.
+        layers: rows of the table of layers.
+        median: microseconds, the smallest of all points; None without a benchmark.
+        damaged: why its file cannot be read; everything but ``id`` is empty then.
+    """
+
+    id: str
+    at: float = 0.0
+    title: str = ""
+    model: str = ""
+    chip: str = ""
+    device: str = ""
+    label: FigureLabel = "measured"
+    versions: dict[str, str] = field(default_factory=dict)
+    points: int = 0
+    layers: int = 0
+    median: float | None = None
+    damaged: str = ""
+
+
+@record
+class KeptRuns:
+    """Runs, the newest first."""
+
+    runs: tuple[KeptRun, ...]
+
+
+@record
+class RunPair:
+    """Ids of two kept runs."""
+
+    first: str
+    second: str
+
+
+@record
+class PointChange:
+    """A point of the grid that both runs measured.
+
+    Attributes:
+        cores, batch, threads: which.
+        before, after: medians in microseconds.
+        change: ``after / before - 1``; None where the first is 0.
+        clear: whether the 95 % intervals of both medians lie apart; None where one has none.
+    """
+
+    cores: str
+    batch: int
+    threads: int
+    before: float
+    after: float
+    change: float | None
+    clear: bool | None
+
+
+@record
+class LayerChange:
+    """A layer of either run: microseconds of all its steps; None where that run has none."""
+
+    layer: str
+    before: float | None
+    after: float | None
+
+
+@record
+class RunsCompared:
+    """Two runs.
+
+    Attributes:
+        labels: of the figures of each.
+        differs: what was not equal, as ``chip: rk3576, rk3588``: figures may differ for each of it.
+        points: that both have, in the order of the first.
+        layers: in the order of the first run, then those of the second alone.
+    """
+
+    labels: tuple[FigureLabel, FigureLabel]
+    differs: tuple[str, ...]
+    points: tuple[PointChange, ...]
+    layers: tuple[LayerChange, ...]
+
+
+MEASURED_LIST = Query("measured.list", KeptFilter, KeptRuns)
+MEASURED_COMPARE = Query("measured.compare", RunPair, RunsCompared)

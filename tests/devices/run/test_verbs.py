@@ -1,0 +1,143 @@
+"""``rknntui run``, ``memory``, ``perf`` and ``doctor`` against an emulated board behind adb."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.container import read_container
+from engine.devices.emulator.runtime.answers import LayerRow, input_digest
+from rknntui.demo import demo_folder
+from tests.devices.conftest import Boards
+from tests.devices.known_model import IMAGE, ROW, SCORES, answers
+from tests.devices.test_api import EXPECTED, ready
+from tests.devices.test_commands import run
+
+pytestmark = [pytest.mark.adb, pytest.mark.cc, pytest.mark.long]
+
+ZEROS = np.zeros_like(IMAGE)
+
+
+def told(*words: str) -> dict[str, Any]:
+    done = run(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture
+def address(board: Boards, libraries: Callable[..., Path], model: Path) -> str:
+    """Of a board that knows the model, by the image and by zeros."""
+    results = {input_digest([each.tobytes()]): (SCORES.tobytes(),) for each in (IMAGE, ZEROS)}
+    return ready(board("rk3588"), libraries(), model, answers(results=results))
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> str:
+    np.save(tmp_path / "image.npy", IMAGE)
+    return str(tmp_path / "image.npy")
+
+
+def test_run(address: str, model: Path, image: str, tmp_path: Path) -> None:
+    words = ["run", str(model), "--device", address, "--input", image, "--layers", "--loops", "3"]
+    found = told(*words, "--save", str(tmp_path / "out"))
+    assert (found["label"], found["chip"], found["milliseconds"]) == ("emulated", "rk3588", 0.7)
+    assert found["outputs"][0]["top"][0] == {"index": 4, "value": 38.75}
+    assert [row["name"] for row in found["layers"]] == ["Conv:conv1"]
+    np.testing.assert_array_equal(np.load(found["saved"][0]), EXPECTED)
+    done = run(*words)
+    assert "scores  1x5  float32  emulated  min -25" in done.stdout
+    assert "0.700 ms an inference on the board (emulated)" in done.stdout
+    assert "Send the model" in done.stderr
+    done = run("run", str(model), "--input", image, "--device", address, "--cores", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    done = run("run", str(Path(__file__)), "--input", image, "--device", address)
+    assert done.returncode == 9
+    assert "fix:" in done.stderr
+
+
+def test_without_a_board_it_says_what_it_needs(model: Path, image: str, adb_server: object) -> None:
+    done = run("run", str(model), "--input", image)
+    assert done.returncode == 13, done.stderr
+    assert "There is no board" in done.stderr
+    assert "fix:" in done.stderr
+
+
+def test_memory(address: str, model: Path) -> None:
+    found = told("memory", str(model), "--device", address)
+    assert found["memory"]["total"] == 5939200
+    assert found["system"]["total"]
+    done = run("memory", str(model), "--device", address)
+    assert "Memory Profile Info Dump (emulated)" in done.stdout
+    assert "available with the model loaded" in done.stdout
+
+
+def test_the_rows_of_a_table_name_the_layers_of_a_build(
+    board: Boards, libraries: Callable[..., Path], model: Path, tmp_path: Path
+) -> None:
+    container = tmp_path / "demo.rknn"
+    demo = demo_folder() / "digits_demo.onnx"
+    done = run("export", str(demo), "--no-quantize", "-o", str(container))
+    assert done.returncode == 0, done.stderr
+    graph = read_container(container).graph
+    names = [node.name for node in graph.nodes if node.op_type == "Conv"]
+    rows = [
+        LayerRow(1, "Conv", "INT8", "NPU", ((1, 3, 4, 4),), (1, 5), 70, f"Conv:{names[0]}"),
+        LayerRow(2, "Pad", "INT8", "CPU", ((1, 3, 4, 4),), (1, 5), 50, "Pad:unknown"),
+    ]
+    known = answers(
+        layers=tuple(rows), results={input_digest([ZEROS.tobytes()]): (SCORES.tobytes(),)}
+    )
+    address = ready(board("rk3588"), libraries(), model, known)
+    words = ["perf", str(model), "--device", address, "--loops", "5", "--layers"]
+    words += ["--build", str(container)]
+    found = told(*words)
+    assert [row["layer"] for row in found["layers"]] == [names[0], ""]
+    assert any("1 of 2 rows" in note for note in found["notes"])
+    other = told(*words)
+    listed = told("perf", "--history")["runs"]
+    assert {found["kept"], other["kept"]} <= {each["id"] for each in listed}
+    assert {each["label"] for each in listed} == {"emulated"}
+    compared = told("perf", "--compare", found["kept"], other["kept"])
+    assert compared["labels"] == ["emulated", "emulated"]
+    assert [each["layer"] for each in compared["layers"]] == [names[0]]
+    table = run("perf", "--compare", found["kept"], other["kept"]).stdout
+    assert "first emulated, second emulated" in table
+    assert found["kept"] in run("perf", "--history", "--device", address).stdout
+    assert run("perf", "--compare", "1", "2").returncode == 2
+
+
+def test_the_doctor_runs_a_model(address: str, model: Path, first_model: Path) -> None:
+    done = run("doctor", "--device", address, "--model", str(model))
+    assert done.returncode == 0, done.stdout
+    assert "ok   test tensor: runs with zeros in 0.700 ms" in done.stdout
+    assert "scores 1x5 from -25 to 38.75" in done.stdout
+    assert done.stdout.startswith("ok   model:")
+    done = run("doctor", "--device", address, "--model", str(model), "--no-test", "--json")
+    checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
+    assert checks["test tensor"]["state"] == "skipped"
+    done = run("doctor", "--device", address, "--model", str(first_model))
+    assert done.returncode == 1
+    assert "bad  versions: first.rknn is of generation 1" in done.stdout
+    assert ROW.name not in done.stdout
+
+
+def test_a_recipe_is_built_for_an_emulated_board_only(
+    board: Boards, libraries: Callable[..., Path], model: Path, image: str, tmp_path: Path
+) -> None:
+    made = board("rk3588")
+    address = ready(made, libraries(), model, answers())
+    (made.root / "etc/rknntui-emulated").unlink()
+    recipe = tmp_path / "recipe.yaml"
+    demo = demo_folder() / "digits_demo.onnx"
+    done = run("recipe", "new", str(demo), "--no-quantize", "-o", str(recipe))
+    assert done.returncode == 0, done.stderr
+    done = run("run", str(recipe), "--device", address, "--input", image)
+    assert done.returncode == 2, done.stderr
+    assert "A recipe cannot run" in done.stderr
+    assert "vendor's toolkit for rk3588" in done.stderr
