@@ -21,7 +21,13 @@ from engine.graph.execute.submodels import OWN, Submodel, SubmodelBuilder, renam
 from engine.graph.ir import QUANT_DTYPES, Graph, params_of
 from engine.graph.layers import LayerMap
 
-__all__ = ["GoldenRunner", "IsolatedLayerRunner", "QuantizedTensor", "SimulatedRunner"]
+__all__ = [
+    "GoldenRunner",
+    "IsolatedLayerRunner",
+    "QuantizedTensor",
+    "SimulatedRunner",
+    "needed_later",
+]
 
 Tensors = dict[str, np.ndarray]
 _GOLDEN = "golden/"
@@ -90,13 +96,13 @@ class GoldenRunner:
             self._parts.append(model.submodel(outputs, stops, threads) if outputs else None)
             stops.update(outputs)
 
-    def keep_for(self, isolated: IsolatedLayerRunner) -> None:
-        """Note which tensors of earlier parts later ones need."""
+    def keep_for(self, isolated: IsolatedLayerRunner | None) -> None:
+        """Note which tensors of earlier parts later ones need, layers that run alone too."""
         needs = [
-            {*(part.inputs if part else ()), *isolated.golden(index)}
+            {*(part.inputs if part else ()), *(isolated.golden(index) if isolated else ())}
             for index, part in enumerate(self._parts)
         ]
-        self._keep = _later(needs)
+        self._keep = needed_later(needs)
 
     def run(self, index: int, feeds: Mapping[str, np.ndarray], known: Tensors) -> Tensors:
         """The tensors of a part; ``known`` are those of the parts before, and is updated."""
@@ -152,7 +158,7 @@ class SimulatedRunner:
             part = self.model.submodel(outputs, stops, threads, fast=fast) if outputs else None
             self._parts.append(part)
             stops.update(outputs)
-        self._keep = _later([set(part.inputs) if part else set() for part in self._parts])
+        self._keep = needed_later([set(part.inputs) if part else set() for part in self._parts])
 
     def run(self, index: int, feeds: Mapping[str, np.ndarray], known: Tensors) -> Tensors:
         """Simulated values by the rows' names, float32; ``known`` as of :class:`GoldenRunner`."""
@@ -293,7 +299,7 @@ def _run_part(
     return found
 
 
-def _later(needs: Sequence[set[str]]) -> list[set[str]]:
+def needed_later(needs: Sequence[set[str]]) -> list[set[str]]:
     """For every part what the parts after it need."""
     kept: list[set[str]] = []
     after: set[str] = set()

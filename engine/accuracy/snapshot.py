@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -18,6 +18,7 @@ import numpy as np
 from engine.accuracy.analyse import AccuracyReport, Distance, LayerAccuracy
 from engine.accuracy.numbers import euclidean_text, npy_header, value_lines
 from engine.accuracy.rows import Row
+from engine.accuracy.three_way import LayerOnBoard
 from engine.base.errors import OutputExistsError
 from engine.base.files import output_errors
 from engine.base.leftovers import let_go, make_owned
@@ -30,10 +31,16 @@ _COMMENT = (
     "#              entire: the whole quantized model ran; errors of earlier layers are in it.\n"
     "#              single: the layer ran alone on golden inputs; its own error only.\n"
 )
+_RUNTIME_COMMENT = (
+    "# runtime_error: distances of each layer's output on the board; columns of ours, the manuals\n"
+    "#              have them in words only.\n"
+    "#              entire: from the golden one; errors of earlier layers are in it.\n"
+    "#              single_sim: from what the simulator makes of the board's own tensors.\n"
+)
 _GENERATION_1 = (
     "# The manuals of generation 1 show no layout for this file: it is generation 2's.\n"
 )
-_PARTS = ("golden", "simulator", "error_analysis.txt", "map_name_to_file.txt")
+_PARTS = ("golden", "simulator", "runtime", "error_analysis.txt", "map_name_to_file.txt")
 _REPLACED = str.maketrans(dict.fromkeys("/:.\\\0\n\r\t", "_"))
 _LONGEST = 200  # of a file name in bytes, before its suffix
 _CELL = 20
@@ -66,8 +73,16 @@ def file_names(labels: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def error_table(report: AccuracyReport, *, generation: int = 2) -> str:
-    """The text of ``error_analysis.txt``."""
+def error_table(
+    report: AccuracyReport, *, generation: int = 2, runtime: Sequence[LayerOnBoard] | None = None
+) -> str:
+    """The text of ``error_analysis.txt``.
+
+    Args:
+        report: of the simulator.
+        generation: of the vendor's toolkit, for the note.
+        runtime: of a board; adds its columns.
+    """
     shown = [sanitize(f"[{layer.row.op}] {layer.tensor}", _NAME_LIMIT) for layer in report.layers]
     width = max([len("layer_name"), *(len(text) for text in shown)]) + 5
     lines = [
@@ -80,7 +95,25 @@ def error_table(report: AccuracyReport, *, generation: int = 2) -> str:
         f"{text:<{width}}{_cells(layer)}" for text, layer in zip(shown, report.layers, strict=True)
     ]
     note = _GENERATION_1 if generation == 1 else ""
+    if runtime is not None:
+        lines = _with_runtime(lines, report, {layer.row: layer for layer in runtime})
+        note = _RUNTIME_COMMENT + note
     return _COMMENT + note + "\n" + "".join(f"{line}\n" for line in lines)
+
+
+def _with_runtime(
+    lines: Sequence[str], report: AccuracyReport, runtime: Mapping[Row, LayerOnBoard]
+) -> list[str]:
+    """The table with two columns more."""
+    place = max(map(len, lines[:4]), default=0)
+    place = max(place, *(len(line) for line in lines)) + 2
+    found = [runtime.get(layer.row) for layer in report.layers]
+    cells = [
+        "" if one is None else f"{_cell(one.runtime):<{_CELL}}{_cell(one.alone)}" for one in found
+    ]
+    head = ("  runtime_error", "entire              single_sim")
+    more = [*head, "cos      euc        cos      euc", "-" * (2 * _CELL), *cells]
+    return [f"{line:<{place}}{text}" for line, text in zip(lines, more, strict=True)]
 
 
 def _cells(layer: LayerAccuracy) -> str:
@@ -126,6 +159,7 @@ class SnapshotWriter:
         self._folder = folder
         self._names = file_names([row.label for row in rows])
         self._generation = generation
+        self._written: set[tuple[str, str]] = set()
         with output_errors(folder):
             if not force and folder.is_dir() and any(folder.iterdir()):
                 raise OutputExistsError(
@@ -152,47 +186,65 @@ class SnapshotWriter:
 
     def add(self, row: Row, golden: np.ndarray, simulated: np.ndarray | None) -> None:
         """Write one row's tensors as text and npy."""
-        name = self._names[row.label]
         for side, array in (("golden", golden), ("simulator", simulated)):
-            if array is None:
-                continue
-            values = np.ascontiguousarray(array, dtype=np.float32)
-            raw = values.reshape(-1).view(np.uint8).data
-            target = f"{self._work}/{side}"
-            with output_errors(self._folder):
-                _write(f"{target}/{name}.txt", value_lines(values))
-                _write(f"{target}/npy/{name}.npy", npy_header(array.shape), raw)
+            if array is not None:
+                self._add(side, row, array)
 
-    def finish(self, report: AccuracyReport | None) -> tuple[Path, ...]:
+    def add_board(
+        self, row: Row, golden: np.ndarray, simulated: np.ndarray, board: np.ndarray
+    ) -> None:
+        """Write one row's tensors, those of the board in ``runtime``."""
+        for side, array in (("golden", golden), ("simulator", simulated), ("runtime", board)):
+            self._add(side, row, array)
+
+    def _add(self, side: str, row: Row, array: np.ndarray) -> None:
+        name = self._names[row.label]
+        if (side, name) in self._written:
+            return
+        self._written.add((side, name))
+        values = np.ascontiguousarray(array, dtype=np.float32)
+        raw = values.reshape(-1).view(np.uint8).data
+        target = f"{self._work}/{side}"
+        with output_errors(self._folder):
+            (self._work / side / "npy").mkdir(parents=True, exist_ok=True)
+            _write(f"{target}/{name}.txt", value_lines(values))
+            _write(f"{target}/npy/{name}.npy", npy_header(array.shape), raw)
+
+    def finish(
+        self, report: AccuracyReport | None, runtime: Sequence[LayerOnBoard] | None = None
+    ) -> tuple[Path, ...]:
         """Write the tables and move everything to its place.
 
         Args:
-            report: None leaves the table of errors out (``calc_qnt_error=False``); one that is
-                there from before goes, as it would be of other tensors.
+            report: None leaves the table of errors out (``calc_qnt_error=False``).
+            runtime: what a board gave, for the table.
 
         Returns:
-            The folder's parts: golden, simulator, error_analysis.txt, map_name_to_file.txt.
+            The folder's parts: golden, simulator, runtime where a board ran, error_analysis.txt,
+            map_name_to_file.txt. What an earlier snapshot had beside them goes: it would be of
+            other tensors.
         """
-        parts = [part for part in _PARTS if report is not None or part != "error_analysis.txt"]
         with output_errors(self._folder):
             if report is not None:
-                table = error_table(report, generation=self._generation)
+                table = error_table(report, generation=self._generation, runtime=runtime)
                 (self._work / "error_analysis.txt").write_bytes(table.encode("utf-8", "replace"))
-            else:
-                (self._folder / "error_analysis.txt").unlink(missing_ok=True)
             names = _name_map(self._names).encode("utf-8", "replace")
             (self._work / "map_name_to_file.txt").write_bytes(names)
             self._folder.mkdir(parents=True, exist_ok=True)
-            for part in parts:
-                self._move(part)
+            parts = [part for part in _PARTS if self._replace(part)]
         return tuple(self._folder / part for part in parts)
 
-    def _move(self, part: str) -> None:
-        target = self._folder / part
+    def _replace(self, part: str) -> bool:
+        """Put a part in the place of an earlier one; whether there is a new one."""
+        target, made = self._folder / part, self._work / part
         if target.is_dir() and not target.is_symlink():
-            old = self._work / f"old-{part}"
-            target.rename(old)  # gone with the work folder
-        (self._work / part).replace(target)
+            target.rename(self._work / f"old-{part}")  # gone with the work folder
+        elif not made.exists():
+            target.unlink(missing_ok=True)
+        if not made.exists():
+            return False
+        made.replace(target)
+        return True
 
 
 def _write(path: str, *parts: bytes | memoryview) -> None:

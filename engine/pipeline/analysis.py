@@ -11,28 +11,35 @@ from engine.accuracy.output_sensitivity import with_output_sensitivity
 from engine.accuracy.rows import layer_rows
 from engine.accuracy.snapshot import SnapshotWriter, error_table
 from engine.base.errors import UsageError
-from engine.base.events import ArtifactWritten
-from engine.dataset import dataset_from_paths
-from engine.pipeline.layers import quantized_of
-from engine.quantize import is_quantized_source
+from engine.base.events import ArtifactWritten, Reporter
+from engine.dataset import Dataset, dataset_from_paths
+from engine.pipeline.board import BoardChoice, OnBoard, compare_on_board
+from engine.pipeline.layers import quantized_of, require_comparable
 from engine.report import samples_text
 from engine.wire import build as wire
 
 if TYPE_CHECKING:
     from engine.pipeline.pipeline import Pipeline
 
-__all__ = ["Analysis", "analyse_build"]
+__all__ = ["Analysis", "analyse_build", "compare_build"]
 
 
 class Analysis:
-    """The report of an analysis, which samples it is over in words, and the parts of the snapshot
-    that were written.
+    """The report of an analysis, which samples it is over in words, the parts of the snapshot that
+    were written, and what a board gave.
     """
 
-    def __init__(self, report: AccuracyReport, over: str, files: Sequence[Path]) -> None:
+    def __init__(
+        self,
+        report: AccuracyReport,
+        over: str,
+        files: Sequence[Path],
+        board: OnBoard | None = None,
+    ) -> None:
         self.report = report
         self.over = over
         self.files = tuple(files)
+        self.board = board
 
     def told(self) -> wire.Analysis:
         """As the wire has it."""
@@ -45,7 +52,8 @@ class Analysis:
 
     def table(self, generation: int = 2) -> str:
         """The text of ``error_analysis.txt``."""
-        return error_table(self.report, generation=generation)
+        layers = None if self.board is None else self.board.layers
+        return error_table(self.report, generation=generation, runtime=layers)
 
 
 def analyse_build(
@@ -56,6 +64,7 @@ def analyse_build(
     force: bool = False,
     damage: bool = False,
     errors: bool = True,
+    board: BoardChoice | None = None,
 ) -> Analysis:
     """Analyse a quantized build over one sample or several.
 
@@ -67,20 +76,19 @@ def analyse_build(
         force: whether a snapshot in ``folder`` may be replaced.
         damage: whether to measure what the worst layers alone do to the outputs.
         errors: whether the snapshot holds the table of errors.
+        board: also compares with this board, on the first sample.
 
     Raises:
         UsageError: the build is not quantized, or the model came quantized: there is no float
             model to compare it with [RKNN-T1 1.3.2, 3.6.13; RKNN-T2 2.3.0, 2.13].
         EngineError: an input does not fit, a graph does not run, the folder cannot be written.
     """
-    _require_comparable(pipeline)
+    require_comparable(pipeline)
     build = quantized_of(pipeline)
-    if inputs is None:
-        dataset = pipeline.dataset.first(1)
-    else:
-        dataset = dataset_from_paths(list(inputs), len(build.reference.inputs))
+    dataset = _samples(pipeline, inputs)
     reporter = pipeline.reporter
     files: tuple[Path, ...] = ()
+    ran: OnBoard | None = None
     with pipeline.step("accuracy", "Compare layer by layer"):
         feeds = pipeline.feeds(dataset)
         if folder is None:
@@ -90,33 +98,74 @@ def analyse_build(
             generation = pipeline.generation
             with SnapshotWriter(folder, rows, force=force, generation=generation) as snapshot:
                 report = analyse(build, feeds, rows=rows, sink=snapshot, reporter=reporter)
-                files = snapshot.finish(report if errors else None)
+                if board is not None:
+                    feed = next(iter(pipeline.feeds(dataset.first(1))))
+                    ran = compare_on_board(pipeline, feed, board, sink=snapshot)
+                layers = None if ran is None else ran.layers
+                files = snapshot.finish(report if errors else None, layers)
         if damage:
             first = pipeline.feeds(dataset.first(1))
             report = with_output_sensitivity(report, build, first, reporter=reporter)
-        for path in files:
-            size = path.stat().st_size if path.is_file() else 0
-            reporter.emit(ArtifactWritten(str(path), "snapshot", size))
+        _tell(reporter, files)
     over = f"{report.samples} sample{'s' if report.samples != 1 else ''} of yours"
     if inputs is None:
         over = samples_text(report.samples, pipeline.calibration.samples)
-    return Analysis(report, over, files)
+    return Analysis(report, over, files, ran)
 
 
-def _require_comparable(pipeline: Pipeline) -> None:
-    """Is there a float model that the build can be compared with?
+def compare_build(
+    pipeline: Pipeline,
+    board: BoardChoice,
+    inputs: Sequence[Path] | None = None,
+    folder: Path | None = None,
+    *,
+    layers: Sequence[str] | None = None,
+    force: bool = False,
+) -> tuple[OnBoard, tuple[Path, ...]]:
+    """Compare a quantized build with a board on one sample, and write the tensors.
+
+    Args:
+        pipeline: of the build; stages that are missing run.
+        board: to run on.
+        inputs: one file per input; None: the first calibration sample.
+        folder: where the tensors of the three sides go; None writes nothing.
+        layers: to compare, by any of their names; None for all.
+        force: whether a snapshot in ``folder`` may be replaced.
+
+    Returns:
+        What was found, and the parts of the snapshot.
 
     Raises:
-        UsageError: there is none.
+        UsageError, DeviceError: see :func:`engine.pipeline.board.compare_on_board`.
+        EngineError: an input does not fit, or the folder cannot be written.
     """
-    if not pipeline.quantized_build:
+    require_comparable(pipeline)
+    dataset = _samples(pipeline, inputs)
+    if len(dataset) != 1:
         raise UsageError(
-            "The build is not quantized: there is no error to analyse.",
-            remedy="Build with quantization.",
+            f"{len(dataset)} samples were given; a comparison takes one.",
+            remedy="Give one file for each input of the model.",
         )
-    if is_quantized_source(pipeline.optimised.graph.graph):
-        raise UsageError(
-            "The model was already quantized: there is no float model to compare with.",
-            cause="Both manuals ask for a model that was not quantized.",
-            remedy="Analyse the float model that it was made from.",
-        )
+    with pipeline.step("board", "Compare with the board"):
+        feed = next(iter(pipeline.feeds(dataset)))
+        if folder is None:
+            return compare_on_board(pipeline, feed, board, layers=layers), ()
+        rows = layer_rows(quantized_of(pipeline))
+        with SnapshotWriter(folder, rows, force=force) as snapshot:
+            found = compare_on_board(pipeline, feed, board, layers=layers, sink=snapshot)
+            files = snapshot.finish(None)
+        _tell(pipeline.reporter, files)
+    return found, files
+
+
+def _samples(pipeline: Pipeline, inputs: Sequence[Path] | None) -> Dataset:
+    """The samples that a user names, else the first of the calibration."""
+    if inputs is None:
+        return pipeline.dataset.first(1)
+    return dataset_from_paths(list(inputs), len(quantized_of(pipeline).reference.inputs))
+
+
+def _tell(reporter: Reporter, files: Sequence[Path]) -> None:
+    for path in files:
+        size = path.stat().st_size if path.is_file() else 0
+        reporter.emit(ArtifactWritten(str(path), "snapshot", size))

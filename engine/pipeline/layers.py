@@ -22,6 +22,7 @@ __all__ = [
     "find_all_range_mismatches",
     "quantize_settings",
     "quantized_of",
+    "require_comparable",
     "resolve_promotion_dtype",
 ]
 
@@ -129,6 +130,27 @@ def quantized_of(pipeline: Pipeline) -> Quantized:
 
     done = pipeline.quantized
     return Quantized(done.graph.graph, done.table, pipeline.reference, done.findings, done.layers)
+
+
+def require_comparable(pipeline: Pipeline) -> None:
+    """Is there a float model that the build can be compared with?
+
+    Raises:
+        UsageError: there is none.
+    """
+    from engine.quantize import is_quantized_source
+
+    if not pipeline.quantized_build:
+        raise UsageError(
+            "The build is not quantized: there is no error to analyse.",
+            remedy="Build with quantization.",
+        )
+    if is_quantized_source(pipeline.optimised.graph.graph):
+        raise UsageError(
+            "The model was already quantized: there is no float model to compare with.",
+            cause="Both manuals ask for a model that was not quantized.",
+            remedy="Analyse the float model that it was made from.",
+        )
 
 
 def resolve_promotion_dtype(pipeline: Pipeline, asked: str | None = None) -> str:

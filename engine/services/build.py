@@ -47,6 +47,12 @@ ONNX_NOTE = (
 )
 """What an export of QDQ ONNX says."""
 
+LAYERS_NOTE = (
+    "QDQ ONNX, opset 19, whose outputs are the layers: compile it with rknn-toolkit2 without mean "
+    "and std (do_quantization=False), then `rknntui compare MODEL --compiled FILE.rknn`."
+)
+"""What an export with the layers says."""
+
 FLOAT_ONNX_NOTE = (
     "Float ONNX, opset 19: rknn-toolkit2 builds it in float16 with do_quantization=False."
 )
@@ -187,6 +193,8 @@ def export(params: ExportParams, reporter: Reporter) -> Exported:
     """Write a build as container or as QDQ ONNX for the vendor's toolkit."""
     recipe, path, form = recipe_of(params.recipe), Path(params.path), params.format
     refuse_existing(path, overwrite=params.force)
+    if params.layers:
+        return _export_layers(params, reporter)
     last = "container" if form == "rknn" else "quantize"
     pipeline = get_pipeline(recipe, reporter, refresh=params.refresh, last=last)
     content = pipeline.packed.data if form == "rknn" else vendor_onnx(pipeline)
@@ -196,6 +204,31 @@ def export(params: ExportParams, reporter: Reporter) -> Exported:
     if form == "onnx":
         note = ONNX_NOTE if pipeline.quantized_build else FLOAT_ONNX_NOTE
     return Exported(str(path), form, len(content), hashlib.sha256(content).hexdigest(), note)
+
+
+def _export_layers(params: ExportParams, reporter: Reporter) -> Exported:
+    """Write the ONNX of a comparison model, in several files where it has very many layers."""
+    from engine.pipeline.comparison_model import comparison_onnx
+
+    if params.format != "onnx":
+        raise UsageError(
+            "Layers are written as outputs of ONNX only.",
+            remedy="Choose the format onnx; a container holds every layer already.",
+        )
+    pipeline = get_pipeline(
+        recipe_of(params.recipe), reporter, refresh=params.refresh, last="quantize"
+    )
+    contents = comparison_onnx(pipeline)
+    first = Path(params.path)
+    paths = [first, *(first.with_stem(f"{first.stem}-{n}") for n in range(2, len(contents) + 1))]
+    for path in paths:
+        refuse_existing(path, overwrite=params.force)
+    for path, content in zip(paths, contents, strict=True):
+        atomic_write(path, content, overwrite=params.force)
+        reporter.emit(ArtifactWritten(str(path), "onnx", len(content)))
+    digest = hashlib.sha256(contents[0]).hexdigest()
+    more = tuple(str(path) for path in paths[1:])
+    return Exported(str(first), "onnx", len(contents[0]), digest, LAYERS_NOTE, more)
 
 
 def vendor_onnx(pipeline: Pipeline) -> bytes:

@@ -74,13 +74,18 @@ class AccuracyParams(ModelTarget):
 
 @record(kw_only=True)
 class ExportParams:
-    """A recipe, the file to write, and its form: the container or QDQ ONNX."""
+    """A recipe, the file to write, and its form: the container or QDQ ONNX.
+
+    Attributes:
+        layers: of ONNX: with the tensors of all layers as outputs, to be compared with a board.
+    """
 
     recipe: Values
     path: Text
     format: ExportForm = "rknn"
     force: bool = False
     refresh: bool = False
+    layers: bool = False
 
 
 @record
@@ -164,13 +169,14 @@ class Analysis:
 
 @record
 class Exported:
-    """A file that was written."""
+    """A file that was written; ``more``: the further ones of a model with very many layers."""
 
     path: str
     format: ExportForm
     bytes: int
     sha256: str
     note: str
+    more: tuple[str, ...] = ()
 
 
 BUILD = Task("build", BuildParams, BuildSummary)

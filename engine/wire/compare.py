@@ -52,10 +52,15 @@ class ComparedLayer:
         op, dtype: of the layer.
         simulator: simulator against golden: what quantization does.
         board: board against golden.
-        between: board against simulator: what only the board does.
-        steps: greatest difference between board and simulator in quantization steps; None where
-            the tensor is not quantized.
-        diverges: whether ``between`` is more than rounding explains.
+        between: board against simulator, both from the model's inputs on.
+        steps: the greatest difference of ``between`` in quantization steps; None where the tensor
+            is not quantized.
+        diverges: whether ``own`` is more than rounding explains.
+        own: board against what the simulator makes of the tensors that the board gave before: this
+            layer alone.
+        own_steps: the greatest difference of ``own`` in steps.
+        moved: share of the values of ``own`` that are another integer; None as ``steps``.
+        inside: ids of layers before this one that the board did not give: ``own`` is theirs too.
     """
 
     name: str
@@ -67,6 +72,10 @@ class ComparedLayer:
     between: Difference
     steps: float | None = None
     diverges: bool = False
+    own: Difference | None = None
+    own_steps: float | None = None
+    moved: float | None = None
+    inside: tuple[str, ...] = ()
 
 
 @record
@@ -75,7 +84,8 @@ class Comparison:
 
     Attributes:
         layers: in the order of the graph.
-        first: id of the first layer that diverges, all of whose inputs agree; empty for none.
+        first: id of the first layer that diverges from what the simulator makes of the board's own
+            inputs of it; empty for none.
         verdict: the result in a sentence.
         sha256: of the input bytes that all sides were given.
         missing: layers that the board did not give.

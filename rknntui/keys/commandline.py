@@ -12,11 +12,18 @@ if TYPE_CHECKING:
 
 __all__ = ["command_for", "job_command", "job_flags", "recipe_flags"]
 
-_VERBS = {"guide": "accuracy --guide"}
+_VERBS = {"guide": "accuracy --guide", "compare.board": "compare"}
 """Where a job has another name than its command; a dot in the name stands between two verbs."""
 
 _FLAGS: dict[str, dict[str, str]] = {
     "accuracy": {"inputs": "--input", "damage": "--damage", "output_dir": "--output-dir"},
+    "compare.board": {
+        "device": "--device",
+        "inputs": "--input",
+        "compiled": "--compiled",
+        "layers": "--layer",
+        "output_dir": "--output-dir",
+    },
     "evaluate": {"labels": "--labels"},
     "hybrid.effect": {"layers": "--promote", "ranges": "--range"},
     "hybrid.propose": {"budget": "--budget", "dtype": "--dtype"},

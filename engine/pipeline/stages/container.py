@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.base.plain import JsonValue
 from engine.base.version import __version__
@@ -16,32 +17,43 @@ from engine.pipeline.summary import summarise
 from engine.pipeline.versions import library_versions
 from engine.recipe import relocatable
 
-__all__ = ["CONTAINER"]
+if TYPE_CHECKING:
+    from engine.graph.ir import Graph
+
+__all__ = ["CONTAINER", "content_of"]
 
 _OF_THE_MACHINE = frozenset({"cache-not-written", "integer-kernel-inexact"})
 
 
 def _pack(pipeline: Pipeline, key: str) -> PackedContainer:
-    recipe = pipeline.recipe
-    quantized = pipeline.quantized_build
     summary = summarise(pipeline, 0)
     # what was noticed of this machine is no part of the build
     findings = tuple(each for each in summary.findings if each.code not in _OF_THE_MACHINE)
-    data = write_container(
-        ContainerContent(
-            name=pipeline.source.path.name,
-            graph=pipeline.deployed.graph,
-            quantized=quantized,
-            recipe=_portable_recipe(pipeline),
-            provenance=_provenance(pipeline),
-            table=pipeline.quantized.table if quantized else None,
-            layers=pipeline.quantized.layers if quantized else None,
-            summary=portable_summary(replace(summary, findings=findings)),
-            custom_string=recipe.target.custom_string,
-            target_platform=recipe.target.target_platform,
-        )
+    content = content_of(pipeline, pipeline.deployed.graph)
+    told = portable_summary(replace(summary, findings=findings))
+    return PackedContainer(key, write_container(replace(content, summary=told)))
+
+
+def content_of(pipeline: Pipeline, graph: Graph) -> ContainerContent:
+    """What a container of a graph of the build holds, without a summary.
+
+    Args:
+        pipeline: of the build.
+        graph: its deployed graph, or one of the same layers.
+    """
+    target = pipeline.recipe.target
+    quantized = pipeline.quantized_build
+    return ContainerContent(
+        name=pipeline.source.path.name,
+        graph=graph,
+        quantized=quantized,
+        recipe=_portable_recipe(pipeline),
+        provenance=_provenance(pipeline),
+        table=pipeline.quantized.table if quantized else None,
+        layers=pipeline.quantized.layers if quantized else None,
+        custom_string=target.custom_string,
+        target_platform=target.target_platform,
     )
-    return PackedContainer(key, data)
 
 
 def _portable_recipe(pipeline: Pipeline) -> dict[str, JsonValue]:

@@ -32,6 +32,11 @@ from rknntui.cli.session import WorkerSession, resolve, with_worker
     type=click.Choice(["rknn", "onnx"]),
     help="rknn: our container; onnx: QDQ ONNX (opset 19) for rknn-toolkit2. Default: the suffix.",
 )
+@click.option(
+    "--layers",
+    is_flag=True,
+    help="ONNX with all layers as outputs, to be compiled and compared with a board.",
+)
 @recipe_flags
 @refresh_flag
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
@@ -41,6 +46,7 @@ def command(
     target: Path,
     output: Path,
     form: ExportForm | None,
+    layers: bool,
     refresh: bool,
     force: bool,
     as_json: bool,
@@ -57,9 +63,11 @@ def command(
             format=chosen,
             refresh=refresh,
             force=force,
+            layers=layers,
         )
         return await session.run(EXPORT, asked)
 
     result = with_worker(action, Narrator(quiet=quiet))
     text = f"{result.path}: {human_bytes(result.bytes)}, SHA-256 {result.sha256}\n{result.note}"
+    text = "\n".join([text, *(f"also {path}" for path in result.more)])
     emit(result, text, as_json=as_json)

@@ -1,0 +1,233 @@
+"""Golden, simulator and board, layer by layer on one sample, and the first layer that diverges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from engine.accuracy.analyse import Runner, chunks
+from engine.accuracy.deviation import Deviation, deviation, difference_of
+from engine.accuracy.distances import Distance
+from engine.accuracy.rows import Row, layer_rows
+from engine.accuracy.runners import (
+    GoldenRunner,
+    IsolatedLayerRunner,
+    SimulatedRunner,
+    needed_later,
+)
+from engine.base.events import NullReporter, Progress, Reporter
+from engine.graph.ir import Graph
+from engine.graph.layers import Layer, LayerMap
+from engine.graph.metrics import ErrorSums, error_sums
+from engine.quantize import Quantized
+from engine.wire.compare import ComparedLayer, Difference
+
+__all__ = ["BoardSink", "LayerOnBoard", "board_rows", "compare_sides", "first_divergence"]
+
+
+class BoardSink(Protocol):
+    """Who takes the tensors of the three sides: the snapshot."""
+
+    def add_board(
+        self, row: Row, golden: np.ndarray, simulated: np.ndarray, board: np.ndarray
+    ) -> None:
+        """Take one row's tensors, float32."""
+
+
+@dataclass(frozen=True)
+class LayerOnBoard:
+    """A layer's tensor on the three sides.
+
+    Attributes:
+        row: which tensor of which layer.
+        simulator: simulator against golden.
+        board: board against golden.
+        between: board against simulator, both from the input of the model on.
+        own: board against what the simulator makes of the board's own tensors: this layer alone.
+        inside: ids of the layers between the tensors that the board gave and this one, which it
+            did not give: ``own`` is theirs too.
+        runtime: distance of the board from golden; ``alone``: as ``own``.
+        diverges: whether ``own`` is more than rounding explains.
+    """
+
+    row: Row
+    simulator: Difference
+    board: Difference
+    between: Deviation
+    own: Deviation
+    inside: tuple[str, ...]
+    runtime: Distance
+    alone: Distance
+    diverges: bool
+
+    def told(self) -> ComparedLayer:
+        """As the wire has it."""
+        return ComparedLayer(
+            name=self.row.layer,
+            tensor=self.row.label,
+            op=self.row.shown_op,
+            dtype=self.row.dtype,
+            simulator=self.simulator,
+            board=self.board,
+            between=self.between.difference,
+            steps=self.between.steps,
+            diverges=self.diverges,
+            own=self.own.difference,
+            own_steps=self.own.steps,
+            moved=None if self.own.steps is None else self.own.moved,
+            inside=self.inside,
+        )
+
+
+def board_rows(build: Quantized) -> tuple[Row, ...]:
+    """The tensors of a build that a board can be asked for: the results of its layers."""
+    return tuple(
+        row
+        for row in layer_rows(build)
+        if row.computed and row.result_of is not None and row.golden in row.result_of.outputs
+    )
+
+
+def first_divergence(layers: Sequence[LayerOnBoard]) -> LayerOnBoard | None:
+    """The first layer in the graph's order that makes something else of what it was given."""
+    return next((layer for layer in layers if layer.diverges), None)
+
+
+def compare_sides(
+    build: Quantized,
+    feeds: Mapping[str, np.ndarray],
+    groups: Sequence[Sequence[Row]],
+    board: Runner,
+    *,
+    sink: BoardSink | None = None,
+    threads: int = 1,
+    reporter: Reporter | None = None,
+) -> tuple[LayerOnBoard, ...]:
+    """Compare one sample three ways.
+
+    Args:
+        build: its float graph, its quantized one, and its layers.
+        feeds: what all sides are given.
+        groups: rows of :func:`board_rows` in their order; each group is one run of the board,
+            whose tensors are held at the same time.
+        board: gives tensors by the names of ``Row.golden``, float32.
+        sink: gets the tensors.
+        threads: of the sessions.
+        reporter: told of the progress, asked whether to stop.
+
+    Returns:
+        One for each row, in their order.
+
+    Raises:
+        DeviceError: the board fails.
+        SimulationError: a graph does not run, or a tensor of the board has another shape.
+    """
+    reporter = reporter or NullReporter()
+    parts = [part for group in groups for part in chunks(group)]
+    runs = [number for number, group in enumerate(groups) for _ in chunks(group)]
+    sides = _Sides(build, parts, threads)
+    given: Mapping[str, np.ndarray] = {}
+    found: list[LayerOnBoard] = []
+    total = sum(map(len, groups))
+    for index, part in enumerate(parts):
+        reporter.check_cancelled()
+        if index == 0 or runs[index] != runs[index - 1]:
+            given = {}  # before the next ones are fetched
+            given = board.run(feeds, [row.golden for row in groups[runs[index]]])
+        found += sides.compare(index, part, feeds, given, sink)
+        reporter.emit(Progress("compare", len(found), total))
+    return tuple(found)
+
+
+class _Sides:
+    """The graphs of a comparison, part by part."""
+
+    def __init__(self, build: Quantized, parts: Sequence[Sequence[Row]], threads: int) -> None:
+        self._golden = GoldenRunner(build.reference, parts, threads)
+        self._golden.keep_for(None)
+        self._simulated = SimulatedRunner(build.graph, build.layers, parts, threads)
+        self._alone = IsolatedLayerRunner(self._simulated, parts, threads)
+        self._keep = needed_later([self._alone.golden(index) for index in range(len(parts))])
+        tensors = {row.golden for part in parts for row in part}
+        self._inside = _Inside(build.reference, build.layers, tensors)
+        self._held: list[dict[str, np.ndarray]] = [{}, {}, {}]
+
+    def compare(
+        self,
+        index: int,
+        rows: Sequence[Row],
+        feeds: Mapping[str, np.ndarray],
+        board: Mapping[str, np.ndarray],
+        sink: BoardSink | None,
+    ) -> Iterator[LayerOnBoard]:
+        """The rows of a part."""
+        golden_held, simulated_held, board_held = self._held
+        golden = self._golden.run(index, feeds, golden_held)
+        simulated = self._simulated.run(index, feeds, simulated_held)
+        known = {**board_held, **feeds, **board}
+        alone = self._alone.run(index, known)
+        board_held.clear()
+        board_held.update({name: known[name] for name in self._keep[index] if name in known})
+        for row in rows:
+            ours = np.asarray(board[row.golden], np.float32)
+            expected = golden[row.golden]
+            simulator = simulated[row.simulated or ""]
+            own = alone.get(row.simulated or "", simulator)
+            if sink is not None:
+                sink.add_board(row, expected, simulator, ours)
+            yield self._layer(row, expected, simulator, ours, own)
+
+    def _layer(
+        self,
+        row: Row,
+        golden: np.ndarray,
+        simulator: np.ndarray,
+        board: np.ndarray,
+        own: np.ndarray,
+    ) -> LayerOnBoard:
+        quantized = self._simulated.quantized_tensors[row.simulated or ""]
+        single = deviation(board, own, quantized)
+        inside = self._inside.of(row.result_of)
+        (lost, real) = error_sums(golden, simulator, board)
+        return LayerOnBoard(
+            row,
+            difference_of(golden, simulator),
+            difference_of(golden, board),
+            deviation(board, simulator, quantized),
+            single,
+            inside,
+            _distance(real),
+            _distance(single.sums),
+            single.is_more_than_rounding(1 + len(inside), lost),
+        )
+
+
+def _distance(sums: ErrorSums) -> Distance:
+    return Distance(sums.cosine if sums.finite else math.nan, sums.euclidean)
+
+
+class _Inside:
+    """Which layers lie between the tensors that are given."""
+
+    def __init__(self, graph: Graph, layers: LayerMap, given: Collection[str]) -> None:
+        self._graph, self._layers, self._given = graph, layers, given
+
+    def of(self, layer: Layer | None) -> tuple[str, ...]:
+        """Ids of the layers before this one whose tensors are not given, in no order."""
+        found: dict[str, None] = {}
+        waiting = [] if layer is None else [layer]
+        while waiting:
+            for name in waiting.pop().nodes:
+                for value in self._graph.node(name).inputs:
+                    tensor = "" if value is None else value.name or ""
+                    before = self._layers.by_tensor.get(tensor)
+                    if before is None or before == layer or tensor in self._given:
+                        continue
+                    if before.id not in found:
+                        found[before.id] = None
+                        waiting.append(before)
+        return tuple(found)

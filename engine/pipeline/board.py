@@ -1,0 +1,299 @@
+"""Running on a board as a stage of a pipeline: a build compared three ways on one sample.
+
+It is no part of a build: its result depends on a board, so nothing of it is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engine.accuracy.rows import Row
+from engine.accuracy.three_way import (
+    BoardSink,
+    LayerOnBoard,
+    board_rows,
+    compare_sides,
+    first_divergence,
+)
+from engine.base.errors import RecipeError, UsageError
+from engine.base.files import output_errors
+from engine.base.leftovers import let_go, make_owned
+from engine.base.text import did_you_mean, sanitize
+from engine.devices.board.results import OpenModel
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.board.tensors import BoardInput
+from engine.devices.choose import choose, open_board
+from engine.devices.probe.identify import identify
+from engine.devices.reach import reach
+from engine.pipeline.comparison_model import comparison_container, output_groups
+from engine.pipeline.layers import quantized_of
+from engine.pipeline.tensor_names import match_inputs, match_outputs, values_of
+from engine.wire.board import FigureLabel
+from engine.wire.compare import Comparison
+
+if TYPE_CHECKING:
+    from engine.pipeline.pipeline import Pipeline
+    from engine.quantize import Quantized
+
+__all__ = ["BoardChoice", "OnBoard", "compare_on_board", "input_digest"]
+
+_STEPS = (
+    "Write its comparison model (`rknntui export MODEL -o layers.onnx --layers`), compile that "
+    "with the vendor's toolkit (load_onnx, build(do_quantization=False), export_rknn) and give "
+    "the file: --compiled layers.rknn."
+)
+
+
+@dataclass(frozen=True)
+class BoardChoice:
+    """Which board, and what runs there.
+
+    Attributes:
+        device: see :mod:`engine.devices.address`; None for the only board.
+        target: the chip that it must have; None for any.
+        compiled: a compiled model whose outputs are layers; needed where the board is real.
+    """
+
+    device: str | None = None
+    target: str | None = None
+    compiled: Path | None = None
+
+
+@dataclass(frozen=True)
+class OnBoard:
+    """What a comparison found.
+
+    Attributes:
+        layers: in the order of the graph.
+        label: of all figures of the board.
+        device, chip, runtime: of the board; versions as it says them.
+        sha256: of the inputs.
+        missing: ids of layers that the board did not give.
+        notes: what is to be known.
+    """
+
+    layers: tuple[LayerOnBoard, ...]
+    label: FigureLabel
+    device: str
+    chip: str
+    runtime: str
+    sha256: str
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def first(self) -> LayerOnBoard | None:
+        """The first layer that diverges."""
+        return first_divergence(self.layers)
+
+    @property
+    def verdict(self) -> str:
+        """The result in a sentence."""
+        first = self.first
+        counted = f"{len(self.layers)} layer{'s' if len(self.layers) != 1 else ''}"
+        if first is None:
+            return f"The board computes what the simulator does: {counted} agree up to rounding."
+        name = sanitize(first.row.layer, 200)
+        steps = first.own.steps
+        how = "" if steps is None else f" (up to {steps:.3g} steps of its quantization)"
+        if not first.inside:
+            return f"{name} is the first layer that the board computes otherwise{how}."
+        return (
+            f"The board differs from the simulator at {name}{how}, or in one of the "
+            f"{len(first.inside)} layers before it that it did not give."
+        )
+
+    def told(self, files: Sequence[Path] = ()) -> Comparison:
+        """As the wire has it."""
+        return Comparison(
+            label=self.label,
+            device=self.device,
+            chip=self.chip,
+            runtime=self.runtime,
+            layers=tuple(layer.told() for layer in self.layers),
+            first="" if self.first is None else self.first.row.layer,
+            verdict=self.verdict,
+            sha256=self.sha256,
+            missing=self.missing,
+            files=tuple(map(str, files)),
+            notes=self.notes,
+        )
+
+
+def input_digest(feeds: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 over the names, dtypes, shapes and bytes of a sample, in the model's order."""
+    total = hashlib.sha256()
+    for name, array in feeds.items():
+        total.update(f"{name}\0{array.dtype.str}\0{array.shape}\0".encode("utf-8", "replace"))
+        total.update(np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()
+
+
+def compare_on_board(
+    pipeline: Pipeline,
+    feeds: Mapping[str, np.ndarray],
+    chosen: BoardChoice,
+    *,
+    layers: Sequence[str] | None = None,
+    sink: BoardSink | None = None,
+) -> OnBoard:
+    """Compare a quantized build with a board, layer by layer, on one sample.
+
+    Args:
+        pipeline: of the build; stages that are missing run.
+        feeds: the sample as the model takes it: the same bytes for all three sides.
+        chosen: the board, and what runs there.
+        layers: the layers to compare, by any of their names; None for all.
+        sink: gets the tensors.
+
+    Raises:
+        UsageError: a real board and no compiled model, or a compiled model of another build.
+        RecipeError: ``layers`` names none.
+        DeviceError: the board cannot be reached or used, or is lost.
+    """
+    build = quantized_of(pipeline)
+    rows = _asked(build, layers)
+    check = pipeline.reporter.check_cancelled
+    with ExitStack() as held:
+        address = choose(chosen.device)
+        if chosen.target is None:
+            board = reach(address)
+            held.callback(board.close)
+            identity = identify(board)
+        else:
+            board, identity = open_board(chosen.target, str(address))
+            held.callback(board.close)
+        if chosen.compiled is None and not identity.emulated:
+            raise UsageError(
+                f"The layers of a build cannot be read from {address} as it is.",
+                cause="A real board runs compiled models and gives their outputs, no layers.",
+                remedy=_STEPS,
+            )
+        runtime = BoardRuntime(board, chip=identity.chip or "", check=check)
+        held.callback(runtime.close)
+        side = _Side(pipeline, build, runtime, rows, chosen.compiled)
+        found = compare_sides(
+            build, feeds, side.groups, side, sink=sink, reporter=pipeline.reporter
+        )
+        opened = side.opened
+    compared = {layer.row.layer for layer in found}
+    version = "" if opened is None else opened.api_version
+    return OnBoard(
+        found,
+        "emulated" if identity.emulated else "measured",
+        str(address),
+        identity.chip or "",
+        version,
+        input_digest(feeds),
+        tuple(dict.fromkeys(row.layer for row in rows if row.layer not in compared)),
+        tuple(dict.fromkeys(side.notes)),
+    )
+
+
+def _asked(build: Quantized, names: Sequence[str] | None) -> list[Row]:
+    rows = list(board_rows(build))
+    if names is None:
+        return rows
+    known = {row.layer: row for row in rows}
+    wanted = set()
+    for name in names:
+        layer = build.layers.find(name)
+        if layer is None or layer.id not in known:
+            raise RecipeError(
+                f"There is no layer {sanitize(name, 120)!r} that can be compared.",
+                remedy=did_you_mean(name, known) or "`rknntui accuracy MODEL` lists the layers.",
+            )
+        wanted.add(layer.id)
+    return [row for row in rows if row.layer in wanted]
+
+
+class _Side:
+    """The board's side: a compiled model, or containers of ours on an emulated board.
+
+    Attributes:
+        groups: rows that the board gives, a run each.
+        opened: the model that ran last.
+        notes: what is to be known.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        build: Quantized,
+        runtime: BoardRuntime,
+        rows: Sequence[Row],
+        compiled: Path | None,
+    ) -> None:
+        self._pipeline, self._build, self._runtime = pipeline, build, runtime
+        self.opened: OpenModel | None = None
+        self.notes: list[str] = []
+        self._compiled = compiled
+        if compiled is None:
+            self.groups = output_groups(rows)
+        else:
+            opened = self._open(compiled)
+            given = match_outputs(opened.outputs, rows)
+            if not given:
+                raise _no_layers_error(compiled, opened)
+            self.groups = [[row for row in rows if row.golden in given]]
+
+    def run(
+        self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None, /
+    ) -> dict[str, np.ndarray]:
+        """The tensors of a group of rows, by ``Row.golden``."""
+        rows = next(rows for rows in self.groups if [row.golden for row in rows] == outputs)
+        opened = None if self._compiled is None else self.opened
+        if opened is None:
+            with _container(self._pipeline, rows) as path:
+                opened = self._open(path)
+        order = match_inputs(opened.inputs, self._build.graph.inputs)
+        inputs = [_board_input(feeds[name]) for name in order]
+        result = self._runtime.run(inputs)
+        places = match_outputs(opened.outputs, rows)
+        found = {}
+        for row in rows:
+            shape = self._build.reference.spec(row.golden).shape
+            if row.golden not in places:
+                raise _no_layers_error(self._compiled or Path("the comparison model"), opened)
+            found[row.golden] = values_of(result.outputs[places[row.golden]], shape)
+        return found
+
+    def _open(self, path: Path) -> OpenModel:
+        self.opened = self._runtime.open(path)
+        self.notes += self.opened.notes
+        return self.opened
+
+
+def _board_input(array: np.ndarray) -> BoardInput:
+    return BoardInput(array, "NCHW" if array.ndim == 4 else None)
+
+
+@contextmanager
+def _container(pipeline: Pipeline, rows: Sequence[Row]) -> Iterator[Path]:
+    """A comparison model as a file of this machine."""
+    with output_errors(Path(tempfile.gettempdir())):
+        folder = make_owned("comparison")
+    try:
+        path = folder / "comparison.rknn"
+        with output_errors(path):
+            path.write_bytes(comparison_container(pipeline, rows))
+        yield path
+    finally:
+        let_go(folder)
+
+
+def _no_layers_error(path: Path, opened: OpenModel) -> UsageError:
+    given = ", ".join(each.name for each in opened.outputs[:5])
+    return UsageError(
+        f"No output of {path.name} is a layer of this build.",
+        cause=f"It was compiled from another model: it gives {sanitize(given, 300)}.",
+        remedy=_STEPS,
+    )

@@ -1,0 +1,135 @@
+"""Comparison models: a build whose layers' tensors are outputs, so that a board gives them.
+
+A runtime library gives a model's outputs and nothing else. An emulated board runs a comparison
+model as a container of ours; for a real one the vendor's toolkit compiles it from ONNX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import onnx
+
+from engine.accuracy.rows import Row
+from engine.accuracy.three_way import board_rows
+from engine.pipeline.layers import quantized_of, require_comparable
+
+if TYPE_CHECKING:
+    from engine.graph.ir import Graph
+    from engine.pipeline.pipeline import Pipeline
+
+__all__ = [
+    "GROUP_BYTES",
+    "GROUP_OUTPUTS",
+    "comparison_container",
+    "comparison_onnx",
+    "output_groups",
+    "with_outputs",
+]
+
+GROUP_BYTES = 256 << 20
+"""Float32 tensors that one run of a board gives; larger models take several runs."""
+GROUP_OUTPUTS = 200
+"""Outputs of one model; a runtime says no more than 256."""
+
+
+def output_groups(rows: Sequence[Row], most_bytes: int = GROUP_BYTES) -> list[list[Row]]:
+    """Rows in groups that one run of a board gives, at least one row each."""
+    groups: list[list[Row]] = []
+    room = 0
+    for row in rows:
+        if not groups or row.size > room or len(groups[-1]) == GROUP_OUTPUTS:
+            groups.append([])
+            room = most_bytes
+        groups[-1].append(row)
+        room -= row.size
+    return groups
+
+
+def with_outputs(graph: Graph, tensors: Sequence[str], *, keep: bool) -> Graph:
+    """A copy of a graph with other outputs.
+
+    Args:
+        graph: of the build.
+        tensors: names of the tensors that it gives.
+        keep: whether it gives its own outputs too, before them.
+    """
+    from engine.graph.ir import Graph
+
+    copy = graph.copy()
+    outputs = copy.model.graph.outputs
+    if not keep:
+        outputs.clear()
+    given = {value.name for value in outputs}
+    outputs.extend(copy.value(name) for name in dict.fromkeys(tensors) if name not in given)
+    return Graph(copy.model)
+
+
+def comparison_container(pipeline: Pipeline, rows: Sequence[Row]) -> bytes:
+    """A container of ours whose outputs are the rows' tensors, in their order."""
+    from engine.container import write_container
+    from engine.pipeline.stages.container import content_of
+
+    names = [row.simulated or "" for row in rows]
+    graph = with_outputs(pipeline.quantized.graph.graph, names, keep=False)
+    return write_container(content_of(pipeline, graph))
+
+
+def comparison_onnx(pipeline: Pipeline) -> list[bytes]:
+    """ONNX of opset 19 whose outputs are the model's, then the layers' tensors, for the vendor's
+    toolkit; several files where one would have more outputs than a board takes.
+
+    Raises:
+        UsageError: the build is not quantized.
+        QuantizationError: opset 19 lacks an operator.
+    """
+    from engine.quantize import lower_for_vendor
+
+    require_comparable(pipeline)
+    graph = pipeline.quantized.graph.graph
+    found: list[bytes] = []
+    for group in output_groups(board_rows(quantized_of(pipeline))):
+        names = [row.simulated or "" for row in group]
+        model = lower_for_vendor(with_outputs(graph, names, keep=True))
+        _give_outputs_their_own(model.graph)
+        found.append(model.SerializeToString(deterministic=True))
+    return found
+
+
+def _give_outputs_their_own(graph: onnx.GraphProto) -> None:
+    """Let the layers read inner outputs from a DequantizeLinear of their own.
+
+    Where an output and the next layer share one, toolkit 2.3.2 compiles that layer in float16
+    between conversions: another model than the one that is deployed. With two it compiles the
+    layers of the deployed model, in int8, and gives their integers.
+    """
+    taken = {name for node in graph.node for name in (*node.input, *node.output, node.name)}
+    outputs = {value.name for value in graph.output}
+    read = {name for node in graph.node for name in node.input}
+    own: dict[str, str] = {}
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:  # readers come behind
+        for index, name in enumerate(node.input):
+            node.input[index] = own.get(name, name)
+        nodes.append(node)
+        name = node.output[0] if node.output else ""
+        if node.op_type == "DequantizeLinear" and name in outputs & read:
+            copy = onnx.NodeProto()
+            copy.CopyFrom(node)
+            copy.name, copy.output[0] = _free(node.name, taken), _free(name, taken)
+            own[name] = copy.output[0]
+            nodes.append(copy)
+    changed = onnx.GraphProto()
+    changed.node.extend(nodes)
+    del graph.node[:]
+    graph.node.extend(changed.node)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name like this one that nothing has."""
+    found = f"{name}__read"
+    while found in taken:
+        found += "_"
+    taken.add(found)
+    return found

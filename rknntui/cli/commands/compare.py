@@ -1,0 +1,132 @@
+"""``rknntui compare``: Compare a build with a board, layer by layer, on the same input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine import sanitize, sqnr_text
+from engine.wire.compare import COMPARE_BOARD, ComparedLayer, CompareParams, Comparison, Difference
+from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.output import emit, table
+from rknntui.cli.progress import Narrator
+from rknntui.cli.session import WorkerSession, resolve, with_worker
+
+_EPILOG = (
+    "TARGET is a model file or a recipe; flags override the recipe. The exit code is 1 where a "
+    "layer diverges. An emulated board runs the build itself; for a real one: rknntui export "
+    "TARGET -o layers.onnx --layers, compile that with the vendor's toolkit "
+    "(do_quantization=False), and give the file with --compiled."
+)
+
+
+@click.command("compare", epilog=_EPILOG)
+@target
+@click.option("--device", help="The board; without it the only one there is.")
+@click.option(
+    "-i",
+    "--input",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="An image or npy file; once per input. Default: the first calibration sample.",
+)
+@click.option(
+    "--compiled",
+    type=click.Path(path_type=Path),
+    help="The compiled model of the same build, whose outputs are its layers.",
+)
+@click.option(
+    "--layer", "layers", multiple=True, metavar="ID", help="Compare only this layer; repeatable."
+)
+@click.option(
+    "--output-dir",
+    type=click.Path(path_type=Path),
+    help="Folder for the tensors of all three sides.",
+)
+@recipe_flags
+@click.option("--force", is_flag=True, help="Overwrite tensors that exist.")
+@json_flag
+@quiet_flag
+def command(
+    target: Path,
+    device: str | None,
+    files: tuple[Path, ...],
+    compiled: Path | None,
+    layers: tuple[str, ...],
+    output_dir: Path | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+    **flags: Any,
+) -> None:
+    """Compare float, simulator and board on the same input; name the first layer that diverges."""
+
+    async def action(session: WorkerSession) -> Comparison:
+        asked = CompareParams(
+            recipe=await resolve(session, target, values_of(flags)),
+            device=device,
+            compiled=None if compiled is None else str(compiled.absolute()),
+            inputs=tuple(str(path.absolute()) for path in files) or None,
+            layers=layers or None,
+            output_dir=None if output_dir is None else str(output_dir.absolute()),
+            force=force,
+        )
+        return await session.run(COMPARE_BOARD, asked)
+
+    found = with_worker(action, Narrator(quiet=quiet))
+    emit(found, _lines(found), as_json=as_json)
+    if found.first:
+        raise click.exceptions.Exit(1)
+
+
+def _lines(found: Comparison) -> list[str]:
+    where = f"{sanitize(found.device)}: {found.chip}, runtime {sanitize(found.runtime)}"
+    rows = [
+        (
+            sanitize(layer.name, 50),
+            layer.op,
+            layer.dtype,
+            _decibels(layer.simulator),
+            _decibels(layer.board),
+            _decibels(layer.between),
+            "" if layer.own is None else _decibels(layer.own),
+            "" if layer.own_steps is None else f"{layer.own_steps:.3g}",
+            "" if layer.moved is None else f"{layer.moved * 100:.3g}",
+            "diverges" if layer.diverges else "",
+        )
+        for layer in found.layers
+    ]
+    columns = (
+        "layer",
+        "op",
+        "type",
+        "sim. dB",
+        "board dB",
+        "b-s dB",
+        "alone dB",
+        "alone steps",
+        "moved %",
+        "",
+    )
+    lines = [f"{where} ({found.label})", *table(columns, rows)]
+    lines += [f"not given by the board: {sanitize(name, 120)}" for name in found.missing[:20]]
+    if len(found.missing) > 20:
+        lines.append(f"and {len(found.missing) - 20} more")
+    lines += [sanitize(note) for note in found.notes]
+    lines += [f"wrote {path}" for path in found.files]
+    first = next((layer for layer in found.layers if layer.diverges), None)
+    if first is not None:
+        lines += _inside(first)
+    return [*lines, f"input SHA-256 {found.sha256}", sanitize(found.verdict, 500)]
+
+
+def _inside(layer: ComparedLayer) -> list[str]:
+    return [f"  or {sanitize(name, 120)}" for name in layer.inside[:20]]
+
+
+def _decibels(difference: Difference) -> str:
+    """SQNR; ``nan`` where a value is no number."""
+    return "nan" if difference.cosine is None else sqnr_text(difference.sqnr, unit=False)
