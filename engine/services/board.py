@@ -6,17 +6,20 @@ from engine.base.events import Reporter
 from engine.services.handler import answers, runs
 from engine.wire.board import (
     BOARD_ABOUT,
+    BOARD_LIVE,
     BOARD_MEMORY,
     BOARD_RUN,
     About,
     AboutParams,
+    Lived,
+    LiveParams,
     MemoryParams,
     MemoryReport,
     Ran,
     RunParams,
 )
 
-__all__ = ["about", "memory", "run"]
+__all__ = ["about", "live", "memory", "run"]
 
 
 @answers(BOARD_ABOUT)
@@ -34,6 +37,15 @@ def run(params: RunParams, reporter: Reporter) -> Ran:
     from engine.services.board_models import model_source
 
     return run_on_board(params, model_source(params, params.build, reporter), reporter)
+
+
+@runs(BOARD_LIVE)
+def live(params: LiveParams, reporter: Reporter) -> Lived:
+    """Run a sample with its layers timed again and again, until the job is stopped."""
+    from engine.devices.run.live import run_live
+    from engine.services.board_models import model_source
+
+    return run_live(params, model_source(params, params.build, reporter), reporter)
 
 
 @runs(BOARD_MEMORY)

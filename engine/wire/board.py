@@ -8,19 +8,24 @@ from engine.wire.build import SimulatedOutput
 from engine.wire.codec import Text, Whole
 from engine.wire.devices import BoardMemory, LayerTime
 from engine.wire.doctor import Check
-from engine.wire.method import Query, Task
+from engine.wire.method import Part, Query, Task
 from engine.wire.record import record
 from engine.wire.requests import ModelTarget
 
 __all__ = [
     "BOARD_ABOUT",
+    "BOARD_LIVE",
     "BOARD_MEMORY",
     "BOARD_RUN",
+    "LIVE_LOOK",
     "About",
     "AboutParams",
     "BoardFacts",
     "BoardState",
     "FigureLabel",
+    "LiveLook",
+    "LiveParams",
+    "Lived",
     "MemoryParams",
     "MemoryReport",
     "Ran",
@@ -216,6 +221,51 @@ class Ran:
 
 
 @record(kw_only=True)
+class LiveParams(RunParams):
+    """A run that is repeated until the job is stopped; nothing is saved, no values are told.
+
+    Attributes:
+        hertz: runs a second at most, 0.1 to 10.
+    """
+
+    hertz: float = 1.0
+
+
+@record
+class LiveLook:
+    """One of those runs.
+
+    Attributes:
+        at: seconds since the first.
+        milliseconds: of the inference, which the timing of layers slows.
+        layers: of the runtime's table.
+        memory: of the model; None where the runtime does not tell, with the reason.
+        system: of the whole board.
+        notes: what is to be known.
+    """
+
+    label: FigureLabel
+    device: str
+    chip: str
+    runtime: str
+    driver: str
+    at: float
+    milliseconds: float
+    layers: tuple[LayerTime, ...]
+    memory: BoardMemory | None = None
+    memory_reason: str = ""
+    system: SystemMemory | None = None
+    notes: tuple[str, ...] = ()
+
+
+@record
+class Lived:
+    """The end of repeated runs: how many there were."""
+
+    runs: int
+
+
+@record(kw_only=True)
 class MemoryParams(ModelTarget):
     """A model whose memory on a board is asked for; ``path`` and ``recipe`` as for a run."""
 
@@ -246,4 +296,6 @@ class MemoryReport:
 
 BOARD_ABOUT = Query("board.about", AboutParams, About)
 BOARD_RUN = Task("board.run", RunParams, Ran)
+BOARD_LIVE = Task("board.live", LiveParams, Lived)
+LIVE_LOOK = Part("board.look", LiveLook, kept=False)
 BOARD_MEMORY = Task("board.memory", MemoryParams, MemoryReport)

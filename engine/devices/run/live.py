@@ -1,0 +1,104 @@
+"""A sample that runs on a board again and again, with the layers timed and the memory looked at."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, closing
+from functools import cache
+from pathlib import Path
+
+from engine.base.errors import RuntimeLibraryError, UsageError
+from engine.base.events import Reporter
+from engine.devices.agent.bundle import bundle
+from engine.devices.board.results import OpenModel
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.connected import connected
+from engine.devices.measure.benchmark_runs import state_by_agent
+from engine.devices.measure.layer_times import read_layer_times
+from engine.devices.measure.memory import ModelMemory, memory_of
+from engine.devices.run.inputs import board_inputs, require_files
+from engine.devices.run.model_source import ModelSource
+from engine.devices.run.run import core_mask
+from engine.devices.stages import BoardStages
+from engine.wire.board import LIVE_LOOK, FigureLabel, Lived, LiveLook, LiveParams
+
+__all__ = ["run_live"]
+
+_CONNECT, _SEND, _RUN = "Connect", "Send the model", "Run again and again"
+_LEAST_HERTZ, _MOST_HERTZ = 0.1, 10.0
+_CHECK_SECONDS = 0.1
+
+
+def run_live(params: LiveParams, model: ModelSource, reporter: Reporter) -> Lived:
+    """Run a sample until the job is asked to finish, or cancelled; each run is a ``LIVE_LOOK``.
+
+    The board stays connected and the model loaded meanwhile.
+
+    Raises:
+        EngineError: as a run, or there is no such rate.
+    """
+    if not _LEAST_HERTZ <= params.hertz <= _MOST_HERTZ:
+        raise UsageError(
+            f"A board does not run {params.hertz:g} times a second here.",
+            remedy=f"Choose {_LEAST_HERTZ:g} to {_MOST_HERTZ:g}.",
+        )
+    files = [Path(path) for path in params.inputs]
+    require_files(files)
+    stages = BoardStages(reporter, (_CONNECT, _SEND, _RUN))
+    layers = cache(model.layers)
+    with ExitStack() as held:
+        with stages.stage(_CONNECT):
+            board = held.enter_context(connected(params.device))
+            chip, check = board.chip, reporter.check_cancelled
+            mask = core_mask(params.cores, chip)
+        path = held.enter_context(model.file_for(board))
+        with stages.stage(_SEND) as stage:
+            runtime = BoardRuntime(board.transport, bundle().content, chip=chip, check=check)
+            held.enter_context(closing(runtime))
+            moved = stages.sending(stage)
+            opened = runtime.open(path, perf=True, core_mask=mask, moved=moved)
+        inputs, notes = board_inputs(
+            files, opened.inputs, model.preprocess, generation=opened.generation
+        )
+        with stages.stage(_RUN):
+            begun, runs = time.monotonic(), 0
+            while not reporter.finish_requested():
+                at = time.monotonic() - begun
+                ran = runtime.run(inputs, outputs=False)
+                table = read_layer_times(ran.perf or "", layers)
+                memory = _memory(runtime, opened, board.label)
+                look = LiveLook(
+                    label=board.label,
+                    device=str(board.address),
+                    chip=chip,
+                    runtime=opened.api_version,
+                    driver=opened.driver_version,
+                    at=round(at, 3),
+                    milliseconds=(ran.run_us or ran.wall_us)[0] / 1000,
+                    layers=table.rows,
+                    memory=memory.figures,
+                    memory_reason=memory.reason,
+                    system=state_by_agent(runtime, chip).memory,
+                    notes=(*opened.notes, *notes, *table.notes),
+                )
+                reporter.emit(LIVE_LOOK.event(look))
+                runs += 1
+                _wait(begun + at + 1 / params.hertz, reporter)
+    return Lived(runs)
+
+
+def _memory(runtime: BoardRuntime, opened: OpenModel, label: FigureLabel) -> ModelMemory:
+    """What the model takes now, where the runtime has a query for it."""
+    try:
+        found = None if opened.memory is None else runtime.memory()
+    except RuntimeLibraryError:
+        found = None  # what it said when the model was loaded holds
+    return memory_of(opened, label, found)
+
+
+def _wait(until: float, reporter: Reporter) -> None:
+    """Until a time of the monotonic clock, or the end of the job."""
+    while (left := until - time.monotonic()) > 0 and not reporter.finish_requested():
+        reporter.check_cancelled()
+        time.sleep(min(left, _CHECK_SECONDS))
+    reporter.check_cancelled()
