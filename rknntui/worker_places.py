@@ -2,7 +2,8 @@
 
 The main worker builds, simulates and runs. What looks at boards has workers of its own, so that a
 build does not delay the list of boards, nor a board that does not answer a build. They import
-neither numpy nor ONNX: about 35 MB each, started when they are first asked.
+neither numpy nor ONNX: about 35 MB each, started when they are first asked. A model that runs live
+on a board has one more, which does import them: it goes on beside a build.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Literal
 
 __all__ = ["MAIN", "Place", "in_background", "place_of"]
 
-Place = Literal["main", "list", "boards"]
+Place = Literal["main", "list", "boards", "live"]
 
 MAIN: Place = "main"
 _PLACES: dict[str, Place] = {
@@ -19,10 +20,11 @@ _PLACES: dict[str, Place] = {
     # these wait for one board, up to its time-outs: the list of the others goes on
     "devices.doctor": "boards",
     "board.about": "boards",
+    "board.live": "live",
     "monitor.watch": "boards",
     "monitor.replay": "boards",
 }
-_BACKGROUND = ("monitor.watch", "monitor.replay")
+_BACKGROUND = ("board.live", "monitor.watch", "monitor.replay")
 
 
 def place_of(method: str) -> Place:

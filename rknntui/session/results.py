@@ -16,7 +16,7 @@ def read_record(method: str, data: JsonObject) -> object:
     Raises:
         WorkerError: it is not of that type, as in a damaged or older history.
     """
-    from engine.wire.board import BOARD_MEMORY, BOARD_RUN
+    from engine.wire.board import BOARD_LIVE, BOARD_MEMORY, BOARD_RUN
     from engine.wire.build import ACCURACY, BUILD, EXPORT, SIMULATE
     from engine.wire.compare import COMPARE_BOARD
     from engine.wire.guide import GUIDE
@@ -27,7 +27,7 @@ def read_record(method: str, data: JsonObject) -> object:
 
     tasks = (
         *(BUILD, SIMULATE, ACCURACY, EXPORT, GUIDE, EVALUATE, SWEEP, EFFECT, PROPOSE, SEARCH),
-        *(MONITOR_WATCH, MONITOR_REPLAY, BOARD_RUN, BOARD_MEMORY, COMPARE_BOARD),
+        *(MONITOR_WATCH, MONITOR_REPLAY, BOARD_LIVE, BOARD_RUN, BOARD_MEMORY, COMPARE_BOARD),
     )
     task = next((task for task in tasks if task.name == method), None)
     return data if task is None else task.read(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.base.errors import EngineError
-from engine.wire.board import MemoryReport, Ran, SystemMemory
+from engine.wire.board import LIVE_LOOK, LiveLook, MemoryReport, Ran, SystemMemory
 from engine.wire.build import SimulatedOutput, TopValue
 from engine.wire.codec import encode
 from engine.wire.compare import ComparedLayer, Comparison, Difference
@@ -18,7 +19,7 @@ from engine.wire.devices import BoardMemory, Device, LayerTime, Listing
 from rknntui.bridge import Bridge
 from rknntui.session.job_view_model import JobView
 
-__all__ = ["BOARD", "BoardAnswers", "comparison", "memory", "ran"]
+__all__ = ["BOARD", "LAYERS", "BoardAnswers", "comparison", "look", "memory", "ran"]
 
 BOARD = "adb:127.0.0.1:40001"
 LAYERS = ("Conv_0", "Conv_1", "Gemm_2")
@@ -45,6 +46,20 @@ def ran(times: tuple[float | None, ...] = (40.0, 120.0, 8.5), **more: Any) -> Ra
         "notes": ("The stand-in's time is not that of an NPU.",),
     }
     return Ran(**(told | more))
+
+
+def look(times: tuple[float | None, ...] = (40.0, 120.0, 8.5), **more: Any) -> LiveLook:
+    """One of the runs that are repeated."""
+    run = ran(times)
+    told: dict[str, Any] = {
+        **{name: getattr(run, name) for name in ("label", "device", "chip", "runtime", "driver")},
+        "at": 0.0,
+        "milliseconds": 2.5,
+        "layers": run.layers,
+        "memory": BoardMemory(1 << 20, 512 << 10, 64 << 10, 1600 << 10),
+        "system": SystemMemory(8 << 30, 6 << 30),
+    }
+    return LiveLook(**(told | more))
 
 
 def memory(**more: Any) -> MemoryReport:
@@ -98,13 +113,15 @@ class BoardAnswers:
         lost = Device("adb:OTHER", "adb", "offline", "offline", remedy="Plug it in again.")
         self.listing = Listing((ready, lost))
         self.answers: dict[str, Any] = {
+            "board.live": look,
             "board.run": ran,
             "board.memory": memory,
             "compare.board": comparison,
         }
         self.asked: list[tuple[str, Any]] = []
         self._numbers = itertools.count(1)
-        call, submit = Bridge.call, Bridge.submit
+        self._live: dict[str, JobView] = {}
+        call, submit, discard = Bridge.call, Bridge.submit, Bridge.discard
 
         async def answered(bridge: Bridge, method: Any, params: Any) -> Any:
             if method.name == "devices.list":
@@ -121,11 +138,42 @@ class BoardAnswers:
             name = f"board-{next(self._numbers)}"
             view = JobView(name, method.name, title, time.time(), encode(params), quiet=quiet)
             bridge._session.job_started(view)
-            bridge._spawn(self._end(bridge, view))
+            if method.name == "board.live":
+                self._live[name] = view
+                bridge._spawn(self._repeat(bridge, view))
+            else:
+                bridge._spawn(self._end(bridge, view))
             return view
+
+        def discarded(bridge: Bridge, job: str) -> None:
+            if job in self._live:
+                self._live[job].cancelling = True
+            else:
+                discard(bridge, job)
 
         patch.setattr(Bridge, "call", answered)
         patch.setattr(Bridge, "submit", submitted)
+        patch.setattr(Bridge, "discard", discarded)
+
+    @property
+    def live(self) -> int:
+        """How many live runs go on."""
+        return sum(view.running for view in self._live.values())
+
+    async def _repeat(self, bridge: Bridge, view: JobView) -> None:
+        """Tell looks until there is an error, or nobody wants them any more."""
+        answer = self.answers[view.method]
+        while not view.cancelling:
+            found = answer() if isinstance(answer, Callable) else answer
+            if isinstance(found, EngineError):
+                view.state, view.error = "failed", found.to_dict()
+                break
+            view.partials.append(LIVE_LOOK.event(found))
+            bridge._session.job_changed(view)
+            await asyncio.sleep(0.02)
+        else:
+            view.state = "cancelled"
+        bridge._session.job_ended(view, None)
 
     async def _end(self, bridge: Bridge, view: JobView) -> None:
         answer = self.answers[view.method]

@@ -12,7 +12,7 @@ from engine.base.errors import DeviceLostError
 from engine.wire.devices import Listing
 from rknntui.app import Workbench
 from rknntui.screens.run.workspace import Run
-from tests.tui.board_answers import BOARD, LAYERS, BoardAnswers, comparison, memory, ran
+from tests.tui.board_answers import BOARD, LAYERS, BoardAnswers, comparison, look, memory, ran
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path, grey_keys, visited, write_recipe
 
@@ -98,13 +98,10 @@ async def test_a_run_on_a_board_says_what_its_figures_are(
 
 
 async def test_layers_keep_order_and_cursor_while_they_are_timed_again(
-    app: Workbench, board: BoardAnswers, demo: Path, monkeypatch: pytest.MonkeyPatch
+    app: Workbench, board: BoardAnswers, demo: Path
 ) -> None:
-    monkeypatch.setattr("rknntui.screens.run.live._EVERY", 0.01)
-    monkeypatch.setattr("rknntui.screens.run.live._REST", 0.01)
-    times = iter([(40.0, 120.0, 8.5), (41.0, 90.0, 300.0)])
-    last = ran((41.0, 90.0, 300.0))
-    board.answers["board.run"] = lambda: ran(found) if (found := next(times, None)) else last
+    now = [look((40.0, 120.0, 8.5))]
+    board.answers["board.live"] = lambda: now[0]
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_board(pilot, demo)
         await pilot.press("v")
@@ -115,19 +112,30 @@ async def test_layers_keep_order_and_cursor_while_they_are_timed_again(
         await until(pilot, lambda: table.total == 4, "the layers")
         assert "Layers (emulated)" in screen_text(app)
         table.select_record("id", 2)
+        now[0] = look((41.0, 90.0, 300.0))
         await until(pilot, lambda: table.records[0]["id"] == 3, "the slowest of the next run")
         assert table.record is not None
         assert table.record["id"] == 2
         assert table.sorted_by == "microseconds"
-        assert "live" in screen_text(app)
+        assert "live on" in screen_text(app)
+        assert "2.500 ms with layers timed (emulated)" in screen_text(app)
         assert 40.0 < table.records[-2]["mean"] <= 41.0
-        assert all(params.layers for name, params in board.asked if name == "board.run")
-        assert len(app.session.jobs) <= 2  # those that ended push nothing out
+        assert app.session.running is None or app.session.running.quiet
+        await pilot.press("v")
+        await until(pilot, lambda: "Memory (emulated)" in screen_text(app), "the memory too")
+        await pilot.press("r")  # the board is let go before it is asked for something else
+        await until(pilot, lambda: "On adb:" in screen_text(app), "its answer")
+        assert [name for name, _ in board.asked][-2:] == ["board.live", "board.memory"]
+        await until(pilot, lambda: not board.live, "the live runs end")
+        await pilot.press("L")  # the key is of the view Layers
+        assert not board.live
+        workspace.results.bar.choose("Layers")
+        await pilot.press("L")
+        await until(pilot, lambda: board.live == 1, "live again")
         await pilot.press("1")
+        await until(pilot, lambda: not board.live, "nothing is repeated that nobody sees")
         assert not workspace.live.on
-        count = len(board.asked)
-        await pilot.pause(0.05)
-        assert len(board.asked) == count
+        assert app.session.job is None or app.session.job.method != "board.live"
 
 
 async def test_a_board_that_is_lost_ends_the_live_table_and_says_why(
@@ -136,11 +144,10 @@ async def test_a_board_that_is_lost_ends_the_live_table_and_says_why(
     lost = DeviceLostError("The board is gone.", remedy="Plug it in again.")
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_board(pilot, demo)
-        board.answers["board.run"] = lost
+        board.answers["board.live"] = lost
         await pilot.press("v", "L")
         await until(pilot, lambda: "The board is gone. Plug" in screen_text(app), "why")
         assert not workspace.live.on
-        board.answers["board.run"] = ran
         await pilot.press("R")
         await until(pilot, lambda: workspace.results.timed.table.total == 4, "the layers")
         assert "The board is gone" not in screen_text(app)
@@ -162,7 +169,7 @@ async def test_memory_and_the_reason_where_there_is_none(
         board.answers["board.memory"] = none
         await pilot.press("r")
         await until(pilot, lambda: "Generation 1 has no such" in screen_text(app), "the reason")
-        assert "Not available on this runtime" in screen_text(app)
+        assert "not available on this runtime" in screen_text(app)
         await pilot.press("Y")
         assert app.clipboard.startswith("rknntui memory ")
 

@@ -13,7 +13,7 @@ from rknntui.widgets.facts_line import Fact
 from rknntui.widgets.wrap import wrap
 
 if TYPE_CHECKING:
-    from engine.wire.board import MemoryReport
+    from engine.wire.board import LiveLook, MemoryReport
     from engine.wire.compare import Comparison
     from rknntui.screens.run.requests import Subject
     from rknntui.session.job_view_model import JobView
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "compared_lines",
     "layer_lines",
+    "live_facts",
     "memory_lines",
     "note_lines",
     "run_facts",
@@ -75,6 +76,18 @@ def run_facts(
     return where(board), Fact(f"{told}; builds first if needed", (told,))
 
 
+def live_facts(look: LiveLook) -> tuple[Fact | str, ...]:
+    """What a live run tells now."""
+    took = f"{look.milliseconds:.3f} ms with layers timed ({look.label})"
+    device = sanitize(look.device, 300)
+    short = device if len(device) <= 26 else f"{device[:24]}…"
+    versions = [(look.chip, 1), (f"runtime {look.runtime}", 2)]
+    return (
+        Fact(f"▶ live on {short}: {took}", (f"▶ live: {took}",)),
+        *(Fact(sanitize(text, 60), rank=rank) for text, rank in versions),
+    )
+
+
 def _ran(result: Ran) -> Fact:
     took = "no time told by the runtime"
     if result.milliseconds is not None:
@@ -106,7 +119,7 @@ def note_lines(result: Simulated | Ran | None, width: int) -> list[Line]:
     return _told(result.notes, width) if isinstance(result, Ran) else []
 
 
-def layer_lines(result: Ran | None, error: str, width: int) -> list[Line]:
+def layer_lines(result: Ran | LiveLook | None, error: str, width: int) -> list[Line]:
     """Why the live table stopped; how many layers, where they ran, what the timing costs."""
     lines = _told([f"✗ stopped: {error}"], width, "bad") if error else []
     if result is None:
@@ -128,8 +141,8 @@ def memory_lines(report: MemoryReport | None, width: int) -> list[Line]:
     device = f"{report.device}, {report.chip}, runtime {report.runtime} ({report.label})"
     lines = _told([f"On {device}."], width)
     if report.memory is None:
-        why = report.reason or "the runtime has no such query"
-        return [*_told([f"Not available on this runtime: {why}"], width, "warn"), *lines]
+        why = report.reason or "not available on this runtime: it has no query for memory."
+        return [*_told([why[:1].upper() + why[1:]], width, "warn"), *lines]
     return [*_told([report.memory.note] if report.memory.note else [], width), *lines]
 
 

@@ -14,7 +14,7 @@ from rknntui.widgets.records import Field, Record, RecordTable, name_text
 from rknntui.widgets.table import Column
 
 if TYPE_CHECKING:
-    from engine.wire.board import Ran
+    from engine.wire.board import LiveLook, Ran
     from engine.wire.build import LayerAccuracy
     from engine.wire.devices import LayerTime
     from rknntui.session.state import Session
@@ -52,7 +52,7 @@ class LayersPane(RecordView):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         table = RecordTable(layer_fields(), id="layer-times", what="layers")
         super().__init__("Layers", table, id=id)
-        self.result: Ran | None = None
+        self.result: Ran | LiveLook | None = None
         self._times: dict[int, _Times] = {}
 
     def clear(self) -> None:
@@ -62,7 +62,13 @@ class LayersPane(RecordView):
         self.set_title("Layers")
         self.table.set_records([])
 
-    def take(self, result: Ran, errors: Mapping[str, LayerAccuracy], *, more: bool = False) -> None:
+    def take(
+        self,
+        result: Ran | LiveLook,
+        errors: Mapping[str, LayerAccuracy],
+        *,
+        more: bool = False,
+    ) -> None:
         """Show a run; order, filter and the row under the cursor stay.
 
         Args:
@@ -140,12 +146,13 @@ def _record(
     row: LayerTime, whole: float, mean: float | None, error: LayerAccuracy | None
 ) -> Record:
     time = row.microseconds
+    more = f" +{len(row.also)}" if row.also else ""
     return {
         "id": row.id,
-        "name": row.layer or row.name or f"#{row.id}",
+        "name": (row.layer or row.name or f"#{row.id}") + more,
         "layer": row.layer,
         "runtime_name": row.name,
-        "aliases": (row.name, *(error.aliases if error else ())),
+        "aliases": (row.name, *row.also, *(error.aliases if error else ())),
         "op": row.op,
         "dtype": row.dtype,
         "target": row.target,

@@ -3,111 +3,114 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from engine import sanitize
-from engine.wire.board import BOARD_RUN, Ran
+from engine.wire.board import BOARD_LIVE, LIVE_LOOK, LiveLook
 
 if TYPE_CHECKING:
-    from textual.timer import Timer
-
-    from engine.wire.board import RunParams
+    from engine.wire.board import LiveParams
     from rknntui.screens.base.workspace import Workspace
+    from rknntui.session.job_view_model import JobView
     from rknntui.session.messages import JobEnded
 
 __all__ = ["LiveRun"]
 
-_EVERY = 1.0
-_REST = 0.2
-"""Seconds from one run to the next, and those that the worker has for others between them."""
-
 
 class LiveRun:
-    """Repeats a run until it is stopped or fails; one at a time.
+    """A job that runs a sample on a board until it is stopped; one at a time.
 
     Args:
-        workspace: whose jobs they are.
+        workspace: whose job it is.
         take: called with each run, and whether it is not the first.
-        changed: called when it starts, stops or fails.
+        changed: called when it starts, goes on, stops or fails.
 
     Attributes:
-        on: whether it repeats.
+        on: whether it is wanted.
         runs: that came back.
+        look: the newest of them; None before one.
         error: why it stopped by itself; empty where it did not.
     """
 
     def __init__(
         self,
         workspace: Workspace,
-        take: Callable[[Ran, bool], None],
+        take: Callable[[LiveLook, bool], None],
         changed: Callable[[], None],
     ) -> None:
         self._workspace = workspace
         self._take = take
         self._changed = changed
-        self._params: RunParams | None = None
-        self._timer: Timer | None = None
-        self._job = ""
-        self._since = 0.0
+        self._job: JobView | None = None
+        self._after: Callable[[], None] | None = None
+        self.on = False
         self.runs = 0
+        self.look: LiveLook | None = None
         self.error = ""
 
-    @property
-    def on(self) -> bool:
-        """Whether it repeats."""
-        return self._params is not None
-
-    def start(self, params: RunParams) -> None:
-        """Run now, and again after each end."""
-        self.stop()
-        self._params, self.runs, self.error = params, 0, ""
-        self._submit(params)
-        self._changed()
-
-    def stop(self) -> None:
-        """Run no more; a run under way is given up."""
-        if self._timer is not None:
-            self._timer.stop()
-            self._timer = None
-        if self._job:
-            self._workspace.bridge.discard(self._job)
-            self._job = ""
-        if self._params is not None:
-            self._params = None
-            self._changed()
-
-    def ended(self, message: JobEnded) -> bool:
-        """A job of the session ended; True where it is one of these, which is taken then."""
-        if not self._job or message.job != self._job:
-            return False
-        self._job = ""
-        self._workspace.session.jobs.pop(message.job, None)  # else they push out all others
-        params = self._params
-        if params is None:
-            return True
-        if isinstance(message.result, Ran):
-            self.runs += 1
-            rest = max(_REST, _EVERY - (monotonic() - self._since))
-            self._timer = self._workspace.set_timer(rest, lambda: self._submit(params))
-            self._take(message.result, self.runs > 1)
-        else:
-            self._params = None
-            error = message.error or {}
-            said = f"{error.get('what', message.state)} {error.get('remedy', '')}"
-            self.error = sanitize(said.strip(), 600)
-        self._changed()
-        return True
-
-    def _submit(self, params: RunParams) -> None:
-        self._timer, self._since = None, monotonic()
+    def start(self, params: LiveParams) -> None:
+        """Run now, and on until :meth:`stop`."""
+        if self._job is not None:
+            self.stop(lambda: self.start(params) if self._workspace.shown else None)
+            return
+        self.on, self.runs, self.look, self.error = True, 0, None, ""
         bridge = self._workspace.bridge
 
         async def submit() -> None:
-            view = await bridge.submit(BOARD_RUN, params, "live run", quiet=True)
-            if self._params is params:
-                self._job = view.id
-            else:  # stopped meanwhile
-                bridge.discard(view.id)
+            from engine import EngineError
+
+            try:
+                self._job = await bridge.submit(BOARD_LIVE, params, "live layers", quiet=True)
+            except EngineError:
+                self.on = False
+                self._changed()
+                raise
+            if not self.on:  # stopped meanwhile
+                bridge.discard(self._job.id)
 
         self._workspace.workbench.do(submit())
+        self._changed()
+
+    def stop(self, after: Callable[[], None] | None = None) -> None:
+        """Run no more.
+
+        Args:
+            after: called once the board is free, which is at once where nothing runs.
+        """
+        if self._job is None and after is not None:
+            after()
+        elif self._job is not None:
+            self._after = after or self._after
+            self._workspace.bridge.discard(self._job.id)
+        if self.on:
+            self.on = False
+            self._changed()
+
+    def told(self, job: str) -> None:
+        """A job of the session moved on; take what is new where it is this one."""
+        if self._job is None or job != self._job.id or not self.on:
+            return
+        news = [look for event in self._job.partials if (look := LIVE_LOOK.of(event)) is not None]
+        self._job.partials.clear()
+        for look in news:
+            self.runs, self.look = self.runs + 1, look
+            self._take(look, self.runs > 1)
+        if news:
+            self._changed()
+
+    def ended(self, message: JobEnded) -> bool:
+        """A job of the session ended; True where it is this one."""
+        if self._job is None or message.job != self._job.id:
+            return False
+        self.told(message.job)
+        self._job = None
+        self._workspace.session.jobs.pop(message.job, None)
+        if self.on:
+            error = message.error or {}
+            said = f"{error.get('what', message.state)} {error.get('remedy', '')}"
+            self.on, self.error = False, sanitize(said.strip(), 600)
+        after, self._after = self._after, None
+        if after is not None:
+            after()
+        self._changed()
+        return True

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine import human_bytes
+from engine.wire.board import MemoryReport
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import Field, Record, RecordTable
 from rknntui.widgets.table import Column
 
 if TYPE_CHECKING:
-    from engine.wire.board import MemoryReport
+    from engine.wire.board import LiveLook
 
 __all__ = ["MemoryPane"]
 
@@ -41,6 +42,21 @@ class MemoryPane(RecordView):
         self.set_title(f"Memory ({report.label})")
         self.table.set_records(_records(report), keep="part")
 
+    def look(self, look: LiveLook) -> None:
+        """Show what a live run told beside its layers."""
+        before = self.result
+        report = MemoryReport(
+            look.label,
+            look.device,
+            look.chip,
+            look.runtime,
+            memory=look.memory,
+            reason=look.memory_reason,
+            model_bytes=before.model_bytes if before is not None else 0,
+            system=look.system,
+        )
+        self.take(report)
+
 
 def memory_fields() -> tuple[Field, ...]:
     """Which memory, its size, a bar, and what it is."""
@@ -63,6 +79,8 @@ def _records(report: MemoryReport) -> list[Record]:
             ("other", memory.other, whole, "inputs, outputs, commands"),
             ("whole model", memory.total, whole, "all of it on the board"),
         ]
+        if memory.sram:
+            rows.append(("SRAM, free", memory.sram_free, memory.sram, "of the chip itself"))
     else:
         rows.append(("whole model", None, None, "not available on this runtime"))
     if report.model_bytes:

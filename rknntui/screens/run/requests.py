@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from engine import sanitize
-from engine.wire.board import MemoryParams, RunParams
+from engine.wire.board import LiveParams, MemoryParams, RunParams
 from engine.wire.build import SimulateParams
 from engine.wire.compare import CompareParams
 from rknntui.keys.commandline import command_for
@@ -79,6 +79,10 @@ class Subject:
             save=save,
             force=force,
         )
+
+    def live(self, inputs: tuple[str, ...]) -> LiveParams:
+        """One sample on the board again and again, its layers timed."""
+        return LiveParams(**self.model, device=self.board, inputs=inputs)
 
     def memory(self) -> MemoryParams:
         """What the model takes on the board."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
 
 from engine import sanitize
-from engine.wire.board import BOARD_MEMORY, BOARD_RUN, MemoryReport, Ran
+from engine.wire.board import BOARD_MEMORY, BOARD_RUN, LiveLook, MemoryReport, Ran
 from engine.wire.build import EXPORT, SIMULATE, Exported, Simulated
 from engine.wire.compare import COMPARE_BOARD, Comparison
 from engine.wire.dataset import DATASET_LIST, ListParams, Samples
@@ -35,10 +35,14 @@ from rknntui.widgets.records import RecordTable
 
 if TYPE_CHECKING:
     from engine.wire.build import SimulatedOutput
+    from engine.wire.method import Task
     from rknntui.session.job_view_model import JobView
     from rknntui.session.messages import JobChanged, JobEnded, ResultFound
 
 __all__ = ["Run"]
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 _OF_VIEWS = {
     "live": ("Layers",),
@@ -88,6 +92,11 @@ class Run(TableWorkspace):
         yield InputsPane(id="inputs-view")
         yield Results(id="results")
 
+    def on_mount(self) -> None:
+        device = self.session.device
+        if device is not None and device.usable:  # used in Devices before this was first shown
+            self.target = device.id
+
     @property
     def inputs(self) -> RecordTable:
         """The inputs and their files."""
@@ -132,6 +141,10 @@ class Run(TableWorkspace):
         if self.shown:
             self._draw()
 
+    def on_board_chosen(self) -> None:
+        """The board that is used in Devices is the target; one that is used no more is none."""
+        self._targeted(self.session.board)
+
     def _forget(self) -> None:
         """What is shown is of another model or board."""
         self.live.stop()
@@ -149,7 +162,8 @@ class Run(TableWorkspace):
         self.results.timed.join(errors_of(self.session))
 
     def on_job_changed(self, message: JobChanged) -> None:
-        """Tell how far the run is."""
+        """Tell how far the run is; take what live runs told."""
+        self.live.told(message.job)
         if self.shown:
             self._tell()
 
@@ -189,6 +203,8 @@ class Run(TableWorkspace):
         line = self.query_one(FactsLine)
         if job is not None:
             line.show(*facts.running_facts(job))
+        elif self.live.on and self.live.look is not None:
+            line.show(*facts.live_facts(self.live.look))
         else:
             old = self._job is not None and self.subject.outdated(self._job)
             line.show(*facts.run_facts(self.subject, self.results.run, outdated=old))
@@ -257,7 +273,7 @@ class Run(TableWorkspace):
             case "Layers":
                 self._run(layers=True)
             case "Memory":
-                self.start_job(BOARD_MEMORY, self.subject.memory(), f"memory {self.subject.name}")
+                self._ask_board(BOARD_MEMORY, self.subject.memory(), f"memory {self.subject.name}")
             case "Compare":
                 self._compare()
             case _:
@@ -274,7 +290,7 @@ class Run(TableWorkspace):
         if self.live.on:
             self.live.stop()
         elif (inputs := self._chosen_inputs()) is not None:
-            self.live.start(self.subject.run(inputs, 0, layers=True))
+            self.live.start(self.subject.live(inputs))
 
     def _chosen_inputs(self) -> tuple[str, ...] | None:
         """The files; where one is missing it is asked for, and there is None."""
@@ -295,7 +311,7 @@ class Run(TableWorkspace):
             self.start_job(SIMULATE, simulation, title)
             return
         run = subject.run(inputs, MOST_VALUES, layers=layers, save=save, force=force)
-        self.start_job(BOARD_RUN, run, title)
+        self._ask_board(BOARD_RUN, run, title)
 
     def _compare(self) -> None:
         inputs = self.inputs_pane.paths
@@ -304,7 +320,11 @@ class Run(TableWorkspace):
             if inputs is None:
                 return
         comparison = self.subject.comparison(inputs)
-        self.start_job(COMPARE_BOARD, comparison, f"compare {self.subject.name}")
+        self._ask_board(COMPARE_BOARD, comparison, f"compare {self.subject.name}")
+
+    def _ask_board(self, method: Task[P, R], params: P, title: str) -> None:
+        """Start a job on the board, once live runs have let it go."""
+        self.live.stop(lambda: self.start_job(method, params, title))
 
     def _take(self, job: JobView, result: Simulated | Ran) -> None:
         self.results.run, self._job = result, job
@@ -319,8 +339,9 @@ class Run(TableWorkspace):
         if self.shown and self.screen is self.app.screen and self.results.view == "Outputs":
             self.outputs.focus()
 
-    def _take_live(self, result: Ran, more: bool) -> None:
-        self.results.timed.take(result, errors_of(self.session), more=more)
+    def _take_live(self, look: LiveLook, more: bool) -> None:
+        self.results.timed.take(look, errors_of(self.session), more=more)
+        self.results.memory.look(look)
 
     def action_more(self) -> None:
         """Show more values."""
