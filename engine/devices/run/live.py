@@ -16,8 +16,8 @@ from engine.devices.connected import connected
 from engine.devices.measure.benchmark_runs import state_by_agent
 from engine.devices.measure.layer_times import read_layer_times
 from engine.devices.measure.memory import ModelMemory, memory_of
+from engine.devices.model_source import ModelSource
 from engine.devices.run.inputs import board_inputs, require_files
-from engine.devices.run.model_source import ModelSource
 from engine.devices.run.run import core_mask
 from engine.devices.stages import BoardStages
 from engine.wire.board import LIVE_LOOK, FigureLabel, Lived, LiveLook, LiveParams
