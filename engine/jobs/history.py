@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from heapq import merge
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError, WorkerError
 from engine.base.events import (
     Event,
-    Finished,
-    LogLine,
     StageFinished,
     StageStarted,
-    event_from_dict,
 )
 from engine.base.files import open_regular
 from engine.base.peers.far import Message
 from engine.base.process import ProcessId, exit_reason
 from engine.base.text import sanitize
-from engine.jobs.live import LiveTail
 from engine.jobs.record import PASSING, State, is_locked, jobs_folder, read_json
+from engine.jobs.tail import EventTail, is_time
 
 __all__ = [
-    "EventTail",
     "JobRecord",
     "crashed_error",
     "job_record",
@@ -36,9 +29,6 @@ __all__ = [
     "read_log",
     "read_result",
 ]
-
-_LINE_LIMIT = 4 << 20
-_CHUNK_LIMIT = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -112,14 +102,6 @@ def record_of(folder: Path) -> JobRecord | None:
     )
 
 
-_LATEST = 253_402_300_800.0
-"""Seconds since the epoch at the end of the year 9999, the last one that Python knows."""
-
-
-def _is_time(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value < _LATEST
-
-
 def _is_error(value: Any) -> bool:
     return value is None or (
         isinstance(value, dict) and all(isinstance(value.get(n), str) for n in ("kind", "what"))
@@ -134,12 +116,12 @@ _JOB: dict[str, Callable[[Any], bool]] = {
     "method": _is(str),
     "title": _is(str),
     "params": _is(dict),
-    "started": _is_time,
+    "started": is_time,
     "process": _is(dict, needed=False),
 }
 _END: dict[str, Callable[[Any], bool]] = {
     "state": lambda value: value in ("done", "failed", "cancelled"),
-    "finished": _is_time,
+    "finished": is_time,
     "error": _is_error,
     "summary": _is(dict, needed=False),
 }
@@ -163,7 +145,7 @@ def _damaged(folder: Path, job: Message) -> JobRecord:
         method="damaged",
         title=sanitize(title, 300) if isinstance(title, str) else "damaged record",
         state="lost",
-        started=float(started) if isinstance(started, float) and _is_time(started) else 0.0,
+        started=float(started) if isinstance(started, float) and is_time(started) else 0.0,
         finished=None,
         params={},
         summary=None,
@@ -206,59 +188,9 @@ def list_jobs(limit: int = 50) -> list[JobRecord]:
     return records
 
 
-class EventTail:
-    """Reads the events of a job as they come, those that are not kept among them in their order; a
-    line that is not finished waits for the next look.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "events.jsonl"
-        self._offset = 0
-        self._live = LiveTail(folder)
-
-    def read(self) -> list[tuple[float, Event]]:
-        """(seconds since the epoch, event) of every line that is new since the last look."""
-        # looked at first: what comes after an event that is kept is never told before it
-        look = self._live.look()
-        kept = self._read_kept()
-        lines = self._live.lines(look)
-        end = kept[-1:] if kept and isinstance(kept[-1][1], Finished) else []
-        if end:  # nothing is told after it
-            lines += self._live.lines(self._live.look())
-        passing = [_event(line) for line in lines if len(line) < _LINE_LIMIT]
-        if self._live.missed:
-            self._live.missed = False
-            at = passing[0][0] if passing else 0.0
-            passing.insert(0, (at, LogLine("Events came faster than they were read.", "warning")))
-        rest = kept[:-1] if end else kept
-        return [*merge(rest, passing, key=itemgetter(0)), *end]
-
-    def _read_kept(self) -> list[tuple[float, Event]]:
-        try:
-            with open_regular(self._path) as stream:
-                stream.seek(self._offset)
-                chunk = stream.read(_CHUNK_LIMIT)
-        except OSError:
-            return []
-        whole = chunk.rfind(b"\n") + 1
-        if not whole and len(chunk) == _CHUNK_LIMIT:  # no line of ours
-            whole = len(chunk)
-        self._offset += whole
-        return [_event(line) for line in chunk[:whole].splitlines() if len(line) < _LINE_LIMIT]
-
-
-def _event(line: bytes) -> tuple[float, Event]:
-    try:
-        data = json.loads(line)
-        at = float(data["t"])
-        return at if _is_time(at) else 0.0, event_from_dict(data["event"])
-    except (ValueError, KeyError, TypeError, OverflowError, AttributeError, RecursionError):
-        return 0.0, LogLine("A line of the job's record could not be read.", "debug")
-
-
 def read_events(job_id: str, since: int = 0) -> list[tuple[float, Event]]:
     """(seconds since the epoch, event) of a job, from event number ``since`` on."""
-    return EventTail(_folder(job_id)).read()[since:]
+    return EventTail(_folder(job_id)).read(whole=True)[since:]
 
 
 def read_result(job_id: str) -> Message | None:
@@ -279,7 +211,7 @@ def read_log(job_id: str, limit: int = 1 << 20) -> str:
 
 def _last_stage(folder: Path) -> str:
     stage = ""
-    for _, event in EventTail(folder).read():
+    for _, event in EventTail(folder).read(whole=True):
         if isinstance(event, StageStarted):
             stage = event.title or event.stage
         elif isinstance(event, StageFinished):

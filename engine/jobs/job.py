@@ -23,8 +23,9 @@ from engine.base.peers.far import Message
 from engine.base.peers.near import LOOK_SECONDS, ladder
 from engine.base.plain import JsonObject
 from engine.base.process import ProcessId
-from engine.jobs.history import EventTail, crashed_error, job_record
+from engine.jobs.history import crashed_error, job_record
 from engine.jobs.record import is_locked, read_json
+from engine.jobs.tail import EventTail
 
 __all__ = ["Job", "attach"]
 
@@ -75,7 +76,7 @@ class Job(Generic[R]):
         while True:
             ended = self._ended()
             alive = alive or not ended
-            for when, event in tail.read():
+            for when, event in tail.read(whole=ended):
                 told = when
                 yield event
                 if isinstance(event, Finished):

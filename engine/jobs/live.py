@@ -10,15 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from engine.base.files import open_regular
 from engine.base.paths import private_handle
 
-__all__ = ["LIVE_BYTES", "LiveLook", "LiveTail", "LiveWriter", "remove_live"]
+__all__ = ["LIVE_BYTES", "LiveTail", "LiveWriter", "remove_live"]
 
 LIVE_BYTES = 4 << 20
 """A file that has so many bytes is full."""
@@ -80,59 +77,27 @@ class LiveWriter:
             os.close(handle)
 
 
-@dataclass(frozen=True)
-class _Piece:
-    number: int
-    stream: BinaryIO
-    start: int
-    size: int
-
-
-LiveLook = Sequence[_Piece]
-"""What was new at one moment, still to be read by :meth:`LiveTail.lines`."""
-
-
 class LiveTail:
-    """Reads those lines as they come.
-
-    Attributes:
-        missed: whether lines went before they were read; who tells it sets it back.
-    """
+    """Reads those lines as they come; who reads too slowly misses some."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._number = -1
         self._offset = 0
-        self.missed = False
 
-    def look(self) -> LiveLook:
-        """What is new now; what is written later is for the next look."""
-        numbers = _numbers(self._folder)[-2:]
-        pieces = []
-        for number in numbers:
+    def read(self) -> list[bytes]:
+        """The whole lines that are new; one that is not finished waits for the next look."""
+        found: list[bytes] = []
+        for number in _numbers(self._folder)[-2:]:
             if number < self._number:
                 continue
-            try:
-                stream = open_regular(_path(self._folder, number))
-            except OSError:  # it went at this moment
-                self.missed = True
-                continue
             start = self._offset if number == self._number else 0
-            size = os.fstat(stream.fileno()).st_size - start
-            pieces.append(_Piece(number, stream, start, min(max(0, size), _READ_LIMIT)))
-        # a job whose record was tidied has none of them any more
-        self.missed |= bool(pieces) and 0 <= self._number < pieces[0].number
-        return pieces
-
-    def lines(self, look: LiveLook) -> list[bytes]:
-        """The whole lines of a look; one that is not finished waits for the next."""
-        found: list[bytes] = []
-        for piece in look:
             chunk = b""
-            with piece.stream, contextlib.suppress(OSError):
-                piece.stream.seek(piece.start)
-                chunk = piece.stream.read(piece.size)
+            # one that goes at this moment is missed
+            with contextlib.suppress(OSError), open_regular(_path(self._folder, number)) as stream:
+                stream.seek(start)
+                chunk = stream.read(_READ_LIMIT)
             whole = chunk.rfind(b"\n") + 1
-            self._number, self._offset = piece.number, piece.start + whole
+            self._number, self._offset = number, start + whole
             found += chunk[:whole].splitlines()
         return found

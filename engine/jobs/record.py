@@ -3,7 +3,8 @@
 One folder per job below ``STATE/jobs``:
     ``lock``         held (flock) by the worker for as long as the job is queued or runs
     ``job.json``     id, method, title, params, process, started: written once
-    ``events.jsonl`` one event a line, ``{"t": seconds since the epoch, "event": {...}}``
+    ``events.jsonl`` one event a line, ``{"t": seconds since the epoch, "n": its number, "event":
+                     {...}}``
     ``live.N.jsonl`` the newest events of those that are not kept, see :mod:`engine.jobs.live`
     ``log.txt``      what native code and libraries wrote to stdout and stderr, and tracebacks
     ``cancel``       exists once somebody asked to cancel
@@ -127,6 +128,7 @@ class JobRecorder:
             folder / "events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT
         )
         self._live = LiveWriter(folder)
+        self._told = 0
         self._asked = 0.0
         self._cancelled = False
         self._progress: tuple[str, float] = ("", 0.0)
@@ -166,7 +168,8 @@ class JobRecorder:
             ):
                 return
             self._progress = (event.stage, now)
-        line = encode({"t": round(now, 3), "event": event_to_dict(event)})
+        line = encode({"t": round(now, 3), "n": self._told, "event": event_to_dict(event)})
+        self._told += 1
         # A full disk loses the line and not the job; one write per line, so that lines never mix.
         with contextlib.suppress(OSError):
             if isinstance(event, Partial) and not event.kept:

@@ -195,8 +195,9 @@ def remade(_zoo: Path) -> Attack:
 def records(_zoo: Path) -> Attack:
     """The record of a job, listed and drawn as the workbench does; a damaged one is a bad row."""
     from engine.base.errors import WorkerError
-    from engine.jobs.history import EventTail, record_of
+    from engine.jobs.history import record_of
     from engine.jobs.record import jobs_folder, new_record
+    from engine.jobs.tail import EventTail
     from rknntui.screens.jobs.workspace import _when
     from rknntui.session.job_view_model import JobView
 
