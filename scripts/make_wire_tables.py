@@ -22,7 +22,7 @@ def wire_tables() -> str:
     """The methods, the pieces that jobs tell, and every type, as Markdown."""
     from engine.jobs.worker import _resolve
     from engine.services.registry import QUERIES, TASKS
-    from engine.wire import hybrid, sweep
+    from engine.wire import hybrid, monitor, sweep
 
     seen: dict[str, type] = {}
     lines = ["| method | kind | parameters | answer |", "|---|---|---|---|"]
@@ -32,7 +32,9 @@ def wire_tables() -> str:
             ends = (_told(part, seen) for part in (method.params, method.result))
             lines.append(f"| `{method.name}` | {kind} | {' | '.join(ends)} |")
     lines += ["", "| partial result | by | what |", "|---|---|---|"]
-    for part, by in ((hybrid.CURVE, hybrid.SEARCH), (sweep.ROW, sweep.SWEEP)):
+    parts = [(hybrid.CURVE, hybrid.SEARCH), (sweep.ROW, sweep.SWEEP)]
+    watched = (monitor.BOARD, monitor.NOTE, monitor.SAMPLE)
+    for part, by in (*parts, *((part, monitor.MONITOR_WATCH) for part in watched)):
         lines.append(f"| `{part.kind}` | `{by.name}` | {_told(part.data, seen)} |")
     lines += ["", "| type | fields, `?` where they may be left out | what |", "|---|---|---|"]
     waiting = list(seen)

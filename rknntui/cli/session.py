@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,6 +48,7 @@ class WorkerSession:
         self._worker = worker
         self._on_event = on_event
         self._allowed = allowed
+        self._job: Job[Any] | None = None
 
     async def call(self, method: Query[Params, Result], params: Params) -> Result:
         """Ask a query and wait for its answer."""
@@ -68,19 +70,37 @@ class WorkerSession:
 
         return await self._run(method, params, tell)
 
+    async def run_until_stopped(self, method: Task[Params, Result], params: Params) -> Result:
+        """As :meth:`run`, for a job without an end of its own: Ctrl-C, SIGTERM, a terminal that
+        goes and :meth:`finish` ask for the result so far; a second Ctrl-C cancels it.
+        """
+        return await self._run(method, params, self._on_event, endless=True)
+
+    def finish(self) -> None:
+        """Ask the job for the result so far."""
+        if self._job is not None:
+            self._job.finish()
+
     async def _run(
-        self, method: Task[Params, Result], params: Params, tell: Callable[[Event], None]
+        self,
+        method: Task[Params, Result],
+        params: Params,
+        tell: Callable[[Event], None],
+        *,
+        endless: bool = False,
     ) -> Result:
         loop = asyncio.get_running_loop()
-        stop = _Stop(self._worker)
+        stop = _Stop(self._worker, finish_first=endless)
         with contextlib.ExitStack() as stack:
             # from here on: a job that was handed over runs on after this command, if nobody
             # cancels it
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] * endless)):
                 loop.add_signal_handler(number, stop)
                 stack.callback(loop.remove_signal_handler, number)
-            job = await self._worker.submit(method, params, allow_code=self._allowed)
+            job = self._job = await self._worker.submit(method, params, allow_code=self._allowed)
             stop.take(job)
+            if endless:  # one that nobody listens to would go on for ever
+                stack.push(partial(_discard, job))
             if (
                 signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
             ):  # a shell without jobs ignores it
@@ -96,10 +116,12 @@ class _Stop:
 
     Args:
         worker: that was given the job.
+        finish_first: whether the job is asked for the result so far, and cancelled at the second
+            time.
     """
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
+    def __init__(self, worker: Worker, *, finish_first: bool = False) -> None:
+        self._worker, self._finish_first = worker, finish_first
         self._job: Job[Any] | None = None
         self._asked = 0
         # kept so that they are not collected while they run
@@ -109,7 +131,7 @@ class _Stop:
         """A signal came; the second one kills."""
         self._asked += 1
         if self._job is not None:
-            self._cancel(self._job)
+            self._end(self._job)
         elif self._asked > 1:
             self._worker.kill()
 
@@ -117,12 +139,23 @@ class _Stop:
         """The worker has the job."""
         self._job = job
         if self._asked:
-            self._cancel(job)
+            self._end(job)
 
-    def _cancel(self, job: Job[Any]) -> None:
+    def _end(self, job: Job[Any]) -> None:
+        if self._finish_first and self._asked == 1:
+            with contextlib.suppress(EngineError):  # a full disk: there is only the hard way
+                job.finish()
+                return
         task = asyncio.get_running_loop().create_task(job.cancel())
         self._cancels.add(task)
         task.add_done_callback(self._cancels.discard)
+
+
+def _discard(job: Job[Any], kind: type[BaseException] | None, *_: object) -> None:
+    """Let a job stop where this command fails."""
+    if kind is not None:
+        with contextlib.suppress(EngineError):
+            job.discard()
 
 
 def _wait(job: Job[Any]) -> None:

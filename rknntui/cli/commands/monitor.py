@@ -1,0 +1,221 @@
+"""``rknntui monitor``: Watch boards: load of the NPU, clock, temperature and memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from engine import Event, LogLine, human_bytes, sanitize
+from engine.wire.codec import encode
+from engine.wire.monitor import (
+    BOARD,
+    MONITOR_REPLAY,
+    MONITOR_WATCH,
+    NOTE,
+    SAMPLE,
+    BoardSample,
+    BoardSummary,
+    Monitored,
+    ReplayParams,
+    Span,
+    WatchParams,
+)
+from rknntui.cli.flags import json_flag, quiet_flag
+from rknntui.cli.output import LiveLines, emit, table
+from rknntui.cli.progress import Narrator
+from rknntui.cli.session import WorkerSession, with_worker
+
+if TYPE_CHECKING:
+    from engine.wire.board import BoardFacts
+
+_NO_BOARD = 13
+"""The exit code where a board cannot be reached."""
+
+_SHOWN = {
+    "npu_load": "NPU load",
+    "npu_clock": "NPU clock",
+    "temperatures": "temperature",
+    "memory": "memory",
+}
+
+
+@click.command(
+    "monitor",
+    epilog="Examples: rknntui monitor --device adb:SERIAL --device ssh:pi@board.lan --hz 5 "
+    "--record watch.jsonl; rknntui monitor --replay watch.jsonl --speed 10",
+)
+@click.option("--device", "devices", multiple=True, help="A board, once each. Default: the only.")
+@click.option(
+    "--hz", type=click.FloatRange(0.1, 10), default=1.0, show_default=True, help="Looks a second."
+)
+@click.option(
+    "--seconds", type=click.FloatRange(0, min_open=True), help="How long. Default: until Ctrl-C."
+)
+@click.option("--record", type=click.Path(path_type=Path), help="Write what is seen to this file.")
+@click.option("--force", is_flag=True, help="Replace the file of --record where it exists.")
+@click.option("--replay", type=click.Path(path_type=Path), help="Show such a file; no board.")
+@click.option(
+    "--speed", type=click.FloatRange(0, 1000), help="Of --replay; 0 is as fast as it goes."
+)
+@json_flag
+@quiet_flag
+def command(
+    devices: tuple[str, ...],
+    hz: float,
+    seconds: float | None,
+    record: Path | None,
+    force: bool,
+    replay: Path | None,
+    speed: float | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Watch boards until Ctrl-C, then print the least, mean and greatest of each figure.
+
+    A terminal has one line for each board, anything else one for each look; --json one object a
+    line, the last one the summary. What a board does not tell is "-". A board that is lost is
+    tried again, and the others go on.
+    """
+    if replay is not None and (devices or record or seconds):
+        raise click.UsageError("--replay takes a file in place of boards, and --speed alone.")
+    if replay is None and speed is not None:
+        raise click.UsageError("--speed is of --replay.")
+    view = _View(as_json=as_json, quiet=quiet)
+
+    async def action(session: WorkerSession) -> Monitored:
+        view.session = session
+        if replay is not None:
+            pace = 1.0 if speed is None else speed
+            shown = ReplayParams(str(replay.absolute()), pace)
+            return await session.run_until_stopped(MONITOR_REPLAY, shown)
+        file = None if record is None else str(record.absolute())
+        asked = WatchParams(devices, hz, seconds, file, force)
+        return await session.run_until_stopped(MONITOR_WATCH, asked)
+
+    found = with_worker(action, view)
+    emit({"summary": encode(found)}, _summary(found), as_json=as_json, compact=True)
+    if replay is None and not any(board.samples for board in found.boards):
+        raise click.exceptions.Exit(_NO_BOARD)
+
+
+class _View:
+    """Shows what is told while it comes."""
+
+    def __init__(self, *, as_json: bool, quiet: bool) -> None:
+        self.session: WorkerSession | None = None
+        self._as_json, self._quiet = as_json, quiet
+        self._narrator = Narrator(quiet=quiet)
+        self._live = None if as_json or not LiveLines.possible() else LiveLines()
+        self._facts: dict[str, BoardFacts] = {}
+        self._lines: dict[str, str] = {}
+        self._told: set[tuple[str, str]] = set()
+        self._lost: set[str] = set()
+
+    def __call__(self, event: Event) -> None:
+        """Take one event."""
+        if (facts := BOARD.of(event)) is not None:
+            self._facts[facts.device] = facts
+            self._object("board", encode(facts))
+        elif (note := NOTE.of(event)) is not None:
+            if not self._object("note", encode(note)):
+                self._say(f"{note.device}: {note.text}")
+        elif (sample := SAMPLE.of(event)) is not None:
+            self._sample(sample)
+        elif isinstance(event, LogLine) and event.level == "warning":
+            self._say(f"warning: {event.text}")
+
+    def _sample(self, sample: BoardSample) -> None:
+        facts = self._facts.get(sample.device)
+        label = {} if facts is None else {"label": facts.label}
+        if self._object("sample", encode(sample), **label):
+            return
+        if self._live is None:
+            line = f"{_name(sample.device, facts)}  {sample.at:.1f} s  {_told(sample)}"
+            self._go_on(emit(None, line, as_json=False))
+        else:
+            lost = sample.device in self._lost
+            (self._lost.add if sample.problem else self._lost.discard)(sample.device)
+            # a line of a terminal is too short for it, and is written again soon
+            above = [f"{sample.device}: {sample.problem}"] if sample.problem and not lost else []
+            self._lines[sample.device] = f"{_name(sample.device, facts)}  {_told(sample)}"
+            self._go_on(self._live.show([*self._lines.values()], above))
+        for name, why in [] if sample.state is None else sample.state.missing:
+            if name in _SHOWN and (sample.device, name) not in self._told:
+                self._told.add((sample.device, name))
+                self._say(f"{sample.device}: no {_SHOWN[name]}: {why}")
+
+    def _object(self, kind: str, data: object, **beside: str) -> bool:
+        """Write it as JSON where that is wanted."""
+        if self._as_json:
+            self._go_on(emit({**beside, kind: data}, "", as_json=True, compact=True))
+        return self._as_json
+
+    def _say(self, text: str) -> None:
+        if self._live is None:
+            self._narrator.say(text)
+        elif not self._quiet:
+            self._go_on(self._live.show([*self._lines.values()], [text]))
+
+    def _go_on(self, read: bool) -> None:
+        """A watch that nobody reads any more ends."""
+        if not read and self.session is not None:
+            self.session.finish()
+
+
+def _name(device: str, facts: BoardFacts | None) -> str:
+    return device if facts is None else f"{device} ({facts.label})"
+
+
+def _told(sample: BoardSample) -> str:
+    """What a look told, within the width of a terminal."""
+    state = sample.state
+    if state is None:
+        return sample.problem
+    clock, celsius, memory = state.npu_clock, state.npu_celsius, state.memory
+    load = "-" if state.npu_load is None else " ".join(f"{core:3.0f}" for core in state.npu_load)
+    used = "-"
+    if memory is not None and memory.total is not None and memory.available is not None:
+        used = human_bytes(memory.total - memory.available)
+    return (
+        f"NPU {load} %  {'-' if clock is None else f'{clock / 1e6:.0f}'} MHz  "
+        f"{'-' if celsius is None else f'{celsius:.1f}'} C  {used}"
+    )
+
+
+def _summary(found: Monitored) -> list[str]:
+    lines = []
+    for board in found.boards:
+        facts = board.facts
+        what = ", ".join(text for text in (facts.chip, facts.model) if text)
+        label = f" ({facts.label})" if board.samples else ""
+        missed = f", {board.missed} missed" if board.missed else ""
+        lines.append("")
+        lines.append(
+            f"{sanitize(facts.device, 80)}: {f'{sanitize(what)}, ' if what else ''}"
+            f"{board.samples} looks{missed}{label}"
+        )
+        lines += table(["", "least", "mean", "greatest"], _rows(board))
+    lines += ["", f"{found.seconds:.1f} s"]
+    if found.recorded:
+        lines.append(f"recorded to {sanitize(found.recorded)}")
+    return lines + [sanitize(note) for note in found.notes]
+
+
+def _rows(board: BoardSummary) -> list[list[str]]:
+    loads = board.npu_load
+    rows = [
+        _row(f"NPU load{f', core {core}' if len(loads) > 1 else ''}, %", span)
+        for core, span in enumerate(loads)
+    ]
+    rows.append(_row("NPU clock, MHz", board.npu_clock, 1e-6))
+    rows.append(_row("temperature, C", board.celsius))
+    rows.append(_row("memory used, MiB", board.memory_used, 1 / (1 << 20)))
+    return rows
+
+
+def _row(name: str, span: Span | None, factor: float = 1.0) -> list[str]:
+    if span is None:
+        return [name, "-", "-", "-"]
+    return [name, *(f"{value * factor:.1f}" for value in (span.minimum, span.mean, span.maximum))]
