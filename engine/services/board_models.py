@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from engine.dataset import Preprocess
     from engine.devices.model_source import ModelSource
     from engine.graph.layers import LayerMap
+    from engine.pipeline.pipeline import Pipeline
     from engine.recipe import Recipe
 
 __all__ = ["model_source"]
@@ -57,18 +58,22 @@ def _of_recipe(path: Path | None, recipe: Recipe, reporter: Reporter) -> ModelSo
     from engine.dataset import Preprocess
     from engine.devices.model_source import ModelSource
 
-    # the board's own stages are numbered; those of a build stand between them
-    pipeline = get_pipeline(recipe, reporter, last="")
+    def pipeline() -> Pipeline:
+        # the board's own stages are numbered; those of a build stand between them
+        return get_pipeline(recipe, reporter, last="")
 
     def layers() -> LayerMap | None:
         from engine.quantize import plan
 
-        if pipeline.quantized_build:
-            return pipeline.quantized.layers
-        return plan(pipeline.optimised.graph.graph).layers
+        if path is not None and recipe.source.model is None:
+            return None  # a file runs, and nobody said what it was made from
+        built = pipeline()
+        if built.quantized_build:
+            return built.quantized.layers
+        return plan(built.optimised.graph.graph).layers
 
     def content() -> bytes:
-        return pipeline.packed.data
+        return pipeline().packed.data
 
     return ModelSource(path, content, Preprocess.from_recipe(recipe), layers)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from engine.base.text import sanitize, shape_text
-from engine.devices.agent.bundle import bundle
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import BoardOutput, zero_input
 from engine.devices.doctor.case import TestTensor
@@ -30,7 +29,7 @@ def zero_run(model: Path, check: Callable[[], object]) -> TestTensor:
     """
 
     def test(transport: Transport) -> Check:
-        with BoardRuntime(transport, bundle().content, check=check) as runtime:
+        with BoardRuntime(transport, check=check) as runtime:
             opened = runtime.open(model)
             found = runtime.run([zero_input(attributes) for attributes in opened.inputs])
         took = statistics.median(found.run_us or found.wall_us) / 1000

@@ -8,7 +8,6 @@ from functools import partial
 
 from engine.base.errors import OutputError
 from engine.base.events import LogLine, Progress, Reporter
-from engine.devices.agent.bundle import bundle
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.board.tensors import zero_input
@@ -56,7 +55,7 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
         )
         model = held.enter_context(source.file_for(board))
         with stages.stage(_SEND) as stage:
-            runtime = BoardRuntime(board.transport, bundle().content, chip=chip, check=check)
+            runtime = BoardRuntime(board.transport, chip=chip, check=check)
             held.enter_context(closing(runtime))
             opened = runtime.open(model, moved=stages.sending(stage))
             notes = [*opened.notes]

@@ -6,7 +6,6 @@ from contextlib import ExitStack, closing
 
 from engine.base.errors import RuntimeLibraryError
 from engine.base.events import Reporter
-from engine.devices.agent.bundle import bundle
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.connected import connected
 from engine.devices.measure.benchmark_runs import state_by_agent
@@ -33,7 +32,7 @@ def memory_on_board(params: MemoryParams, model: ModelSource, reporter: Reporter
             chip, check = board.chip, reporter.check_cancelled
         path = held.enter_context(model.file_for(board))
         with stages.stage(_SEND) as stage:
-            runtime = BoardRuntime(board.transport, bundle().content, chip=chip, check=check)
+            runtime = BoardRuntime(board.transport, chip=chip, check=check)
             held.enter_context(closing(runtime))
             opened = runtime.open(path, moved=stages.sending(stage))
         with stages.stage(_LOOK):

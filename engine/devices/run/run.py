@@ -10,7 +10,6 @@ from engine.base.errors import UsageError
 from engine.base.events import Progress, Reporter
 from engine.base.text import sanitize
 from engine.chips import chip as chip_facts
-from engine.devices.agent.bundle import bundle
 from engine.devices.board.results import OpenModel, RunProgress
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.connected import connected
@@ -46,7 +45,7 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
             mask = core_mask(params.cores, chip)
         path = held.enter_context(model.file_for(board))
         with stages.stage(_SEND) as stage:
-            runtime = BoardRuntime(board.transport, bundle().content, chip=chip, check=check)
+            runtime = BoardRuntime(board.transport, chip=chip, check=check)
             held.enter_context(closing(runtime))
             opened = runtime.open(path, core_mask=mask, moved=stages.sending(stage))
         inputs, notes = board_inputs(
