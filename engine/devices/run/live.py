@@ -7,20 +7,18 @@ from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
 
-from engine.base.errors import RuntimeLibraryError, UsageError
+from engine.base.errors import UsageError
 from engine.base.events import Reporter
-from engine.devices.agent.bundle import bundle
-from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.connected import connected
 from engine.devices.measure.benchmark_runs import state_by_agent
 from engine.devices.measure.layer_times import read_layer_times
-from engine.devices.measure.memory import ModelMemory, memory_of
 from engine.devices.model_source import ModelSource
 from engine.devices.run.inputs import board_inputs, require_files
+from engine.devices.run.memory import memory_now
 from engine.devices.run.run import core_mask
 from engine.devices.stages import BoardStages
-from engine.wire.board import LIVE_LOOK, FigureLabel, Lived, LiveLook, LiveParams
+from engine.wire.board import LIVE_LOOK, Lived, LiveLook, LiveParams
 
 __all__ = ["run_live"]
 
@@ -53,7 +51,7 @@ def run_live(params: LiveParams, model: ModelSource, reporter: Reporter) -> Live
             mask = core_mask(params.cores, chip)
         path = held.enter_context(model.file_for(board))
         with stages.stage(_SEND) as stage:
-            runtime = BoardRuntime(board.transport, bundle().content, chip=chip, check=check)
+            runtime = BoardRuntime(board.transport, chip=chip, check=check)
             held.enter_context(closing(runtime))
             moved = stages.sending(stage)
             opened = runtime.open(path, perf=True, core_mask=mask, moved=moved)
@@ -66,7 +64,7 @@ def run_live(params: LiveParams, model: ModelSource, reporter: Reporter) -> Live
                 at = time.monotonic() - begun
                 ran = runtime.run(inputs, outputs=False)
                 table = read_layer_times(ran.perf or "", layers)
-                memory = _memory(runtime, opened, board.label)
+                memory = memory_now(runtime, opened, board.label)
                 look = LiveLook(
                     label=board.label,
                     device=str(board.address),
@@ -85,15 +83,6 @@ def run_live(params: LiveParams, model: ModelSource, reporter: Reporter) -> Live
                 runs += 1
                 _wait(begun + at + 1 / params.hertz, reporter)
     return Lived(runs)
-
-
-def _memory(runtime: BoardRuntime, opened: OpenModel, label: FigureLabel) -> ModelMemory:
-    """What the model takes now, where the runtime has a query for it."""
-    try:
-        found = None if opened.memory is None else runtime.memory()
-    except RuntimeLibraryError:
-        found = None  # what it said when the model was loaded holds
-    return memory_of(opened, label, found)
 
 
 def _wait(until: float, reporter: Reporter) -> None:

@@ -6,15 +6,16 @@ from contextlib import ExitStack, closing
 
 from engine.base.errors import RuntimeLibraryError
 from engine.base.events import Reporter
+from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
 from engine.devices.connected import connected
 from engine.devices.measure.benchmark_runs import state_by_agent
-from engine.devices.measure.memory import memory_of
+from engine.devices.measure.memory import ModelMemory, memory_of
 from engine.devices.model_source import ModelSource
 from engine.devices.stages import BoardStages
-from engine.wire.board import MemoryParams, MemoryReport
+from engine.wire.board import FigureLabel, MemoryParams, MemoryReport
 
-__all__ = ["memory_on_board"]
+__all__ = ["memory_now", "memory_on_board"]
 
 _CONNECT, _SEND, _LOOK = "Connect", "Send the model", "Look at the memory"
 
@@ -36,12 +37,8 @@ def memory_on_board(params: MemoryParams, model: ModelSource, reporter: Reporter
             held.enter_context(closing(runtime))
             opened = runtime.open(path, moved=stages.sending(stage))
         with stages.stage(_LOOK):
-            try:
-                found = None if opened.memory is None else runtime.memory()
-            except RuntimeLibraryError:
-                found = None  # what it said when the model was loaded holds
+            memory = memory_now(runtime, opened, board.label)
             state = state_by_agent(runtime, chip)
-    memory = memory_of(opened, board.label, found)
     return MemoryReport(
         label=board.label,
         device=str(board.address),
@@ -53,3 +50,12 @@ def memory_on_board(params: MemoryParams, model: ModelSource, reporter: Reporter
         model_bytes=opened.file.size,
         system=state.memory,
     )
+
+
+def memory_now(runtime: BoardRuntime, opened: OpenModel, label: FigureLabel) -> ModelMemory:
+    """What the open model takes now; as it was loaded where the runtime does not tell that."""
+    try:
+        found = None if opened.memory is None else runtime.memory()
+    except RuntimeLibraryError:
+        found = None
+    return memory_of(opened, label, found)

@@ -11,8 +11,8 @@ import pytest
 from engine.base.errors import JobCancelledError, UsageError
 from engine.base.events import CallbackReporter, Event, NullReporter
 from engine.devices.board.layout import find_folder
+from engine.devices.model_source import ModelSource
 from engine.devices.run.live import run_live
-from engine.devices.run.model_source import ModelSource
 from engine.wire.board import LIVE_LOOK, LiveLook, LiveParams
 from tests.devices.known_model import IMAGE
 from tests.devices.run.conftest import MakeBoard
