@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.accuracy.distances import Distance
 from engine.accuracy.runners import QuantizedTensor
 from engine.graph.metrics import ErrorSums, error_sums
 from engine.wire.compare import Difference
@@ -67,6 +68,11 @@ class Deviation:
             sums.sqnr,
             self.maximum if math.isfinite(self.maximum) else None,
         )
+
+    @property
+    def distance(self) -> Distance:
+        """As error tables have it."""
+        return Distance(self.sums.cosine if self.sums.finite else math.nan, self.sums.euclidean)
 
     def is_more_than_rounding(self, layers: int = 1, quantization: ErrorSums | None = None) -> bool:
         """Whether rounding does not explain it.

@@ -32,10 +32,10 @@ _COMMENT = (
     "#              single: the layer ran alone on golden inputs; its own error only.\n"
 )
 _RUNTIME_COMMENT = (
-    "# runtime_error: distances of each layer's output on the board; columns of ours, the manuals\n"
-    "#              have them in words only.\n"
-    "#              entire: from the golden one; errors of earlier layers are in it.\n"
-    "#              single_sim: from what the simulator makes of the board's own tensors.\n"
+    "# runtime_error: distance of each layer's output on the board from the simulated one; the\n"
+    "#              manuals have it in words only, the columns are ours.\n"
+    "#              entire: the whole model ran on both; errors of earlier layers are in it.\n"
+    "#              single_sim: the simulator got the board's own tensors; this layer only.\n"
 )
 _GENERATION_1 = (
     "# The manuals of generation 1 show no layout for this file: it is generation 2's.\n"
@@ -104,12 +104,13 @@ def error_table(
 def _with_runtime(
     lines: Sequence[str], report: AccuracyReport, runtime: Mapping[Row, LayerOnBoard]
 ) -> list[str]:
-    """The table with two columns more."""
+    """The table with two columns more [RKNN-T2 1.1.0, 3.5.13; RKNN-T2 2.3.0, 2.13]."""
     place = max(map(len, lines[:4]), default=0)
     place = max(place, *(len(line) for line in lines)) + 2
     found = [runtime.get(layer.row) for layer in report.layers]
     cells = [
-        "" if one is None else f"{_cell(one.runtime):<{_CELL}}{_cell(one.alone)}" for one in found
+        "" if one is None else f"{_cell(one.between.distance):<{_CELL}}{_cell(one.own.distance)}"
+        for one in found
     ]
     head = ("  runtime_error", "entire              single_sim")
     more = [*head, "cos      euc        cos      euc", "-" * (2 * _CELL), *cells]

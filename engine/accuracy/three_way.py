@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,7 +10,6 @@ import numpy as np
 
 from engine.accuracy.analyse import Runner, chunks
 from engine.accuracy.deviation import Deviation, deviation, difference_of
-from engine.accuracy.distances import Distance
 from engine.accuracy.rows import Row, layer_rows
 from engine.accuracy.runners import (
     GoldenRunner,
@@ -22,7 +20,7 @@ from engine.accuracy.runners import (
 from engine.base.events import NullReporter, Progress, Reporter
 from engine.graph.ir import Graph
 from engine.graph.layers import Layer, LayerMap
-from engine.graph.metrics import ErrorSums, error_sums
+from engine.graph.metrics import error_sums
 from engine.quantize import Quantized
 from engine.wire.compare import ComparedLayer, Difference
 
@@ -50,7 +48,6 @@ class LayerOnBoard:
         own: board against what the simulator makes of the board's own tensors: this layer alone.
         inside: ids of the layers between the tensors that the board gave and this one, which it
             did not give: ``own`` is theirs too.
-        runtime: distance of the board from golden; ``alone``: as ``own``.
         diverges: whether ``own`` is more than rounding explains.
     """
 
@@ -60,8 +57,6 @@ class LayerOnBoard:
     between: Deviation
     own: Deviation
     inside: tuple[str, ...]
-    runtime: Distance
-    alone: Distance
     diverges: bool
 
     def told(self) -> ComparedLayer:
@@ -192,7 +187,7 @@ class _Sides:
         quantized = self._simulated.quantized_tensors[row.simulated or ""]
         single = deviation(board, own, quantized)
         inside = self._inside.of(row.result_of)
-        (lost, real) = error_sums(golden, simulator, board)
+        (lost,) = error_sums(golden, simulator)
         return LayerOnBoard(
             row,
             difference_of(golden, simulator),
@@ -200,14 +195,8 @@ class _Sides:
             deviation(board, simulator, quantized),
             single,
             inside,
-            _distance(real),
-            _distance(single.sums),
             single.is_more_than_rounding(1 + len(inside), lost),
         )
-
-
-def _distance(sums: ErrorSums) -> Distance:
-    return Distance(sums.cosine if sums.finite else math.nan, sums.euclidean)
 
 
 class _Inside:

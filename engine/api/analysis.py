@@ -11,21 +11,28 @@ from engine.base.errors import DatasetError, UsageError
 from engine.base.text import sanitize
 
 if TYPE_CHECKING:
+    from engine.pipeline.board import BoardChoice
     from engine.pipeline.pipeline import Pipeline
 
 __all__ = ["analyse_inputs"]
 
 
-def analyse_inputs(pipeline: Pipeline, generation: int, given: Parameters) -> str:
-    """Analyse one sample and write the snapshot; the table as text, empty where none is wanted.
+def analyse_inputs(pipeline: Pipeline, generation: int, given: Parameters) -> tuple[str, str]:
+    """Analyse one sample and write the snapshot; with a ``target`` the layers of a board, too.
+
+    Returns:
+        The table as text, empty where none is wanted; what the board does otherwise in a sentence,
+        empty where none ran.
 
     Raises:
-        UsageError: an argument that needs a board, or that this version does not have.
+        UsageError: an argument that this version does not have, or a real board whose layers
+            nobody can read (see ``compiled``).
+        DeviceError: the board cannot be reached or used.
         EngineError: an input does not fit, or the folder cannot be written.
     """
     from engine.pipeline.analysis import analyse_build
 
-    _refuse_board(given)
+    board = _board(given)
     inputs = given["inputs"]
     if generation == 1:
         files = _files_of_list(inputs)
@@ -39,20 +46,28 @@ def analyse_inputs(pipeline: Pipeline, generation: int, given: Parameters) -> st
     errors = bool(given["calc_qnt_error"])
     where = given["output_dir"]  # None in the vendor's own examples: the manuals' default
     folder = Path(path_text(SNAPSHOT if where is None else where, "output_dir"))
-    result = analyse_build(pipeline, files, folder, force=True, errors=errors)
-    return result.table(generation) if errors else ""
+    result = analyse_build(pipeline, files, folder, force=True, errors=errors, board=board)
+    ran = result.board
+    verdict = "" if ran is None else f"{ran.verdict} ({ran.device}, {ran.label})"
+    return result.table(generation) if errors else "", verdict
 
 
-def _refuse_board(given: Parameters) -> None:
-    """Refuse what later versions of the vendor's code have for boards, with the reason."""
-    for name in ("target", "device_id"):
-        if given.get(name) is not None:
-            raise UsageError(
-                f"accuracy_analysis with {name} needs a board.",
-                cause="It compares the layers with those that ran there; devices come in a later "
-                "version.",
-                remedy=f"Leave {name} at None.",
-            )
+def _board(given: Parameters) -> BoardChoice | None:
+    """The board that is to run, too; None for the simulator alone.
+
+    Raises:
+        UsageError: a device without a target, or another form of files.
+    """
+    from engine.pipeline.board import BoardChoice
+
+    target, device, compiled = (given.get(name) for name in ("target", "device_id", "compiled"))
+    if target is None and (device is not None or compiled is not None):
+        name = "device_id" if device is not None else "compiled"
+        raise UsageError(
+            f"accuracy_analysis with {name} needs a target.",
+            cause="Without a target nothing but the simulator runs.",
+            remedy="Give the chip of the board, as target='rk3588'.",
+        )
     form = given.get("dump_file_type", "tensor")
     if form not in ("tensor", "npy"):
         raise UsageError(
@@ -60,6 +75,15 @@ def _refuse_board(given: Parameters) -> None:
             cause="A snapshot here always holds every tensor twice, as text and as npy.",
             remedy="Keep 'tensor'.",
         )
+    if target is None:
+        return None
+    if not isinstance(target, str) or not isinstance(device, str | None):
+        raise UsageError(
+            "target and device_id are texts.",
+            remedy="Give the name of the chip and the id of list_devices().",
+        )
+    file = None if compiled is None else Path(path_text(compiled, "compiled"))
+    return BoardChoice(device, target, file)
 
 
 def _files_of_list(path: Any) -> list[Path]:

@@ -425,7 +425,9 @@ class RKNN:
 
         Generation 1: inputs (a dataset file of one line), output_dir, calc_qnt_error=True.
         Generation 2: inputs (a list of paths), output_dir='./snapshot', target=None,
-        device_id=None. An existing folder of an earlier analysis is replaced.
+        device_id=None. With a target the layers of that board, too; a real board needs
+        ``compiled`` (ours): the compiled model of ``rknntui export --layers``. An existing folder
+        of an earlier analysis is replaced.
         """
         from engine.api.analysis import analyse_inputs
 
@@ -436,9 +438,11 @@ class RKNN:
                 cause="It comes after build or hybrid_quantization_step2.",
                 remedy="Call build first.",
             )
-        text = analyse_inputs(self._build, self.generation, given)
+        text, verdict = analyse_inputs(self._build, self.generation, given)
         if text:
             self._log.info("%s", text, extra={"plain": True})
+        if verdict:
+            self._log.warning("accuracy_analysis: %s", verdict)
         return 0
 
     def list_devices(self) -> tuple[list[str], list[str]]:

@@ -250,8 +250,13 @@ KEYWORDS: dict[tuple[str, int], Parameters] = {
     ("eval_perf", 2): {"inputs": None, "data_type": None, "data_format": None, "loop_cnt": None},
     ("inference", 1): {"get_frame_id": False},
     ("inference", 2): {"get_frame_id": False, "data_type": None},
-    ("accuracy_analysis", 1): {"target": None, "device_id": None, "dump_file_type": "tensor"},
-    ("accuracy_analysis", 2): {"calc_qnt_error": True},
+    ("accuracy_analysis", 1): {
+        "target": None,
+        "device_id": None,
+        "dump_file_type": "tensor",
+        "compiled": None,
+    },
+    ("accuracy_analysis", 2): {"calc_qnt_error": True, "compiled": None},
 }
 """What other versions of the vendor's code have, and our own additions, by keyword only."""
 

@@ -97,10 +97,10 @@ def analyse_build(
             rows = layer_rows(build)
             generation = pipeline.generation
             with SnapshotWriter(folder, rows, force=force, generation=generation) as snapshot:
-                report = analyse(build, feeds, rows=rows, sink=snapshot, reporter=reporter)
-                if board is not None:
+                if board is not None:  # first: what can be wrong with it is known before long
                     feed = next(iter(pipeline.feeds(dataset.first(1))))
                     ran = compare_on_board(pipeline, feed, board, sink=snapshot)
+                report = analyse(build, feeds, rows=rows, sink=snapshot, reporter=reporter)
                 layers = None if ran is None else ran.layers
                 files = snapshot.finish(report if errors else None, layers)
         if damage:

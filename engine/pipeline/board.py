@@ -74,7 +74,8 @@ class OnBoard:
     Attributes:
         layers: in the order of the graph.
         label: of all figures of the board.
-        device, chip, runtime: of the board; versions as it says them.
+        device, chip: of the board.
+        runtime, driver: their versions, as the board says them.
         sha256: of the inputs.
         missing: ids of layers that the board did not give.
         notes: what is to be known.
@@ -85,6 +86,7 @@ class OnBoard:
     device: str
     chip: str
     runtime: str
+    driver: str
     sha256: str
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -118,6 +120,7 @@ class OnBoard:
             device=self.device,
             chip=self.chip,
             runtime=self.runtime,
+            driver=self.driver,
             layers=tuple(layer.told() for layer in self.layers),
             first="" if self.first is None else self.first.row.layer,
             verdict=self.verdict,
@@ -185,13 +188,13 @@ def compare_on_board(
         )
         opened = side.opened
     compared = {layer.row.layer for layer in found}
-    version = "" if opened is None else opened.api_version
+    versions = ("", "") if opened is None else (opened.api_version, opened.driver_version)
     return OnBoard(
         found,
         "emulated" if identity.emulated else "measured",
         str(address),
         identity.chip or "",
-        version,
+        *versions,
         input_digest(feeds),
         tuple(dict.fromkeys(row.layer for row in rows if row.layer not in compared)),
         tuple(dict.fromkeys(side.notes)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from engine.base.events import Reporter
 from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir.arrays import read_npy
 from engine.recipe import Recipe
+from engine.services.guide_board import BOARD_CHECKS
 from engine.services.guide_float import FLOAT_CHECKS, float_verdict
 from engine.services.guide_probe import Check, Probe
 from engine.services.guide_quantized import QUANTIZED_CHECKS, quantized_verdict
@@ -21,9 +23,12 @@ from engine.services.state import get_pipeline, recipe_of
 from engine.wire.guide import GUIDE, Answer, GuideParams, NextStep
 from engine.wire.guide import Step as Told
 
+if TYPE_CHECKING:
+    from engine.pipeline.board import BoardChoice
+
 __all__ = ["guide"]
 
-_CHECKS: Mapping[str, Check] = {**FLOAT_CHECKS, **QUANTIZED_CHECKS}
+_CHECKS: Mapping[str, Check] = {**FLOAT_CHECKS, **QUANTIZED_CHECKS, **BOARD_CHECKS}
 _ALGORITHMS = ("normal", "kl_divergence", "mmse", "accurate")
 
 
@@ -44,7 +49,8 @@ def guide(params: GuideParams, reporter: Reporter) -> Answer:
             "The accuracy guide needs samples, and no dataset is set.",
             remedy="Set dataset to a dataset.txt or a folder of images.",
         )
-    probe = Probe(get_pipeline(recipe, reporter, last=""), _reference(params.reference))
+    pipeline = get_pipeline(recipe, reporter, last="")
+    probe = Probe(pipeline, _reference(params.reference), _board(params))
     holds = _facts(recipe, probe)
     step = _asked(params.step, known) or next_step(done, holds)
     if step is None:
@@ -88,6 +94,9 @@ def _facts(recipe: Recipe, probe: Probe) -> Callable[[Fact], bool]:
             return True
         if fact in ("float wrong", "float right"):
             return (float_verdict(probe) == "fail") == (fact == "float wrong")
+        if fact == "board due":
+            board = probe.board is not None and quantized_verdict(probe) == "fail"
+            return not board and float_verdict(probe) != "fail"
         if float_verdict(probe) == "fail" or quantized_verdict(probe) == "pass":
             return False
         if fact == "quantized short":
@@ -97,6 +106,17 @@ def _facts(recipe: Recipe, probe: Probe) -> Callable[[Fact], bool]:
         return place < _ALGORITHMS.index(fact.removeprefix("before "))
 
     return holds
+
+
+def _board(params: GuideParams) -> BoardChoice | None:
+    """The board of stage C, where one is named."""
+    from engine.pipeline.board import BoardChoice
+
+    if params.device is None and params.compiled is None:
+        return None
+    return BoardChoice(
+        params.device, compiled=None if params.compiled is None else Path(params.compiled)
+    )
 
 
 def _reference(paths: Sequence[str] | None) -> list[np.ndarray] | None:

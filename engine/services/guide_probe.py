@@ -18,6 +18,7 @@ from engine.graph.metrics import cosine
 from engine.wire.guide import StepFinding, Verdict
 
 if TYPE_CHECKING:
+    from engine.pipeline.board import BoardChoice
     from engine.pipeline.pipeline import Pipeline
     from engine.pipeline.results import Evaluation
 
@@ -35,13 +36,20 @@ class Probe:
     Args:
         pipeline: of the recipe.
         reference: outputs of the original framework for the first calibration sample.
+        board: to compare with; None for none.
 
     Raises:
         UsageError: ``reference`` does not fit the model's outputs.
     """
 
-    def __init__(self, pipeline: Pipeline, reference: Sequence[np.ndarray] | None = None) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        reference: Sequence[np.ndarray] | None = None,
+        board: BoardChoice | None = None,
+    ) -> None:
         self.pipeline = pipeline
+        self.board = board
         self.recipe = pipeline.recipe
         self.reporter = pipeline.reporter
         self.given = reference is not None

@@ -1,4 +1,4 @@
-"""Stages B and C of the accuracy guide: the quantized model, and the board."""
+"""Stage B of the accuracy guide: the quantized model."""
 
 from __future__ import annotations
 
@@ -291,17 +291,6 @@ def _b5(probe: Probe) -> StepResult:
     )
 
 
-def _c1(probe: Probe) -> StepResult:
-    del probe
-    return StepResult(
-        "Not run: no board is connected, and this version does not run on one.",
-        (StepFinding("board", "not available"),),
-        "told",
-        "On a board use exactly the same npy, compare with the simulator outputs by name, and "
-        "check colour order, layout, want_float and scale in your own program.",
-    )
-
-
 QUANTIZED_CHECKS: Mapping[str, Check] = {
     "B1": _b1,
     "B2.1": _b2_dtype,
@@ -316,6 +305,5 @@ QUANTIZED_CHECKS: Mapping[str, Check] = {
     "B4.1": _b4_rank,
     "B4.2": _b4_lift,
     "B5": _b5,
-    "C1": _c1,
 }
 """Step -> what it runs."""

@@ -103,6 +103,7 @@ class Comparison:
     missing: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    driver: str = ""
 
 
 COMPARE_BOARD = Task("compare.board", CompareParams, Comparison)

@@ -22,12 +22,16 @@ class GuideParams:
         step: the one to run, where it is not the next.
         reference: npy files with the outputs of the original framework for the first calibration
             sample, one for each output.
+        device: the board of stage C; None: the stage says how to name one.
+        compiled: what runs there, see :class:`engine.wire.compare.CompareParams`.
     """
 
     recipe: Values
     done: tuple[str, ...] | None = None
     step: str | None = None
     reference: tuple[Text, ...] | None = None
+    device: str | None = None
+    compiled: Text | None = None
 
 
 @record

@@ -28,7 +28,13 @@ class Guided:
         return {"steps": steps, "changes": dict(self.changes)}
 
 
-async def run_guide(session: WorkerSession, recipe: Values, references: tuple[Path, ...]) -> Guided:
+async def run_guide(
+    session: WorkerSession,
+    recipe: Values,
+    references: tuple[Path, ...],
+    device: str | None = None,
+    compiled: Path | None = None,
+) -> Guided:
     """Run the steps to the end.
 
     A change that a step proposes and that brings the outputs near enough to float is applied:
@@ -37,9 +43,12 @@ async def run_guide(session: WorkerSession, recipe: Values, references: tuple[Pa
     steps: list[tuple[Step, bool]] = []
     changes: dict[str, object] = {}
     files = tuple(str(path.absolute()) for path in references) or None
+    model = None if compiled is None else str(compiled.absolute())
     while True:
         done = tuple(step.id for step, _ in steps)
-        asked = GuideParams({**recipe, **changes}, done, reference=files)
+        asked = GuideParams(
+            {**recipe, **changes}, done, reference=files, device=device, compiled=model
+        )
         answer = await session.run(GUIDE, asked)
         step = answer.step
         if step is None:

@@ -40,7 +40,7 @@ def test_a_later_stage_is_not_begun_while_an_earlier_one_fails() -> None:
 
 
 def test_a_good_build_needs_nothing_but_the_board() -> None:
-    assert order(float_right=True) == ["A1", "B1", "C1"]
+    assert order(float_right=True, board_due=True) == ["A1", "B1", "C1"]
 
 
 def test_methods_come_cheap_to_costly_and_layers_after_them() -> None:
@@ -52,6 +52,7 @@ def test_methods_come_cheap_to_costly_and_layers_after_them() -> None:
             "before_kl_divergence",
             "before_mmse",
             "before_accurate",
+            "board_due",
         ),
         True,
     )
@@ -134,7 +135,7 @@ def test_a_good_model_passes(recipe: dict[str, Any]) -> None:
         "changes",
     }
     assert {tuple(found) for found in steps[0]["found"]} == {("label", "value", "verdict")}
-    assert "no board is connected" in steps[2]["did"]
+    assert "no board was named" in steps[2]["did"]
     over = guide({"recipe": recipe, "done": [s["id"] for s in steps]}, NullReporter())
     assert over["step"] is None
     assert over["next"] is None

@@ -368,8 +368,8 @@ def test_init_runtime_says_what_has_no_effect(capsys: pytest.CaptureFixture[str]
     told = capsys.readouterr().err
     assert "perf_debug has no effect" in told
     assert "core_mask has no effect" in told
-    assert rknn.accuracy_analysis(["dog_224x224.jpg"], target="rk3566") == -1
-    assert "needs a board" in capsys.readouterr().err
+    assert rknn.accuracy_analysis(["dog_224x224.jpg"], device_id="one") == -1
+    assert "needs a target" in capsys.readouterr().err
 
 
 def test_accuracy_analysis_replaces_only_its_own_parts(place: Path) -> None:

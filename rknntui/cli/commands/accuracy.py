@@ -60,6 +60,12 @@ SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
     help="With --guide: an npy with an output of the original framework for the first sample of "
     "the dataset; once per output.",
 )
+@click.option("--device", help="With --guide: the board that its last stage compares with.")
+@click.option(
+    "--compiled",
+    type=click.Path(path_type=Path),
+    help="With --device, for a real board: the model compiled from `export --layers`.",
+)
 @recipe_flags
 @click.option("--force", is_flag=True, help="Overwrite a snapshot that exists.")
 @json_flag
@@ -73,6 +79,8 @@ def command(
     damage: bool,
     guide: bool,
     references: tuple[Path, ...],
+    device: str | None,
+    compiled: Path | None,
     force: bool,
     as_json: bool,
     quiet: bool,
@@ -83,10 +91,15 @@ def command(
     Entire: errors accumulate from the input on. Single: the layer alone, fed with float results.
     """
 
+    if not guide and (device is not None or compiled is not None):
+        raise click.UsageError(
+            "--device and --compiled belong to --guide; `rknntui compare` compares with a board."
+        )
+
     async def action(session: WorkerSession) -> Guided | Analysis:
         recipe = await resolve(session, target, values_of(flags))
         if guide:
-            return await run_guide(session, recipe, references)
+            return await run_guide(session, recipe, references, device, compiled)
         asked = AccuracyParams(
             recipe=recipe,
             inputs=tuple(str(p.absolute()) for p in files) or None,

@@ -111,6 +111,7 @@ def _lines(found: Comparison) -> list[str]:
         "moved %",
         "",
     )
+    where += f", driver {sanitize(found.driver)}" if found.driver else ""
     lines = [f"{where} ({found.label})", *table(columns, rows)]
     lines += [f"not given by the board: {sanitize(name, 120)}" for name in found.missing[:20]]
     if len(found.missing) > 20:

@@ -1,0 +1,91 @@
+"""Stage C of the accuracy guide: the board [RKNN-T2 1.1.0, 3.6.2]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from engine.accuracy.guide import StepResult, cosine_verdict, worst_verdict
+from engine.base.errors import ContainerError, DeviceError, UsageError
+from engine.report import sqnr_text
+from engine.services.guide_probe import Check, Probe
+from engine.wire.guide import StepFinding, Verdict
+
+if TYPE_CHECKING:
+    from engine.accuracy.three_way import LayerOnBoard
+    from engine.pipeline.board import OnBoard
+
+__all__ = ["BOARD_CHECKS"]
+
+_PROGRAM = (
+    "Where your own program on the board gives other results, search there: use exactly the same "
+    "npy, and check colour order, layout, want_float, scale and the code behind the outputs."
+)
+_RUNTIME = (
+    "Update the board's runtime library and driver to the newest versions (`rknntui doctor "
+    "--device` has them), and see which layers run on the CPU (`rknntui perf --layers`). What is "
+    "left is a fault of runtime or compiler: the vendor asks for the model and this analysis."
+)
+
+
+def _c1(probe: Probe) -> StepResult:
+    if probe.board is None:
+        return StepResult(
+            "Not run: no board was named.",
+            (StepFinding("board", "not named"),),
+            "told",
+            "Name one: `rknntui accuracy MODEL --guide --device DEVICE`. " + _PROGRAM,
+        )
+    from engine.pipeline.board import compare_on_board
+    from engine.pipeline.layers import require_comparable
+
+    require_comparable(probe.pipeline)
+    try:
+        found = compare_on_board(probe.pipeline, probe.feeds[0], probe.board)
+    except (ContainerError, DeviceError, UsageError) as error:
+        advice = " ".join(part for part in (error.cause, error.remedy) if part)
+        return StepResult(
+            "Tried to run the layers on the board.",
+            (StepFinding("board", error.what, "warning"),),
+            "warning",
+            advice,
+        )
+    return _result(found)
+
+
+def _result(found: OnBoard) -> StepResult:
+    did = (
+        f"Ran the first sample on {found.device} ({found.chip}, {found.label}) and compared "
+        f"{len(found.layers)} layers with the simulator, each on the board's own inputs."
+    )
+    told = [StepFinding("runtime, driver", f"{found.runtime or '?'}, {found.driver or '?'}")]
+    apart = [layer for layer in found.layers if layer.diverges]
+    told += [StepFinding(layer.row.layer, _words(layer), _verdict(layer)) for layer in apart[:5]]
+    if found.missing:
+        told.append(StepFinding("not given by the board", f"{len(found.missing)} layers"))
+    if not apart:
+        told.append(StepFinding("layers", found.verdict, "pass"))
+        return StepResult(did, tuple(told), "pass", _PROGRAM)
+    # what is left of it behind the last layers decides how bad it is
+    verdict = worst_verdict(("warning", _verdict(found.layers[-1])))
+    return StepResult(did, tuple(told), verdict, f"{found.verdict} {_RUNTIME}")
+
+
+def _verdict(layer: LayerOnBoard) -> Verdict:
+    """By the cosine of board and simulator."""
+    cosine = layer.between.difference.cosine
+    return worst_verdict(
+        ("warning", "fail" if cosine is None else cosine_verdict(cosine))
+        if layer.diverges
+        else (cosine_verdict(cosine or 0.0),)
+    )
+
+
+def _words(layer: LayerOnBoard) -> str:
+    own = layer.own
+    steps = "" if own.steps is None else f", up to {own.steps:.3g} steps"
+    return f"by itself {sqnr_text(own.difference.sqnr)} from the simulator{steps}"
+
+
+BOARD_CHECKS: Mapping[str, Check] = {"C1": _c1}
+"""Step -> what it runs."""

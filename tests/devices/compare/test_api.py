@@ -1,0 +1,106 @@
+"""``accuracy_analysis`` with a target, of both generations, against emulated boards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.accuracy.three_way import board_rows
+from engine.api import RKNN
+from engine.pipeline.layers import quantized_of
+from rknntui.demo import demo_folder
+from tests.devices.compare.prepared import prepare
+from tests.devices.conftest import Boards
+
+pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
+
+
+def sample_file(folder: Path) -> Path:
+    path = folder / "digit.npy"
+    np.save(path, np.arange(64, dtype=np.uint8).reshape(8, 8, 1))
+    return path
+
+
+def ready(rknn: RKNN, board: Boards, libraries: Callable[..., Path], folder: Path) -> str:
+    """Build the demo model, and a board of its chip whose fourth layer is bent; the layer."""
+    assert rknn.load_onnx(str(demo_folder() / "digits_demo.onnx")) == 0
+    assert rknn.build(do_quantization=True, dataset=str(demo_folder() / "dataset.txt")) == 0
+    pipeline = rknn._build
+    assert pipeline is not None
+    made = board("rk3588" if rknn.generation == 2 else "rk1808")
+    from engine.dataset import dataset_from_paths
+
+    feed = next(iter(pipeline.feeds(dataset_from_paths([sample_file(folder)], 1))))
+    row = board_rows(quantized_of(pipeline))[3]
+    library = libraries(made.board.generation)
+    prepare(made, library, pipeline, feed, folder, bend=row.simulated or "")
+    return row.layer
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_the_snapshot_has_the_board(
+    generation: int,
+    board: Boards,
+    libraries: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rknn = RKNN(generation=generation)
+    if generation == 2:
+        rknn.config(target_platform="rk3588", mean_values=[[127.5]], std_values=[[127.5]])
+    else:
+        rknn.config(mean_values=[[127.5]], std_values=[[127.5]], target_platform=["rk1808"])
+    layer = ready(rknn, board, libraries, tmp_path)
+    inputs: object = [str(sample_file(tmp_path))]
+    if generation == 1:
+        inputs = "one.txt"
+        Path("one.txt").write_text(f"{sample_file(tmp_path).name}\n")
+    target = "rk3588" if generation == 2 else "rk1808"
+    assert rknn.accuracy_analysis(inputs, target="rk3566") == -1
+    assert f"has {target}" in capfd.readouterr().err
+    assert rknn.accuracy_analysis(inputs, target=target) == 0
+    said = capfd.readouterr().err
+    assert layer in said
+    assert "emulated" in said
+    place = tmp_path / "snapshot"
+    text = (place / "error_analysis.txt").read_text()
+    assert "runtime_error" in text
+    assert "single_sim" in text
+    sides = {
+        side: sorted(path.name for path in (place / side / "npy").iterdir())
+        for side in ("golden", "simulator", "runtime")
+    }
+    assert set(sides["runtime"]) < set(sides["simulator"])
+    assert len(sides["runtime"]) == 14
+    first = np.load(place / "runtime" / "npy" / sides["runtime"][0])
+    assert first.dtype == np.float32
+    # without a board the folder of an earlier one does not stay
+    assert rknn.accuracy_analysis(inputs) == 0
+    assert not (place / "runtime").exists()
+    assert "runtime_error" not in (place / "error_analysis.txt").read_text()
+    rknn.release()
+
+
+def test_a_real_board_needs_a_compiled_model(
+    board: Boards, libraries: Callable[..., Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rknn = RKNN()
+    rknn.config(target_platform="rk3588", mean_values=[[127.5]], std_values=[[127.5]])
+    assert rknn.load_onnx(str(demo_folder() / "digits_demo.onnx")) == 0
+    assert rknn.build(do_quantization=True, dataset=str(demo_folder() / "dataset.txt")) == 0
+    made = board("rk3588")
+    made.image.install_runtime(libraries())
+    (made.root / "etc/rknntui-emulated").unlink()
+    given = {"inputs": [str(sample_file(tmp_path))], "output_dir": str(tmp_path / "out")}
+    assert rknn.accuracy_analysis(**given, target="rk3588", device_id=made.address) == -1
+    said = capfd.readouterr().err
+    assert "export MODEL -o layers.onnx --layers" in said
+    assert not (tmp_path / "out").exists()
+    assert rknn.accuracy_analysis(**given, device_id=made.address) == -1
+    assert "needs a target" in capfd.readouterr().err
+    rknn.release()
