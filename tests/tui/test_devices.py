@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +19,15 @@ from engine.wire.board import (
     VersionRow,
 )
 from engine.wire.devices import Device, DeviceListParams, Listing
-from engine.wire.doctor import Check
+from engine.wire.doctor import Check, Checks
+from engine.wire.monitor import BOARD, SAMPLE, BoardSample
 from rknntui.app import Workbench
 from rknntui.bridge import Bridge
 from rknntui.screens.devices.workspace import Devices
+from rknntui.session.job_view_model import JobView
+from rknntui.session.state import Session
 from tests.tui.conftest import screen_text, settle, until
+from tests.tui.flow import choose_path
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("no_engine")]
@@ -161,8 +166,7 @@ async def test_it_looks_only_while_it_is_shown_and_the_cursor_stays_on_its_board
         await until(pilot, lambda: "1 board, 1 ready" in screen_text(app), "an answer again")
         await pilot.press("1")
         await settle(pilot)
-        assert workspace._polling is not None
-        assert not workspace._polling._active.is_set(), "nobody looks while it is hidden"
+        assert not workspace._looking.active, "nobody looks while it is hidden"
 
 
 @pytest.mark.parametrize("size", [SIZE, (200, 60)])
@@ -229,3 +233,173 @@ async def test_an_empty_list_says_what_to_do_and_the_server_is_started(answers: 
         assert "t Start adb" in text.splitlines()[-1]
         await pilot.press("t")
         await until(pilot, lambda: any(p.start_server for _, p in answers.asked), "it is started")
+
+
+async def test_the_doctor_shows_each_step_and_its_commands_are_copied(answers: Answers) -> None:
+    answers.listing = Listing((READY,))
+    answers.of["devices.doctor"] = Checks(
+        (
+            Check("transport", "ok", "adb"),
+            Check("driver", "bad", "it is older than the runtime", "Update it.", ("adb reboot",)),
+            Check("memory", "skipped", "there is no driver"),
+        )
+    )
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await devices(pilot)
+        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
+        await pilot.press("v")
+        await until(pilot, lambda: "nothing of it is changed" in screen_text(app), "what it does")
+        await pilot.press("r")
+        await until(pilot, lambda: "1 problem" in screen_text(app), "what it found")
+        text = screen_text(app)
+        assert "✓ transport: adb" in text
+        assert "✗ driver: it is older than the runtime" in text
+        assert "– memory: there is no driver" in text
+        assert "Fix: Update it." in text
+        await pilot.press("Y")
+        assert app.clipboard == "rknntui doctor --device adb:ready1"
+        await pilot.press("tab")
+        assert workspace.doctor.has_focus
+        await pilot.press("down", "down", "down", "down", "y")
+        assert app.clipboard == "adb reboot"
+        answers.of["devices.doctor"] = DeviceError("It went away.")
+        await pilot.press("r")
+        await until(pilot, lambda: "✗ It went away." in screen_text(app), "why not")
+
+
+class Watches:
+    """In the place of the worker's jobs: what was started, and what they tell."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.jobs: list[JobView] = []
+        self.params: list[Any] = []
+        watches = self
+
+        async def submit(
+            bridge: Bridge, method: Any, params: Any, title: str, *, quiet: bool = False
+        ) -> JobView:
+            number = len(watches.jobs)
+            view = JobView(f"job{number}", method.name, title, 0.0, background=True, quiet=quiet)
+            watches.jobs.append(view)
+            watches.params.append(params)
+            bridge._session.job_started(view)
+            return view
+
+        def discard(bridge: Bridge, job_id: str) -> None:
+            view = bridge._session.jobs[job_id]
+            if view.running:
+                watches.end(bridge._session, view, "cancelled")
+
+        monkeypatch.setattr(Bridge, "submit", submit)
+        monkeypatch.setattr(Bridge, "discard", discard)
+
+    def end(self, session: Session, view: JobView, state: str, result: object = None) -> None:
+        view.state = state
+        session.job_ended(view, result)
+
+    def tell(self, session: Session, *pieces: BoardFacts | BoardSample) -> None:
+        for piece in pieces:
+            self.jobs[-1].apply(
+                BOARD.event(piece) if isinstance(piece, BoardFacts) else SAMPLE.event(piece)
+            )
+        session.job_changed(self.jobs[-1])
+
+
+@pytest.fixture
+def watches(monkeypatch: pytest.MonkeyPatch) -> Watches:
+    return Watches(monkeypatch)
+
+
+def sample(at: float, load: float, device: str = READY.id) -> BoardSample:
+    return BoardSample(device, at, replace(ABOUT.state, npu_load=(load, 0.0, 50.0)))
+
+
+async def test_a_board_is_watched_with_extremes_and_why_it_was_lost(
+    answers: Answers, watches: Watches
+) -> None:
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await devices(pilot)
+        await until(pilot, lambda: "2 boards" in screen_text(app), "the list")
+        await pilot.press("down", "v", "v")
+        await until(pilot, lambda: "watches the board" in screen_text(app), "what it does")
+        await pilot.press("r")
+        await until(pilot, lambda: "waiting for the board" in screen_text(app), "a watch")
+        assert watches.params[0].devices == (READY.id,)
+        assert app.session.running is None, "it is no job that one waits for"
+        facts = ABOUT.facts
+        watches.tell(app.session, facts, sample(0, 10), sample(1, 95), sample(2, 40))
+        await until(pilot, lambda: "3 looks" in screen_text(app), "what it saw")
+        lines = {line[:12].strip(): line for line in screen_text(app).splitlines()}
+        assert "▁█▃" in lines["NPU core 0"]
+        assert "40 %  10 % – 95 %" in lines["NPU core 0"]
+        assert "1000 MHz" in lines["NPU clock"]
+        assert "45.2 °C" in lines["temperature"]
+        assert "2.00 GiB" in lines["memory used"]
+        assert "no node for it" in lines["DDR clock"]
+        assert "RK3588  emulated" in screen_text(app)
+        watches.tell(app.session, BoardSample(READY.id, 3, None, "It was unplugged; it is tried."))
+        await until(pilot, lambda: "✗ It was unplugged" in screen_text(app), "why")
+        assert "3 looks, 1 missed" in screen_text(app)
+        await pilot.press("p")
+        watches.tell(app.session, sample(4, 20))
+        await settle(pilot)
+        assert "paused" in screen_text(app)
+        assert "✗ It was unplugged" in screen_text(app), "it is held"
+        await pilot.press("p")
+        await until(pilot, lambda: "4 looks" in screen_text(app), "what came meanwhile")
+        await pilot.press("q")
+        await until(pilot, lambda: not app.is_running, "nothing is asked")
+
+
+async def test_marked_boards_are_watched_at_another_rate_and_recorded(
+    answers: Answers, watches: Watches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = replace(READY, id="adb:other")
+    answers.listing = Listing((other, READY))
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await devices(pilot)
+        await until(pilot, lambda: "2 boards" in screen_text(app), "the list")
+        await pilot.press("v", "v", "space", "down", "space", "plus", "plus", "r")
+        await until(pilot, lambda: watches.jobs, "a watch")
+        assert watches.params[0].devices == (other.id, READY.id)
+        assert watches.params[0].hertz == 5
+        await pilot.press("Y")
+        assert app.clipboard.startswith("rknntui monitor --device adb:other --device adb:ready1")
+        await pilot.press("minus")
+        await until(pilot, lambda: len(watches.jobs) == 2, "the watch at the other rate")
+        assert watches.jobs[0].state == "cancelled"
+        assert watches.params[1].hertz == 2
+        watches.tell(app.session, sample(0, 1), sample(0, 2, other.id))
+        await until(pilot, lambda: screen_text(app).count("1 looks") == 2, "both")
+        await pilot.press("w")
+        await choose_path(pilot, tmp_path / "seen.jsonl")
+        await until(pilot, lambda: "recording to seen.jsonl" in screen_text(app), "a recording")
+        assert watches.params[2].record == str(tmp_path / "seen.jsonl")
+        assert workspace.disabled_reason("faster")
+        await pilot.press("r")
+        await until(pilot, lambda: "recorded in" in screen_text(app), "its end")
+        (tmp_path / "seen.jsonl").write_text("x")
+        await pilot.press("R")
+        await choose_path(pilot, tmp_path / "seen.jsonl")
+        await until(pilot, lambda: "replay seen.jsonl" in screen_text(app), "it is shown again")
+        watches.tell(app.session, sample(0, 77))
+        await until(pilot, lambda: "77 %" in screen_text(app), "what was recorded")
+        watches.end(app.session, watches.jobs[-1], "done")
+        await until(pilot, lambda: "end of the recording" in screen_text(app), "its end")
+
+
+async def test_a_watch_that_failed_says_why(answers: Answers, watches: Watches) -> None:
+    answers.listing = Listing((READY,))
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        await devices(pilot)
+        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
+        await pilot.press("v", "v", "r")
+        await until(pilot, lambda: watches.jobs, "a watch")
+        watches.jobs[0].error = DeviceError("The disk is full.", remedy="Make room.").to_dict()
+        watches.end(app.session, watches.jobs[0], "failed")
+        await until(pilot, lambda: "✗ The disk is full. Make room." in screen_text(app), "why")

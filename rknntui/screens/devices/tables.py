@@ -9,7 +9,7 @@ from rknntui.widgets.records import Field, Record, name_text
 from rknntui.widgets.table import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from engine.wire.board import About
     from engine.wire.devices import Device
@@ -42,7 +42,7 @@ def state_text(state: str) -> str:
 def device_fields() -> tuple[Field, ...]:
     """Mark, name, state, chip, model, transport and address."""
     return (
-        Field("mark", Column("", 1, style=lambda _: "accent", name="mark")),
+        Field("mark", Column("", 2, style=lambda _: "accent", name="mark")),
         Field("id", Column("device", 20, grow=2, text=name_text)),
         Field("state", Column("state", 14, text=state_text, style=lambda s: sign_of(s)[1])),
         Field("chip", Column("chip", 7, text=name_text)),
@@ -53,12 +53,22 @@ def device_fields() -> tuple[Field, ...]:
 
 
 def device_records(
-    devices: Sequence[Device], chosen: str | None, known: Mapping[str, About]
+    devices: Sequence[Device],
+    chosen: str | None,
+    marked: Collection[str],
+    known: Mapping[str, About],
 ) -> list[Record]:
-    """The rows of boards; ``known`` has what boards told of themselves, by their ids."""
+    """The rows of boards.
+
+    Args:
+        devices: the boards.
+        chosen: id of the one that runs use.
+        marked: ids of those that are to be watched.
+        known: what boards told of themselves, by their ids.
+    """
     return [
         {
-            "mark": "●" if device.id == chosen else "",
+            "mark": ("●" if device.id == chosen else " ") + ("*" if device.id in marked else " "),
             "id": device.id,
             "state": device.state,
             "chip": known[device.id].facts.chip if device.id in known else None,

@@ -70,7 +70,7 @@ def notice_lines(notices: Sequence[Finding], width: int) -> list[Line]:
     """What a look found that belongs to no board."""
     if not notices:
         return []
-    return [[], [("Notices", "head")], *finding_lines(notices, width, "devices.refresh")]
+    return [[], [("Notices", "head")], *finding_lines(notices, width, "devices.run")]
 
 
 def about_lines(about: About, model: str, width: int) -> list[Line]:

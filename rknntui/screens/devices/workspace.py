@@ -3,38 +3,48 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Horizontal
+from textual.containers import Container, Vertical
 
 from engine import sanitize
 from engine.wire.board import BOARD_ABOUT, About, AboutParams
-from engine.wire.devices import DEVICES_LIST, Device, DeviceListParams, Listing
+from engine.wire.devices import (
+    DEVICES_DOCTOR,
+    Device,
+    DeviceAt,
+    Listing,
+)
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.base.tables import TableWorkspace
-from rknntui.screens.devices.actions import ACTIONS, NO_BOARD
+from rknntui.screens.devices.actions import ACTIONS, NO_BOARD, OF_VIEW
+from rknntui.screens.devices.doctor import DoctorPane
+from rknntui.screens.devices.facts import FactsPane
+from rknntui.screens.devices.listing import Looking
+from rknntui.screens.devices.monitor import MonitorPane
 from rknntui.screens.devices.tables import device_fields, device_records
-from rknntui.screens.devices.text import about_lines, device_lines, notice_lines
+from rknntui.screens.devices.watching import Watching
 from rknntui.widgets.facts_line import Fact, FactsLine
-from rknntui.widgets.findings import wrapped
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import RecordTable
-from rknntui.widgets.side_pane import SidePane
+from rknntui.widgets.view_bar import ViewBar
 
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-    from rknntui.widgets.strips import Line
+    from rknntui.session.messages import JobChanged, JobEnded
 
 __all__ = ["Devices"]
 
-POLL_SECONDS = 1.0
 REST_SECONDS = 0.3
 """A ready board is asked what it is once the cursor has rested on it for so long."""
+_VIEWS = {"Facts": "board", "Doctor": "doctor", "Monitor": "monitor"}
+_BESIDE = 130
+"""Cells from which on the list and the view stand side by side."""
+_EMPTY_ROWS = 9
 
 
 class Devices(TableWorkspace):
@@ -43,37 +53,41 @@ class Devices(TableWorkspace):
     NAME = "devices"
     HELP = (
         "The boards that adb, SSH and USB reach, looked for once a second while this is on the "
-        "screen. {devices.use} takes the board under the cursor for Run. {devices.add} adds a "
-        "board over SSH. Nothing on a board is changed."
+        "screen. {devices.use} uses the board under the cursor in Run. {devices.next-view} "
+        "switches between what it is, its doctor and its monitor; {devices.run} starts each. "
+        "Nothing on a board is changed."
     )
     FIRST_FOCUS = "#boards"
     ACTIONS = ACTIONS
     DEFAULT_CSS = """
     Devices {
-        & #devices-body { height: 1fr; }
-        & #boards-view { width: 5fr; }
-        & #board { width: 4fr; padding: 0 0 0 1; border-left: vkey $panel; }
+        & #devices-body { layout: horizontal; height: 1fr; }
+        & #boards-view { width: 5fr; height: 1fr; }
+        & #devices-side { width: 5fr; }
+        & #board, & #doctor { height: 1fr; padding: 0 0 0 1; }
+        & #doctor, & #monitor { display: none; }
         &.-stacked #devices-body { layout: vertical; }
-        &.-stacked #boards-view { width: 1fr; height: 2fr; min-height: 5; }
-        &.-stacked #board { width: 1fr; height: 3fr; border-left: none; border-top: hkey $panel; }
+        &.-stacked #boards-view, &.-stacked #devices-side { width: 1fr; }
     }
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._polling: Timer | None = None
-        self._looking = False
-        self._trouble = ""
-        self._about: dict[str, About | Exception] = {}
-        self._asked = ""
+        self._looking = Looking(self, self._looked)
+        self._known: tuple[Device, ...] = ()
         self._rest: Timer | None = None
+        self._marked: tuple[str, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield FactsLine(id="devices-facts")
-        with Horizontal(id="devices-body"):
+        with Container(id="devices-body"):
             table = RecordTable(device_fields(), id="boards", what="devices")
             yield RecordView("Boards", table, id="boards-view")
-            yield SidePane(id="board")
+            with Vertical(id="devices-side"):
+                yield ViewBar(tuple(_VIEWS), id="devices-views")
+                yield FactsPane(id="board")
+                yield DoctorPane(id="doctor")
+                yield MonitorPane(id="monitor")
 
     @property
     def table(self) -> RecordTable:
@@ -81,9 +95,24 @@ class Devices(TableWorkspace):
         return self.query_one("#boards", RecordTable)
 
     @property
-    def pane(self) -> SidePane:
+    def pane(self) -> FactsPane:
         """What is known of one."""
-        return self.query_one("#board", SidePane)
+        return self.query_one(FactsPane)
+
+    @property
+    def doctor(self) -> DoctorPane:
+        """Its examination."""
+        return self.query_one(DoctorPane)
+
+    @property
+    def monitor(self) -> MonitorPane:
+        """Boards watched."""
+        return self.query_one(MonitorPane)
+
+    @property
+    def view(self) -> str:
+        """The name of the view that is shown."""
+        return self.query_one(ViewBar).current
 
     @property
     def device(self) -> Device | None:
@@ -93,52 +122,41 @@ class Devices(TableWorkspace):
             return None
         return next((device for device in listing.devices if device.id == record["id"]), None)
 
-    def on_mount(self) -> None:
-        self._polling = self.set_interval(POLL_SECONDS, self._look, pause=not self.shown)
+    @property
+    def watching(self) -> Watching:
+        """The job of the monitor."""
+        return Watching(self.workbench, self.monitor)
 
     def on_resize(self) -> None:
         """Side by side where there is room for both."""
-        self.set_class(self.size.width < 130, "-stacked")
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Below each other the list takes the rows that it has, up to two fifths."""
+        stacked = self.size.width < _BESIDE
+        self.set_class(stacked, "-stacked")
+        rows = self.table.total + 2 if self.table.total else _EMPTY_ROWS
+        height = max(4, min(rows, self.size.height * 2 // 5))
+        self.query_one("#boards-view").styles.height = height if stacked else "1fr"
 
     # -- looking -----------------------------------------------------------------------------------
 
     def update_view(self) -> None:
         self._draw()
-        self._look()
-        if self._polling is not None:
-            self._polling.resume()
+        self._looking.resume()
 
     def hide(self) -> None:
-        if self._polling is not None:
-            self._polling.pause()
+        self._looking.pause()
         super().hide()
 
-    def _look(self, *, start_server: bool = False) -> None:
-        """Ask for the list, unless an answer is awaited."""
-        if self._looking and not start_server:
-            return
-        self._looking = True
-        params = DeviceListParams(ssh=self.session.ssh_boards, start_server=start_server)
-        self.ask(DEVICES_LIST, params, self._listed, failed=self._not_listed)
-
-    def _listed(self, listing: Listing) -> None:
-        self._looking, self._trouble = False, ""
-        before = self.session.listing
-        self.session.listing = listing
-        for device in () if before is None else before.devices:
-            if device not in listing.devices:  # of another connection: it may be another board
-                self._about.pop(device.id, None)
-        if listing != before:
-            self._draw()
-
-    def _not_listed(self, error: Exception) -> None:
-        self._looking = False
-        trouble = str(getattr(error, "what", error))
-        if getattr(error, "kind", "") == "usage" and self.session.ssh_boards:
-            self.session.ssh_boards = ()  # kept by hand, or of another version
-        if trouble != self._trouble:
-            self._trouble = trouble
-            self._tell()
+    def _looked(self) -> None:
+        """The list changed: a board of another connection may be another one."""
+        devices = () if self.session.listing is None else self.session.listing.devices
+        for device in self._known:
+            if device not in devices:
+                self.pane.forget(device.id)
+        self._known = devices
+        self._draw()
 
     # -- drawing -----------------------------------------------------------------------------------
 
@@ -149,33 +167,34 @@ class Devices(TableWorkspace):
 
     def on_model_opened(self) -> None:
         """Whether another model fits was not asked yet."""
-        self._about.clear()
+        self.pane.forget()
         if self.shown:
             self._draw()
 
     def _draw(self) -> None:
         listing, table = self.session.listing, self.table
         devices = () if listing is None else listing.devices
-        known = {name: told for name, told in self._about.items() if isinstance(told, About)}
         table.set_empty(with_keys(NO_BOARD) if listing is not None else "Looking for boards…")
-        records = device_records(devices, self.session.board, known)
-        table.set_records(records, keep="id")
+        chosen, known = self.session.board, self.pane.known
+        table.set_records(device_records(devices, chosen, self._marked, known), keep="id")
+        self._arrange()
         self._tell()
         self._moved()
         self.screen.refresh_bindings()
 
     def _tell(self) -> None:
         listing, facts = self.session.listing, self.query_one(FactsLine)
-        if self._trouble:
-            facts.show(Fact(f"✗ {sanitize(self._trouble, 200)}"))
+        if self._looking.trouble:
+            facts.show(Fact(f"✗ {sanitize(self._looking.trouble, 200)}"))
             return
         if listing is None:
             facts.show("looking for boards")
             return
         ready = sum(device.state == "ready" for device in listing.devices)
-        count = len(listing.devices)
+        count, notices = len(listing.devices), len(listing.notices)
         found = f"{count} board{'s' if count != 1 else ''}, {ready} ready"
-        facts.show(found, self._used(), *_signs(listing))
+        told = [Fact(f"! {notices} notice{'s' if notices != 1 else ''}", (), 1)] if notices else []
+        facts.show(found, self._used(), *told)
 
     def _used(self) -> Fact:
         board, device = self.session.board, self.session.device
@@ -185,57 +204,37 @@ class Devices(TableWorkspace):
         gone = "" if device is not None else ", not in the list"
         return Fact(f"used in Run: {name}{gone}", (f"used: {name}{gone}",))
 
-    @on(SidePane.Resized)
     @on(Rows.Highlighted, "#boards")
     def _moved(self) -> None:
         self._show()
-        device = self.device
         if self._rest is not None:
             self._rest.stop()
-        if device is None or device.state != "ready":
-            return
-        if device.id not in self._about and device.id != self._asked:
+        device = self.device
+        if device is not None and self.view == "Facts" and self.pane.wants(device):
             self._rest = self.set_timer(REST_SECONDS, partial(self._ask_about, device))
 
     def _show(self) -> None:
-        pane, device, listing = self.pane, self.device, self.session.listing
-        width = max(20, pane.scrollable_content_region.width or 38)
-        lines: list[Line] = []
-        if device is not None:
-            lines += device_lines(device, device.id == self.session.board, width)
-            lines += self._told_of(device, width)
-        if listing is not None:
-            lines += notice_lines(listing.notices, width)[0 if lines else 1 :]
-        pane.set_lines(lines, keep_cursor=True)
+        device, listing = self.device, self.session.listing
+        notices = () if listing is None else listing.notices
+        used = device is not None and device.id == self.session.board
+        self.pane.show(device, notices, used=used, model=self.session.container)
+        self.doctor.show("" if device is None else device.id)
 
-    def _told_of(self, device: Device, width: int) -> list[Line]:
-        told = self._about.get(device.id)
-        if isinstance(told, About):
-            return about_lines(told, Path(self.session.container or "").name, width)
-        if isinstance(told, Exception):
-            parts = (getattr(told, "what", str(told)), getattr(told, "remedy", ""))
-            text = " ".join(sanitize(str(part), 1000) for part in parts if part)
-            return [[], *wrapped(f"✗ {text}", width, "bad")]
-        if self._asked == device.id:
-            return [[], [("asking the board…", "dim")]]
-        if device.usable:
-            return [[], [(f" {key_text('devices.refresh')} ", "key"), ("asks what it is", "")]]
-        return []
+    def action_next_view(self) -> None:
+        """Show the next view."""
+        self.query_one(ViewBar).step(1)
+
+    @on(ViewBar.Changed)
+    def _view_changed(self, event: ViewBar.Changed) -> None:
+        inside = self.screen.focused is not self.table
+        for name, pane in _VIEWS.items():
+            self.query_one(f"#{pane}").display = name == event.name
+        if inside:
+            self.table.focus()
+        self._moved()
+        self.screen.refresh_bindings()
 
     # -- one board ---------------------------------------------------------------------------------
-
-    def _ask_about(self, device: Device) -> None:
-        self._asked = device.id
-        self._show()
-        params = AboutParams(device.id, self.session.container)
-        take = partial(self._take_about, device.id)
-        self.ask(BOARD_ABOUT, params, take, failed=take)
-
-    def _take_about(self, name: str, told: About | Exception) -> None:
-        self._about[name] = told
-        if self._asked == name:
-            self._asked = ""
-        self._draw()
 
     @on(Rows.Chosen, "#boards")
     def action_use(self) -> None:
@@ -247,86 +246,146 @@ class Devices(TableWorkspace):
             self.notify(f"{device.id} is not ready: {device.what}", markup=False)
             return
         self.session.choose_board(device.id)
-        if not isinstance(self._about.get(device.id), About):
+        if device.id not in self.pane.known:
             self._ask_about(device)
 
-    def action_refresh(self) -> None:
-        """Look at the board under the cursor again."""
-        self._look()
-        if (device := self.device) is not None and device.usable:
+    def action_run(self) -> None:
+        """Ask the board what it is, examine it, or start and stop a watch, as the view is."""
+        if self.view == "Monitor":
+            self.watching.start_or_stop(self._watched())
+            return
+        device = self.device
+        if device is None:
+            return
+        if self.view == "Doctor":
+            self.doctor.waiting(device.id)
+            take = partial(self.doctor.take, device.id)
+            self.ask(DEVICES_DOCTOR, DeviceAt(device.id), take, failed=take)
+        elif device.usable:
             self._ask_about(device)
+
+    def _ask_about(self, device: Device) -> None:
+        self.pane.waiting(device.id)
+        take = partial(self._take_about, device.id)
+        self.ask(BOARD_ABOUT, AboutParams(device.id, self.session.container), take, failed=take)
+
+    def _take_about(self, name: str, told: About | Exception) -> None:
+        self.pane.take(name, told)
+        self._draw()
+
+    # -- the list ----------------------------------------------------------------------------------
 
     def action_server(self) -> None:
         """Start the adb server."""
-        self._look(start_server=True)
+        self._looking.start_server()
 
     def action_add(self) -> None:
         """Ask for the address of a board over SSH."""
         from rknntui.screens.dialogs.dialogs import PromptDialog
 
+        def typed(text: str | None) -> None:
+            if text and text.strip():
+                self._looking.add(text, partial(self.table.select_record, "id"))
+
         question = "[user@]host[:port]; host may be an alias of ~/.ssh/config"
-        self.app.push_screen(PromptDialog("Add a board over SSH", question), self._add)
-
-    def _add(self, typed: str | None) -> None:
-        if not typed or not typed.strip():
-            return
-        address = typed.strip() if typed.strip().startswith("ssh:") else f"ssh:{typed.strip()}"
-        params = DeviceListParams(ssh=(*self.session.ssh_boards, address))
-        self._looking = True
-        self.ask(DEVICES_LIST, params, self._added, failed=self._not_added)
-
-    def _added(self, listing: Listing) -> None:
-        known = set(self.session.ssh_boards)
-        self.session.ssh_boards = tuple(d.id for d in listing.devices if d.kind == "ssh")
-        self.workbench.save_state()
-        self._listed(listing)
-        for name in self.session.ssh_boards:
-            if name not in known:
-                self.table.select_record("id", name)
-
-    def _not_added(self, error: Exception) -> None:
-        self._looking = False
-        self.workbench.show_error(error)
+        self.app.push_screen(PromptDialog("Add a board over SSH", question), typed)
 
     def action_forget(self) -> None:
         """Take a board over SSH out of the list."""
-        device, session = self.device, self.session
-        if device is None or device.kind != "ssh":
-            return
-        session.ssh_boards = tuple(name for name in session.ssh_boards if name != device.id)
-        if session.board == device.id:
-            session.choose_board(None)
-        self.workbench.save_state()
-        self._looking = False
-        self._look()
+        if self.device is not None and self.device.kind == "ssh":
+            self._looking.forget(self.device)
+
+    # -- the monitor -------------------------------------------------------------------------------
+
+    def action_mark(self) -> None:
+        """Mark the board under the cursor, or take its mark away."""
+        device = self.device
+        if device is not None:
+            rest = tuple(name for name in self._marked if name != device.id)
+            self._marked = rest if device.id in self._marked else (*rest, device.id)
+            self._draw()
+
+    def _watched(self) -> tuple[str, ...]:
+        """The boards that a watch would look at: those marked, else the one under the cursor."""
+        device = self.device
+        return self._marked or (() if device is None else (device.id,))
+
+    @on(MonitorPane.Wanted)
+    def _start(self, event: MonitorPane.Wanted) -> None:
+        self.watching.start(event)
+
+    def on_job_changed(self, message: JobChanged) -> None:
+        """The watch may have seen something."""
+        self.watching.changed(message)
+
+    def on_job_ended(self, message: JobEnded) -> None:
+        """The watch may be over."""
+        self.watching.ended(message)
+        self.screen.refresh_bindings()
+
+    def action_pause(self) -> None:
+        """Hold what is shown; a recording waits."""
+        self.watching.pause()
+
+    def action_faster(self) -> None:
+        """Look more often."""
+        self.monitor.set_hertz(1)
+
+    def action_slower(self) -> None:
+        """Look less often."""
+        self.monitor.set_hertz(-1)
+
+    def action_record(self) -> None:
+        """Ask for a file, watch and record."""
+        self.watching.record(self._watched())
+
+    def action_replay(self) -> None:
+        """Choose a recording and show it."""
+        self.watching.replay()
 
     # -- what the shell asks -----------------------------------------------------------------------
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The footer has the keys of the view that is shown."""
+        view = self.view if self.is_attached else "Facts"
+        if any(action in keys for name, keys in OF_VIEW.items() if name != view):
+            return False
+        return super().check_action(action, parameters)
+
     def unavailable_reason(self, method: str) -> str:
-        device = self.device if self.is_attached else None
-        if method in ("use", "refresh", "copy", "copy_command"):
-            return "" if device is not None else "no board is in the list."
+        if not self.is_attached:
+            return ""
+        device, monitor = self.device, self.monitor
+        if method == "run" and self.view == "Monitor" and monitor.running:
+            return ""
+        if method in ("use", "run", "copy", "copy_command", "mark", "record") and device is None:
+            return "no board is in the list."
         if method == "forget" and (device is None or device.kind != "ssh"):
             return "only boards that were added ({devices.add}) are removed."
         if method == "server" and not _needs_server(self.session.listing):
             return "the adb server is up, or there is none to start."
+        if method == "pause" and not monitor.running:
+            return "nothing is watched ({devices.run} watches)."
+        if method in ("faster", "slower") and monitor.recording:
+            return "a recording has one rate; stop it first ({devices.run})."
         return super().unavailable_reason(method)
 
     def copy_text(self) -> str:
         device = self.device
+        if self.doctor.has_focus:
+            return self.doctor.line_text()
         if self.pane.has_focus and self.pane.lines:
             return "".join(text for text, _ in self.pane.lines[self.pane.cursor]).strip()
+        if self.view == "Monitor":
+            return self.monitor.rows.text()
         return "" if device is None else device.id
 
     def command_line(self) -> list[str]:
+        if self.view == "Monitor":
+            names = [word for name in self._watched() for word in ("--device", name)]
+            return ["rknntui", "monitor", *names, "--hertz", f"{self.monitor.hertz:g}"]
         device = self.device
         return [] if device is None else ["rknntui", "doctor", "--device", device.id]
-
-
-def _signs(listing: Listing) -> list[Fact]:
-    """How many notices there are, where there are any."""
-    count = len(listing.notices)
-    return [Fact(f"! {count} notice{'s' if count != 1 else ''}", rank=1)] if count else []
 
 
 def _needs_server(listing: Listing | None) -> bool:

@@ -1,0 +1,265 @@
+"""The view Monitor: boards watched, their figures as sparklines; what was recorded, again."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+
+from engine import sanitize
+from engine.wire.monitor import (
+    BOARD,
+    MONITOR_REPLAY,
+    MONITOR_WATCH,
+    SAMPLE,
+    Monitored,
+    ReplayParams,
+    WatchParams,
+)
+from rknntui.keys.text import key_text
+from rknntui.screens.devices.tracks import BoardTrack, Track
+from rknntui.widgets.facts_line import Fact, FactsLine
+from rknntui.widgets.findings import wrapped
+from rknntui.widgets.histogram_chart import bars
+from rknntui.widgets.line_list import TextRows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine import Event
+    from engine.wire.method import Task
+    from rknntui.session.job_view_model import JobView
+    from rknntui.widgets.strips import Line
+
+__all__ = ["HERTZ", "MonitorPane", "board_lines"]
+
+HERTZ = (1.0, 2.0, 5.0, 10.0)
+"""Looks a second to choose from."""
+LONGEST_SECONDS = 24 * 3600.0
+"""A watch ends after a day: one whose workbench was killed does not go on for ever."""
+_NAME, _NOW, _SPAN = 12, 11, 25
+_TRACE = 1e-9
+
+
+class MonitorPane(Vertical):
+    """Shows what a watch or a recording tells; its job is started and stopped by the workspace."""
+
+    DEFAULT_CSS = """
+    MonitorPane { height: 1fr; }
+    MonitorPane TextRows { height: 1fr; padding: 0 1; }
+    """
+
+    class Wanted(Message):
+        """A job is to be started in place of the one that runs."""
+
+        def __init__(self, task: Task, params: WatchParams | ReplayParams, title: str) -> None:
+            super().__init__()
+            self.task = task
+            self.params = params
+            self.title = title
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self.boards: dict[str, BoardTrack] = {}
+        self.job: JobView | None = None
+        self.hertz = HERTZ[0]
+        self.paused = False
+        self._what: WatchParams | ReplayParams | None = None
+        self._seen = 0
+        self._at = 0.0
+        self._end = ""
+
+    def compose(self) -> ComposeResult:
+        yield FactsLine(id="monitor-facts")
+        yield TextRows(id="monitor-rows")
+
+    def on_mount(self) -> None:
+        self.rows.SHOW_CURSOR = False
+        self.draw()
+
+    def on_resize(self) -> None:
+        """More or fewer looks fit."""
+        self.call_after_refresh(self.draw)
+
+    @property
+    def rows(self) -> TextRows:
+        """The sparklines."""
+        return self.query_one("#monitor-rows", TextRows)
+
+    # -- what is watched -----------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """Whether a watch or a recording goes on."""
+        return self.job is not None and self.job.running and not self.job.cancelling
+
+    @property
+    def recording(self) -> str:
+        """The file that is being written; empty for none."""
+        what = self._what
+        return (what.record or "") if self.running and isinstance(what, WatchParams) else ""
+
+    @property
+    def replaying(self) -> bool:
+        """Whether it is a recording that goes on."""
+        return self.running and isinstance(self._what, ReplayParams)
+
+    def watch_boards(
+        self, devices: Sequence[str], record: str | None = None, *, force: bool = False
+    ) -> None:
+        """Watch boards, from now on."""
+        if not isinstance(self._what, WatchParams) or self._what.devices != tuple(devices):
+            self.boards = {name: BoardTrack(name) for name in devices}
+        params = WatchParams(tuple(devices), self.hertz, LONGEST_SECONDS, record, force)
+        count = f"{len(devices)} boards" if len(devices) != 1 else devices[0]
+        self.post_message(self.Wanted(MONITOR_WATCH, params, f"watch {sanitize(count, 80)}"))
+
+    def replay(self, path: str) -> None:
+        """Show a recording."""
+        self.boards = {}
+        title = f"replay {sanitize(Path(path).name, 80)}"
+        self.post_message(self.Wanted(MONITOR_REPLAY, ReplayParams(path), title))
+
+    def set_hertz(self, step: int) -> None:
+        """Choose the next or the former rate; a watch goes on with it."""
+        at = HERTZ.index(self.hertz) + step
+        if not 0 <= at < len(HERTZ):
+            return
+        self.hertz = HERTZ[at]
+        if self.running and isinstance(self._what, WatchParams):
+            self.watch_boards(self._what.devices)
+        self.draw()
+
+    def follow(self, job: JobView, what: WatchParams | ReplayParams) -> None:
+        """Its job was started."""
+        self.job, self._what = job, what
+        self._seen, self._at, self._end, self.paused = 0, 0.0, "", False
+        # thousands of looks of a long watch are of no use twice
+        job.partials = deque(job.partials, maxlen=1000)
+        self.changed(job)
+
+    def changed(self, job: JobView) -> None:
+        """Take what the job has told since."""
+        if self.job is not job:
+            return
+        new = job.told - self._seen
+        self._seen = job.told
+        for event in list(job.partials)[-new:] if new else ():
+            self.take(event)
+        if not self.paused:
+            self.draw()
+
+    def take(self, event: Event) -> None:
+        """Take a piece of a watch."""
+        if (facts := BOARD.of(event)) is not None:
+            self._of(facts.device).facts = facts
+        elif (sample := SAMPLE.of(event)) is not None:
+            self._at = sample.at
+            self._of(sample.device).take(sample)
+
+    def _of(self, device: str) -> BoardTrack:
+        return self.boards.setdefault(device, BoardTrack(device))
+
+    def ended(self, job: JobView, result: object) -> None:
+        """The job is over."""
+        if self.job is not job:
+            return
+        self.changed(job)
+        self.paused = False
+        error = job.error if job.state == "failed" else None
+        if error is not None:
+            told = " ".join(str(error.get(part) or "") for part in ("what", "remedy"))
+            self._end = f"✗ {sanitize(told.strip(), 500)}"
+        elif isinstance(self._what, ReplayParams):
+            self._end = "✓ end of the recording"
+        elif isinstance(result, Monitored) and result.recorded:
+            self._end = f"✓ recorded in {sanitize(result.recorded, 300)}"
+        elif isinstance(self._what, WatchParams) and self._what.record:
+            self._end = f"✓ recorded in {sanitize(self._what.record, 300)}"
+        else:
+            self._end = "stopped"
+        self.draw()
+
+    # -- drawing -------------------------------------------------------------------------------
+
+    def draw(self) -> None:
+        """All figures of now."""
+        if not self.is_attached:
+            return
+        self.query_one("#monitor-facts", FactsLine).show(*self._facts())
+        width = max(30, self.rows.scrollable_content_region.width)
+        lines: list[Line] = []
+        for board in self.boards.values():
+            lines += [*([[]] if lines else []), *board_lines(board, width)]
+        self.rows.set_lines(lines or self._empty(width), keep_cursor=True)
+
+    def _facts(self) -> list[Fact]:
+        start, rate = key_text("devices.run"), f"{self.hertz:g} Hz"
+        if not self.running:
+            facts = [Fact(self._end)] if self._end else []
+            return [*facts, Fact(f"{start} watches at {rate}", (rate,), 1)]
+        held = f"paused ({key_text('devices.pause')} goes on)" if self.paused else ""
+        if self.replaying:
+            said = Fact(f"▶ {self.job.title if self.job else ''}", ("▶ replay",))
+        else:
+            said = Fact(f"▶ watching at {rate}", (f"▶ {rate}",))
+        facts = [said, Fact(f"{self._at:.0f} s", (), 2), *([Fact(held)] if held else [])]
+        if self.recording:
+            name = sanitize(Path(self.recording).name, 60)
+            facts.append(Fact(f"recording to {name}", ("recording",)))
+        return [*facts, Fact(f"{start} stops", (), 3)]
+
+    def _empty(self, width: int) -> list[Line]:
+        mark, record = key_text("devices.mark"), key_text("devices.record")
+        text = (
+            f"{key_text('devices.run')} watches the board under the cursor, or those marked with "
+            f"{mark}; {key_text('devices.faster')} and {key_text('devices.slower')} change the "
+            f"rate. {record} watches and records to a file, {key_text('devices.replay')} shows a "
+            "recording again."
+        )
+        return wrapped(text, width, "dim")
+
+
+def board_lines(board: BoardTrack, width: int) -> list[Line]:
+    """A board's name and one line for each of its figures."""
+    facts = board.facts
+    what = [facts.chip, facts.label] if facts is not None else []
+    missed = f", {board.missed} missed" if board.missed else ""
+    count = f"{board.samples} looks{missed}"
+    head: Line = [(sanitize(board.device, max(16, width - 30)), "head")]
+    head += [(f"  {sanitize(part, 40)}", "dim") for part in (*what, count) if part]
+    lines = [head]
+    if board.problem:
+        lines += wrapped(f"✗ {sanitize(board.problem, 400)}", width, "bad")
+    elif not board.samples:
+        lines.append([("waiting for the board…", "dim")])
+    lines += [_track_line(track, width) for track in board.tracks.values()]
+    for name, reason in board.reasons.items():
+        lines += [
+            [(f"{name if at == 0 else '':<{_NAME}}", "dim"), *row]
+            for at, row in enumerate(wrapped(sanitize(reason, 300), width - _NAME, "dim"))
+        ]
+    return lines
+
+
+def _track_line(track: Track, width: int) -> Line:
+    """Name, sparkline, the figure of now, and its extremes where there is room."""
+    span = ""
+    if track.minimum is not None and track.maximum is not None and width >= 64:
+        span = f"  {track.show(track.minimum)} – {track.show(track.maximum)}"
+    room = max(8, width - _NAME - _NOW - (_SPAN if width >= 64 else 0))
+    values = list(track.values)[-room:]
+    spark = "".join(
+        " " if value is None else bars([max(value, _TRACE)], 1, track.full)[0] for value in values
+    )
+    now = "–" if track.now is None else track.show(track.now)
+    return [
+        (f"{track.name:<{_NAME}}", "dim"),
+        (f"{spark:>{room}}", "accent"),
+        (f"{now:>{_NOW}}", ""),
+        (span, "dim"),
+    ]

@@ -1,0 +1,65 @@
+"""The workers of the workbench: who answers what, and what becomes of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from engine import WorkerError
+from engine.services.registry import QUERIES, TASKS
+from engine.wire.devices import DEVICES_LIST, DeviceListParams
+from rknntui.bridge import Bridge
+from rknntui.session.job_view_model import JobView
+from rknntui.session.state import Session
+from rknntui.worker_places import _PLACES, in_background, place_of
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def bridge(session_home: Path) -> AsyncIterator[Bridge]:
+    made = Bridge(Session(lambda _: None), lambda _: None, lambda _: None)
+    yield made
+    await made.close()
+
+
+def test_what_looks_at_boards_has_workers_of_its_own() -> None:
+    assert place_of("build") == place_of("board.run") == place_of("devices.perf") == "main"
+    assert place_of("devices.list") not in (place_of("devices.doctor"), "main")
+    assert place_of("board.about") == place_of("monitor.watch") != "main"
+    assert in_background("monitor.watch")
+    assert not in_background("devices.perf")
+
+
+def test_every_method_with_a_place_is_one_of_the_engine() -> None:
+    assert set(_PLACES) <= {*QUERIES, *TASKS}
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_list_is_answered_without_the_main_worker_and_after_a_crash(
+    bridge: Bridge,
+) -> None:
+    await bridge.call(DEVICES_LIST, DeviceListParams())
+    assert set(bridge._workers) == {"list"}
+    pid = bridge._workers["list"].pid
+    assert pid is not None
+    loaded = Path(f"/proc/{pid}/maps").read_text()
+    assert not [name for name in ("/numpy/", "/onnx/", "/onnxruntime/") if name in loaded]
+    os.kill(pid, signal.SIGKILL)
+    try:
+        await bridge.call(DEVICES_LIST, DeviceListParams())
+    except WorkerError:  # it was asked before its end was known
+        await bridge.call(DEVICES_LIST, DeviceListParams())
+    assert bridge._workers["list"].pid not in (None, pid)
+    assert bridge.state == "starting", "nothing is said of the main worker"
+
+
+def test_a_job_in_the_background_is_not_the_one_that_runs() -> None:
+    session = Session(lambda _: None)
+    session.job_started(JobView("a", "build", "build", 0.0, state="done"))
+    session.job_started(JobView("b", "monitor.watch", "watch", 0.0, background=True))
+    assert session.running is None
+    assert session.job is session.jobs["a"]
