@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -121,6 +120,7 @@ class BoardAnswers:
         self.asked: list[tuple[str, Any]] = []
         self._numbers = itertools.count(1)
         self._live: dict[str, JobView] = {}
+        self._more = asyncio.Event()
         call, submit, discard = Bridge.call, Bridge.submit, Bridge.discard
 
         async def answered(bridge: Bridge, method: Any, params: Any) -> Any:
@@ -148,6 +148,7 @@ class BoardAnswers:
         def discarded(bridge: Bridge, job: str) -> None:
             if job in self._live:
                 self._live[job].cancelling = True
+                self._more.set()
             else:
                 discard(bridge, job)
 
@@ -160,24 +161,30 @@ class BoardAnswers:
         """How many live runs go on."""
         return sum(view.running for view in self._live.values())
 
+    def again(self, answer: object) -> None:
+        """Live runs tell one more look, and this one from now on."""
+        self.answers["board.live"] = answer
+        self._more.set()
+
     async def _repeat(self, bridge: Bridge, view: JobView) -> None:
-        """Tell looks until there is an error, or nobody wants them any more."""
-        answer = self.answers[view.method]
+        """Tell a look, and one at each ``again``, until nobody wants them any more."""
         while not view.cancelling:
-            found = answer() if isinstance(answer, Callable) else answer
+            self._more.clear()
+            answer = self.answers[view.method]
+            found = answer() if callable(answer) else answer
             if isinstance(found, EngineError):
                 view.state, view.error = "failed", found.to_dict()
                 break
             view.partials.append(LIVE_LOOK.event(found))
             bridge._session.job_changed(view)
-            await asyncio.sleep(0.02)
+            await self._more.wait()
         else:
             view.state = "cancelled"
         bridge._session.job_ended(view, None)
 
     async def _end(self, bridge: Bridge, view: JobView) -> None:
         answer = self.answers[view.method]
-        result = answer() if isinstance(answer, Callable) else answer
+        result = answer() if callable(answer) else answer
         if isinstance(result, EngineError):
             view.state, view.error = "failed", result.to_dict()
             bridge._session.job_ended(view, None)

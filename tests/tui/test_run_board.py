@@ -11,10 +11,13 @@ from textual.pilot import Pilot
 from engine.base.errors import DeviceLostError
 from engine.wire.devices import Listing
 from rknntui.app import Workbench
+from rknntui.screens.run.requests import Subject
+from rknntui.screens.run.text import reason
 from rknntui.screens.run.workspace import Run
+from rknntui.session.state import Session
 from tests.tui.board_answers import BOARD, LAYERS, BoardAnswers, comparison, look, memory, ran
 from tests.tui.conftest import screen_text, until
-from tests.tui.flow import choose_path, grey_keys, visited, write_recipe
+from tests.tui.flow import grey_keys, model_view, visited, write_recipe
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("warm")]
@@ -32,17 +35,13 @@ def app(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbenc
 
 
 async def on_board(pilot: Pilot[None], demo: Path) -> Run:
-    """Run, with the board as its target and a file for the input."""
+    """Run, with the board of Devices as its target and a file for the input."""
     app = pilot.app
     assert isinstance(app, Workbench)
     workspace = await visited(pilot, Run)
-    await pilot.press("t")
-    await until(pilot, lambda: "Run on" in screen_text(app), "the boards")
-    await pilot.press("down", "enter")
+    workspace.inputs_pane.files["image"] = str(demo / "calibration" / "005.png")
+    app.session.choose_board(BOARD)
     await until(pilot, lambda: f"on {BOARD}" in screen_text(app), "the board is the target")
-    await pilot.press("e")
-    await choose_path(pilot, demo / "calibration" / "005.png")
-    await until(pilot, lambda: workspace.inputs_pane.paths is not None, "an input")
     return workspace
 
 
@@ -65,14 +64,9 @@ async def test_the_target_is_the_simulator_or_a_board_that_can_be_used(
         await pilot.press("enter")  # the session's board has the cursor
         await until(pilot, lambda: f"on {BOARD}" in screen_text(app), "the board is the target")
         assert workspace.target == BOARD
-
-
-async def test_without_a_board_the_dialog_says_where_to_look(
-    app: Workbench, board: BoardAnswers
-) -> None:
-    board.listing = Listing(())
-    async with app.run_test(size=SIZE) as pilot:
-        await visited(pilot, Run)
+        board.listing = Listing(())
+        app.session.choose_board(None)
+        await until(pilot, lambda: workspace.target is None, "the board is used no more")
         await pilot.press("t")
         await until(pilot, lambda: "No board is in reach" in screen_text(app), "why")
         assert "Devices" in screen_text(app)
@@ -100,8 +94,6 @@ async def test_a_run_on_a_board_says_what_its_figures_are(
 async def test_layers_keep_order_and_cursor_while_they_are_timed_again(
     app: Workbench, board: BoardAnswers, demo: Path
 ) -> None:
-    now = [look((40.0, 120.0, 8.5))]
-    board.answers["board.live"] = lambda: now[0]
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_board(pilot, demo)
         await pilot.press("v")
@@ -112,14 +104,14 @@ async def test_layers_keep_order_and_cursor_while_they_are_timed_again(
         await until(pilot, lambda: table.total == 4, "the layers")
         assert "Layers (emulated)" in screen_text(app)
         table.select_record("id", 2)
-        now[0] = look((41.0, 90.0, 300.0))
+        board.again(look((41.0, 90.0, 300.0)))
         await until(pilot, lambda: table.records[0]["id"] == 3, "the slowest of the next run")
         assert table.record is not None
         assert table.record["id"] == 2
         assert table.sorted_by == "microseconds"
         assert "live on" in screen_text(app)
         assert "2.500 ms with layers timed (emulated)" in screen_text(app)
-        assert 40.0 < table.records[-2]["mean"] <= 41.0
+        assert table.records[-2]["mean"] == 40.5
         assert app.session.running is None or app.session.running.quiet
         await pilot.press("v")
         await until(pilot, lambda: "Memory (emulated)" in screen_text(app), "the memory too")
@@ -193,16 +185,13 @@ async def test_a_comparison_marks_the_first_layer_that_diverges(
         await until(pilot, lambda: app.current == "model", "the layer in the graph")
 
 
-async def test_a_container_is_compared_with_nothing(app: Workbench, board: BoardAnswers) -> None:
-    board.answers["compare.board"] = comparison("")
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await visited(pilot, Run)
-        assert app.session.model is not None
-        app.session.model = replace(app.session.model, kind="rknn")
-        app.session.path = "a container.rknn"
-        workspace.target = BOARD
-        await pilot.press("v", "v", "v")
-        assert "open the model" in workspace.disabled_reason("run")
+async def test_a_container_is_compared_with_nothing() -> None:
+    session = Session(lambda _message: None)
+    session.model, session.path = model_view("a.rknn", kind="rknn"), "a.rknn"
+    assert "open the model" in reason("run", "Compare", Subject(session, BOARD))
+    assert "chooses a board" in reason("run", "Memory", Subject(session))
+    assert not reason("run", "Memory", Subject(session, BOARD))
+    assert Subject(session, BOARD).memory().path == "a.rknn"
 
 
 async def test_names_of_strangers_steer_nothing(

@@ -108,13 +108,27 @@ class Subject:
         return container is None and job.recipe is not None and job.recipe != self.session.recipe
 
     def command(self, verb: str, inputs: list[str]) -> list[str]:
-        """The command line of a verb; ``inputs`` are files, or what stands for them."""
-        words = command_for(verb, self.session)
+        """The command line of a verb, ``inputs`` being files or what stands for them; empty where
+        there is none, as of a recipe without file on a board.
+        """
         files = [word for path in inputs for word in ("--input", path)]
-        if not words or self.board is None:
-            return [*words, *files] if words else []
-        if self.compiled is not None and verb.split()[0] == "compare":
+        if self.board is None or verb == "compare":
+            words = command_for(verb, self.session)
+        else:
+            words = self._on_board(verb)
+        if not words:
+            return []
+        if self.board is not None:
+            words += ["--device", self.board]
+        if verb == "compare" and self.compiled is not None:
             words += ["--compiled", self.compiled]
-        elif self.compiled is not None:
-            words = ["rknntui", *verb.split(), self.compiled]
-        return [*words, "--device", self.board, *files]
+        return [*words, *files]
+
+    def _on_board(self, verb: str) -> list[str]:
+        """The verb and what runs there: a file, with the recipe that names its layers."""
+        session, file = self.session, self.model["path"]
+        recipe = None if session.dirty or session.container is not None else session.recipe_path
+        if file is None:
+            return [] if recipe is None else ["rknntui", verb, recipe]
+        build = ["--build", recipe] if recipe is not None and verb == "run" else []
+        return ["rknntui", verb, file, *build]
