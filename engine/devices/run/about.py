@@ -10,15 +10,15 @@ from pathlib import Path
 
 from engine.base.errors import ContainerError, EngineError, RuntimeLibraryError
 from engine.base.text import sanitize
-from engine.chips import chip as chip_facts
 from engine.devices.board.model_file import ModelFile, model_file, require_fit
-from engine.devices.connected import Connected, connected
+from engine.devices.connected import connected
 from engine.devices.doctor.case import Case
 from engine.devices.doctor.resource_checks import check_memory, check_room
 from engine.devices.doctor.software_checks import check_versions
+from engine.devices.probe.facts import board_facts
 from engine.devices.probe.state import read_state
 from engine.devices.probe.versions import Component, Versions, read_versions
-from engine.wire.board import About, AboutParams, BoardFacts, VersionRow
+from engine.wire.board import About, AboutParams, VersionRow
 from engine.wire.doctor import Check
 
 __all__ = ["about_board"]
@@ -45,26 +45,12 @@ def about_board(params: AboutParams) -> About:
                 rows += [VersionRow("toolkit", model.toolkit, note="that built the model")]
                 case = Case(transport, model.facts, None, Path("/proc"), identity, versions, state)
                 fit += _fit(model, case)
-        return About(_facts(board), state, tuple(rows), tuple(fit))
+        facts = board_facts(str(board.address), identity)
+        return About(facts, state, tuple(rows), tuple(fit))
 
 
 def _remedy(error: EngineError) -> str:
     return " ".join(part for part in (error.cause, error.remedy) if part)
-
-
-def _facts(board: Connected) -> BoardFacts:
-    identity = board.identity
-    found = chip_facts(identity.chip) if identity.chip else None
-    return BoardFacts(
-        device=str(board.address),
-        label=board.label,
-        chip=identity.chip or "",
-        model=identity.model,
-        serial=identity.serial,
-        system=identity.system,
-        kernel=identity.kernel,
-        cores=found.npu_cores if found else 0,
-    )
 
 
 def _rows(versions: Versions) -> Iterator[VersionRow]:
