@@ -208,10 +208,28 @@ def labelled(_zoo: Path) -> Attack:
     return Attack(read_labelled, (Case("l.npz", {"l.npz": (stream.getvalue(), False)}),))
 
 
+def recording(_zoo: Path) -> Attack:
+    """A watch of a board, shown again."""
+    from engine.base.events import NullReporter
+    from engine.devices.watch.replay import replay_recording
+    from engine.wire.monitor import ReplayParams
+
+    sample = b'{"sample":{"device":"adb:x","at":%d,"state":{"npu_load":[1.0,2.5],"npu_clock":10,'
+    sample += b'"temperatures":[{"zone":"npu","celsius":41.6}],"memory":{"total":9}}}}\n'
+    content = b'{"format":"rknntui-monitor","version":1,"hertz":10.0}\n'
+    content += b'{"board":{"device":"adb:x","label":"measured","chip":"rk3588","cores":3}}\n'
+    content += b"".join(sample % at for at in range(4)) + b'{"end":{"seconds":4.5}}\n'
+
+    def read(path: Path) -> object:
+        return replay_recording(ReplayParams(str(path), speed=0), NullReporter())
+
+    return Attack(read, (Case("r.jsonl", {"r.jsonl": (content, True)}),))
+
+
 READERS: Mapping[str, Callable[[Path], Attack]] = {
     read.__name__: read
     for read in (
         *(caffe, darknet, mxnet, tflite, onnx, rknn, rknnop, recipe, dataset, npz),
-        labelled,
+        *(labelled, recording),
     )
 }

@@ -34,6 +34,9 @@ Reach = Callable[[Address], Transport]
 FIRST_SECONDS, LAST_SECONDS = 1.0, 10.0
 """How long a board that was lost is left alone; twice as long each time that it stays away."""
 
+SILENT_SECONDS = 5.0
+"""After so long it is said that nothing is heard; the transport gives a board up later."""
+
 _SLOW_LOOKS = 3
 
 
@@ -65,6 +68,19 @@ class BoardWatch:
         self._stopped = threading.Event()
         self._noted: set[str] = set()
         self._answered = False
+        self._heard: float | None = None
+
+    def silence(self) -> BoardSample | None:
+        """That a board which told has fallen silent, once; None where it has not.
+
+        For another thread than that of :meth:`run`.
+        """
+        heard, now = self._heard, self._now()
+        if heard is None or now - heard < max(SILENT_SECONDS, 3 * self._interval):
+            return None
+        self._heard = None
+        problem = f"Nothing was heard of the board for {now - heard:.0f} s. It is waited for."
+        return BoardSample(self.device, round(now, 3), None, problem)
 
     def stop(self) -> None:
         """Have it end, within a tenth of a second unless the board hangs."""
@@ -161,6 +177,7 @@ class BoardWatch:
         return time.monotonic() - self._begun
 
     def _sample(self, at: float, state: BoardState | None = None, problem: str = "") -> None:
+        self._heard = None if state is None else self._now()
         self._tell(BoardSample(self.device, round(at, 3), state, problem))
 
     def _note(self, text: str) -> None:

@@ -72,7 +72,7 @@ def watch_boards(
     reporter.emit(StageStarted("watch", f"Watch {names}", 0, 1))
     try:
         with _running(watches, mailbox):
-            for told in _until_the_end(mailbox, begun, params.seconds, reporter):
+            for told in _until_the_end(mailbox, watches, begun, params.seconds, reporter):
                 take(told)
         while (left := mailbox.take(0)) is not None:
             take(left)
@@ -137,7 +137,11 @@ def _running(watches: Sequence[BoardWatch], mailbox: Mailbox) -> Iterator[None]:
 
 
 def _until_the_end(
-    mailbox: Mailbox, begun: float, seconds: float | None, reporter: Reporter
+    mailbox: Mailbox,
+    watches: Sequence[BoardWatch],
+    begun: float,
+    seconds: float | None,
+    reporter: Reporter,
 ) -> Iterator[Told]:
     looked = 0.0
     while seconds is None or time.monotonic() - begun < seconds:
@@ -146,5 +150,6 @@ def _until_the_end(
             looked = time.monotonic()
             if reporter.finish_requested():
                 return
+            yield from filter(None, [watch.silence() for watch in watches])
         if (told := mailbox.take(_LOOK_SECONDS)) is not None:
             yield told

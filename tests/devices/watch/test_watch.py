@@ -187,6 +187,28 @@ def test_a_board_that_hangs_holds_up_no_end() -> None:
         thread.join()
 
 
+def test_a_board_that_falls_silent_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board_watch, "SILENT_SECONDS", 0.4)
+    board, go_on = rk1808(), threading.Event()
+    go_on.set()
+    read = board.read
+
+    def waits(path: str, *, limit: int = 1 << 20) -> bytes | None:
+        go_on.wait()
+        return read(path, limit=limit)
+
+    board.read = waits  # type: ignore[method-assign]
+    with watching(WatchParams(("adb:x",), hertz=10), lambda _: board) as heard:
+        hears(heard, lambda: len(heard.answered()) > 1, "it told")
+        go_on.clear()
+        hears(heard, heard.problems, "it is silent")
+        seen = len(heard.answered())
+        go_on.set()
+        hears(heard, lambda: len(heard.answered()) > seen + 1, "it tells again")
+    assert "Nothing was heard of the board for" in heard.problems()[0].problem
+    assert len(heard.boards()) == 1, "it was never lost"
+
+
 def test_it_ends_by_itself() -> None:
     found = watch_boards(
         WatchParams(("adb:x",), seconds=0.2), NullReporter(), reach=lambda _: rk1808()
