@@ -5,7 +5,7 @@ Times are in microseconds, sizes in bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,7 @@ from engine.base.plain import JsonObject
 from engine.devices.board.answers import (
     amount,
     listed,
-    long_text,
     mapping,
-    misfit_error,
     text,
     times,
     whole,
@@ -30,15 +28,11 @@ __all__ = [
     "OpenModel",
     "RunProgress",
     "RunResult",
-    "Watched",
     "read_clocks",
     "read_memory",
     "read_open_model",
-    "read_values",
     "told_progress",
 ]
-
-_MOST_FILES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -115,19 +109,6 @@ class RunResult:
 
 
 @dataclass(frozen=True)
-class Watched:
-    """Files of a board at one moment: path -> text, None where there is none.
-
-    Attributes:
-        values: the texts are as the board has them: who shows one sanitizes it.
-        at: seconds by the clock of the board, which starts anywhere.
-    """
-
-    values: Mapping[str, str | None]
-    at: float
-
-
-@dataclass(frozen=True)
 class ClocksChanged:
     """Which files of the clocks were written, and which not, with the reason."""
 
@@ -170,15 +151,6 @@ def told_progress(
         progress(RunProgress(done, total, times(message, "wall_us", most)))
 
     return tell
-
-
-def read_values(answer: JsonObject) -> dict[str, str | None]:
-    """Path -> text of what `read` answers, or the progress of `watch`."""
-    values: Any = answer.get("values", answer)
-    found = mapping(values, "values")
-    if len(found) > _MOST_FILES:
-        raise misfit_error("it has too many files")
-    return {path: long_text(found, path) for path in found}
 
 
 def read_clocks(answer: JsonObject) -> ClocksChanged:

@@ -16,6 +16,7 @@ from engine.base.plain import JsonObject
 from engine.devices.agent.bundle import bundle
 from engine.devices.board.answers import long_text, number, text, times
 from engine.devices.board.exchange import OUTPUTS, receive_outputs, send_inputs
+from engine.devices.board.files import BoardFiles, Watched
 from engine.devices.board.layout import model_name
 from engine.devices.board.model_file import ModelFile, model_file, require_fit
 from engine.devices.board.results import (
@@ -24,11 +25,9 @@ from engine.devices.board.results import (
     OpenModel,
     RunProgress,
     RunResult,
-    Watched,
     read_clocks,
     read_memory,
     read_open_model,
-    read_values,
     told_progress,
 )
 from engine.devices.board.session import BoardSession, Step
@@ -84,6 +83,7 @@ class BoardRuntime:
         self._hung = self._clocks_changed = False
         program = bundle().content if agent is None else agent
         self._session = BoardSession(transport, program, check=check, alone=alone)
+        self._files = BoardFiles(self._session)
         try:
             self._restore_left()
         except BaseException:
@@ -305,8 +305,7 @@ class BoardRuntime:
         Returns:
             Path -> text as it is there, None where there is none; who shows it sanitizes it.
         """
-        params: JsonObject = {"paths": list(paths), "limit": limit}
-        return read_values(self._session.ask("read", params, seconds=_SHORT_SECONDS))
+        return self._files.read(paths, limit=limit)
 
     def watch(
         self,
@@ -327,16 +326,7 @@ class BoardRuntime:
             count: of looks; None for no end.
             limit: bytes of each file.
         """
-        params: JsonObject = {
-            "paths": list(paths),
-            "limit": limit,
-            "interval": interval,
-            "count": count,
-        }
-        for message in self._session.follow(
-            "watch", params, ("read", {"paths": list(paths), "limit": limit}), interval, count
-        ):
-            yield Watched(read_values(message), number(message, "at"))
+        return self._files.watch(paths, interval=interval, count=count, limit=limit)
 
     def fix_clocks(self, values: Sequence[tuple[str, str]]) -> ClocksChanged:
         """Write governors and frequencies; their values of before are kept on the board.

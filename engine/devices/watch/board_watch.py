@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from engine.base.errors import (
     DeviceError,
@@ -15,7 +15,9 @@ from engine.base.errors import (
     JobCancelledError,
 )
 from engine.devices.address import Address
-from engine.devices.board.runtime import BoardRuntime
+from engine.devices.agent.bundle import bundle
+from engine.devices.board.files import BoardFiles
+from engine.devices.board.session import BoardSession
 from engine.devices.probe.facts import board_facts
 from engine.devices.probe.identify import identify
 from engine.devices.probe.state import StateReader, once_paths, parse, watch_paths
@@ -139,10 +141,12 @@ class BoardWatch:
     ) -> Generator[tuple[float, BoardState], None, None]:
         """Looks of the agent."""
         times = BoardTimes()
-        runtime = BoardRuntime(board, chip=chip or "", check=self._check, alone=False)
-        with closing(runtime):
-            lasting = runtime.read(once_paths(chip))
-            looks = runtime.watch(watch_paths(chip), interval=self._interval)
+        session = BoardSession(board, bundle().content, check=self._check, alone=False)
+        with ExitStack() as held:
+            held.callback(session.end)
+            files = BoardFiles(session)
+            lasting = files.read(once_paths(chip))
+            looks = files.watch(watch_paths(chip), interval=self._interval)
             with closing(looks):
                 for look in looks:
                     state = parse({**lasting, **look.values}, chip)

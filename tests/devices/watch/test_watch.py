@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -279,3 +281,15 @@ def test_sums() -> None:
         sums.add(BoardFacts(f"adb:{number}", "measured"))
     with pytest.raises(UsageError, match="64 boards"):
         sums.add(BoardFacts("adb:one too many", "measured"))
+
+
+def test_a_watch_loads_nothing_of_models(repository: Path) -> None:
+    """It has a worker of its own, and a small board little memory."""
+    code = (
+        "import sys, engine.services.monitor, engine.devices.watch.watch, "
+        "engine.devices.watch.replay; print({'numpy', 'onnx', 'onnx_ir'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "set()\n"
