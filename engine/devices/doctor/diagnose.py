@@ -209,7 +209,8 @@ def _test(case: Case, before: Iterable[Check]) -> Iterator[Check]:
         c.name for c in before if c.state == "bad" and c.name in ("runtime", "driver", "python")
     ]
     if case.test is None:
-        yield Check(name, "skipped", "no model was given to run")
+        asked = "it was not asked for" if case.model else "there is no model to run"
+        yield Check(name, "skipped", asked)
     elif hindered:
         yield Check(name, "skipped", f"{' and '.join(hindered)} first")
     else:

@@ -35,7 +35,7 @@ _OWN_STEPS: Mapping[str, Found] = {
 """The runtime's own steps, which are no layers."""
 
 
-_OPERATOR = re.compile(r"([A-Za-z]\w*):")
+_OPERATOR = re.compile(r"([A-Za-z]\w*)(?:\+[A-Za-z]\w*)*:")
 _ENDING = re.compile(
     r"(?:_2[A-Za-z]+\d*|_tile\d+|_group_?\d+|#\d+|[-_](?:rs|tp|mm)|_(?:split|select)|_branch\d+"
     r"|_(?:Conv|Add|Mul)[A-Z][A-Za-z]*)$"
@@ -145,22 +145,30 @@ class _Names:
         """The row with its layer."""
         if row.op in _OWN_STEPS:
             return LayerRow(row, None, _OWN_STEPS[row.op])
-        whole = self._of_name(row, row.name)
-        parts = row.name.split("+")[:_PARTS]
+        prefix = _OPERATOR.match(row.name)
+        op = prefix[1] if prefix else row.op
+        bare = row.name[prefix.end() :] if prefix else row.name
+        whole = self._of_name(row, row.name, bare, op)
+        parts = bare.split("+")[:_PARTS]
         if whole.layer is not None or len(parts) == 1:
             return whole
-        known = [each for each in (self._of_name(row, part) for part in parts) if each.layer]
-        if not known:
+        found = [self._of_part(row, part, op) for part in parts]
+        ids = tuple(dict.fromkeys(each.layer for each in found if each.layer is not None))
+        if not ids:
             return whole
-        ids = dict.fromkeys(each.layer for each in known if each.layer)
-        first = known[0]
-        return LayerRow(row, first.layer, first.found, also=tuple(ids)[1:])
+        first = next(each for each in found if each.layer is not None)
+        return LayerRow(row, ids[0], first.found, also=ids[1:])
 
-    def _of_name(self, row: PerfRow, full: str) -> LayerRow:
-        """The row with the layer of its name, or of one of its names."""
-        prefix = _OPERATOR.match(full)
-        op = prefix[1] if prefix else row.op
-        whole = [full, full[prefix.end() :]] if prefix else [full]
+    def _of_part(self, row: PerfRow, part: str, op: str) -> LayerRow:
+        """The row with the layer of one of its names, which may have an operator of its own."""
+        prefix = _OPERATOR.match(part)
+        if prefix is None:
+            return self._of_name(row, part, part, op)
+        return self._of_name(row, part, part[prefix.end() :], prefix[1])
+
+    def _of_name(self, row: PerfRow, full: str, bare: str, op: str) -> LayerRow:
+        """The row with the layer of a name, with and without its operator."""
+        whole = [full, bare] if full != bare else [bare]
         why = ""
         for found, names in (("name", whole), ("ending", _shortened(whole[-1], row.uid))):
             for name in names:

@@ -62,6 +62,27 @@ def test_names(name: str, layer: str | None, found: str) -> None:
     assert (row.layer, row.found) == (layer, found)
 
 
+@pytest.mark.parametrize(
+    ("name", "layer", "also"),
+    [
+        ("Conv:conv1+Relu:relu1", "conv1", ()),
+        ("Conv:conv1+relu1", "conv1", ()),
+        ("Conv+Relu:conv1+relu1", "conv1", ()),
+        ("Conv:conv1_tile0+Add:add", "conv1", ("add",)),
+        ("Conv+Add:lost+add", "add", ()),
+        ("Conv:both+other", None, ()),
+        # what stands before the colon is an operator, also where a layer has that name
+        ("unused+Conv:lost", None, ()),
+    ],
+)
+def test_rows_of_several_nodes(name: str, layer: str | None, also: tuple[str, ...]) -> None:
+    rows = layer_rows(_report(PerfRow(1, "Conv", name, microseconds=5.0)), LAYERS)
+    (row,) = rows.rows
+    assert (row.layer, row.also) == (layer, also)
+    assert rows.microseconds == ({} if layer is None else {layer: 5.0})
+    assert not {layer, *also} & set(rows.without)
+
+
 def test_generation_1_names() -> None:
     rows = _report(
         PerfRow(0, "TENSOR_TRANS", "net/Relu6_1_RKNN_mark_perm_60_0", uid=60),

@@ -1,0 +1,102 @@
+"""The doctor step by step: the model, the steps as they are done, the run with zeros."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.base.errors import DeviceLostError, JobCancelledError
+from engine.base.events import CallbackReporter, Event, NullReporter
+from engine.devices.address import Address
+from engine.devices.doctor.diagnose import STEPS
+from engine.devices.doctor.examine import examine_board
+from engine.devices.emulator.runtime.answers import TensorFacts, input_digest
+from engine.services.devices import examine
+from engine.wire.devices import EXAMINED, ExamineParams
+from engine.wire.doctor import Check
+from tests.devices.known_model import IMAGE, SCORES, answers
+from tests.devices.run.conftest import MakeBoard
+
+ZEROS = {input_digest([np.zeros_like(IMAGE).tobytes()]): (SCORES.tobytes(),)}
+
+
+@pytest.fixture(autouse=True)
+def reached(here: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor comes to the same board."""
+
+    def reach(address: Address) -> object:
+        from engine.devices import connected
+
+        board = connected.reach(address)
+        board.files["/usr/lib/librknnrt.so"] = b"\x7fELF librknnrt version: 2.3.2 (4@2025)\n"
+        return board
+
+    monkeypatch.setattr("engine.devices.doctor.examine.reach", reach)
+
+
+def by_name(checks: tuple[Check, ...]) -> dict[str, Check]:
+    return {check.name: check for check in checks}
+
+
+@pytest.mark.cc
+def test_steps_are_told_as_they_are_done(here: MakeBoard, model: Path) -> None:
+    here(answers(results=ZEROS))
+    events: list[Event] = []
+    asked = {"device": "local", "model": str(model), "test": True}
+    found = examine(asked, CallbackReporter(events.append))
+    told = [check for check in map(EXAMINED.of, events) if check is not None]
+    assert [check.name for check in told][:2] == ["model", "transport"]
+    assert list(dict.fromkeys(check.name for check in told)) == ["model", *STEPS]
+    assert len(found["checks"]) == len(told)
+    last = told[-1]
+    assert (last.name, last.state) == ("test tensor", "ok")
+    assert "scores 1x5 from -25 to 38.75" in last.found
+    assert "0.700 ms" in last.found
+
+
+@pytest.mark.cc
+def test_outputs_that_are_not_finite_are_a_note(here: MakeBoard, model: Path) -> None:
+    values = np.array([1.0, np.nan, np.inf, 2.0, -3.0], np.float32)
+    facts = TensorFacts("y", (1, 5), "FLOAT32", "UNDEFINED", "NONE")
+    results = {digest: (values.tobytes(),) for digest in ZEROS}
+    here(answers(outputs=(facts,), results=results))
+    checks = by_name(examine_board(ExamineParams("local", str(model), True)))
+    last = checks["test tensor"]
+    assert last.state == "note"
+    assert "y 1x5 from -3 to 2, 2 not finite" in last.found
+    assert "float16" in last.remedy
+
+
+@pytest.mark.cc
+def test_a_model_that_does_not_run_or_cannot_be_read(here: MakeBoard, model: Path) -> None:
+    here(answers(results={}))
+    checks = by_name(examine_board(ExamineParams("local", str(model), True)))
+    assert checks["test tensor"].state == "bad"
+    assert checks["test tensor"].remedy
+    other = by_name(examine_board(ExamineParams("local", __file__, True)))
+    assert (other["model"].state, other["test tensor"].state) == ("bad", "skipped")
+    none = by_name(examine_board(ExamineParams("local", str(model))))
+    assert none["test tensor"].found == "it was not asked for"
+
+
+def test_a_board_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(_address: Address) -> object:
+        raise DeviceLostError("It has gone.", remedy="Plug it in.")
+
+    monkeypatch.setattr("engine.devices.doctor.examine.reach", lost)
+    assert examine_board(ExamineParams("local")) == (
+        Check("transport", "bad", "It has gone.", "Plug it in."),
+    )
+
+
+@pytest.mark.cc
+def test_an_examination_is_cancelled(here: MakeBoard, model: Path) -> None:
+    here(answers(results=ZEROS))
+    events: list[Event] = []
+    reporter = CallbackReporter(events.append, cancelled=lambda: len(events) > 3)
+    with pytest.raises(JobCancelledError):
+        examine({"device": "local", "model": str(model), "test": True}, reporter)
+    assert len(events) == 4
+    assert examine({"device": "local"}, NullReporter())["checks"]
