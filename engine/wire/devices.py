@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Literal
+from typing import Annotated, Literal
 
 from engine.base.findings import Finding
+from engine.wire.codec import Text, Whole
 from engine.wire.doctor import Check, Checks
 from engine.wire.method import Part, Query, Task
 from engine.wire.record import record
@@ -19,6 +20,7 @@ __all__ = [
     "DEVICES_PERF",
     "EXAMINED",
     "AdbStateName",
+    "BatchModel",
     "BoardMemory",
     "Device",
     "DeviceAt",
@@ -151,6 +153,14 @@ class ExamineParams:
 
 
 @record
+class BatchModel:
+    """A model that is compiled for several frames at once, and how many."""
+
+    batch: Annotated[int, Whole(2, 1024)]
+    model: Text
+
+
+@record
 class PerfParams:
     """What to measure on a board.
 
@@ -165,6 +175,8 @@ class PerfParams:
         seconds: how long to run each point, in place of loops.
         layers: have the runtime time each layer, in a run of its own.
         fix_clocks: set the clocks that the vendor's script sets, and restore them afterwards.
+        batches: the same model, compiled for more frames at once (``rknn_batch_size``): each is a
+            row of the grid.
         build: that the model was compiled from, a recipe or a container of ours: it names the
             layers. Not needed where the model is a container of ours.
     """
@@ -179,6 +191,7 @@ class PerfParams:
     layers: bool = False
     fix_clocks: bool = False
     build: ModelTarget | None = None
+    batches: tuple[BatchModel, ...] = ()
 
 
 @record
@@ -186,7 +199,7 @@ class MeasuredPoint:
     """What the times of one choice of cores and threads say, in microseconds.
 
     Attributes:
-        cores, threads: which point.
+        cores, threads, batch: which point; a time is of all frames of a batch.
         count: inferences that were timed.
         minimum, median, p90, p99, maximum: of their times; None where it failed.
         low, high: a 95 % interval of the median; None for fewer than 5 inferences.
@@ -214,6 +227,7 @@ class MeasuredPoint:
     throttled: bool = False
     notes: tuple[str, ...] = ()
     failed: str = ""
+    batch: int = 1
 
 
 @record

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, closing
 from functools import partial
+from pathlib import Path
 
-from engine.base.errors import OutputError
+from engine.base.errors import OutputError, UsageError
 from engine.base.events import LogLine, Progress, Reporter
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
-from engine.devices.board.tensors import zero_input
+from engine.devices.board.tensors import BoardInput, zero_input
 from engine.devices.connected import Connected, connected
 from engine.devices.measure.benchmark import CellResult, plan_benchmark, run_benchmark
 from engine.devices.measure.benchmark_runs import fix_clocks_of, measure_on, state_by_agent
@@ -45,9 +46,12 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
         with stages.stage(_CONNECT):
             board = held.enter_context(connected(params.device))
             chip, check = board.chip, reporter.check_cancelled
+        models = {each.batch: Path(each.model) for each in params.batches}
         plan = plan_benchmark(
             chip,
             cores=params.cores,
+            batches=(1, *models),
+            built=(1, *models),
             threads=params.threads,
             warmup=params.warmup,
             loops=params.loops,
@@ -57,13 +61,17 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
         with stages.stage(_SEND) as stage:
             runtime = BoardRuntime(board.transport, chip=chip, check=check)
             held.enter_context(closing(runtime))
+            measured = {
+                batch: (path, _inputs(runtime.open(path, moved=stages.sending(stage)), batch))
+                for batch, path in models.items()
+            }
             opened = runtime.open(model, moved=stages.sending(stage))
             notes = [*opened.notes]
         if params.fix_clocks:
             notes += fix_clocks_of(runtime, chip)
-        inputs = [zero_input(attributes) for attributes in opened.inputs]
+        inputs = _inputs(opened)
         look = partial(state_by_agent, runtime, chip)
-        measure = measure_on(runtime, {1: (model, inputs)}, look)
+        measure = measure_on(runtime, {1: (model, inputs), **measured}, look)
         with stages.stage(_MEASURE) as stage:
             cells = []
             for result in run_benchmark(plan, measure):
@@ -109,7 +117,7 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
 def _point(result: CellResult) -> MeasuredPoint:
     cell, timings = result.cell, result.timings
     if timings is None:
-        return MeasuredPoint(cell.cores, cell.threads, failed=result.failed)
+        return MeasuredPoint(cell.cores, cell.threads, failed=result.failed, batch=cell.batch)
     return MeasuredPoint(
         cell.cores,
         cell.threads,
@@ -126,7 +134,23 @@ def _point(result: CellResult) -> MeasuredPoint:
         dict(result.after.celsius),
         result.throttled,
         result.notes,
+        batch=cell.batch,
     )
+
+
+def _inputs(opened: OpenModel, batch: int = 1) -> list[BoardInput]:
+    """Zeros for a model.
+
+    Raises:
+        UsageError: it is not for as many frames as somebody said.
+    """
+    frames = opened.inputs[0].shape[0] if opened.inputs else 1
+    if batch > 1 and frames != batch:
+        raise UsageError(
+            f"{opened.file.path.name} is for {frames} frames at once, not for {batch}.",
+            remedy=f"Build it with rknn_batch_size={batch}, or say {frames}.",
+        )
+    return [zero_input(attributes) for attributes in opened.inputs]
 
 
 def _conditions(opened: OpenModel, board: Connected, cells: list[CellResult]) -> Conditions:

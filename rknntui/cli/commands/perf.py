@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
 from engine import sanitize
-from engine.wire.devices import DEVICES_PERF, Performance, PerfParams
+from engine.wire.devices import (
+    DEVICES_PERF,
+    BatchModel,
+    MeasuredPoint,
+    Performance,
+    PerfParams,
+)
 from engine.wire.measured import (
     MEASURED_COMPARE,
     MEASURED_LIST,
@@ -33,6 +40,23 @@ from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
 
 
+class BatchText(click.ParamType):
+    """``N=FILE``: a model for N frames at once."""
+
+    name = "batch"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> BatchModel:
+        """The number and the file, or click's usage error."""
+        if isinstance(value, BatchModel):
+            return value
+        number, equals, file = str(value).partition("=")
+        if not (equals and file and number.isascii() and number.isdigit() and len(number) < 5):
+            self.fail(f"{value!r} is not N=FILE, such as 4=model_b4.rknn.", param, ctx)
+        return BatchModel(int(number), str(Path(file).absolute()))
+
+
 @click.command(
     "perf",
     epilog="Example: rknntui perf model.rknn --device ssh:pi@board.lan --cores auto --cores 0_1_2 "
@@ -46,6 +70,14 @@ from rknntui.cli.session import WorkerSession, with_worker
     multiple=True,
     type=click.IntRange(1, 32),
     help="Threads that run the model at the same time, once per point. Default: 1.",
+)
+@click.option(
+    "--batch",
+    "batches",
+    multiple=True,
+    type=BatchText(),
+    metavar="N=FILE.rknn",
+    help="The same model compiled for N frames at once, once per batch: also timed at each point.",
 )
 @click.option("--warmup", type=click.IntRange(0, 100_000), default=5, show_default=True)
 @click.option(
@@ -73,6 +105,7 @@ def command(
     device: str | None,
     cores: tuple[str, ...],
     threads: tuple[int, ...],
+    batches: tuple[BatchModel, ...],
     warmup: int,
     loops: int | None,
     seconds: float | None,
@@ -115,6 +148,7 @@ def command(
             layers,
             fix_clocks,
             made_from,
+            batches,
         )
         return await session.run(DEVICES_PERF, asked)
 
@@ -128,10 +162,13 @@ def _ms(value: float | None) -> str:
 
 def _lines(found: Performance) -> list[str]:
     lines = [where_line(found.device, found.chip, found.runtime, found.driver, found.label), ""]
-    head = ["cores", "threads", "runs", "median ms", "min", "p90", "p99", "max", "frames/s"]
+    batches = any(point.batch > 1 for point in found.points)
+    head = ["cores", *(["batch"] if batches else []), "threads", "runs", "median ms"]
+    head += ["min", "p90", "p99", "max", "frames/s"]
     rows = [
         [
             point.cores,
+            *([str(point.batch)] if batches else []),
             str(point.threads),
             str(point.count),
             *map(_ms, (point.median, point.minimum, point.p90, point.p99, point.maximum)),
@@ -141,7 +178,7 @@ def _lines(found: Performance) -> list[str]:
     ]
     lines += table(head, rows)
     for point in found.points:
-        name = f"cores {point.cores}, threads {point.threads}"
+        name = _name(point)
         clocks = [f"{part} {hertz / 1e6:.0f} MHz" for part, hertz in point.clocks.items()]
         warm = [f"{zone} {celsius:.1f} C" for zone, celsius in point.celsius.items()]
         if clocks or warm:
@@ -153,6 +190,11 @@ def _lines(found: Performance) -> list[str]:
     lines += layer_lines(found.layers)
     lines += [sanitize(note) for note in found.notes]
     return lines + ([f"kept as {found.kept}"] if found.kept else [])
+
+
+def _name(point: MeasuredPoint) -> str:
+    batch = f", batch {point.batch}" if point.batch > 1 else ""
+    return f"cores {point.cores}{batch}, threads {point.threads}"
 
 
 def _history(device: str | None, *, as_json: bool) -> None:

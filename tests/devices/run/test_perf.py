@@ -1,0 +1,61 @@
+"""A grid of cores, batches and threads on a board, its layers, and what is kept of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.base.errors import UsageError
+from engine.base.events import NullReporter
+from engine.devices.emulator.runtime.answers import ANY_INPUT, TensorFacts
+from engine.devices.measure.history import load_run
+from engine.services.devices import perf
+from tests.devices.known_model import SCALE, SCORES, ZERO, answers
+from tests.devices.run.conftest import MakeBoard
+
+
+@pytest.fixture
+def batched(here: MakeBoard, model: Path, tmp_path: Path) -> Path:
+    """The model for four frames at once, on a board that knows both."""
+    path = tmp_path / "four.rknn"
+    path.write_bytes(model.read_bytes() + b"\0" * 4)
+    board = here(answers(results={ANY_INPUT: (SCORES.tobytes(),)}, run_us=(500,)))
+    several = answers(
+        inputs=(TensorFacts("image", (4, 4, 4, 3), "INT8", "NHWC", "AFFINE", 0, -128, 0.5),),
+        outputs=(TensorFacts("y", (4, 5), "INT8", "UNDEFINED", "AFFINE", 0, ZERO, SCALE, 0),),
+        results={ANY_INPUT: (np.repeat(SCORES, 4, axis=0).tobytes(),)},
+        run_us=(1500,),
+    )
+    several.into(board.root / "lib" / "answers", path)
+    return path
+
+
+@pytest.mark.cc
+def test_a_grid_with_batches(batched: Path, model: Path) -> None:
+    asked = {
+        "device": "local",
+        "model": str(model),
+        "threads": [1, 2],
+        "loops": 5,
+        "layers": True,
+        "batches": [{"batch": 4, "model": str(batched)}],
+    }
+    found = perf(asked, NullReporter())
+    points = [(point["batch"], point["threads"], point["count"]) for point in found["points"]]
+    assert points == [(1, 1, 5), (1, 2, 10), (4, 1, 5), (4, 2, 10)]
+    assert all(point["frames_per_second"] > 0 for point in found["points"])
+    assert [row["name"] for row in found["layers"]] == ["Conv:conv1"]
+    kept = load_run(found["kept"])
+    assert [cell.cell.batch for cell in kept.cells] == [1, 1, 4, 4]
+    assert kept.table is not None
+    assert [figure.name for figure in kept.table.figures] == ["Conv:conv1"]
+    assert kept.conditions.device == "local"
+
+
+@pytest.mark.cc
+def test_a_model_of_another_batch_is_refused(batched: Path, model: Path) -> None:
+    wrong = {"batch": 2, "model": str(batched)}
+    with pytest.raises(UsageError, match="is for 4 frames at once, not for 2"):
+        perf({"device": "local", "model": str(model), "batches": [wrong]}, NullReporter())
