@@ -13,6 +13,7 @@ import onnx
 
 from engine.accuracy.rows import Row
 from engine.accuracy.three_way import board_rows
+from engine.options import OPTIONS
 from engine.pipeline.layers import quantized_of, require_comparable
 
 if TYPE_CHECKING:
@@ -67,13 +68,18 @@ def with_outputs(graph: Graph, tensors: Sequence[str], *, keep: bool) -> Graph:
 
 
 def comparison_container(pipeline: Pipeline, rows: Sequence[Row]) -> bytes:
-    """A container of ours whose outputs are the rows' tensors, in their order."""
+    """A container of ours whose outputs are the rows' tensors, in their order.
+
+    It takes samples that are preprocessed already: its recipe has no mean, std or order of
+    channels, which a board would apply again.
+    """
     from engine.container import write_container
     from engine.pipeline.stages.container import content_of
 
     names = [row.simulated or "" for row in rows]
     graph = with_outputs(pipeline.quantized.graph.graph, names, keep=False)
-    return write_container(content_of(pipeline, graph))
+    plain = {option.name: option.default for option in OPTIONS if option.section == "preprocess"}
+    return write_container(content_of(pipeline, graph, pipeline.recipe.with_values(**plain)))
 
 
 def comparison_onnx(pipeline: Pipeline) -> list[bytes]:

@@ -15,7 +15,7 @@ from engine.pipeline.results import PackedContainer
 from engine.pipeline.stages.quantize import is_covered
 from engine.pipeline.summary import summarise
 from engine.pipeline.versions import library_versions
-from engine.recipe import relocatable
+from engine.recipe import Recipe, relocatable
 
 if TYPE_CHECKING:
     from engine.graph.ir import Graph
@@ -34,20 +34,22 @@ def _pack(pipeline: Pipeline, key: str) -> PackedContainer:
     return PackedContainer(key, write_container(replace(content, summary=told)))
 
 
-def content_of(pipeline: Pipeline, graph: Graph) -> ContainerContent:
+def content_of(pipeline: Pipeline, graph: Graph, recipe: Recipe | None = None) -> ContainerContent:
     """What a container of a graph of the build holds, without a summary.
 
     Args:
         pipeline: of the build.
         graph: its deployed graph, or one of the same layers.
+        recipe: another one in the place of the pipeline's.
     """
-    target = pipeline.recipe.target
+    recipe = recipe or pipeline.recipe
+    target = recipe.target
     quantized = pipeline.quantized_build
     return ContainerContent(
         name=pipeline.source.path.name,
         graph=graph,
         quantized=quantized,
-        recipe=_portable_recipe(pipeline),
+        recipe=_portable_recipe(pipeline, recipe),
         provenance=_provenance(pipeline),
         table=pipeline.quantized.table if quantized else None,
         layers=pipeline.quantized.layers if quantized else None,
@@ -56,9 +58,8 @@ def content_of(pipeline: Pipeline, graph: Graph) -> ContainerContent:
     )
 
 
-def _portable_recipe(pipeline: Pipeline) -> dict[str, JsonValue]:
+def _portable_recipe(pipeline: Pipeline, recipe: Recipe) -> dict[str, JsonValue]:
     """The recipe with every default written out, files as name and SHA-256."""
-    recipe = pipeline.recipe
     digests = dict(pipeline.source.digests)
     if recipe.dataset.dataset:
         if pipeline.quantized_build:
