@@ -4,6 +4,7 @@ Runs in the toolkit's own environment (Python 3.11, scripts/make_vendor_environm
 toolkit prints goes to the file that is the only argument. Requests:
 
     {"do": "build", "name": N, "model": PATH, "config": {...}, "dataset": PATH or null}
+    {"do": "export", "name": N, "path": PATH}
     {"do": "infer", "name": N, "samples": [[PATH, ...], ...], "layout": "nchw", "out": FOLDER}
     {"do": "analyse", "name": N, "inputs": [PATH], "out": FOLDER}
 
@@ -44,6 +45,12 @@ def build(built: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def export(built: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
+    """Write the compiled model."""
+    check("export_rknn", built[request["name"]][0].export_rknn(request["path"]))
+    return {}
+
+
 def infer(built: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     """Run the simulator on every sample."""
     entry = built[request["name"]]
@@ -71,7 +78,7 @@ def analyse(built: dict[str, Any], request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-ACTIONS = {"build": build, "infer": infer, "analyse": analyse}
+ACTIONS = {"build": build, "export": export, "infer": infer, "analyse": analyse}
 
 
 def main() -> None:

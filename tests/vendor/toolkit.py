@@ -85,6 +85,12 @@ class Toolkit:
             dataset=None if dataset is None else str(dataset),
         )
 
+    def export(self, name: str) -> Path:
+        """The compiled model, as a file."""
+        path = self.folder() / "model.rknn"
+        self._ask(do="export", name=name, path=str(path))
+        return path
+
     def infer(self, name: str, samples: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
         """Outputs of the toolkit's simulator for every sample (a list of NCHW inputs each)."""
         folder = self.folder()
