@@ -20,7 +20,7 @@ from engine.wire.board import (
 )
 from engine.wire.devices import Device, DeviceListParams, Listing
 from engine.wire.doctor import Check, Checks
-from engine.wire.monitor import BOARD, SAMPLE, BoardSample
+from engine.wire.monitor import BOARD, NOTE, SAMPLE, BoardNote, BoardSample
 from rknntui.app import Workbench
 from rknntui.bridge import Bridge
 from rknntui.screens.devices.workspace import Devices
@@ -286,13 +286,11 @@ class Watches:
             bridge._session.job_started(view)
             return view
 
-        def discard(bridge: Bridge, job_id: str) -> None:
-            view = bridge._session.jobs[job_id]
-            if view.running:
-                watches.end(bridge._session, view, "cancelled")
+        def finish(bridge: Bridge, job_id: str) -> None:
+            watches.end(bridge._session, bridge._session.jobs[job_id], "done")
 
         monkeypatch.setattr(Bridge, "submit", submit)
-        monkeypatch.setattr(Bridge, "discard", discard)
+        monkeypatch.setattr(Bridge, "finish", finish)
 
     def end(self, session: Session, view: JobView, state: str, result: object = None) -> None:
         view.state = state
@@ -333,7 +331,7 @@ async def test_a_board_is_watched_with_extremes_and_why_it_was_lost(
         await until(pilot, lambda: "3 looks" in screen_text(app), "what it saw")
         lines = {line[:12].strip(): line for line in screen_text(app).splitlines()}
         assert "▁█▃" in lines["NPU core 0"]
-        assert "40 %  10 % – 95 %" in lines["NPU core 0"]
+        assert "40 %  min 10 % max 95 %" in lines["NPU core 0"]
         assert "1000 MHz" in lines["NPU clock"]
         assert "45.2 °C" in lines["temperature"]
         assert "2.00 GiB" in lines["memory used"]
@@ -342,6 +340,9 @@ async def test_a_board_is_watched_with_extremes_and_why_it_was_lost(
         watches.tell(app.session, BoardSample(READY.id, 3, None, "It was unplugged; it is tried."))
         await until(pilot, lambda: "✗ It was unplugged" in screen_text(app), "why")
         assert "3 looks, 1 missed" in screen_text(app)
+        watches.jobs[-1].apply(NOTE.event(BoardNote(READY.id, "It is asked less often.")))
+        watches.tell(app.session)
+        await until(pilot, lambda: "! It is asked less often." in screen_text(app), "a note")
         await pilot.press("p")
         watches.tell(app.session, sample(4, 20))
         await settle(pilot)
@@ -371,7 +372,7 @@ async def test_marked_boards_are_watched_at_another_rate_and_recorded(
         assert app.clipboard.startswith("rknntui monitor --device adb:other --device adb:ready1")
         await pilot.press("minus")
         await until(pilot, lambda: len(watches.jobs) == 2, "the watch at the other rate")
-        assert watches.jobs[0].state == "cancelled"
+        assert watches.jobs[0].state == "done"
         assert watches.params[1].hertz == 2
         watches.tell(app.session, sample(0, 1), sample(0, 2, other.id))
         await until(pilot, lambda: screen_text(app).count("1 looks") == 2, "both")

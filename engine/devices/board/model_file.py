@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.base.errors import ContainerError, RuntimeLibraryError
 from engine.base.files import open_regular, sha256_of
 from engine.base.text import sanitize
 from engine.chips import chip
-from engine.container.other_formats import other_format
-from engine.container.vendor import VendorModel, inspect_vendor
 from engine.devices.probe.compatibility import SAME_NPU, ModelFacts
+
+if TYPE_CHECKING:
+    from engine.container.vendor import VendorModel
 
 __all__ = ["ModelFile", "model_file", "require_fit"]
 
@@ -71,6 +73,10 @@ def model_file(path: Path) -> ModelFile:
     Raises:
         ContainerError: missing, unreadable or damaged; no compiled model.
     """
+    # they load ONNX: a worker that looks at boards without a model is to stay small
+    from engine.container.other_formats import other_format
+    from engine.container.vendor import inspect_vendor
+
     try:
         with open_regular(path) as stream:
             head = stream.read(_HEAD)

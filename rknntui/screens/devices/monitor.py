@@ -15,6 +15,7 @@ from engine.wire.monitor import (
     BOARD,
     MONITOR_REPLAY,
     MONITOR_WATCH,
+    NOTE,
     SAMPLE,
     Monitored,
     ReplayParams,
@@ -41,7 +42,9 @@ HERTZ = (1.0, 2.0, 5.0, 10.0)
 """Looks a second to choose from."""
 LONGEST_SECONDS = 24 * 3600.0
 """A watch ends after a day: one whose workbench was killed does not go on for ever."""
-_NAME, _NOW, _SPAN = 12, 11, 25
+_NAME, _NOW, _SPAN = 12, 11, 34
+"""Cells of a name, of the figure of now, and of the extremes so far."""
+_ROOMY = 72
 _TRACE = 1e-9
 
 
@@ -68,6 +71,7 @@ class MonitorPane(Vertical):
         self.job: JobView | None = None
         self.hertz = HERTZ[0]
         self.paused = False
+        self.stopping = False
         self._what: WatchParams | ReplayParams | None = None
         self._seen = 0
         self._at = 0.0
@@ -95,7 +99,7 @@ class MonitorPane(Vertical):
     @property
     def running(self) -> bool:
         """Whether a watch or a recording goes on."""
-        return self.job is not None and self.job.running and not self.job.cancelling
+        return self.job is not None and self.job.running and not self.stopping
 
     @property
     def recording(self) -> str:
@@ -107,6 +111,15 @@ class MonitorPane(Vertical):
     def replaying(self) -> bool:
         """Whether it is a recording that goes on."""
         return self.running and isinstance(self._what, ReplayParams)
+
+    def command(self, devices: Sequence[str]) -> list[str]:
+        """The command line that shows the same: what goes on, or a watch of ``devices``."""
+        what = self._what if self.running else None
+        if isinstance(what, ReplayParams):
+            return ["rknntui", "monitor", "--replay", what.path]
+        names = [word for name in devices for word in ("--device", name)]
+        record = ["--record", self.recording] if self.recording else []
+        return ["rknntui", "monitor", *names, "--hz", f"{self.hertz:g}", *record]
 
     def watch_boards(
         self, devices: Sequence[str], record: str | None = None, *, force: bool = False
@@ -137,7 +150,8 @@ class MonitorPane(Vertical):
     def follow(self, job: JobView, what: WatchParams | ReplayParams) -> None:
         """Its job was started."""
         self.job, self._what = job, what
-        self._seen, self._at, self._end, self.paused = 0, 0.0, "", False
+        self._seen, self._at, self._end = 0, 0.0, ""
+        self.paused = self.stopping = False
         # thousands of looks of a long watch are of no use twice
         job.partials = deque(job.partials, maxlen=1000)
         self.changed(job)
@@ -157,6 +171,8 @@ class MonitorPane(Vertical):
         """Take a piece of a watch."""
         if (facts := BOARD.of(event)) is not None:
             self._of(facts.device).facts = facts
+        elif (note := NOTE.of(event)) is not None:
+            self._of(note.device).note = note.text
         elif (sample := SAMPLE.of(event)) is not None:
             self._at = sample.at
             self._of(sample.device).take(sample)
@@ -177,7 +193,8 @@ class MonitorPane(Vertical):
         elif isinstance(self._what, ReplayParams):
             self._end = "✓ end of the recording"
         elif isinstance(result, Monitored) and result.recorded:
-            self._end = f"✓ recorded in {sanitize(result.recorded, 300)}"
+            notes = " ".join(result.notes)
+            self._end = f"✓ recorded in {sanitize(f'{result.recorded} {notes}'.strip(), 300)}"
         elif isinstance(self._what, WatchParams) and self._what.record:
             self._end = f"✓ recorded in {sanitize(self._what.record, 300)}"
         else:
@@ -237,6 +254,8 @@ def board_lines(board: BoardTrack, width: int) -> list[Line]:
         lines += wrapped(f"✗ {sanitize(board.problem, 400)}", width, "bad")
     elif not board.samples:
         lines.append([("waiting for the board…", "dim")])
+    if board.note:
+        lines += wrapped(f"! {sanitize(board.note, 400)}", width, "warn")
     lines += [_track_line(track, width) for track in board.tracks.values()]
     for name, reason in board.reasons.items():
         lines += [
@@ -249,9 +268,9 @@ def board_lines(board: BoardTrack, width: int) -> list[Line]:
 def _track_line(track: Track, width: int) -> Line:
     """Name, sparkline, the figure of now, and its extremes where there is room."""
     span = ""
-    if track.minimum is not None and track.maximum is not None and width >= 64:
-        span = f"  {track.show(track.minimum)} – {track.show(track.maximum)}"
-    room = max(8, width - _NAME - _NOW - (_SPAN if width >= 64 else 0))
+    if track.minimum is not None and track.maximum is not None and width >= _ROOMY:
+        span = f"  min {track.show(track.minimum)} max {track.show(track.maximum)}"
+    room = max(8, width - _NAME - _NOW - (_SPAN if width >= _ROOMY else 0))
     values = list(track.values)[-room:]
     spark = "".join(
         " " if value is None else bars([max(value, _TRACE)], 1, track.full)[0] for value in values

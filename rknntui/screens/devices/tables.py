@@ -74,8 +74,13 @@ def device_records(
             "chip": known[device.id].facts.chip if device.id in known else None,
             "model": device.model or device.product or device.device or None,
             "kind": device.kind,
-            "address": device.address or None,
+            "address": _address(device),
             "aliases": [sanitize(device.serial, 80)],
         }
         for device in devices
     ]
+
+
+def _address(device: Device) -> str | None:
+    """What its name does not say already."""
+    return device.address if device.address and not device.id.endswith(device.address) else None

@@ -69,6 +69,7 @@ class BoardTrack:
         tracks: its figures, by their names, in their order on the screen.
         samples, missed: looks that it answered, and that it did not.
         problem: why the last look found nothing.
+        note: what is to be known of its looks, such as that there are fewer of them.
         reasons: name of a figure -> why the board does not tell it.
     """
 
@@ -79,6 +80,7 @@ class BoardTrack:
         self.samples = 0
         self.missed = 0
         self.problem = ""
+        self.note = ""
         self.reasons: dict[str, str] = {}
 
     def take(self, sample: BoardSample) -> None:

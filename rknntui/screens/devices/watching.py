@@ -48,8 +48,10 @@ class Watching:
         self._app.screen_stack[0].refresh_bindings()
 
     def _stop(self) -> None:
-        if self._pane.job is not None:
-            self._app.bridge.discard(self._pane.job.id)
+        """Let it end in order: a recording is closed."""
+        if self._pane.running and self._pane.job is not None:
+            self._app.bridge.finish(self._pane.job.id)
+            self._pane.stopping = True
 
     def changed(self, message: JobChanged) -> None:
         """A job has told something."""

@@ -382,8 +382,7 @@ class Devices(TableWorkspace):
 
     def command_line(self) -> list[str]:
         if self.view == "Monitor":
-            names = [word for name in self._watched() for word in ("--device", name)]
-            return ["rknntui", "monitor", *names, "--hertz", f"{self.monitor.hertz:g}"]
+            return self.monitor.command(self._watched())
         device = self.device
         return [] if device is None else ["rknntui", "doctor", "--device", device.id]
 

@@ -18,6 +18,7 @@ from rknntui.widgets.job_pane import JobPane
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.search import SearchLine
 from rknntui.widgets.table import Column, Table
+from rknntui.worker_places import in_background
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -143,7 +144,8 @@ class JobsWorkspace(Workspace):
     async def _read(self) -> None:
         from engine import list_jobs
 
-        records = await asyncio.to_thread(list_jobs, LIMIT)
+        found = await asyncio.to_thread(list_jobs, LIMIT)
+        records = [record for record in found if not in_background(record.method)]
         first = bool(records) and (not self._records or records[0].id != self._records[0].id)
         at_top = self.history.cursor == 0
         before = self.record.id if self.record is not None else ""
