@@ -1,0 +1,123 @@
+"""Workspace Devices over its own workers, a real adb server and emulated boards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from engine.base.process import ProcessId
+from rknntui.app import Workbench
+from rknntui.screens.devices.workspace import Devices
+from tests.devices.adb_server import AdbServer
+from tests.devices.conftest import Boards, adb_server, board, emulated
+from tests.tui.conftest import screen_text, until
+from tests.tui.flow import choose_path
+
+__all__ = ["adb_server", "board", "emulated"]
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.long,
+    pytest.mark.adb,
+]
+
+
+async def test_boards_are_listed_asked_examined_watched_and_recorded(
+    board: Boards, adb_server: AdbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ready = board("rk3588")
+    locked = board("rk3566", auth=True, connect=False)
+    adb_server.adb("connect", locked.address)
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("7")
+        await until(pilot, lambda: "2 boards, 1 ready" in screen_text(app), "both")
+        assert "✗ unauthorized" in screen_text(app)
+        workspace = app.workspace
+        assert isinstance(workspace, Devices)
+        name = f"adb:{ready.address}"
+        await until(pilot, lambda: workspace.table.select_record("id", name), "the ready one")
+        await until(pilot, lambda: "rk3588, 3 NPU cores" in screen_text(app), "what it is")
+        assert "State now  emulated" in screen_text(app)
+        await pilot.press("enter")
+        assert app.session.board == name
+
+        await pilot.press("v", "r")
+        await until(pilot, lambda: "✓ transport" in screen_text(app), "the doctor")
+
+        ready.set_load([10, 90, 40])
+        await pilot.press("v", "plus", "plus", "plus", "w")
+        await choose_path(pilot, tmp_path / "seen.jsonl", "ctrl+s")
+        await until(pilot, lambda: "max 90 %" in screen_text(app), "the load")
+        assert app.session.running is None
+        lines = {line[:12].strip(): line for line in screen_text(app).splitlines()}
+        assert "10 %" in lines["NPU core 0"]
+        assert "40 %" in lines["NPU core 2"]
+        ready.set_load([0, 0, 0])
+        await until(pilot, lambda: "min 0 % max 90 %" in screen_text(app), "the load went")
+        await pilot.press("r")
+        await until(pilot, lambda: "recorded in" in screen_text(app), "its end")
+        looks = [json.loads(line) for line in (tmp_path / "seen.jsonl").read_text().splitlines()]
+        assert len(looks) > 2
+
+        await pilot.press("R")
+        await choose_path(pilot, tmp_path / "seen.jsonl")
+        await until(pilot, lambda: "replay seen.jsonl" in screen_text(app), "it again")
+        await until(pilot, lambda: "end of the recording" in screen_text(app), "all of it")
+        assert "max 90 %" in screen_text(app)
+
+
+async def test_a_watch_ends_with_the_workbench_and_a_board_that_goes_is_said(
+    board: Boards,
+) -> None:
+    made = board("rk3588")
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("7")
+        await until(pilot, lambda: "1 board, 1 ready" in screen_text(app), "the board")
+        await pilot.press("v", "v", "r")
+        await until(pilot, lambda: "2 looks" in screen_text(app), "a watch")
+        made.unplug()
+        await until(pilot, lambda: "0 ready" in screen_text(app), "the list knows")
+        await until(pilot, lambda: "✗" in workspace_text(app), "the monitor knows")
+        pids = [ProcessId.of(w.pid) for w in app.bridge._workers.values() if w.pid]
+        assert len(pids) == 3
+        await pilot.press("q")
+    for _ in range(3000):
+        if not any(process.alive for process in pids):
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("a worker is left")
+
+
+def workspace_text(app: Workbench) -> str:
+    workspace = app.workspace
+    assert isinstance(workspace, Devices)
+    return workspace.monitor.rows.text()
+
+
+async def test_a_busy_main_worker_delays_no_list(board: Boards) -> None:
+    board("rk3588")
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.bridge.state == "ready", "the main worker")
+        main = ProcessId.of(app.bridge._workers["main"].pid or 0)
+        os.kill(main.pid, signal.SIGSTOP)
+        try:
+            await pilot.press("7")
+            await until(pilot, lambda: "1 board, 1 ready" in screen_text(app), "the board")
+            await until(pilot, lambda: "State now" in workspace_facts(app), "what it is")
+        finally:
+            os.kill(main.pid, signal.SIGCONT)
+
+
+def workspace_facts(app: Workbench) -> str:
+    workspace = app.workspace
+    assert isinstance(workspace, Devices)
+    return workspace.pane.text()
