@@ -81,13 +81,24 @@ def comparison(first: str = "Conv_1") -> Comparison:
     same, little = Difference(1.0, None, 0.0), Difference(0.9999, 40.0, 0.01)
     rows = []
     for name in LAYERS:
-        diverges = bool(first) and LAYERS.index(name) >= LAYERS.index(first)
+        behind = bool(first) and LAYERS.index(name) >= LAYERS.index(first)
         off = Difference(0.7, 3.0, 9.0)
-        board, between = (off, off) if diverges else (little, same)
-        steps = 90.0 if diverges else 0.0
+        board, between = (off, off) if behind else (little, same)
+        steps = 90.0 if behind else 0.0
         rows.append(
             ComparedLayer(
-                name, f"{name}_out", "Conv", "w8a8", little, board, between, steps, diverges
+                name,
+                f"{name}_out",
+                "Conv",
+                "int8",
+                little,
+                board,
+                between,
+                steps,
+                name == first,
+                off if name == first else same,
+                steps if name == first else 0.0,
+                0.7 if name == first else 0.0,
             )
         )
     verdict = (

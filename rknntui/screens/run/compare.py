@@ -51,7 +51,7 @@ class ComparePane(RecordView):
 
 
 def compare_fields() -> tuple[Field, ...]:
-    """Position, sign, layer, operator; SQNR and cosine of each pair of sides; steps."""
+    """Position, sign, layer, operator; SQNR and cosine of each pair of sides; the layer alone."""
 
     def sign_style(sign: str) -> str:
         return "bad" if sign == "✗" else "warn"
@@ -60,17 +60,20 @@ def compare_fields() -> tuple[Field, ...]:
         Field("number", Column("#", 4, right=True)),
         Field("sign", Column("", 1, style=sign_style, name="sign")),
         Field("name", Column("layer", 10, grow=3, text=name_text)),
-        Field("op", Column("op", 8, text=name_text), 70),
+        Field("op", Column("op", 8, text=name_text), 90),
         Field("dtype", Column("type", 6, text=name_text), 100),
         Field("simulator_db", decibel_column("sim. dB", 8)),
         Field("board_db", decibel_column("board dB", 8)),
         Field("between_db", decibel_column("b-s dB", 8)),
-        Field("simulator_cos", cosine_column("sim. cos", 9), 116),
-        Field("board_cos", cosine_column("board cos", 9), 116),
-        Field("between_cos", cosine_column("b-s cos", 9)),
-        Field("steps", Column("steps", 6, right=True, text=number(3))),
-        Field("between_max", Column("b-s max", 9, right=True, text=number(3)), 130),
-        Field("tensor", Column("tensor", 12, grow=1, text=name_text), 150, "name"),
+        Field("own_db", decibel_column("alone dB", 8), 1),
+        Field("own_steps", Column("alone steps", 11, right=True, text=number(3)), 110),
+        Field("moved", Column("moved %", 7, right=True, text=number(3)), 1),
+        Field("simulator_cos", cosine_column("sim. cos", 9), 150),
+        Field("board_cos", cosine_column("board cos", 9), 150),
+        Field("between_cos", cosine_column("b-s cos", 9), 120),
+        Field("steps", Column("steps", 6, right=True, text=number(3)), 60),
+        Field("between_max", Column("b-s max", 9, right=True, text=number(3)), 160),
+        Field("tensor", Column("tensor", 12, grow=1, text=name_text), 170, "name"),
     )
 
 
@@ -96,4 +99,7 @@ def _record(index: int, row: ComparedLayer, first: str) -> Record:
         "between_cos": row.between.cosine,
         "between_max": row.between.maximum,
         "steps": row.steps,
+        "own_db": _decibels(row.own) if row.own is not None else None,
+        "own_steps": row.own_steps,
+        "moved": None if row.moved is None else 100 * row.moved,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,7 @@ def live_facts(look: LiveLook) -> tuple[Fact | str, ...]:
     took = f"{look.milliseconds:.3f} ms with layers timed ({look.label})"
     device = sanitize(look.device, 300)
     short = device if len(device) <= 26 else f"{device[:24]}…"
-    versions = [(look.chip, 1), (f"runtime {look.runtime}", 2)]
+    versions = [(look.chip, 1), (runtime_text(look.runtime), 2)]
     return (
         Fact(f"▶ live on {short}: {took}", (f"▶ live: {took}",)),
         *(Fact(sanitize(text, 60), rank=rank) for text, rank in versions),
@@ -101,10 +102,21 @@ def _ran(result: Ran) -> Fact:
 def _versions(result: Ran) -> list[Fact]:
     facts = [
         (sanitize(result.chip, 40), 1),
-        (f"runtime {sanitize(result.runtime, 60)}" if result.runtime else "", 2),
+        (runtime_text(result.runtime) if result.runtime else "", 2),
         (f"driver {sanitize(result.driver, 60)}" if result.driver else "", 3),
     ]
     return [Fact(text, rank=rank) for text, rank in facts if text]
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - _MANY} more" if len(names) > _MANY else ""
+    return ", ".join(sanitize(name, 80) for name in names[:_MANY]) + more
+
+
+def runtime_text(runtime: str) -> str:
+    """A runtime's version; that it is emulated stands beside it already."""
+    return f"runtime {sanitize(runtime, 60).removesuffix(' (emulated by rknntui)')}"
 
 
 def _told(texts: Sequence[str], width: int, style: str = "dim") -> list[Line]:
@@ -128,8 +140,8 @@ def layer_lines(result: Ran | LiveLook | None, error: str, width: int) -> list[L
     if not rows:
         return [*lines, *_told(["The runtime told of no layers.", *result.notes], width)]
     known = sum(bool(row.layer) for row in rows)
-    places = dict.fromkeys(row.target for row in rows if row.target)
-    on = ", ".join(f"{sum(r.target == p for r in rows)} on {p}" for p in list(places)[:_MANY])
+    places = Counter(row.target for row in rows if row.target).most_common(_MANY)
+    on = ", ".join(f"{count} on {place}" for place, count in places)
     text = f"{on}; {known} of {len(rows)} rows are layers of this build."
     return [*lines, *_told([text, *result.notes], width)]
 
@@ -138,7 +150,7 @@ def memory_lines(report: MemoryReport | None, width: int) -> list[Line]:
     """Why there are no figures, and what is to be known of them."""
     if report is None:
         return []
-    device = f"{report.device}, {report.chip}, runtime {report.runtime} ({report.label})"
+    device = f"{report.device}, {report.chip}, {runtime_text(report.runtime)} ({report.label})"
     lines = _told([f"On {device}."], width)
     if report.memory is None:
         why = report.reason or "not available on this runtime: it has no query for memory."
@@ -151,11 +163,12 @@ def compared_lines(found: Comparison | None, width: int) -> list[Line]:
     if found is None:
         return []
     lines = _told([found.verdict], width, "bad" if found.first else "good")
-    told = [f"On {found.device}, {found.chip}, runtime {found.runtime} ({found.label})."]
+    first = next((row for row in found.layers if row.name == found.first), None)
+    if first is not None and first.inside:
+        lines += _told([f"Or one that the board did not give: {_some(first.inside)}."], width)
+    told = [f"On {found.device}, {found.chip}, {runtime_text(found.runtime)} ({found.label})."]
     if found.missing:
-        some = ", ".join(sanitize(name, 80) for name in found.missing[:_MANY])
-        more = f" and {len(found.missing) - _MANY} more" if len(found.missing) > _MANY else ""
-        told.append(f"Not given by the board: {some}{more}.")
+        told.append(f"Not given by the board: {_some(found.missing)}.")
     if found.sha256:
         told.append(f"Input bytes of all three, SHA-256: {found.sha256}")
     return [*lines, *_told([*told, *found.notes], width)]
