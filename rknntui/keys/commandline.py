@@ -12,11 +12,23 @@ if TYPE_CHECKING:
 
 __all__ = ["command_for", "job_command", "job_flags", "recipe_flags"]
 
-_VERBS = {"guide": "accuracy --guide", "compare.board": "compare"}
+_VERBS = {
+    "guide": "accuracy --guide",
+    "board.memory": "memory",
+    "board.run": "run",
+    "compare.board": "compare",
+}
 """Where a job has another name than its command; a dot in the name stands between two verbs."""
 
 _FLAGS: dict[str, dict[str, str]] = {
     "accuracy": {"inputs": "--input", "damage": "--damage", "output_dir": "--output-dir"},
+    "board.memory": {"device": "--device"},
+    "board.run": {
+        "device": "--device",
+        "inputs": "--input",
+        "layers": "--layers",
+        "save": "--save",
+    },
     "compare.board": {
         "device": "--device",
         "inputs": "--input",
@@ -93,7 +105,10 @@ def _item(name: str, value: object) -> str:
 
 def job_command(method: str, params: Mapping[str, object]) -> list[str]:
     """The command line of a job as it was asked for; empty where it is of no model."""
-    recipe = params.get("recipe")
+    recipe, path = params.get("recipe"), params.get("path")
+    if method.startswith("board.") and method in _VERBS:  # they take a file and no options
+        words = ["rknntui", _VERBS[method], str(path), *job_flags(method, params)]
+        return words if path else []
     model = recipe.get("model") if isinstance(recipe, Mapping) else None
     if not isinstance(recipe, Mapping) or not isinstance(model, str):
         return []
