@@ -16,6 +16,7 @@ from engine.base.plain import JsonObject
 from engine.base.text import sanitize
 from engine.devices.board.answers import hang_error, mapping, misfit_error
 from engine.devices.transport import Completed, Moved, Transport
+from engine.devices.transports.endings import ending
 
 __all__ = ["OneShotAgent", "Step"]
 
@@ -86,9 +87,10 @@ class OneShotAgent:
                     self._transport.remove([self._request, self._reply])
         if there is None:
             last = _last_line(ended.out + ended.err)
+            how, why = ending(ended.code)
             raise DeviceError(
-                f"The program on {self._transport.name} ended without an answer.",
-                cause=f"It said last: {last}" if last else "",
+                f"The program on {self._transport.name} {how}, without an answer.",
+                cause=f"{why} It said last: {last}" if last else why,
                 remedy="Try again. Where it stays so, the runtime library of the board crashes "
                 "with this model.",
             )

@@ -70,6 +70,22 @@ def test_no_library(agent: Agent, tmp_path: Path) -> None:
     assert agent.open(libraries=[str(broken), str(agent.library)])["library"] == str(agent.library)
 
 
+def test_a_library_that_is_cut_off(agent: Agent, tmp_path: Path) -> None:
+    """A copy that broke off: to load it would end the agent by SIGBUS."""
+    whole = agent.library.read_bytes()
+    cut = tmp_path / "librknnrt.so"
+    for size in (len(whole) // 4, len(whole) // 2, 5000, 100):
+        cut.write_bytes(whole[:size])
+        error = refused(agent, libraries=[str(cut)])
+        assert error["kind"] == "runtime library"
+        assert "cut off" in error["what"]
+        assert "Copy the library" in error["remedy"]
+    cut.write_bytes(whole[:30])
+    assert "could be loaded" in refused(agent, libraries=[str(cut)])["what"]
+    cut.write_bytes(whole)
+    assert agent.result("open", model=str(agent.model), libraries=[str(agent.library)])
+
+
 @pytest.mark.parametrize(
     ("call", "code", "word"),
     [

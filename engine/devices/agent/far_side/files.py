@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import stat
+import struct
 import time
 from typing import Any, Dict, List, Optional
 
@@ -16,6 +17,7 @@ __all__ = [
     "Clocks",
     "board_path",
     "digest",
+    "is_cut_off",
     "read",
     "storage_error",
     "text_parameter",
@@ -27,6 +29,8 @@ STORAGE = "device storage"
 
 _LIMIT = 1 << 20
 _MATCHES = 256
+_PT_LOAD = 1
+_HEAD = 4096
 
 
 def board_path(path: Any) -> str:
@@ -38,6 +42,33 @@ def board_path(path: Any) -> str:
     if not isinstance(path, str) or not path.startswith("/") or "\0" in path:
         raise Refused("{!r} is no absolute path.".format(path), kind="device")
     return path
+
+
+def is_cut_off(path: str) -> bool:
+    """Whether a library's file ends before what is loaded of it does, as after a copy that broke.
+
+    Format: the System V ABI, segments of the kind ``PT_LOAD``.
+    """
+    try:
+        with open(path, "rb") as stream:
+            head = stream.read(_HEAD)
+            size = os.fstat(stream.fileno()).st_size
+        if head[:4] != b"\x7fELF" or head[4:5] not in (b"\1", b"\2"):
+            return False  # the loader says what it is
+        wide = head[4:5] == b"\2"
+        (table,) = struct.unpack_from("<Q" if wide else "<I", head, 32 if wide else 28)
+        step, count = struct.unpack_from("<HH", head, 54 if wide else 42)
+        for at in range(table, table + step * count, step or 1):
+            (kind,) = struct.unpack_from("<I", head, at)
+            (offset,) = struct.unpack_from("<Q" if wide else "<I", head, at + (8 if wide else 4))
+            (length,) = struct.unpack_from("<Q" if wide else "<I", head, at + (32 if wide else 16))
+            if kind == _PT_LOAD and offset + length > size:
+                return True
+    except struct.error:  # its table of segments lies behind what was read
+        return size < _HEAD
+    except OSError:
+        pass
+    return False
 
 
 def text_parameter(params: Message, name: str) -> str:

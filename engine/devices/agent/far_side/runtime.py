@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence
 
 from engine.base.peers.far import Refused
 from engine.devices.agent.far_side import abi
-from engine.devices.agent.far_side.files import board_path
+from engine.devices.agent.far_side.files import board_path, is_cut_off
 from engine.devices.agent.far_side.noise import Noise
 from engine.devices.agent.far_side.words import KIND, explain
 
@@ -51,6 +51,9 @@ def load(paths: Sequence[str], generation: Optional[int], noise: Noise) -> "Libr
         real = board_path(path)
         if not os.path.exists(real):
             continue
+        if is_cut_off(real):  # which would end this process, not be an error
+            tried.append("{}: it is cut off, a part of the file is missing".format(path))
+            continue
         try:
             library = Library(path, ctypes.CDLL(real), noise)
         except OSError as error:  # another architecture, or a library that it needs is missing
@@ -62,7 +65,10 @@ def load(paths: Sequence[str], generation: Optional[int], noise: Noise) -> "Libr
     bits = "The Python of this board has {} bits.".format(abi.POINTER_BITS)
     if tried:
         what = "No runtime library of the NPU could be loaded: {}.".format("; ".join(tried))
-        raise Refused(what, bits, "Install the library of this board's architecture.", kind=KIND)
+        remedy = "Install the library of this board's architecture."
+        if "cut off" in what:
+            remedy = "Copy the library to the board again."
+        raise Refused(what, bits, remedy, kind=KIND)
     raise Refused(
         "There is no runtime library of the NPU on this board.",
         "None of these exists: {}.".format(", ".join(paths or PLACES)),

@@ -1,9 +1,12 @@
 #include "runtime.h"
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "board_root.h"
@@ -159,6 +162,40 @@ static void add(char *words, size_t room, const char *path, const char *why) {
   snprintf(words + used, room - used, "%s%s%s%s", used ? "; " : "", path, *why ? ": " : "", why);
 }
 
+/* Whether a library's file ends before what is loaded of it does, as after a copy that broke:
+ * loading it would end this process. Format: the System V ABI, segments of the kind PT_LOAD. */
+static int is_cut_off(const char *path) {
+  _Alignas(8) uint8_t head[4096] = {0};
+  struct stat facts;
+  int cut = 0, file = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t size = file < 0 ? -1 : read(file, head, sizeof head);
+  if (size < 64 || memcmp(head, ELFMAG, SELFMAG) || fstat(file, &facts)) size = 0;
+  if (size && head[EI_CLASS] == ELFCLASS64) {
+    const Elf64_Ehdr *whole = (const void *)head;
+    for (size_t i = 0; !cut && i < whole->e_phnum; i++) {
+      Elf64_Phdr part;
+      uint64_t at = whole->e_phoff + i * sizeof part;
+      cut = at + sizeof part > (uint64_t)facts.st_size;
+      if (cut || at + sizeof part > sizeof head) break;
+      memcpy(&part, head + at, sizeof part);
+      cut = part.p_type == PT_LOAD && part.p_offset + part.p_filesz > (uint64_t)facts.st_size;
+    }
+  } else if (size && head[EI_CLASS] == ELFCLASS32) {
+    const Elf32_Ehdr *whole = (const void *)head;
+    for (size_t i = 0; !cut && i < whole->e_phnum; i++) {
+      Elf32_Phdr part;
+      uint64_t at = whole->e_phoff + i * sizeof part;
+      cut = at + sizeof part > (uint64_t)facts.st_size;
+      if (cut || at + sizeof part > sizeof head) break;
+      memcpy(&part, head + at, sizeof part);
+      cut = part.p_type == PT_LOAD &&
+            (uint64_t)part.p_offset + part.p_filesz > (uint64_t)facts.st_size;
+    }
+  }
+  if (file >= 0) close(file);
+  return cut;
+}
+
 static int look(struct library *library, const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   char room[BOARD_PATH];
@@ -195,6 +232,10 @@ int library_load(struct library *library, const char *const *paths, int generati
   for (; *paths; paths++) {
     add(places, sizeof places, *paths, "");
     if (access(board_to_host(*paths, room), F_OK)) continue;
+    if (is_cut_off(board_to_host(*paths, room))) {
+      add(tried, sizeof tried, *paths, "it is cut off, a part of the file is missing");
+      continue;
+    }
     if (!look(library, *paths)) {
       const char *why = dlerror();
       add(tried, sizeof tried, *paths, why ? why : "it cannot be loaded");
@@ -212,7 +253,8 @@ int library_load(struct library *library, const char *const *paths, int generati
   memset(library, 0, sizeof *library);
   if (*tried)
     return fail(failure, RUNTIME, sizeof(void *) == 8 ? "This agent has 64 bits." : "It has 32.",
-                "Install the library of this board's architecture.",
+                strstr(tried, "cut off") ? "Copy the library to the board again."
+                                         : "Install the library of this board's architecture.",
                 "No runtime library of the NPU could be loaded: %s.", tried);
   fail(failure, RUNTIME, "",
        "Install librknnrt.so (generation 2) or librknn_runtime.so (generation 1) of the vendor.",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import select
-import signal
 import socket
 from collections.abc import Callable
 from io import RawIOBase
@@ -17,7 +16,6 @@ from io import RawIOBase
 from engine.base.errors import DeviceError, DeviceLostError
 from engine.base.peers.child import GOODBYE_SECONDS, LADDER_SECONDS
 from engine.base.peers.near import Call, Peer, ladder
-from engine.base.process import exit_reason
 from engine.base.text import sanitize
 from engine.devices.transports.adb.link import Deadline, Link
 from engine.devices.transports.adb.shell import (
@@ -29,6 +27,7 @@ from engine.devices.transports.adb.shell import (
     Packets,
     packet,
 )
+from engine.devices.transports.endings import ending
 
 __all__ = ["AdbConversation"]
 
@@ -177,8 +176,8 @@ class AdbConversation:
         if code is None:
             error = self._gone()
             return type(error)(error.what, cause=error.cause + tail, remedy=error.remedy)
-        how, cause = _reason(code)
-        return DeviceLostError(
+        how, cause = ending(code)
+        return DeviceError(
             f"The program on the board {self._board} {how}.",
             cause=cause + tail,
             remedy="Try again. If it happens again, restart the board.",
@@ -218,16 +217,3 @@ class AdbConversation:
     def _last_words(self) -> str:
         lines = self._said.tail.decode("utf-8", "replace").split("\n")
         return next((sanitize(line, _SHOWN) for line in reversed(lines) if line.strip()), "")
-
-
-def _reason(code: int) -> tuple[str, str]:
-    """How a program ended, and why, by the exit code of a shell: 128 and a signal, 126, 127."""
-    if code == 127:
-        return "was not found", "The board has no program of that name, or not on its PATH."
-    if code == 126:
-        return "could not be started", "It is not executable, or is for another processor."
-    if code == 0:
-        return "ended by itself", "Its input ended, or it was asked to end."
-    if code > 128 and code - 128 in {int(number) for number in signal.Signals}:
-        return exit_reason(128 - code)
-    return exit_reason(code)

@@ -17,6 +17,7 @@ import asyncssh
 
 from engine.base.errors import DeviceError, DeviceLostError
 from engine.base.peers.near import Call, Peer, ladder
+from engine.devices.transports.endings import ending
 from engine.devices.transports.ssh.loop import LoopThread
 from engine.devices.transports.ssh.program import Program, send_signal
 
@@ -27,7 +28,6 @@ _GOODBYE_SECONDS = 5.0
 _LADDER_SECONDS = 2.0
 _SIGNAL_SECONDS = 5.0
 _TELL_SECONDS = 2.0
-_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 
 
 class SshConversation:
@@ -78,14 +78,12 @@ class SshConversation:
                 f"{said}",
                 remedy="Try again.",
             )
-        how = f"The program on {self._name} ended with exit code {code}."
-        if code > 128:
-            how = f"The program on {self._name} was killed by signal {code - 128}."
-        cause = {
-            _NOT_FOUND: "It is not there.",
-            _NOT_EXECUTABLE: "It may not be run, or is for another CPU.",
-        }.get(code, "It crashed, or the board ran out of memory.")
-        return DeviceError(how, cause=f"{cause}{said}", remedy="Try again; run the board's doctor.")
+        how, cause = ending(code)
+        return DeviceError(
+            f"The program on {self._name} {how}.",
+            cause=f"{cause}{said}",
+            remedy="Try again; run the board's doctor.",
+        )
 
     def stop(self, call: Call) -> bool:
         """End a call: it is cancelled, then the program is terminated, then killed.

@@ -1,0 +1,207 @@
+"""A board that is reached over adb, by an old adbd, or over SSH, and what can happen to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.devices.address import Address
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.emulator.emulator import BoardEmulator
+from engine.devices.emulator.runtime.answers import Answers, TensorFacts, input_digest
+from engine.devices.transport import Transport
+from engine.devices.transports.adb.transport import AdbTransport
+from engine.devices.transports.ssh import SshTransport
+from tests.devices.adb_server import AdbServer
+from tests.devices.known_model import IMAGE, SCALE, answers, check_results
+from tests.devices.ssh.server import SSHD, Sshd
+from tests.devices.waiting import until
+from tests.safety import ends
+
+OLD_IMAGE = IMAGE.astype(np.uint8)
+OLD_SCORES = np.array([[0, 28, 100, 200, 255]], np.uint8)
+
+
+def first_answers(**changes: Any) -> Answers:
+    """What the stand-in of generation 1 knows of a small model."""
+    known: dict[str, Any] = {
+        "generation": 1,
+        "platform": "",
+        "inputs": (TensorFacts("image", (1, 4, 4, 3), "UINT8", "NHWC", "AFFINE", 0, 128, 0.5),),
+        "outputs": (TensorFacts("scores", (1, 5), "UINT8", "NCHW", "AFFINE", 0, 28, SCALE, 0),),
+        "results": {input_digest([OLD_IMAGE.tobytes()]): (OLD_SCORES.tobytes(),)},
+    }
+    return answers(**(known | changes))
+
+
+@dataclass
+class Way:
+    """A board and the way to it.
+
+    Attributes:
+        kind: ``adb``, ``old adb`` or ``ssh``.
+        made: the board.
+        model: one that it runs.
+        server, sshd: that lead to it; None where it is reached otherwise.
+    """
+
+    kind: str
+    made: BoardEmulator
+    model: Path
+    server: AdbServer | None
+    sshd: Sshd | None
+    _opened: list[Transport] = field(default_factory=list)
+
+    @property
+    def old(self) -> bool:
+        return self.kind == "old adb"
+
+    def open(self) -> Transport:
+        """A new connection; it is closed at the end of the test."""
+        transport: Transport
+        if self.sshd is not None:
+            transport = SshTransport(Address("ssh", "127.0.0.1", "", self.sshd.port))
+        else:
+            transport = AdbTransport.open(self.made.address)
+        self._opened.append(transport)
+        return transport
+
+    def close(self) -> None:
+        for transport in self._opened:
+            transport.close()
+
+    def cut(self) -> None:
+        """Pull the cable."""
+        if self.sshd is None:
+            self.made.unplug()
+        else:
+            self.sshd.refused.set()
+            self.sshd.cut()
+
+    def reboot(self) -> None:
+        """Restart the board, as a power cut does: the network goes before the programs end."""
+        if self.sshd is not None:
+            self.sshd.cut()
+        self.made.reboot(0.1)
+
+    def wait(self) -> None:
+        """Put the cable back, and wait until the board can be reached."""
+        if self.sshd is not None:
+            self.sshd.refused.clear()
+            return
+        assert self.server is not None
+        self.made.replug()
+        self.server.reconnect(self.made.address)
+
+    def library(self, library: Path, known: Answers | None = None) -> None:
+        """Give the board a runtime library that knows the model."""
+        self.made.image.install_runtime(library)
+        known = known or (first_answers() if self.old else answers())
+        known.into(self.folder / "answers", self.model)
+
+    @property
+    def folder(self) -> Path:
+        """Of the runtime library, on this machine."""
+        return (self.made.root / self.made.image.library.lstrip("/")).parent
+
+    def settings(self, text: str) -> None:
+        """What the runtime library does wrong."""
+        (self.folder / "emulated.conf").write_text(f"{text}\n")
+
+    def check(self) -> None:
+        """The board runs the model as if nothing had been, and nothing of before is left there."""
+        with BoardRuntime(self.open()) as runtime:
+            runtime.open(self.model)
+            if self.old:
+                check_results(runtime, OLD_IMAGE, OLD_SCORES, 28)
+            else:
+                check_results(runtime)
+        assert [name.partition("-")[0] for name in self.names()] == ["agent", "model"]
+        until(lambda: not self.alive(), "the programs on the board have ended")
+
+    def names(self) -> list[str]:
+        """What is in our folder on the board."""
+        place = self.made.root / "userdata" / "rknntui"
+        return sorted(path.name for path in place.iterdir()) if place.is_dir() else []
+
+    def alive(self) -> list[int]:
+        """The agents that run on the board, whoever started them."""
+        mark = f"BOARD_ROOT={self.made.root}".encode()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (folder / "environ").read_bytes().split(b"\0"):
+                    words = (folder / "cmdline").read_bytes()
+                    found += [int(folder.name)] if b"/agent-" in words else []
+            except OSError:  # it ended meanwhile, or is not ours
+                continue
+        return found
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("adb", marks=pytest.mark.adb),
+        pytest.param("old adb", marks=pytest.mark.adb),
+        pytest.param("ssh", marks=pytest.mark.sshd),
+    ]
+)
+def kind(request: pytest.FixtureRequest) -> str:
+    """How the board is reached."""
+    return str(request.param)
+
+
+@pytest.fixture
+def ways(
+    request: pytest.FixtureRequest,
+    kind: str,
+    emulated: Callable[..., BoardEmulator],
+    own_home: Path,
+    tmp_path: Path,
+    model: Path,
+    first_model: Path,
+) -> Iterator[Callable[..., Way]]:
+    """Makes a board, one in a test; options as of :class:`BoardEmulator`."""
+    with ExitStack() as held, pytest.MonkeyPatch.context() as patch:
+
+        def make(**options: Any) -> Way:
+            made = emulated("rk1808" if kind == "old adb" else "rk3588", **options)
+            server, sshd = None, None
+            if kind == "ssh":
+                if SSHD is None:
+                    pytest.skip("there is no sshd")
+                if os.getuid() == 0:
+                    Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+                patch.delenv("SSH_AUTH_SOCK", raising=False)
+                sshd = Sshd(tmp_path / "sshd", own_home)
+                held.callback(sshd.close)
+                sshd.configure(ForceCommand=str(made.login()))
+            else:
+                server = request.getfixturevalue("adb_server")
+                server.connect(made.address)
+            way = Way(kind, made, first_model if kind == "old adb" else model, server, sshd)
+            held.callback(way.close)
+            return way
+
+        yield make
+
+
+@pytest.fixture
+def way(ways: Callable[..., Way], kind: str, libraries: Callable[..., Path]) -> Way:
+    """A board that runs the model."""
+    found = ways()
+    found.library(libraries(1 if kind == "old adb" else 2))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def patience() -> Iterator[None]:
+    """Every message comes within its time-out, and every test within this one."""
+    with ends():
+        yield

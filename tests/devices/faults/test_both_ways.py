@@ -1,0 +1,336 @@
+"""Each fault of a board over adb, by an old adbd and over SSH: what is told, and what stays.
+
+fault: where it is tried beside this file
+    cable pulled while pushing, running: adb/test_faults.py, ssh/test_files.py, test_board.py
+    reboot: adb/test_faults.py; adb server restarted: adb/test_faults.py
+    disk full, read-only: adb/test_faults.py, ssh/test_files.py, test_layout.py
+    no Python: test_without_python.py
+    no runtime library, an old one: test_layout.py, probe/test_compatibility.py
+    wrong chip, other generation: board/test_runtime.py
+    a hang: board/test_faults.py, agent/test_errors.py
+    two clients at once: test_layout.py (those of other machines, and dead ones)
+    60 MB over a slow link, cancelled: adb/test_faults.py, ssh/test_files.py
+    hostile strings from the board: board/test_lies.py, probe/test_hostile.py
+    names with quotes, blanks and $(...): every model here has one; ssh/test_run.py
+    two boards with one serial, no permission on USB: adb/test_states.py, test_listing.py, against
+        a stand-in of the adb server
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.base.errors import (
+    DeviceError,
+    DeviceLostError,
+    DeviceStorageError,
+    DeviceTimeoutError,
+    JobCancelledError,
+    RuntimeLibraryError,
+)
+from engine.devices.address import Address
+from engine.devices.board.layout import find_folder
+from engine.devices.board.results import RunProgress
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.board.tensors import BoardInput
+from engine.devices.doctor.diagnose import diagnose
+from engine.devices.emulator.image import Software
+from engine.devices.transports.ssh import SshTransport
+from tests.devices.adb_server import AdbServer
+from tests.devices.faults.conftest import OLD_IMAGE, Way, first_answers
+from tests.devices.known_model import IMAGE, answers
+from tests.devices.ssh.slow_link import SlowLink
+
+pytestmark = [pytest.mark.long, pytest.mark.cc]
+
+Ways = Callable[..., Way]
+ADB_ONLY = pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=pytest.mark.adb) for k in ("adb", "old adb")]
+)
+
+
+def told(error: DeviceError) -> bool:
+    """Whether an error says what happened, why, and what to do."""
+    assert "\x1b" not in str(error)
+    return bool(error.what and error.cause and error.remedy)
+
+
+def image(way: Way) -> BoardInput:
+    return BoardInput(OLD_IMAGE if way.old else IMAGE)
+
+
+def large(tmp_path: Path, size: int) -> Path:
+    """A model that takes a while to be sent; an emulated board takes containers of ours."""
+    path = tmp_path / "large; $(touch x) 'model'.rknn"
+    with path.open("wb") as stream:
+        stream.write(b"RKNN" + bytes(20) + b"OPENMODL")
+        stream.truncate(size)
+    return path
+
+
+def test_a_cable_pulled_while_a_model_is_pushed(way: Way, tmp_path: Path) -> None:
+    sent: list[int] = []
+
+    def pull(done: int, _all: int) -> None:
+        sent.append(done)
+        if done > 1 << 20:
+            way.cut()
+
+    with BoardRuntime(way.open(), chip="") as runtime:
+        with pytest.raises(DeviceLostError) as caught:
+            runtime.open(large(tmp_path, 32 << 20), moved=pull)
+        assert told(caught.value)
+        assert 0 < sent[-1] < 32 << 20
+    way.wait()
+    assert not [name for name in way.names() if name.startswith("model") and ".part" not in name]
+    for part in (way.made.root / "userdata/rknntui").glob("*.part"):
+        part.unlink()  # it is removed once it is an hour old: see test_layout.py
+    way.check()
+
+
+def test_a_cable_pulled_while_it_runs(way: Way) -> None:
+    runtime = cut_while_it_runs(way, way.cut)
+    runtime.close()
+    way.wait()
+    way.check()
+
+
+def test_a_board_restarts_while_it_runs(way: Way) -> None:
+    runtime = cut_while_it_runs(way, way.reboot)
+    runtime.close()
+    way.wait()
+    way.check()
+
+
+def cut_while_it_runs(way: Way, cut: Callable[[], object]) -> BoardRuntime:
+    """Have a run cut off."""
+    runs = False
+
+    def check() -> None:
+        # nothing is heard of a run in one-shot mode: its program is there, and hangs
+        if runs and way.old and way.alive():
+            cut()
+
+    def heard(_progress: RunProgress) -> None:
+        cut()
+
+    runtime = BoardRuntime(way.open(), check=check)
+    runtime.open(way.model)
+    if way.old:
+        way.settings("HANG=run")
+    runs = True
+    with pytest.raises(DeviceLostError) as caught:
+        runtime.run([image(way)], loops=100_000, progress=heard)
+    runs = False
+    assert told(caught.value)
+    way.settings("")
+    return runtime
+
+
+def test_a_full_disk(way: Way, tmp_path: Path) -> None:
+    way.made.faults.disk_free = 1000
+    with pytest.raises(DeviceStorageError) as caught:
+        BoardRuntime(way.open())
+    assert told(caught.value)
+    assert way.names() == []
+    way.made.faults.disk_free = 8 << 20
+    with BoardRuntime(way.open(), chip="") as runtime:
+        with pytest.raises(DeviceStorageError, match="needs") as caught:
+            runtime.open(large(tmp_path, 32 << 20))
+        assert told(caught.value)
+        assert not [name for name in way.names() if name.startswith("model")]
+    way.made.faults.disk_free = None
+    way.check()
+
+
+def test_a_read_only_file_system(way: Way) -> None:
+    way.made.faults.read_only = ("/",)
+    with pytest.raises(DeviceStorageError, match="No folder") as caught:
+        BoardRuntime(way.open())
+    assert told(caught.value)
+    assert "Read-only" in caught.value.cause
+    way.made.faults.read_only = ("/userdata", "/data", "/.cache")  # the last one at home, by SSH
+    transport = way.open()
+    assert find_folder(transport).path == "/tmp/rknntui"
+    with BoardRuntime(transport) as runtime:
+        assert any("memory" in note for note in runtime.open(way.model).notes)
+        assert runtime.run([image(way)]).outputs
+    way.made.faults.read_only = ()
+    way.check()
+
+
+def test_a_board_without_python(ways: Ways) -> None:
+    way = ways(software=Software(python=False))
+    with pytest.raises(DeviceError, match="There is no Python") as caught:
+        BoardRuntime(way.open())
+    assert told(caught.value)
+    assert "devices agent build" in caught.value.remedy
+    assert way.names() == []
+
+
+def test_a_board_without_a_runtime_library(ways: Ways) -> None:
+    way = ways(software=Software(runtime=False))
+    with (
+        BoardRuntime(way.open()) as runtime,
+        pytest.raises(RuntimeLibraryError, match="no runtime library") as caught,
+    ):
+        runtime.open(way.model)
+    assert told(caught.value)
+    assert [name for name in way.names() if name.startswith("model")] == []
+
+
+@pytest.mark.parametrize("kind", ["adb", "ssh"])
+def test_an_old_runtime_library(ways: Ways, libraries: Callable[..., Path]) -> None:
+    way = ways()
+    way.library(libraries(2, "1.5.2"), answers(needs="2.3.2"))
+    with (
+        BoardRuntime(way.open()) as runtime,
+        pytest.raises(RuntimeLibraryError, match="rknn_init") as caught,
+    ):
+        runtime.open(way.model)
+    assert told(caught.value)
+    assert "Invalid RKNN model version" in caught.value.cause
+    assert "Update the runtime library" in caught.value.remedy
+
+
+def test_a_damaged_runtime_library(way: Way, tmp_path: Path) -> None:
+    library = way.made.root / way.made.image.library.lstrip("/")
+    library.write_bytes(library.read_bytes()[:5000])
+    with (
+        BoardRuntime(way.open()) as runtime,
+        pytest.raises(RuntimeLibraryError, match=r"could be loaded|fits its") as caught,
+    ):
+        runtime.open(way.model)
+    assert told(caught.value)
+
+
+def test_a_model_of_another_chip(way: Way, libraries: Callable[..., Path], tmp_path: Path) -> None:
+    other, words = way.model, "TARGET_PLATFORM_UNMATCH"
+    if way.old:  # such a file does not name its chip: the runtime library looks
+        way.library(libraries(1), first_answers(platform="rk3399pro"))
+        way.settings("PLATFORM=rk1808")
+    else:
+        other, words = tmp_path / "other.rknn", "is for rk3566, and the board has rk3588"
+        other.write_bytes(way.model.read_bytes().replace(b"rk3588", b"rk3566"))
+    with BoardRuntime(way.open()) as runtime:
+        with pytest.raises(RuntimeLibraryError, match=words) as caught:
+            runtime.open(other)
+        assert told(caught.value)
+        way.library(libraries(1 if way.old else 2))
+        way.settings("")
+        runtime.open(way.model)
+
+
+def test_a_model_of_the_other_generation(way: Way, model: Path, first_model: Path) -> None:
+    other = model if way.old else first_model
+    for chip in (None, ""):  # the board's is known, or the runtime library alone tells
+        with (
+            BoardRuntime(way.open(), chip=chip) as runtime,
+            pytest.raises(RuntimeLibraryError, match="generation") as caught,
+        ):
+            runtime.open(other)
+        assert told(caught.value)
+    way.check()
+
+
+def test_an_npu_that_hangs(way: Way) -> None:
+    with BoardRuntime(way.open()) as runtime:
+        runtime.open(way.model)
+        way.settings("HANG=run")
+        with pytest.raises(DeviceTimeoutError) as caught:
+            runtime.run([image(way)], seconds=1)
+        assert told(caught.value)
+        way.settings("HANG=init")
+        with pytest.raises(DeviceTimeoutError, match="did not load") as caught:
+            runtime.open(way.model, seconds=1)
+        assert caught.value.remedy == "Restart the board."
+    way.settings("")
+    way.check()
+
+
+def test_two_clients_at_once(way: Way) -> None:
+    with BoardRuntime(way.open()) as runtime:
+        runtime.open(way.model)
+        with pytest.raises(DeviceError, match="is in use") as caught:
+            BoardRuntime(way.open())
+        assert told(caught.value)
+        # one that only looks may
+        with BoardRuntime(way.open(), alone=False) as watching:
+            assert "MemTotal" in str(watching.read(["/proc/meminfo"])["/proc/meminfo"])
+        assert runtime.run([image(way)]).outputs
+    way.check()
+
+
+@ADB_ONLY
+def test_an_adb_server_that_is_restarted(way: Way, adb_server: AdbServer) -> None:
+    runtime = cut_while_it_runs(way, adb_server.stop)
+    runtime.close()
+    adb_server.start()
+    adb_server.connect(way.made.address)
+    way.check()
+
+
+def test_sixty_megabytes_over_a_slow_link_are_cancelled(
+    way: Way, tmp_path: Path, kind: str
+) -> None:
+    source, sent = large(tmp_path, 60 << 20), []
+    ssh_link = None
+    transport = way.open()
+    if kind == "ssh":
+        assert way.sshd is not None
+        ssh_link = SlowLink(way.sshd.port, 512 << 10)
+        way.sshd.accept_host_key(port=ssh_link.port)
+        transport = SshTransport(Address("ssh", "127.0.0.1", "", ssh_link.port))
+
+    def moved(done: int, _all: int) -> None:
+        sent.append(done)
+        way.made.faults.rate = 512 << 10
+        if len(sent) == 3:
+            raise JobCancelledError("It was cancelled.")
+
+    try:
+        with BoardRuntime(transport, chip="") as runtime:
+            begun = time.monotonic()
+            with pytest.raises(JobCancelledError):
+                runtime.open(source, moved=moved)
+            way.made.faults.rate = None
+            assert sent[-1] < 60 << 20
+            # all of it would take two minutes
+            assert time.monotonic() - begun < 100
+            assert not [name for name in way.names() if name.startswith("model")]
+            runtime.open(way.model)
+            assert runtime.run([image(way)]).outputs
+    finally:
+        transport.close()
+        if ssh_link is not None:
+            ssh_link.__exit__()
+
+
+HOSTILE = "\x1b]0;owned\x07 $(touch x) `id` '\"; reboot \u202e\n\r\udcff"
+
+
+def test_hostile_strings_from_the_board(
+    ways: Ways, kind: str, libraries: Callable[..., Path], tmp_path: Path
+) -> None:
+    way = ways(model=f"rk3588{HOSTILE}", serial=HOSTILE)
+    known = first_answers if way.old else answers
+    way.library(libraries(1 if way.old else 2), known(custom=HOSTILE.replace("\n", " ")))
+    way.made.image.clocks  # noqa: B018
+    before = set(Path.cwd().iterdir())
+    transport = way.open()
+    found = diagnose(transport)
+    shown = [f"{c.name} {c.found} {c.remedy} {' '.join(c.commands)}" for c in found.checks]
+    assert found.identity is not None
+    shown += [found.identity.model, found.identity.serial, found.identity.system]
+    with BoardRuntime(transport) as runtime:
+        opened = runtime.open(way.model)
+        shown += [opened.custom_string, opened.api_version, *opened.notes]
+        assert runtime.run([image(way)]).outputs
+    for text in shown:
+        assert text.isprintable(), text
+    assert set(Path.cwd().iterdir()) == before
+    assert not list(way.made.root.rglob("x"))
