@@ -15,6 +15,7 @@ from pathlib import Path
 
 from engine.base.errors import DeviceError, UsageError
 from engine.base.files import output_errors
+from engine.base.paths import private_folder
 from engine.base.text import sanitize
 from engine.devices.agent.built import TARGETS, agent_folder
 from engine.devices.probe.elf import Elf, program_interpreter, read_elf
@@ -88,6 +89,8 @@ def build_agent(target: str, compiler: str = "", output: Path | None = None) -> 
     command = _compiler(target, compiler)
     path = output or agent_folder() / f"agent-{target}"
     with output_errors(path):
+        if output is None:
+            private_folder(path.parent)
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".agent-") as own:
             made = Path(own) / "agent"

@@ -12,8 +12,8 @@ fault: where it is tried beside this file
     60 MB over a slow link, cancelled: adb/test_faults.py, ssh/test_files.py
     hostile strings from the board: board/test_lies.py, probe/test_hostile.py
     names with quotes, blanks and $(...): every model here has one; ssh/test_run.py
-    two boards with one serial, no permission on USB: adb/test_states.py, test_listing.py, against
-        a stand-in of the adb server
+    two boards with one serial, no permission on USB: adb/test_twins.py, against a stand-in of the
+        adb server
 """
 
 from __future__ import annotations
