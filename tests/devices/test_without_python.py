@@ -253,13 +253,17 @@ def test_the_variable_names_another_one(tmp_path: Path, monkeypatch: pytest.Monk
 # -- how it is built
 
 
-@pytest.mark.cc
 def test_a_compiler_for_another_processor_is_told(tmp_path: Path) -> None:
-    other = next(name for name in ("aarch64", "x86_64") if name != platform.machine())
-    path = tmp_path / "agent"
-    with pytest.raises(DeviceError, match=f"not for {other}"):
-        build_agent(other, str(compiler()), path)
-    assert list(tmp_path.iterdir()) == []
+    made, compiles = tmp_path / "made", tmp_path / "cc"
+    made.write_bytes(program(ARM))
+    compiles.write_text(f'#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\ncp {made} "$2"\n')
+    compiles.chmod(0o755)
+    with pytest.raises(DeviceError, match=r"for ARM \(32 bits\), not for aarch64"):
+        build_agent("aarch64", str(compiles), tmp_path / "out" / "agent")
+    assert list((tmp_path / "out").iterdir()) == []
+    built = build_agent("armv7l", str(compiles), tmp_path / "out" / "agent")
+    assert (built.processor, built.interpreter, built.found) == ("ARM (32 bits)", "", False)
+    assert (tmp_path / "out" / "agent").read_bytes() == program(ARM)
 
 
 def test_without_a_compiler_it_is_told_what_to_install(
@@ -285,6 +289,7 @@ def test_what_the_compiler_says_is_told(tmp_path: Path) -> None:
     assert list((tmp_path / "out").iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.cc
 def test_the_command_builds_it_where_it_is_found() -> None:
     machine = platform.machine()
