@@ -25,14 +25,18 @@ def digits(count: int = 3) -> list[np.ndarray]:
     return [picture.reshape(1, 8, 8, 1).astype(np.uint8) for picture in pictures[:count]]
 
 
-def demo_container(path: Path, target: str, *, generation: int = 2, quantized: bool = True) -> Path:
-    """Build the demo model for a chip."""
+def demo_container(
+    path: Path, target: str, *, generation: int = 2, quantized: bool = True, **options: Any
+) -> Path:
+    """Build the demo model for a chip; ``options`` are those of ``config``."""
     rknn = RKNN(generation=generation)
     try:
         if generation == 2:
-            rknn.config(target_platform=target, mean_values=[[0]], std_values=[[16]])
+            options |= {"target_platform": target, "mean_values": [[0]], "std_values": [[16]]}
         else:
-            rknn.config(target_platform=[target], channel_mean_value="0 16", reorder_channel="0")
+            options |= {"target_platform": [target], "channel_mean_value": "0 16"}
+            options |= {"reorder_channel": "0"}
+        rknn.config(**options)
         assert rknn.load_onnx(str(demo_folder() / "digits_demo.onnx")) == 0
         dataset = str(demo_folder() / "dataset.txt")
         assert rknn.build(do_quantization=quantized, dataset=dataset) == 0

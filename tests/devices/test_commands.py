@@ -9,15 +9,20 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from engine.devices.board.runtime import BoardRuntime
+from engine.devices.board.tensors import BoardInput
 from engine.devices.emulator.runtime.build import compiler
+from engine.devices.transports.adb.transport import AdbTransport
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
+from tests.devices.demo_container import LAYER, demo_container, digits, simulated
 from tests.safety import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,3 +127,32 @@ def test_a_port_that_is_taken_is_said() -> None:
     assert done.returncode == 13
     assert f"port {port}" in done.stderr
     assert "Choose another port" in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.adb
+@pytest.mark.cc
+def test_the_emulated_board_answers_as_it_was_told(adb_server: AdbServer, tmp_path: Path) -> None:
+    container = demo_container(tmp_path / "demo.rknn", "rk3588")
+    ready = ["--model", str(container)]
+    told = [*ready, "--bend", f"{LAYER}:9", "--load", "1,2,3", "--celsius", "60", "--slow", "50"]
+    image = digits(1)[0]
+    exact = simulated(container, image)["logits"]
+    with emulating("rk3588", *told) as (_, facts):
+        root = Path(facts["root"])
+        assert "Core0:  1%, Core1:  2%, Core2:  3%" in (root / "proc/rknpu/load").read_text()
+        adb_server.connect(facts["address"])
+        with closing(AdbTransport.open(facts["address"])) as way, BoardRuntime(way) as runtime:
+            runtime.open(container)
+            bent = runtime.run([BoardInput(image)]).outputs[0].array
+            assert not np.array_equal(bent, exact)
+            (root / "usr/lib/emulated.conf").write_text("")
+            found = runtime.run([BoardInput(image)]).outputs[0].array
+            np.testing.assert_array_equal(found, exact)
+    wrong = run("devices", "emulate", "rk3588", *ready, "--bend", "Gem")
+    assert wrong.returncode != 0
+    assert "no layer 'Gem'" in wrong.stderr
+    for option, value in (("--load", "1,2"), ("--load", "x"), ("--model", str(tmp_path))):
+        wrong = run("devices", "emulate", "rk3588", option, value)
+        assert wrong.returncode != 0
+        assert "Traceback" not in wrong.stderr

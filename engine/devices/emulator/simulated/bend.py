@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from engine.base.errors import RecipeError, UsageError
-from engine.base.text import sanitize
+from engine.base.text import did_you_mean, sanitize
 from engine.graph.ir import Graph, QuantParams, UniqueNames, spec_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ __all__ = ["STRENGTH", "Bend", "bent_graph", "read_bend"]
 STRENGTH = 16
 """Steps of quantization, where no other number is given."""
 _MOST = 1 << 15
+_SHOWN = 6
 _FORM = re.compile(r"(.*):([0-9]{1,5})", re.DOTALL)
 _FLOATS = frozenset({"float16", "float32", "float64"})
 _SHARE = 128
@@ -53,18 +54,34 @@ def read_bend(text: str, layers: LayerMap) -> Bend:
             many.
     """
     found = _FORM.fullmatch(text)
-    try:
-        if layers.find(text) is not None or found is None:
-            return Bend(layers.named(text))
-        layer, strength = layers.named(found[1]), int(found[2])
-    except RecipeError as error:
-        raise UsageError(error.what, cause=error.cause, remedy=error.remedy) from error
+    if found is None or _named(text, layers) is not None:
+        return Bend(_required(text, layers))
+    layer, strength = _required(found[1], layers), int(found[2])
     if not 0 < strength <= _MOST:
         raise UsageError(
             f"{sanitize(layer.id, 120)} cannot be bent by {strength} steps.",
             remedy=f"Give 1 to {_MOST}.",
         )
     return Bend(layer, strength)
+
+
+def _named(name: str, layers: LayerMap) -> Layer | None:
+    try:
+        return layers.find(name)
+    except RecipeError as error:
+        raise UsageError(error.what, cause=error.cause, remedy=error.remedy) from error
+
+
+def _required(name: str, layers: LayerMap) -> Layer:
+    layer = _named(name, layers)
+    if layer is None:
+        some = ", ".join(sanitize(one.id, 80) for one in layers.layers[:_SHOWN])
+        more = ", ..." if len(layers.layers) > _SHOWN else ""
+        raise UsageError(
+            f"The model has no layer {sanitize(name, 120)!r} that could be bent.",
+            remedy=did_you_mean(name, layers.names) or f"Its layers are {some}{more}.",
+        )
+    return layer
 
 
 def bent_graph(container: Container, layers: LayerMap, bend: Bend) -> Graph:

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -160,6 +161,9 @@ class AnswerDesk:
         self._log(f"simulated: {what} of {request.digest[:12]} in {seconds:.2f} s")
 
     def _own(self, request: ModelRequest) -> Path:
+        facts = request.path.stat()
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MODEL_BYTES:
+            raise DeviceError("The model is no file, or too large.")
         if sha256_of(request.path) != request.digest:
             raise DeviceError("The model changed while it was loaded.", remedy="Load it again.")
         return request.path

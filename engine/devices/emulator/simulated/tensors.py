@@ -2,7 +2,7 @@
 
 Inputs of four dimensions are NHWC, as every runtime takes them. Outputs keep the model's own order,
 NCHW; the smallest library gives those of the NPU, NHWC. A tensor that the graph has in integers is
-of that type with its scale and zero point, others are floats.
+of that type with its scale and zero point, one of half precision is that, others are floats.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NAMES = {
     "uint8": "UINT8", "int16": "INT16", "uint16": "UINT16", "int32": "INT32", "uint32": "UINT32",
     "int64": "INT64", "bool": "BOOL",
 }  # fmt: skip
-_INTEGERS = frozenset({"int8", "uint8", "int16", "uint16"})
+_STORED = frozenset({"int8", "uint8", "int16", "uint16", "float16"})
 _DTYPES = {name: dtype for dtype, name in _NAMES.items() if dtype != "float64"}
 _CHANNELS_LAST, _CHANNELS_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 _STEPS = 32
@@ -124,7 +124,7 @@ class SimulatedOutput:
         if self.params is not None:
             values = self.params.quantize(array)
             back = self.params.dequantize(values)
-            if not np.array_equal(back, array):
+            if not np.array_equal(back, array, equal_nan=True):
                 raise SimulationError(
                     f"Output {sanitize(self.name, 80)} is not what its quantization says."
                 )
@@ -211,8 +211,9 @@ def _facts(
             remedy="Set input_size_list, or cut the part off with 'outputs'.",
         )
     dims = dims or (1,)
-    if params is None:
-        return TensorFacts(name, dims, _NAMES[spec.dtype], layout, "NONE")
+    if params is None or params.is_float:
+        kind = spec.dtype if params is None else params.dtype
+        return TensorFacts(name, dims, _NAMES[kind], layout, "NONE")
     dtype, scale = _NAMES[params.dtype], float(np.float32(params.scale[0]))
     length = -math.log2(scale)
     if params.narrow and length.is_integer() and -128 <= length <= 127:
@@ -224,21 +225,21 @@ def _facts(
 def _stored_params(
     value: ir.Value, table: Mapping[str, QuantParams], layers: LayerMap
 ) -> QuantParams | None:
-    """The parameters of an output that the graph has in integers of 8 or 16 bits."""
+    """The parameters of an output that the graph has in 8 or 16 bits."""
     name = value.name or ""
     stored = layers.stored.get(name)
     params = table.get(name) if stored is None else stored.params
-    if params is None or params.dtype not in _INTEGERS or len(params.scale) != 1:
+    if params is None or params.dtype not in _STORED or len(params.scale) != 1:
         return None
     return params if _on_grid(value, params, layers, _STEPS) else None
 
 
 def _on_grid(value: ir.Value, params: QuantParams, layers: LayerMap, steps: int) -> bool:
-    """Whether a value comes out of DequantizeLinear with these parameters, moved at most."""
+    """Whether a value was rounded with these parameters, and at most moved since."""
     node = value.producer()
     if node is None or not steps:
         return False
-    if node.op_type == "DequantizeLinear":
+    if node.op_type in ("DequantizeLinear", "Cast"):
         found = params_of(node)
         return found is not None and (found.dtype, found.scale, found.zero_point) == (
             params.dtype,
