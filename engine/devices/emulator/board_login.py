@@ -28,7 +28,8 @@ def log_in(facts_file: str, command: str) -> None:
     root = facts["root"]
     os.chdir(root)
     words = ["-c", re.sub(facts["paths"], lambda found: root + found[0], command)]
-    os.execve("/bin/sh", ["sh", *(words if command else [])], facts["environment"])  # noqa: S606
+    shell = facts["environment"]["PATH"] + "/sh"
+    os.execve(shell, ["sh", *(words if command else [])], facts["environment"])  # noqa: S606
 
 
 if __name__ == "__main__":

@@ -64,7 +64,6 @@ _TOOLS = [
     "sed",
     "seq",
     "setsid",
-    "sh",
     "sha256sum",
     "sleep",
     "sort",
@@ -105,6 +104,32 @@ case "NAME" in cp|tee)
   if [ "$free" = 0 ]; then echo "NAME: No space left on device" >&2; exit 1; fi;;
 esac
 exec HERE "$@"
+"""
+
+_SHELL = """\
+#!/bin/sh
+# refuses redirections to where the emulated file systems refuse them
+state=$BOARD_STATE
+if [ "$1" = -c ] && { [ -s "$state/read-only" ] || [ -s "$state/free" ]; }; then
+  free=$(cat "$state/free")
+  rest=$2
+  while :; do
+    case "$rest" in *\\>*) rest=${rest#*>};; *) break;; esac
+    rest=${rest#>}
+    path=${rest#"${rest%%[! ]*}"}
+    case "$path" in '"$1"'*|'$1'*) path=$4;; *) path=${path#[\\"\\']};; esac
+    path=${path%%[ \\;\\|\\&\\)\\"\\']*}
+    case "$path" in /*|'') ;; *) path=$PWD/$path;; esac
+    case "$path" in "$BOARD_ROOT"/*) ;; *) continue;; esac
+    while IFS= read -r folder; do
+      case "$path/" in "$BOARD_ROOT$folder"/*)
+        echo "sh: cannot create ${path#"$BOARD_ROOT"}: Read-only file system" >&2; exit 2;;
+      esac
+    done < "$state/read-only"
+    if [ "$free" = 0 ]; then echo "sh: write error: No space left on device" >&2; exit 1; fi
+  done
+fi
+exec /bin/sh "$@"
 """
 
 _DF = f"""\
@@ -168,7 +193,7 @@ def stand_ins(board: Board, properties: Mapping[str, str] | None, *, user: str) 
         properties: what ``getprop`` knows, on Android.
         user: ``root`` or ``shell``.
     """
-    scripts = {"df": _DF, "uname": _uname(board)}
+    scripts = {"df": _DF, "sh": _SHELL, "uname": _uname(board)}
     for name in _WRITERS:
         if path := shutil.which(name, path="/usr/bin:/bin"):
             scripts[name] = _WRITER.replace("NAME", name).replace("HERE", path)

@@ -38,7 +38,7 @@ _SESSION = "BOARD_SESSION"
 """In the environment of what adb started, and of all that this starts."""
 
 # Who leads a session and opens a terminal has it as its own: its end is the end of the programs.
-_TAKE_TERMINAL = 'exec 0<>"$1" 1>&0 2>&0; shift; exec /bin/sh "$@"'
+_TAKE_TERMINAL = 'exec 0<>"$1" 1>&0 2>&0; shift; exec sh "$@"'
 
 
 @dataclass
@@ -126,7 +126,7 @@ class ShellService:
             kept = [into, *(read for read, _ in outputs)]
         try:
             process = await asyncio.create_subprocess_exec(
-                "/bin/sh",
+                "/bin/sh" if framing.startswith("terminal") else self._sandbox.programs / "sh",
                 *words,
                 cwd=self._sandbox.root,
                 env=self._sandbox.environment() | {_SESSION: str(session)},

@@ -80,6 +80,10 @@ def test_a_full_disk_is_said(adb_server: AdbServer, board: Boards, megabyte: Pat
     assert not (made.root / "userdata" / "m").exists()
     said = adb_server.adb("-s", made.address, "shell", "df -Pk /userdata").stdout.split()
     assert int(said[-3]) < 300
+    made.faults.disk_free = 0
+    done = adb_server.adb("-s", made.address, "shell", "echo x > /userdata/x")
+    assert b"No space left on device" in done.stderr
+    assert not (made.root / "userdata" / "x").exists()
 
 
 def test_a_read_only_file_system_is_said_to_every_writer(
@@ -91,10 +95,15 @@ def test_a_read_only_file_system_is_said_to_every_writer(
     assert code != 0
     assert "Read-only file system" in text
     python = "open('/userdata/a', 'w')"
-    for command in ("mkdir /userdata/a", "cp /etc/os-release /userdata", f'python3 -c "{python}"'):
+    commands = ["mkdir /userdata/a", "cp /etc/os-release /userdata", f'python3 -c "{python}"']
+    commands += ["echo x > /userdata/a", "cd /tmp; echo x >>'/userdata/a'"]
+    commands += ["sh -c 'exec cat > \"$1\"' sh /userdata/a", "echo x 2>&1 >/userdata/a|cat>&2"]
+    for command in commands:
         done = adb_server.adb("-s", made.address, "shell", command)
         assert done.returncode != 0, command
         assert b"Read-only file system" in done.stderr, command
+    fine = "echo x > /tmp/x; echo y >> /tmp/x 2>/dev/null; cat /userdata/none >&2; cat /tmp/x"
+    assert adb_server.adb("-s", made.address, "shell", fine).stdout == b"x\ny\n"
     assert push(adb_server, made, megabyte, "/tmp/m")[0] == 0
     assert not list((made.root / "userdata").iterdir())
 

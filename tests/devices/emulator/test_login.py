@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.base.errors import DeviceStorageError
 from engine.devices.address import Address
 from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.transports.ssh import SshTransport
@@ -43,3 +44,20 @@ def test_what_is_missing_is_missing(ssh_board: SshBoards) -> None:
     made.image.remove_python()
     with closing(SshTransport(address)) as way:
         assert way.run(["python3", "-V"], seconds=PATIENCE).code == 127
+
+
+def test_faults_of_the_disk_are_those_of_the_board(ssh_board: SshBoards, tmp_path: Path) -> None:
+    made, address = ssh_board("rk3588")
+    source = tmp_path / "source"
+    source.write_bytes(bytes(100_000))
+    with closing(SshTransport(address)) as way:
+        for fault, value, words in (
+            ("read_only", ("/userdata",), "read-only"),
+            ("disk_free", 0, "No space"),
+        ):
+            setattr(made.faults, fault, value)
+            with pytest.raises(DeviceStorageError, match=words):
+                way.push(source, "/userdata/pushed")
+            setattr(made.faults, fault, () if fault == "read_only" else None)
+        assert not list((made.root / "userdata").iterdir())
+        way.push(source, "/userdata/pushed")
