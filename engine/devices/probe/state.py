@@ -18,6 +18,7 @@ from engine.base.text import sanitize
 from engine.chips import chip as chip_facts
 from engine.devices.probe.clocks import chip_clocks
 from engine.devices.probe.reading import ATTRIBUTE_LIMIT, first_line, ran
+from engine.devices.probe.together import read_together
 from engine.devices.probe.versions import MINI_CHIPS
 from engine.devices.transport import Transport
 from engine.wire.board import BoardState, SystemMemory, Temperature
@@ -281,12 +282,14 @@ def read_state(transport: Transport, chip: str | None) -> BoardState:
 
 
 class StateReader:
-    """Looks at a board file by file, without an agent on it.
+    """Looks at a board over its transport, without an agent on it.
 
     Args:
         transport: the board.
         chip: by its name in :mod:`engine.chips`; None where it is not known.
         check: called before each file; what it raises ends the look.
+        together: have a program of the board read the files of a look, where it has one: faster,
+            but what it says of a file that may not be read is not always clear.
 
     Raises:
         DeviceLostError: the board has gone.
@@ -298,8 +301,11 @@ class StateReader:
         transport: Transport,
         chip: str | None,
         check: Callable[[], object] = lambda: None,
+        *,
+        together: bool = False,
     ) -> None:
         self._transport, self._chip, self._check = transport, chip, check
+        self._together = together
         names = _names(transport)
         self._paths = [p for pattern in watch_paths(chip) for p in _expanded(pattern, names)]
         self._values: dict[str, str | None] = {}
@@ -313,7 +319,16 @@ class StateReader:
             DeviceLostError: the board has gone.
             DeviceTimeoutError: it does not answer.
         """
-        self._read(self._paths)
+        self._check()
+        found = read_together(self._transport, self._paths) if self._together else None
+        if found is None:
+            self._together = False
+            self._read(self._paths)
+        else:
+            self._values |= found[0]
+            self._reasons = {
+                path: why for path, why in self._reasons.items() if path not in found[0]
+            } | found[1]
         return parse(self._values, self._chip, self._reasons)
 
     def _read(self, paths: Iterable[str]) -> None:

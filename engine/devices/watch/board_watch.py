@@ -46,7 +46,7 @@ class BoardWatch:
     """Looks at one board until it is told to stop; :meth:`run` is for a thread of its own.
 
     Where the agent can run all the time it reads the files of the board and tells them in a stream;
-    else they are read one by one over the transport, which may take longer than is wanted.
+    else they are asked for over the transport, which may take longer than is wanted.
 
     Args:
         address: of the board.
@@ -133,7 +133,7 @@ class BoardWatch:
                 reason = error.what
         else:
             reason = "The adbd of this board is old (it has no shell_v2)."
-        self._note(f"{reason} The files of each look are read one by one.")
+        self._note(f"{reason} Its files are asked for at each look.")
         yield from self._polled(board, chip)
 
     def _streamed(
@@ -156,7 +156,7 @@ class BoardWatch:
         self, board: Transport, chip: str | None
     ) -> Generator[tuple[float, BoardState], None, None]:
         """Looks over the transport, as often as that allows."""
-        reader = StateReader(board, chip, self._check)
+        reader = StateReader(board, chip, self._check, together=True)
         due, took = self._now(), list[float]()
         while True:
             at = self._now()
