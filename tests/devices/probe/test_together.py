@@ -19,7 +19,8 @@ def with_head(board: Board, mixed: bool = False) -> Board:
     """One whose ``head`` is busybox's; old boards mix what it complains of into the output."""
 
     def head(words: Sequence[str]) -> Completed:
-        out, err = [], []
+        out: list[str] = []
+        err: list[str] = []
         for path in words[3:]:
             if path in board.denied:
                 err.append(f"head: {path}: Permission denied\r\n")

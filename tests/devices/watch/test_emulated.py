@@ -9,10 +9,13 @@ import pytest
 
 from engine.base.errors import JobCancelledError
 from engine.devices.address import Address
+from engine.devices.board.runtime import BoardRuntime
 from engine.devices.emulator.emulator import BoardEmulator
+from engine.devices.transports.adb.transport import AdbTransport
 from engine.devices.watch.replay import replay_recording
 from engine.wire.board import BoardState
 from engine.wire.monitor import ReplayParams, WatchParams
+from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards
 from tests.devices.waiting import until
 from tests.devices.watch.watching import Heard, hears, watching
@@ -115,6 +118,34 @@ def test_cancelling_leaves_nothing_on_the_board(board: Boards, chip: str) -> Non
     assert isinstance(heard.error, JobCancelledError)
     until(lambda: not left_behind(made), "the board is tidy")
     until(lambda: not made.alive_orphans(), "no program of ours runs there")
+
+
+@pytest.mark.adb
+def test_beside_a_program_that_runs_models(board: Boards) -> None:
+    made = board("rk3588")
+    with watching(WatchParams((made.address,), hertz=10)) as heard:
+        hears(heard, heard.answered, "it tells")
+        with BoardRuntime(AdbTransport.open(made.address)) as runtime:
+            seen = len(heard.answered())
+            hears(heard, lambda: len(heard.answered()) > seen + 1, "it goes on")
+            assert "MemTotal" in str(runtime.read(["/proc/meminfo"]))
+        with watching(WatchParams((made.address,), hertz=10)) as other:
+            hears(other, lambda: len(other.answered()) > 2, "a second one tells too")
+    assert not heard.problems()
+    until(lambda: not left_behind(made), "the board is tidy")
+
+
+@pytest.mark.adb
+def test_an_adb_server_that_is_restarted(board: Boards, adb_server: AdbServer) -> None:
+    made = board("rk3588")
+    with watching(WatchParams((made.address,), hertz=10)) as heard:
+        hears(heard, heard.answered, "it tells")
+        adb_server.stop()
+        hears(heard, heard.problems, "it was lost")
+        adb_server.start()
+        adb_server.connect(made.address)
+        seen = len(heard.answered())
+        hears(heard, lambda: len(heard.answered()) > seen + 1, "it is back")
 
 
 @pytest.mark.sshd

@@ -61,7 +61,7 @@ def watching(
     params: WatchParams, reach: Callable[[Address], Transport] | None = None
 ) -> Iterator[Heard]:
     """The time of the block a watch goes on; it is asked to finish, and has ended after it."""
-    heard = Heard()
+    heard, others = Heard(), watch_threads()
 
     def run() -> None:
         try:
@@ -80,7 +80,7 @@ def watching(
         heard.cancelled = True
         thread.join(PATIENCE)
     assert not thread.is_alive()
-    assert not watch_threads()
+    assert watch_threads() == others
 
 
 def watch_threads() -> list[str]:
