@@ -14,6 +14,7 @@ from engine.base.errors import (
     EngineError,
     JobCancelledError,
 )
+from engine.base.text import sanitize
 from engine.devices.address import Address
 from engine.devices.agent.bundle import bundle
 from engine.devices.board.files import BoardFiles
@@ -40,6 +41,8 @@ SILENT_SECONDS = 5.0
 """After so long it is said that nothing is heard; the transport gives a board up later."""
 
 _SLOW_LOOKS = 3
+_TEXT_LIMIT = 1000
+_MOST_NOTES = 10
 
 
 class BoardWatch:
@@ -182,10 +185,11 @@ class BoardWatch:
 
     def _sample(self, at: float, state: BoardState | None = None, problem: str = "") -> None:
         self._heard = None if state is None else self._now()
-        self._tell(BoardSample(self.device, round(at, 3), state, problem))
+        self._tell(BoardSample(self.device, round(at, 3), state, sanitize(problem, _TEXT_LIMIT)))
 
     def _note(self, text: str) -> None:
         """Tell something once, however often the board is reached again."""
-        if text not in self._noted and len(self._noted) < 10:
+        text = sanitize(text, _TEXT_LIMIT)
+        if text not in self._noted and len(self._noted) < _MOST_NOTES:
             self._noted.add(text)
             self._tell(BoardNote(self.device, text))
