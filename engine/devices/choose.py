@@ -44,7 +44,7 @@ def choose(device_id: str | None) -> Address:
         "There is no board that can be used.",
         cause=" ".join(what for what, _ in said[:3]),
         remedy=" ".join(remedy for _, remedy in said[:3] if remedy)
-        or "Connect a board by USB, or name one: device_id='ssh:user@host'.",
+        or "Connect a board by USB, or name one (device_id, or --device), such as ssh:user@host.",
     )
 
 

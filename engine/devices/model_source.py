@@ -38,12 +38,19 @@ class ModelSource:
         content: builds it and gives its container; None where there is a path.
         preprocess: how pictures become its inputs.
         layers: finds the layers of its build.
+        name: of the model that is built, for lists.
     """
 
     path: Path | None = None
     content: Callable[[], bytes] | None = None
     preprocess: Preprocess = field(default_factory=Preprocess)
     layers: FindLayers = no_layers
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        """What a list calls it: the name of its file."""
+        return self.name if self.path is None else self.path.name
 
     @contextmanager
     def file_for(self, board: Connected) -> Iterator[Path]:

@@ -40,7 +40,8 @@ def model_source(target: ModelTarget, build: ModelTarget | None, reporter: Repor
 
     path = None if target.path is None else Path(target.path)
     recipe = target.recipe if build is None or build.recipe is None else build.recipe
-    if path is not None and _is_ours(path):
+    kind = "" if path is None else _kind(path)
+    if path is not None and kind == "rknn":
         container: Path | None = path  # it knows its own build best
     elif recipe is not None:
         return _of_recipe(path, recipe_of(recipe), reporter)
@@ -75,13 +76,23 @@ def _of_recipe(path: Path | None, recipe: Recipe, reporter: Reporter) -> ModelSo
     def content() -> bytes:
         return pipeline().packed.data
 
-    return ModelSource(path, content, Preprocess.from_recipe(recipe), layers)
+    name = Path(recipe.source.model or "build").name
+    return ModelSource(path, content, Preprocess.from_recipe(recipe), layers, name)
 
 
-def _is_ours(path: Path) -> bool:
+def _kind(path: Path) -> str:
+    """``rknn`` for a container of ours, ``rknn_vendor`` for a compiled model.
+
+    Raises:
+        ContainerError: it is neither.
+    """
+    from engine.devices.board.model_file import model_file
     from engine.frontends.sniff import sniff
 
-    return sniff(path).kind == "rknn"
+    kind = sniff(path).kind
+    if kind not in ("rknn", "rknn_vendor"):
+        model_file(path)  # which says what it is, before a board is looked for
+    return kind
 
 
 def _recipe_in(path: Path) -> Values:

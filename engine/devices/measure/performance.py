@@ -101,7 +101,7 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
         kept=_keep(
             MeasuredRun(
                 at=time.time(),
-                title=model.name,
+                title=source.title,
                 conditions=_conditions(opened, board, cells),
                 label=board.label,
                 cells=tuple(cells),

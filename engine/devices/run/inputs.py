@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.base.errors import UsageError
+from engine.base.errors import DatasetError, UsageError
 from engine.base.text import shape_text
 from engine.dataset import InputPlan, Preprocess
 from engine.dataset.decode import file_kind, named, open_array
@@ -32,6 +32,8 @@ def require_files(files: Sequence[Path]) -> None:
         DatasetError: one is missing, empty or no file.
     """
     for path in files:
+        if not path.exists():
+            raise DatasetError(f"{named(path)} does not exist.", remedy="Correct the path.")
         file_kind(path)
 
 

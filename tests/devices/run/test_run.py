@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from engine.base.errors import DatasetError, OutputExistsError, UsageError
+from engine.base.errors import (
+    DatasetError,
+    JobCancelledError,
+    OutputExistsError,
+    UsageError,
+)
 from engine.base.events import CallbackReporter, Event, NullReporter, Progress, StageStarted
 from engine.devices.board.layout import find_folder
 from engine.devices.emulator.runtime.answers import input_digest
@@ -57,6 +63,28 @@ def test_a_sample_runs_and_is_told(here: MakeBoard, model: Path, tmp_path: Path)
     with pytest.raises(OutputExistsError):
         run_on_board(asked, ModelSource(model), NullReporter())
     assert find_folder(board).runs() == ()
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("stage", ["Send the model", "Run", "Time the layers"])
+def test_a_run_is_cancelled_at_any_stage_and_leaves_nothing(
+    here: MakeBoard, model: Path, tmp_path: Path, stage: str
+) -> None:
+    board = here()
+    titles: list[str] = []
+
+    def note(event: Event) -> None:
+        titles.extend([event.title] if isinstance(event, StageStarted) else [])
+
+    reporter = CallbackReporter(note, cancelled=lambda: stage in titles)
+    asked = params(model, saved(tmp_path, IMAGE), loops=50_000, layers=True)
+    asked = replace(asked, loops=1) if stage == "Time the layers" else asked
+    asked = replace(asked, save=str(tmp_path / "out"))
+    with pytest.raises(JobCancelledError):
+        run_on_board(asked, ModelSource(model), reporter)
+    assert titles[-1] == stage
+    assert find_folder(board).runs() == ()
+    assert not any((tmp_path / "out").glob("*"))
 
 
 @pytest.mark.cc

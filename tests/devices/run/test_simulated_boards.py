@@ -15,6 +15,7 @@ from engine.base.events import CallbackReporter, Event, NullReporter, StageStart
 from engine.container import read_container
 from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.emulator.runtime.build import build, stand_in_of
+from engine.devices.measure.history import load_run
 from engine.recipe import Recipe
 from engine.services.board import about, memory, run
 from engine.services.build import simulate
@@ -119,6 +120,7 @@ def test_a_recipe_is_built_and_run(
         },
         NullReporter(),
     )
+    assert load_run(measured["kept"]).title == "digits_demo.onnx"
     assert [row["layer"] for row in measured["layers"]] == [row["layer"] for row in found["layers"]]
 
 
