@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.base.content import reading
-from engine.base.errors import UsageError
+from engine.base.errors import DatasetError, UsageError
 from engine.base.events import Reporter
 from engine.services.state import get_pipeline, recipe_of
 from engine.wire.codec import Values
@@ -16,6 +16,7 @@ from engine.wire.requests import ModelTarget
 if TYPE_CHECKING:
     from engine.dataset import Preprocess
     from engine.devices.model_source import ModelSource
+    from engine.graph.ir import Graph
     from engine.graph.layers import LayerMap
     from engine.pipeline.pipeline import Pipeline
     from engine.recipe import Recipe
@@ -64,20 +65,35 @@ def _of_recipe(path: Path | None, recipe: Recipe, reporter: Reporter) -> ModelSo
         return get_pipeline(recipe, reporter, last="")
 
     def layers() -> LayerMap | None:
-        from engine.quantize import plan
-
         if path is not None and recipe.source.model is None:
             return None  # a file runs, and nobody said what it was made from
-        built = pipeline()
-        if built.quantized_build:
-            return built.quantized.layers
-        return plan(built.optimised.graph.graph).layers
+        return _layers_of_build(pipeline())
 
     def content() -> bytes:
         return pipeline().packed.data
 
     name = Path(recipe.source.model or "build").name
     return ModelSource(path, content, Preprocess.from_recipe(recipe), layers, name)
+
+
+def _layers_of_build(pipeline: Pipeline) -> LayerMap:
+    """The layers of a build; those of the optimised graph where it is not quantized yet.
+
+    They have the same names: a table of a board needs no calibration.
+    """
+    if pipeline.quantized_build and pipeline.samples.is_named:
+        try:
+            if pipeline.has("quantize"):
+                return pipeline.quantized.layers
+        except DatasetError:
+            pass  # the samples are gone, the names are not
+    return _layers_of_graph(pipeline.optimised.graph.graph)
+
+
+def _layers_of_graph(graph: Graph) -> LayerMap:
+    from engine.quantize import is_quantized_source, layers_of, plan
+
+    return layers_of(graph) if is_quantized_source(graph) else plan(graph).layers
 
 
 def _kind(path: Path) -> str:
@@ -119,9 +135,6 @@ def _preprocess_of(path: Path) -> Preprocess:
 
 def _layers_of_container(path: Path) -> LayerMap | None:
     from engine.pipeline.load_packed import load_packed
-    from engine.quantize import plan
 
     found = load_packed(path)
-    if found.layers is not None or found.quantized:
-        return found.layers
-    return plan(found.graph).layers
+    return found.layers or _layers_of_graph(found.graph)
