@@ -23,7 +23,7 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "dataset": ("dataset", "Make or check a calibration dataset."),
     "recipe": ("recipe", "Write, check, show or compare recipes."),
-    "doctor": ("doctor", "Check this machine and installation."),
+    "doctor": ("doctor", "Check this machine and installation, or a board."),
     "completion": ("completion", "Print the completion script of a shell."),
 }
 

@@ -13,6 +13,7 @@ from PIL import Image
 from engine.base.errors import EngineError
 from engine.base.events import CallbackReporter, Event, NullReporter, StageStarted
 from engine.container import read_container
+from engine.devices.address import Address
 from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.emulator.runtime.build import build, stand_in_of
 from engine.devices.measure.history import load_run
@@ -30,15 +31,26 @@ CHIPS = [("rk3588", 2), ("rk3566", 2), ("rv1106", 2), ("rk1808", 1)]
 
 
 @pytest.fixture
-def ready(board: Boards, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., BoardEmulator]:
-    """Makes boards whose answers are simulated."""
+def equip(tmp_path_factory: pytest.TempPathFactory) -> Callable[[BoardEmulator], BoardEmulator]:
+    """Gives a board its runtime library, whose answers are simulated."""
 
-    def make(chip: str, **options: Any) -> BoardEmulator:
-        made = board(chip, **options)
+    def ready(made: BoardEmulator) -> BoardEmulator:
         kind = stand_in_of(made.board.library)
         made.image.install_runtime(build(kind, tmp_path_factory.getbasetemp() / "stand-ins"))
         made.simulate()
         return made
+
+    return ready
+
+
+@pytest.fixture
+def ready(
+    board: Boards, equip: Callable[[BoardEmulator], BoardEmulator]
+) -> Callable[..., BoardEmulator]:
+    """Makes such boards behind adb."""
+
+    def make(chip: str, **options: Any) -> BoardEmulator:
+        return equip(board(chip, **options))
 
     return make
 
@@ -138,6 +150,33 @@ def test_the_doctor_runs_a_container(ready: Callable[..., BoardEmulator], tmp_pa
     assert checks["test tensor"]["state"] == "bad"
     with pytest.raises(EngineError, match="runs on no NPU"):
         memory({"path": str(container), "device": made.address}, NullReporter())
+
+
+@pytest.mark.sshd
+def test_the_same_over_ssh(
+    ssh_board: Callable[..., tuple[BoardEmulator, Address]],
+    equip: Callable[[BoardEmulator], BoardEmulator],
+    tmp_path: Path,
+    digit: str,
+) -> None:
+    made, address = ssh_board("rk3588")
+    equip(made)
+    container = demo_container(tmp_path / "demo.rknn", "rk3588")
+    device = str(address)
+    asked = {"path": str(container), "inputs": [digit]}
+    expected = simulate(asked, NullReporter())
+    found = run({**asked, "device": device, "layers": True}, NullReporter())
+    assert found["outputs"][0]["top"] == expected["outputs"][0]["top"]
+    assert (found["device"], found["label"]) == (device, "emulated")
+    report = memory({"path": str(container), "device": device}, NullReporter())
+    assert report["memory"] == found["memory"]
+    examined = {"device": device, "model": str(container), "test": True}
+    checks = examine(examined, NullReporter())["checks"]
+    assert checks[-1]["name"] == "test tensor"
+    assert checks[-1]["state"] == "ok", checks
+    measured = perf({"device": device, "model": str(container), "loops": 5}, NullReporter())
+    assert load_run(measured["kept"]).conditions.device == device
+    assert about({"device": device})["facts"]["device"] == device
 
 
 def test_pictures_of_another_size_and_order(
