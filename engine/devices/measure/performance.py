@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
-from engine.base.errors import OutputError, UsageError
+from engine.base.errors import DeviceError, JobCancelledError, OutputError, UsageError
 from engine.base.events import LogLine, Progress, Reporter
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
@@ -72,20 +73,27 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
         inputs = _inputs(opened)
         look = partial(state_by_agent, runtime, chip)
         measure = measure_on(runtime, {1: (model, inputs), **measured}, look)
-        with stages.stage(_MEASURE) as stage:
-            cells = []
-            for result in run_benchmark(plan, measure):
-                cells.append(result)
-                reporter.emit(Progress(stage, len(cells), len(plan.cells), str(result.cell)))
+        cells: list[CellResult] = []
         text = None
-        if params.layers:
-            with stages.stage(_LAYERS):
-                text = time_layers(runtime, model, inputs, warmup=params.warmup)
+        try:
+            with stages.stage(_MEASURE) as stage:
+                for result in run_benchmark(plan, measure):
+                    cells.append(result)
+                    reporter.emit(Progress(stage, len(cells), len(plan.cells), str(result.cell)))
+            if params.layers:
+                with stages.stage(_LAYERS):
+                    text = time_layers(runtime, model, inputs, warmup=params.warmup)
+        except (DeviceError, JobCancelledError) as error:
+            if cells:
+                early = (*notes, f"It ended early: {error.what}")
+                _keep(_measured(source, board, opened, cells, LayerTimes(), early), reporter)
+                told = f"{len(cells)} of {len(plan.cells)} points were measured and are kept"
+                reporter.emit(LogLine(f"{told}: see perf --history.", "warning"))
+            raise
         if params.fix_clocks:
             runtime.restore_clocks()
     table = LayerTimes() if text is None else read_layer_times(text, source.layers)
     notes += table.notes
-    memory = memory_of(opened, board.label)
     return Performance(
         label=board.label,
         device=str(board.address),
@@ -96,21 +104,9 @@ def measure_performance(params: PerfParams, source: ModelSource, reporter: Repor
         left_out=tuple(f"{each.cell}: {each.reason}" for each in plan.left_out),
         layers=table.rows,
         text=table.text,
-        memory=memory.figures,
+        memory=memory_of(opened, board.label).figures,
         notes=tuple(notes),
-        kept=_keep(
-            MeasuredRun(
-                at=time.time(),
-                title=source.title,
-                conditions=_conditions(opened, board, cells),
-                label=board.label,
-                cells=tuple(cells),
-                table=table.table,
-                memory=memory.use,
-                notes=tuple(notes),
-            ),
-            reporter,
-        ),
+        kept=_keep(_measured(source, board, opened, cells, table, notes), reporter),
     )
 
 
@@ -153,7 +149,28 @@ def _inputs(opened: OpenModel, batch: int = 1) -> list[BoardInput]:
     return [zero_input(attributes) for attributes in opened.inputs]
 
 
-def _conditions(opened: OpenModel, board: Connected, cells: list[CellResult]) -> Conditions:
+def _measured(
+    source: ModelSource,
+    board: Connected,
+    opened: OpenModel,
+    cells: Sequence[CellResult],
+    table: LayerTimes,
+    notes: Sequence[str],
+) -> MeasuredRun:
+    """As the history keeps it."""
+    return MeasuredRun(
+        at=time.time(),
+        title=source.title,
+        conditions=_conditions(opened, board, cells),
+        label=board.label,
+        cells=tuple(cells),
+        table=table.table,
+        memory=memory_of(opened, board.label).use,
+        notes=tuple(notes),
+    )
+
+
+def _conditions(opened: OpenModel, board: Connected, cells: Sequence[CellResult]) -> Conditions:
     versions = {"runtime": opened.api_version, "driver": opened.driver_version}
     if opened.file.toolkit:
         versions["toolkit"] = opened.file.toolkit

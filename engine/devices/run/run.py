@@ -34,8 +34,8 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
         EngineError: a file cannot be read or does not fit, there is no such board, it cannot run
             this model, or it is lost meanwhile.
     """
-    files = [Path(path) for path in params.inputs]
-    require_files(files)
+    given = [Path(path) for path in params.inputs]
+    require_files(given)
     titles = (_CONNECT, _SEND, _RUN, *([_LAYERS] if params.layers else []))
     stages = BoardStages(reporter, titles)
     with ExitStack() as held:
@@ -49,13 +49,17 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
             held.enter_context(closing(runtime))
             opened = runtime.open(path, core_mask=mask, moved=stages.sending(stage))
         inputs, notes = board_inputs(
-            files, opened.inputs, model.preprocess, generation=opened.generation
+            given, opened.inputs, model.preprocess, generation=opened.generation
         )
         names = _names(opened)
         folder = None if params.save is None else Path(params.save)
         targets = output_files(names, folder, force=params.force)
         with stages.stage(_RUN) as stage:
             outputs = runtime.run(inputs).outputs
+            arrays = [output.array for output in outputs]
+            # written at once: they are there whatever becomes of the board
+            files = dict(zip(targets, arrays, strict=False))
+            saved = save_outputs(files, reporter, force=params.force)
 
             def tell(far: RunProgress, stage: str = stage) -> None:
                 reporter.emit(Progress(stage, far.done, far.total, "inferences"))
@@ -66,8 +70,6 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
             with stages.stage(_LAYERS):
                 text = time_layers(runtime, path, inputs, core_mask=mask)
     table = LayerTimes() if text is None else read_layer_times(text, model.layers)
-    arrays = [output.array for output in outputs]
-    saved = save_outputs(dict(zip(targets, arrays, strict=False)), reporter, force=params.force)
     memory = memory_of(opened, board.label)
     return Ran(
         label=board.label,

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.base.errors import UsageError
-from engine.base.events import NullReporter
+from engine.base.errors import DeviceLostError, UsageError
+from engine.base.events import CallbackReporter, Event, LogLine, NullReporter, Progress
 from engine.devices.emulator.runtime.answers import ANY_INPUT, TensorFacts
-from engine.devices.measure.history import load_run
+from engine.devices.measure.history import list_runs, load_run
 from engine.services.devices import perf
 from tests.devices.known_model import SCALE, SCORES, ZERO, answers
 from tests.devices.run.conftest import MakeBoard
@@ -52,6 +52,27 @@ def test_a_grid_with_batches(batched: Path, model: Path) -> None:
     assert kept.table is not None
     assert [figure.name for figure in kept.table.figures] == ["Conv:conv1"]
     assert kept.conditions.device == "local"
+
+
+@pytest.mark.cc
+def test_what_was_measured_is_kept_where_the_board_goes(here: MakeBoard, model: Path) -> None:
+    board = here(answers(results={ANY_INPUT: (SCORES.tobytes(),)}))
+    events: list[Event] = []
+
+    def heard(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, Progress) and event.note.startswith("cores 0,"):
+            board.pull_cable()
+
+    asked = {"device": "local", "model": str(model), "cores": ["0", "1", "2"], "loops": 5}
+    with pytest.raises(DeviceLostError):
+        perf(asked, CallbackReporter(heard))
+    (kept,) = list_runs()
+    run = load_run(kept.id)
+    assert [cell.cell.cores for cell in run.cells] == ["0"]
+    assert any(note.startswith("It ended early") for note in run.notes)
+    said = [event.text for event in events if isinstance(event, LogLine)]
+    assert said == ["1 of 3 points were measured and are kept: see perf --history."]
 
 
 @pytest.mark.cc
