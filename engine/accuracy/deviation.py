@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.accuracy.distances import Distance
+from engine.accuracy.guide import GOOD
 from engine.accuracy.runners import QuantizedTensor
 from engine.graph.metrics import ErrorSums, error_sums
 from engine.wire.compare import Difference
@@ -30,6 +31,9 @@ a thousand of them 43."""
 ROUNDINGS = 4.0
 """Times the noise of quantization that two ways of rounding may be apart: each has that noise, and
 where they are opposed the difference is twice as large, its square four times."""
+SEEN = 2 * (1 - GOOD)
+"""Of the signal's power: less is not held against several layers, as of one sample the noise of
+quantization can be small by chance. It is the manual's cosine for two vectors of one length."""
 
 _FAR_STEPS = 1.5
 _MOVED_STEPS = 0.5
@@ -90,7 +94,8 @@ class Deviation:
         else:
             apart = self.far > FAR or self.moved > MOVED + 1.5 / math.sqrt(max(1, self.count))
         if layers > 1 and apart and quantization is not None:
-            return self.sums.noise > ROUNDINGS * quantization.noise
+            bound = max(ROUNDINGS * quantization.noise, SEEN * self.sums.signal)
+            return self.sums.noise > bound
         return apart
 
 
