@@ -28,6 +28,7 @@ struct context {
   /* memory of the NPU, and how its inputs are to be read */
   rknn_tensor_mem *in_memory[MOST_TENSORS], *out_memory[MOST_TENSORS];
   rknn_tensor_attr in_attrs[MOST_TENSORS];
+  rknn_tensor_attr out_attrs[MOST_TENSORS];
 #endif
   const struct answer *answer;
 };

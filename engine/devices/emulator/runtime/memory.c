@@ -50,9 +50,10 @@ API int rknn_set_io_mem(rknn_context handle, rknn_tensor_mem *memory, rknn_tenso
     return 0;
   }
   if (i >= answers->n_output || strcmp(attr->name, answers->outputs[i].name) ||
-      memory->size < answers->outputs[i].size)
+      memory->size < answers->outputs[i].size || memory->size < attr->size_with_stride)
     return ERR_PARAM_INVALID;
   context->out_memory[i] = memory;
+  context->out_attrs[i] = *attr;
   return 0;
 }
 
@@ -84,8 +85,20 @@ int gather(struct context *context) {
   return 0;
 }
 
+/* Rows begin where the attributes say, with gaps between them where that is further on. */
 void scatter(struct context *context) {
-  for (uint32_t i = 0; i < context->answers->n_output; i++)
-    if (context->out_memory[i]) fill(context, i, context->out_memory[i]->virt_addr);
+  for (uint32_t i = 0; i < context->answers->n_output; i++) {
+    if (!context->out_memory[i]) continue;
+    const struct tensor *tensor = &context->answers->outputs[i];
+    const rknn_tensor_attr *attr = &context->out_attrs[i];
+    char *bytes = context->out_memory[i]->virt_addr;
+    fill(context, i, bytes);
+    if (tensor->rank != 4 || tensor->layout != LAYOUT_NHWC || attr->w_stride <= tensor->dims[2])
+      continue;
+    uint64_t rows = (uint64_t)tensor->dims[0] * tensor->dims[1], row = tensor->size / rows;
+    uint64_t step = row / tensor->dims[2] * attr->w_stride;
+    if (context->out_memory[i]->size < rows * step) continue;
+    while (--rows) memmove(bytes + rows * step, bytes + rows * row, row); /* the last one first */
+  }
 }
 #endif
