@@ -12,7 +12,7 @@ from engine.accuracy.three_way import board_rows
 from engine.api import RKNN
 from engine.pipeline.layers import quantized_of
 from rknntui.demo import demo_folder
-from tests.devices.compare.prepared import prepare
+from tests.devices.compare.conftest import Equip
 from tests.devices.conftest import Boards
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
@@ -24,27 +24,23 @@ def sample_file(folder: Path) -> Path:
     return path
 
 
-def ready(rknn: RKNN, board: Boards, libraries: Callable[..., Path], folder: Path) -> str:
+def ready(rknn: RKNN, board: Boards, equip: Equip) -> str:
     """Build the demo model, and a board of its chip whose fourth layer is bent; the layer."""
     assert rknn.load_onnx(str(demo_folder() / "digits_demo.onnx")) == 0
     assert rknn.build(do_quantization=True, dataset=str(demo_folder() / "dataset.txt")) == 0
     pipeline = rknn._build
     assert pipeline is not None
-    made = board("rk3588" if rknn.generation == 2 else "rk1808")
-    from engine.dataset import dataset_from_paths
-
-    feed = next(iter(pipeline.feeds(dataset_from_paths([sample_file(folder)], 1))))
-    row = board_rows(quantized_of(pipeline))[3]
-    library = libraries(made.board.generation)
-    prepare(made, library, pipeline, feed, folder, bend=row.simulated or "")
-    return row.layer
+    made = equip(board("rk3588" if rknn.generation == 2 else "rk1808"))
+    layer = board_rows(quantized_of(pipeline))[3].layer
+    made.bend(layer)
+    return layer
 
 
 @pytest.mark.parametrize("generation", [1, 2])
 def test_the_snapshot_has_the_board(
     generation: int,
     board: Boards,
-    libraries: Callable[..., Path],
+    equip: Equip,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -55,7 +51,7 @@ def test_the_snapshot_has_the_board(
         rknn.config(target_platform="rk3588", mean_values=[[127.5]], std_values=[[127.5]])
     else:
         rknn.config(mean_values=[[127.5]], std_values=[[127.5]], target_platform=["rk1808"])
-    layer = ready(rknn, board, libraries, tmp_path)
+    layer = ready(rknn, board, equip)
     inputs: object = [str(sample_file(tmp_path))]
     if generation == 1:
         inputs = "one.txt"

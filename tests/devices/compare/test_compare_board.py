@@ -3,132 +3,132 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from engine.accuracy.rows import Row
 from engine.accuracy.three_way import board_rows
 from engine.base.errors import RecipeError, UsageError
 from engine.devices.address import Address
 from engine.devices.emulator.emulator import BoardEmulator
+from engine.pipeline import board as board_module
 from engine.pipeline.analysis import compare_build
-from engine.pipeline.board import BoardChoice
+from engine.pipeline.board import BoardChoice, OnBoard
+from engine.pipeline.comparison_model import output_groups
 from engine.pipeline.layers import quantized_of
 from engine.pipeline.pipeline import Pipeline
-from engine.recipe import Recipe
-from engine.services.state import get_pipeline
 from rknntui.demo import demo_recipe
-from tests.devices.compare.prepared import STEPS, answers_for, prepare
+from tests.devices.compare.conftest import Equip
+from tests.devices.compare.prepared import install
 from tests.devices.conftest import Boards
 from tests.devices.test_commands import run
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
 
 Libraries = Callable[..., Path]
+STEPS = 16
+"""How far a bent layer is off."""
 
 
-@pytest.fixture
-def build() -> Pipeline:
-    return get_pipeline(Recipe.from_values(demo_recipe(), Path.cwd()))
+def rows_of(build: Pipeline) -> tuple[Row, ...]:
+    return board_rows(quantized_of(build))
 
 
-@pytest.fixture
-def sample(build: Pipeline) -> Mapping[str, np.ndarray]:
-    return next(iter(build.feeds(build.dataset.first(1))))
+def diverging(found: OnBoard) -> list[str]:
+    return [layer.row.layer for layer in found.layers if layer.diverges]
+
+
+@contextmanager
+def bent(made: BoardEmulator, layer: str) -> Iterator[None]:
+    made.bend(layer, STEPS)
+    yield
+    made.bend(None)
 
 
 def test_a_board_as_the_simulator(
-    board: Boards,
-    libraries: Libraries,
-    build: Pipeline,
-    sample: Mapping[str, np.ndarray],
-    tmp_path: Path,
+    board: Boards, equip: Equip, build: Pipeline, tmp_path: Path
 ) -> None:
-    made = board("rk3588")
-    prepare(made, libraries(), build, sample, tmp_path)
+    made = equip(board("rk3588"))
     folder = tmp_path / "tensors"
     found, files = compare_build(build, BoardChoice(made.address), folder=folder)
     assert found.first is None
     assert "agree" in found.verdict
-    assert (found.label, found.chip) == ("emulated", "rk3588")
-    assert len(found.layers) == len(board_rows(quantized_of(build)))
-    assert found.missing == ()
-    for layer in found.layers:
-        assert layer.between.maximum == 0
-        assert layer.own.maximum == pytest.approx(0, abs=1e-6)
-    assert {path.name for path in files} >= {"golden", "simulator", "runtime"}
+    assert (found.label, found.chip, found.missing) == ("emulated", "rk3588", ())
+    assert [layer.row for layer in found.layers] == list(rows_of(build))
+    assert all(layer.between.maximum == 0 for layer in found.layers)
+    names = {path.name for path in files}
+    assert names == {"golden", "simulator", "runtime", "map_name_to_file.txt"}
     for path in (folder / "runtime" / "npy").iterdir():
         same = folder / "simulator" / "npy" / path.name
         np.testing.assert_array_equal(np.load(path), np.load(same))
 
 
-@pytest.mark.parametrize("place", [0, 4, 5, 12])
-def test_the_bent_layer_is_named(
-    place: int,
-    board: Boards,
-    libraries: Libraries,
-    build: Pipeline,
-    sample: Mapping[str, np.ndarray],
-    tmp_path: Path,
-) -> None:
-    row = board_rows(quantized_of(build))[place]
-    made = board("rk3588")
-    prepare(made, libraries(), build, sample, tmp_path, bend=row.simulated or "")
-    found, _ = compare_build(build, BoardChoice(made.address))
-    assert [layer.row.layer for layer in found.layers if layer.diverges] == [row.layer]
-    assert found.first is not None
-    assert found.first.own.steps == pytest.approx(STEPS, abs=0.01)
-    assert row.layer in found.verdict
+def test_the_bent_layer_is_named(board: Boards, equip: Equip, build: Pipeline) -> None:
+    made = equip(board("rk3588"))
+    rows = rows_of(build)
+    for row in (rows[0], rows[3], rows[5], rows[9], rows[12], rows[13]):
+        with bent(made, row.layer):
+            found, _ = compare_build(build, BoardChoice(made.address))
+        assert diverging(found) == [row.layer]
+        assert found.first is not None
+        assert found.first.own.steps == pytest.approx(STEPS, abs=0.01)
+        assert row.layer in found.verdict
 
 
-def test_generation_1_on_an_old_adbd(
-    board: Boards,
-    libraries: Libraries,
-    build: Pipeline,
-    sample: Mapping[str, np.ndarray],
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("chip", "options"),
+    [("rk1808", {}), ("rv1106", {}), ("rk3566", {"android": True})],
+    ids=["generation 1, old adbd", "the smallest library", "android"],
+)
+def test_other_boards(
+    chip: str, options: dict[str, bool], board: Boards, equip: Equip, build: Pipeline
 ) -> None:
-    row = board_rows(quantized_of(build))[3]
-    made = board("rk1808")
-    prepare(made, libraries(1), build, sample, tmp_path, bend=row.simulated or "")
-    found, _ = compare_build(build, BoardChoice(made.address, "rk1808"))
-    assert [layer.row.layer for layer in found.layers if layer.diverges] == [row.layer]
+    made = equip(board(chip, **options))
+    rows = rows_of(build)
+    for place in (0, 10):
+        with bent(made, rows[place].layer):
+            found, _ = compare_build(build, BoardChoice(made.address, chip))
+        assert found.chip == chip
+        assert diverging(found) == [rows[place].layer]
+    found, _ = compare_build(build, BoardChoice(made.address, chip))
+    assert all(layer.between.maximum == 0 for layer in found.layers)
 
 
 @pytest.mark.sshd
 def test_over_ssh(
-    ssh_board: Callable[..., tuple[BoardEmulator, Address]],
-    libraries: Libraries,
-    build: Pipeline,
-    sample: Mapping[str, np.ndarray],
-    tmp_path: Path,
+    ssh_board: Callable[..., tuple[BoardEmulator, Address]], equip: Equip, build: Pipeline
 ) -> None:
-    row = board_rows(quantized_of(build))[7]
     made, address = ssh_board("rk3566")
-    prepare(made, libraries(), build, sample, tmp_path, bend=row.simulated or "")
-    found, _ = compare_build(build, BoardChoice(str(address)))
-    assert [layer.row.layer for layer in found.layers if layer.diverges] == [row.layer]
+    equip(made)
+    row = rows_of(build)[7]
+    with bent(made, row.layer):
+        found, _ = compare_build(build, BoardChoice(str(address)))
+    assert diverging(found) == [row.layer]
     assert found.chip == "rk3566"
 
 
-def install(
-    made: BoardEmulator, library: Path, model: Path, build: Pipeline, **how: object
-) -> BoardChoice:
-    """Let a board answer for a compiled model that gives some layers of the build."""
-    made.image.install_runtime(library)
-    sample = next(iter(build.feeds(build.dataset.first(1))))
-    rows = how.pop("rows", None) or board_rows(quantized_of(build))
-    place = (made.root / made.image.library.lstrip("/")).parent / "answers"
-    answers_for(build, rows, sample, **how).into(place, model)  # type: ignore[arg-type]
-    return BoardChoice(made.address, "rk3588", model)
+def test_several_runs(
+    board: Boards, equip: Equip, build: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = equip(board("rk3588"))
+    rows = rows_of(build)
+    monkeypatch.setattr(
+        board_module, "output_groups", lambda given: output_groups(given, 4 * rows[0].size)
+    )
+    with bent(made, rows[3].layer):
+        found, _ = compare_build(build, BoardChoice(made.address))
+    assert diverging(found) == [rows[3].layer]
+    assert len(found.layers) == len(rows)
 
 
 def test_a_compiled_model_with_the_layers(
     board: Boards, libraries: Libraries, build: Pipeline, model: Path
 ) -> None:
-    rows = board_rows(quantized_of(build))
+    rows = rows_of(build)
     made = board("rk3588")
     (made.root / "etc/rknntui-emulated").unlink()  # as a real board
     with pytest.raises(UsageError, match="cannot be read") as caught:
@@ -136,16 +136,14 @@ def test_a_compiled_model_with_the_layers(
     assert "--layers" in caught.value.remedy
     # outputs by other names of the layers
     names = {row.golden: row.layer for row in rows[2:5]}
-    choice = install(made, libraries(), model, build, bend=rows[6].simulated, names=names)
+    choice = install(made, libraries(), model, build, bend=rows[6].layer, names=names)
     found, _ = compare_build(build, choice)
     assert found.label == "measured"
-    assert [layer.row.layer for layer in found.layers if layer.diverges] == [rows[6].layer]
+    assert diverging(found) == [rows[6].layer]
     assert found.missing == ()
-    some, _ = compare_build(build, choice, layers=[rows[6].golden, rows[1].layer])
-    assert [layer.row for layer in some.layers] == [rows[1], rows[6]]
-    assert some.first is not None
-    assert set(some.first.inside) == {row.layer for row in rows[2:6]}
-    assert "one of the 4 layers before it" in some.verdict
+    some, _ = compare_build(build, choice, layers=[rows[7].golden, rows[5].layer, rows[6].layer])
+    assert [layer.row for layer in some.layers] == list(rows[5:8])
+    assert diverging(some) == [rows[6].layer]
     with pytest.raises(RecipeError, match="no layer"):
         compare_build(build, choice, layers=["nothing"])
 
@@ -153,24 +151,25 @@ def test_a_compiled_model_with_the_layers(
 def test_a_compiled_model_with_the_final_outputs(
     board: Boards, libraries: Libraries, build: Pipeline, model: Path
 ) -> None:
-    rows = board_rows(quantized_of(build))
+    rows = rows_of(build)
     made = board("rk3588")
     choice = install(made, libraries(), model, build, rows=rows[-1:])
     found, _ = compare_build(build, choice)
     assert found.first is None
     assert [layer.row for layer in found.layers] == [rows[-1]]
     assert found.missing == tuple(row.layer for row in rows[:-1])
-    choice = install(made, libraries(), model, build, rows=rows[-1:], bend=rows[3].simulated)
+    choice = install(made, libraries(), model, build, rows=rows[-1:], bend=f"{rows[3].layer}:100")
     found, _ = compare_build(build, choice)
     assert found.first is not None
     assert found.first.row == rows[-1]
-    assert rows[3].layer in found.first.inside
+    assert set(found.first.inside) == {row.layer for row in rows[:-1]}
+    assert "one of the 13 layers before it" in found.verdict
 
 
 def test_a_model_of_another_build(
     board: Boards, libraries: Libraries, build: Pipeline, model: Path
 ) -> None:
-    rows = board_rows(quantized_of(build))
+    rows = rows_of(build)
     made = board("rk3588")
     names = {row.golden: f"other{number}" for number, row in enumerate(rows)}
     choice = install(made, libraries(), model, build, names=names)
@@ -183,26 +182,19 @@ def test_a_model_of_another_build(
         compare_build(build, choice)
 
 
-def test_the_command(
-    board: Boards,
-    libraries: Libraries,
-    build: Pipeline,
-    sample: Mapping[str, np.ndarray],
-    tmp_path: Path,
-) -> None:
+def test_the_command(board: Boards, equip: Equip, build: Pipeline, tmp_path: Path) -> None:
     recipe = demo_recipe()
     words = ["compare", str(recipe["model"]), "--dataset", str(recipe["dataset"])]
     words += ["--mean-values", "127.5", "--std-values", "127.5"]
-    made = board("rk3588")
-    prepare(made, libraries(), build, sample, tmp_path)
+    made = equip(board("rk3588"))
     done = run(*words, "--device", made.address, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["first"], found["label"]) == ("", "emulated")
     assert len(found["sha256"]) == 64
-    row = board_rows(quantized_of(build))[2]
-    prepare(made, libraries(), build, sample, tmp_path, bend=row.simulated or "")
-    done = run(*words, "--device", made.address, "--output-dir", str(tmp_path / "out"))
+    row = rows_of(build)[2]
+    with bent(made, row.layer):
+        done = run(*words, "--device", made.address, "--output-dir", str(tmp_path / "out"))
     assert done.returncode == 1, done.stderr
     assert f"{row.layer} is the first layer" in done.stdout
     assert "(emulated)" in done.stdout

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.accuracy.three_way import board_rows
 from engine.base.events import NullReporter
-from engine.devices.emulator.emulator import BoardEmulator
 from engine.pipeline.layers import quantized_of
-from engine.recipe import Recipe
+from engine.pipeline.pipeline import Pipeline
 from engine.services.guide import guide
-from engine.services.state import get_pipeline
 from rknntui.demo import demo_recipe
-from tests.devices.compare.prepared import prepare
+from tests.devices.compare.conftest import Equip
 from tests.devices.conftest import Boards
+from tests.devices.test_commands import run
 
 pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
 
@@ -30,30 +27,32 @@ def step(device: str) -> Any:
     return found
 
 
-def ready(made: BoardEmulator, library: Path, folder: Path, place: int | None) -> str:
-    build = get_pipeline(Recipe.from_values(demo_recipe(), Path.cwd()))
-    sample = next(iter(build.feeds(build.dataset.first(1))))
-    row = board_rows(quantized_of(build))[place or 0]
-    bend = "" if place is None else row.simulated or ""
-    prepare(made, library, build, sample, folder, bend=bend)
-    return row.layer
-
-
-def test_the_board_is_the_last_step(
-    board: Boards, libraries: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_the_board_is_the_last_step(board: Boards, equip: Equip, build: Pipeline) -> None:
     made = board("rk3588")
-    refused = step(made.address)  # a runtime library is there, and no answers
+    refused = step(made.address)  # it has no runtime library that runs here
     assert refused["verdict"] == "warning"
     assert refused["advice"]
-    ready(made, libraries(), tmp_path, None)
+    equip(made)
     found = step(made.address)
     assert found["verdict"] == "pass"
     assert "emulated" in found["did"]
     assert "your own program" in found["advice"]
-    layer = ready(made, libraries(), tmp_path, 0)
+    layer = board_rows(quantized_of(build))[0].layer
+    made.bend(layer, 60)
     found = step(made.address)
     assert found["verdict"] in ("warning", "fail")
     assert layer in found["advice"]
     assert "driver" in found["advice"]
     assert layer in [each["label"] for each in found["found"]]
+
+
+def test_the_command(board: Boards, equip: Equip) -> None:
+    made = equip(board("rk3588"))
+    recipe = demo_recipe()
+    words = ["accuracy", str(recipe["model"]), "--dataset", str(recipe["dataset"])]
+    words += ["--mean-values", "127.5", "--std-values", "127.5", "--device", made.address]
+    assert run(*words).returncode == 2
+    done = run(*words, "--guide")
+    assert done.returncode == 0, done.stderr
+    assert "ok   C1" in done.stdout
+    assert "agree up to rounding" in done.stdout
