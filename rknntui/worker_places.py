@@ -2,7 +2,7 @@
 
 The main worker builds, simulates and runs. What looks at boards has workers of its own, so that a
 build does not delay the list of boards, nor a board that does not answer a build. They import
-neither numpy nor ONNX: about 35 MB each, started when they are first asked. A model that runs live
+no ONNX before a model is looked at: about 35 MB each, started when they are first asked. A model that runs live
 on a board has one more, which does import them: it goes on beside a build.
 """
 
@@ -12,11 +12,13 @@ from typing import Literal
 
 __all__ = ["MAIN", "Place", "in_background", "place_of"]
 
-Place = Literal["main", "list", "boards", "live"]
+Place = Literal["main", "look", "boards", "live"]
 
 MAIN: Place = "main"
 _PLACES: dict[str, Place] = {
-    "devices.list": "list",
+    "devices.list": "look",
+    # its jobs wait for nothing: a watch goes on as long as the user wants
+    "devices.examine": "look",
     # these wait for one board, up to its time-outs: the list of the others goes on
     "devices.doctor": "boards",
     "board.about": "boards",
@@ -24,7 +26,7 @@ _PLACES: dict[str, Place] = {
     "monitor.watch": "boards",
     "monitor.replay": "boards",
 }
-_BACKGROUND = ("board.live", "monitor.watch", "monitor.replay")
+_BACKGROUND = ("board.live", "devices.examine", "monitor.watch", "monitor.replay")
 
 
 def place_of(method: str) -> Place:

@@ -19,6 +19,7 @@ def read_record(method: str, data: JsonObject) -> object:
     from engine.wire.board import BOARD_LIVE, BOARD_MEMORY, BOARD_RUN
     from engine.wire.build import ACCURACY, BUILD, EXPORT, SIMULATE
     from engine.wire.compare import COMPARE_BOARD
+    from engine.wire.devices import DEVICES_EXAMINE
     from engine.wire.guide import GUIDE
     from engine.wire.hybrid import EFFECT, PROPOSE, SEARCH
     from engine.wire.monitor import MONITOR_REPLAY, MONITOR_WATCH
@@ -27,6 +28,7 @@ def read_record(method: str, data: JsonObject) -> object:
 
     tasks = (
         *(BUILD, SIMULATE, ACCURACY, EXPORT, GUIDE, EVALUATE, SWEEP, EFFECT, PROPOSE, SEARCH),
+        DEVICES_EXAMINE,
         *(MONITOR_WATCH, MONITOR_REPLAY, BOARD_LIVE, BOARD_RUN, BOARD_MEMORY, COMPARE_BOARD),
     )
     task = next((task for task in tasks if task.name == method), None)

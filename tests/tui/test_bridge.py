@@ -28,7 +28,7 @@ async def bridge(session_home: Path) -> AsyncIterator[Bridge]:
 
 def test_what_looks_at_boards_has_workers_of_its_own() -> None:
     assert place_of("build") == place_of("board.run") == place_of("devices.perf") == "main"
-    assert place_of("devices.list") not in (place_of("devices.doctor"), "main")
+    assert place_of("devices.list") not in (place_of("board.about"), "main")
     assert place_of("board.about") == place_of("monitor.watch") != "main"
     assert in_background("monitor.watch")
     assert not in_background("devices.perf")
@@ -43,8 +43,8 @@ async def test_the_list_is_answered_without_the_main_worker_and_after_a_crash(
     bridge: Bridge,
 ) -> None:
     await bridge.call(DEVICES_LIST, DeviceListParams())
-    assert set(bridge._workers) == {"list"}
-    pid = bridge._workers["list"].pid
+    assert set(bridge._workers) == {"look"}
+    pid = bridge._workers["look"].pid
     assert pid is not None
     loaded = Path(f"/proc/{pid}/maps").read_text()
     assert not [name for name in ("/numpy/", "/onnx/", "/onnxruntime/") if name in loaded]
@@ -53,7 +53,7 @@ async def test_the_list_is_answered_without_the_main_worker_and_after_a_crash(
         await bridge.call(DEVICES_LIST, DeviceListParams())
     except WorkerError:  # it was asked before its end was known
         await bridge.call(DEVICES_LIST, DeviceListParams())
-    assert bridge._workers["list"].pid not in (None, pid)
+    assert bridge._workers["look"].pid not in (None, pid)
     assert bridge.state == "starting", "nothing is said of the main worker"
 
 

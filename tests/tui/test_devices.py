@@ -18,7 +18,7 @@ from engine.wire.board import (
     Temperature,
     VersionRow,
 )
-from engine.wire.devices import Device, DeviceListParams, Listing
+from engine.wire.devices import EXAMINED, Device, DeviceListParams, ExamineParams, Listing
 from engine.wire.doctor import Check, Checks
 from engine.wire.monitor import BOARD, NOTE, SAMPLE, BoardNote, BoardSample
 from rknntui.app import Workbench
@@ -235,39 +235,6 @@ async def test_an_empty_list_says_what_to_do_and_the_server_is_started(answers: 
         await until(pilot, lambda: any(p.start_server for _, p in answers.asked), "it is started")
 
 
-async def test_the_doctor_shows_each_step_and_its_commands_are_copied(answers: Answers) -> None:
-    answers.listing = Listing((READY,))
-    answers.of["devices.doctor"] = Checks(
-        (
-            Check("transport", "ok", "adb"),
-            Check("driver", "bad", "it is older than the runtime", "Update it.", ("adb reboot",)),
-            Check("memory", "skipped", "there is no driver"),
-        )
-    )
-    app = Workbench(state_kept=False)
-    async with app.run_test(size=SIZE) as pilot:
-        workspace = await devices(pilot)
-        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
-        await pilot.press("v")
-        await until(pilot, lambda: "nothing of it is changed" in screen_text(app), "what it does")
-        await pilot.press("r")
-        await until(pilot, lambda: "1 problem" in screen_text(app), "what it found")
-        text = screen_text(app)
-        assert "✓ transport: adb" in text
-        assert "✗ driver: it is older than the runtime" in text
-        assert "– memory: there is no driver" in text
-        assert "Fix: Update it." in text
-        await pilot.press("Y")
-        assert app.clipboard == "rknntui doctor --device adb:ready1"
-        await pilot.press("tab")
-        assert workspace.doctor.has_focus
-        await pilot.press("down", "down", "down", "down", "y")
-        assert app.clipboard == "adb reboot"
-        answers.of["devices.doctor"] = DeviceError("It went away.")
-        await pilot.press("r")
-        await until(pilot, lambda: "✗ It went away." in screen_text(app), "why not")
-
-
 class Watches:
     """In the place of the worker's jobs: what was started, and what they tell."""
 
@@ -291,6 +258,7 @@ class Watches:
 
         monkeypatch.setattr(Bridge, "submit", submit)
         monkeypatch.setattr(Bridge, "finish", finish)
+        monkeypatch.setattr(Bridge, "discard", lambda bridge, job_id: None)
 
     def end(self, session: Session, view: JobView, state: str, result: object = None) -> None:
         view.state = state
@@ -311,6 +279,46 @@ def watches(monkeypatch: pytest.MonkeyPatch) -> Watches:
 
 def sample(at: float, load: float, device: str = READY.id) -> BoardSample:
     return BoardSample(device, at, replace(ABOUT.state, npu_load=(load, 0.0, 50.0)))
+
+
+async def test_the_doctor_tells_each_step_and_its_commands_are_copied(
+    answers: Answers, watches: Watches
+) -> None:
+    answers.listing = Listing((READY,))
+    checks = (
+        Check("transport", "ok", "adb"),
+        Check("driver", "bad", "it is older than the runtime", "Update it.", ("adb reboot",)),
+        Check("memory", "skipped", "there is no driver"),
+    )
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await devices(pilot)
+        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
+        await pilot.press("v")
+        await until(pilot, lambda: "nothing of it is changed" in screen_text(app), "what it does")
+        await pilot.press("r")
+        await until(pilot, lambda: "examining…" in screen_text(app), "it begins")
+        assert watches.params == [ExamineParams(READY.id)]
+        watches.jobs[0].apply(EXAMINED.event(checks[0]))
+        app.session.job_changed(watches.jobs[0])
+        await until(pilot, lambda: "✓ transport: adb" in screen_text(app), "the first step")
+        watches.end(app.session, watches.jobs[0], "done", Checks(checks))
+        await until(pilot, lambda: "1 problem" in screen_text(app), "what it found")
+        text = screen_text(app)
+        assert "✗ driver: it is older than the runtime" in text
+        assert "– memory: there is no driver" in text
+        assert "Fix: Update it." in text
+        await pilot.press("Y")
+        assert app.clipboard == "rknntui doctor --device adb:ready1"
+        await pilot.press("tab")
+        assert workspace.doctor.has_focus
+        await pilot.press("down", "down", "down", "down", "y")
+        assert app.clipboard == "adb reboot"
+        await pilot.press("r")
+        await until(pilot, lambda: len(watches.jobs) == 2, "once more")
+        watches.jobs[1].error = DeviceError("It went away.").to_dict()
+        watches.end(app.session, watches.jobs[1], "failed")
+        await until(pilot, lambda: "✗ It went away." in screen_text(app), "why not")
 
 
 async def test_a_board_is_watched_with_extremes_and_why_it_was_lost(

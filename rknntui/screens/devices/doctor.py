@@ -2,50 +2,84 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from textual import on
 
 from engine import sanitize
+from engine.wire.devices import EXAMINED
+from engine.wire.doctor import Checks
 from rknntui.keys.text import key_text
 from rknntui.screens.devices.text import check_lines
 from rknntui.widgets.findings import wrapped
 from rknntui.widgets.side_pane import SidePane
 
 if TYPE_CHECKING:
-    from engine.wire.doctor import Checks
+    from engine.wire.doctor import Check
+    from rknntui.session.job_view_model import JobView
     from rknntui.widgets.strips import Line
 
 __all__ = ["DoctorPane"]
 
 
+@dataclass
+class _Examination:
+    """What was found so far; ``error`` says why there is no more."""
+
+    job: JobView
+    checks: list[Check] = field(default_factory=list)
+    error: str = ""
+
+
 class DoctorPane(SidePane):
-    """The last examination of each board."""
+    """The last examination of each board; it grows while it runs."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
-        self._known: dict[str, Checks | Exception] = {}
+        self._known: dict[str, _Examination] = {}
         self._shown = ""
-        self.asked = ""
+        self._model = ""
 
-    def show(self, device: str) -> None:
-        """Show the examination of a board; empty for none."""
+    @property
+    def running(self) -> list[str]:
+        """Ids of the jobs that have not ended."""
+        return [found.job.id for found in self._known.values() if found.job.running]
+
+    def show(self, device: str, model: str) -> None:
+        """Show the examination of a board; empty for none.
+
+        Args:
+            device: id of the board.
+            model: name of the compiled model that would be run there; empty for none.
+        """
         again = device == self._shown
-        self._shown = device
+        self._shown, self._model = device, model
         self._lay_out(keep_cursor=again)
 
-    def waiting(self, device: str) -> None:
-        """A board is being examined."""
-        self.asked = device
-        self.show(device)
+    def follow(self, device: str, job: JobView) -> None:
+        """Its job was started."""
+        self._known[device] = _Examination(job)
+        self.changed(job)
 
-    def take(self, device: str, found: Checks | Exception) -> None:
-        """Take what was found."""
-        self._known[device] = found
-        if self.asked == device:
-            self.asked = ""
-        if self._shown == device:
-            self._lay_out(keep_cursor=False)
+    def changed(self, job: JobView) -> None:
+        """Take the steps that a job has told."""
+        for device, found in self._known.items():
+            if found.job is job:
+                told = [EXAMINED.of(event) for event in job.partials]
+                found.checks = [check for check in told if check is not None]
+                if device == self._shown:
+                    self._lay_out(keep_cursor=True)
+
+    def ended(self, job: JobView, result: object) -> None:
+        """A job is over."""
+        for found in self._known.values():
+            if found.job is job and isinstance(result, Checks):
+                found.checks = list(result.checks)
+            elif found.job is job and job.error is not None:
+                told = " ".join(str(job.error.get(part) or "") for part in ("what", "remedy"))
+                found.error = told.strip()
+        self._lay_out(keep_cursor=True)
 
     @on(SidePane.Resized)
     def _rewrap(self) -> None:
@@ -59,20 +93,24 @@ class DoctorPane(SidePane):
         run, name = key_text("devices.run"), sanitize(self._shown, 80)
         if not self._shown:
             return [[("No board is in the list.", "dim")]]
-        if self.asked == self._shown:
-            return [[(f"examining {name}…", "dim")]]
         found = self._known.get(self._shown)
         if found is None:
             text = "examines the board from the cable to the driver; nothing of it is changed"
-            return [[(f" {run} ", "key"), (text, "")]]
-        if isinstance(found, Exception):
-            parts = (getattr(found, "what", str(found)), getattr(found, "remedy", ""))
-            told = " ".join(sanitize(str(part), 1000) for part in parts if part)
-            return wrapped(f"✗ {told}", width, "bad")
+            if self._model:
+                text += f". Runs {sanitize(self._model, 80)} there once, with zeros"
+            first, *rest = wrapped(text, width - len(run) - 2, "")
+            return [[(f" {run} ", "key"), *first], *rest]
         bad = sum(check.state == "bad" for check in found.checks)
         verdict = f"{bad} problem{'s' if bad != 1 else ''}" if bad else "no problem found"
-        lines: list[Line] = [[(name, "head"), (f"  {verdict}", "bad" if bad else "good")]]
-        lines += check_lines(found.checks, width)
+        if found.job.running:
+            head = ("  examining…", "accent")
+        elif found.error:
+            head = ("  ✗ not examined to its end", "bad")
+        else:
+            head = (f"  {verdict}", "bad" if bad else "good")
+        lines: list[Line] = [[(name, "head"), head], *check_lines(found.checks, width)]
+        if found.error:
+            lines += wrapped(f"✗ {sanitize(found.error, 1000)}", width, "bad")
         if any(check.commands for check in found.checks):
             told = f"{key_text('devices.copy')} copies the command under the cursor; none is run."
             lines += [[], *wrapped(told, width, "dim")]

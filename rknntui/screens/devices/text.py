@@ -48,8 +48,9 @@ def device_lines(device: Device, chosen: bool, width: int) -> list[Line]:
     lines: list[Line] = [
         [(sanitize(device.id, width), "head")],
         [(f"{sign} {device.state}", style), *_use(device, chosen)],
-        *wrapped(sanitize(device.what), width, ""),
     ]
+    if device.state != "ready":
+        lines += wrapped(sanitize(device.what), width, "")
     if device.cause:
         lines += wrapped(f"Cause: {sanitize(device.cause)}", width, "dim", "  ")
     if device.remedy:

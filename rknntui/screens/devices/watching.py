@@ -1,20 +1,36 @@
-"""The job behind the monitor: a watch or a recording, one at a time, in the background."""
+"""The jobs behind the views, in the background: a watch or a recording, and an examination."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine import sanitize
+from engine.wire.devices import DEVICES_EXAMINE, ExamineParams
 from rknntui.screens.dialogs.new_file import ask_new_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rknntui.app import Workbench
+    from rknntui.screens.devices.doctor import DoctorPane
     from rknntui.screens.devices.monitor import MonitorPane
-    from rknntui.session.messages import JobChanged, JobEnded
 
-__all__ = ["Watching"]
+__all__ = ["Watching", "examine"]
+
+
+def examine(app: Workbench, pane: DoctorPane, device: str) -> None:
+    """Examine a board in place of the one that is being examined; with the open compiled model."""
+
+    async def submit() -> None:
+        for job_id in pane.running:
+            app.bridge.discard(job_id)
+        model = app.session.container
+        params = ExamineParams(device, model, test=model is not None)
+        title = f"examine {sanitize(device, 80)}"
+        pane.follow(device, await app.bridge.submit(DEVICES_EXAMINE, params, title, quiet=True))
+
+    app.do(submit())
 
 
 class Watching:
@@ -52,18 +68,6 @@ class Watching:
         if self._pane.running and self._pane.job is not None:
             self._app.bridge.finish(self._pane.job.id)
             self._pane.stopping = True
-
-    def changed(self, message: JobChanged) -> None:
-        """A job has told something."""
-        job = self._app.session.jobs.get(message.job)
-        if job is not None:
-            self._pane.changed(job)
-
-    def ended(self, message: JobEnded) -> None:
-        """A job is over."""
-        job = self._app.session.jobs.get(message.job)
-        if job is not None:
-            self._pane.ended(job, message.result)
 
     def pause(self) -> None:
         """Hold what is shown, or go on; a recording waits meanwhile."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -12,9 +13,7 @@ from textual.containers import Container, Vertical
 from engine import sanitize
 from engine.wire.board import BOARD_ABOUT, About, AboutParams
 from engine.wire.devices import (
-    DEVICES_DOCTOR,
     Device,
-    DeviceAt,
     Listing,
 )
 from rknntui.keys.text import key_text, with_keys
@@ -25,7 +24,7 @@ from rknntui.screens.devices.facts import FactsPane
 from rknntui.screens.devices.listing import Looking
 from rknntui.screens.devices.monitor import MonitorPane
 from rknntui.screens.devices.tables import device_fields, device_records
-from rknntui.screens.devices.watching import Watching
+from rknntui.screens.devices.watching import Watching, examine
 from rknntui.widgets.facts_line import Fact, FactsLine
 from rknntui.widgets.line_list import Rows
 from rknntui.widgets.record_view import RecordView
@@ -218,7 +217,8 @@ class Devices(TableWorkspace):
         notices = () if listing is None else listing.notices
         used = device is not None and device.id == self.session.board
         self.pane.show(device, notices, used=used, model=self.session.container)
-        self.doctor.show("" if device is None else device.id)
+        model = Path(self.session.container or "").name
+        self.doctor.show("" if device is None else device.id, model)
 
     def action_next_view(self) -> None:
         """Show the next view."""
@@ -258,9 +258,7 @@ class Devices(TableWorkspace):
         if device is None:
             return
         if self.view == "Doctor":
-            self.doctor.waiting(device.id)
-            take = partial(self.doctor.take, device.id)
-            self.ask(DEVICES_DOCTOR, DeviceAt(device.id), take, failed=take)
+            examine(self.workbench, self.doctor, device.id)
         elif device.usable:
             self._ask_about(device)
 
@@ -316,11 +314,15 @@ class Devices(TableWorkspace):
 
     def on_job_changed(self, message: JobChanged) -> None:
         """The watch may have seen something."""
-        self.watching.changed(message)
+        if (job := self.session.jobs.get(message.job)) is not None:
+            self.monitor.changed(job)
+            self.doctor.changed(job)
 
     def on_job_ended(self, message: JobEnded) -> None:
         """The watch may be over."""
-        self.watching.ended(message)
+        if (job := self.session.jobs.get(message.job)) is not None:
+            self.monitor.ended(job, message.result)
+            self.doctor.ended(job, message.result)
         self.screen.refresh_bindings()
 
     def action_pause(self) -> None:
@@ -383,8 +385,11 @@ class Devices(TableWorkspace):
     def command_line(self) -> list[str]:
         if self.view == "Monitor":
             return self.monitor.command(self._watched())
-        device = self.device
-        return [] if device is None else ["rknntui", "doctor", "--device", device.id]
+        device, model = self.device, self.session.container
+        if device is None:
+            return []
+        held = ["--model", model] if model is not None and self.view == "Doctor" else []
+        return ["rknntui", "doctor", "--device", device.id, *held]
 
 
 def _needs_server(listing: Listing | None) -> bool:
