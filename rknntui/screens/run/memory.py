@@ -90,11 +90,14 @@ def _records(report: MemoryReport) -> list[Record]:
         rows += [
             ("system, total", total, None, "memory of the board"),
             ("system, available", system.available, total, "for new programs"),
+        ]
+        rest = [
             ("CMA, total", system.cma_total, None, "contiguous memory"),
-            ("CMA, free", system.cma_free, system.cma_total, ""),
-            ("swap, total", system.swap_total, None, ""),
+            ("CMA, free", system.cma_free, system.cma_total, "for NPUs without an IOMMU"),
+            ("swap, total", system.swap_total, None, "on a disk or compressed"),
             ("swap, free", system.swap_free, system.swap_total, ""),
         ]
+        rows += [row for row in rest if row[1] is not None]  # many kernels have none
     return [
         {"part": part, "bytes": size, "bar": _bar(size, of), "about": about}
         for part, size, of, about in rows

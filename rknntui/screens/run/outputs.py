@@ -46,7 +46,7 @@ class OutputsPane(Horizontal):
         outputs = RecordTable[SimulatedOutput](
             output_fields(), id="outputs", what="outputs", empty=with_keys(_NO_RUN)
         )
-        yield RecordView("Outputs (simulated)", outputs, id="outputs-view")
+        yield RecordView("Outputs", outputs, id="outputs-view")
         top = RecordTable(top_fields(), id="top", what="top", empty="")
         yield RecordView("Largest values", top, id="top-view")
 
@@ -57,13 +57,15 @@ class OutputsPane(Horizontal):
 
     def take(self, outputs: Sequence[SimulatedOutput], label: str) -> None:
         """Show the outputs of a run; ``label`` is what kind of numbers they are."""
-        self.query_one("#outputs-view", RecordView).set_title(f"Outputs ({label})")
+        title = f"Outputs ({label})" if label else "Outputs"
+        self.query_one("#outputs-view", RecordView).set_title(title)
         self.table.set_records(outputs, keep="name")
         self.show_top()
 
     def clear(self) -> None:
         """There is no run."""
-        self.take((), "simulated")
+        self.take((), "")
+        self.query_one("#top-view", RecordView).set_title("Largest values")
 
     @on(Rows.Highlighted, "#outputs")
     def show_top(self) -> None:

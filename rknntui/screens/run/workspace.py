@@ -208,7 +208,8 @@ class Run(TableWorkspace):
         else:
             old = self._job is not None and self.subject.outdated(self._job)
             line.show(*facts.run_facts(self.subject, self.results.run, outdated=old))
-        live = f"▶ live, {self.live.runs} runs, {key_text('run.live')} stops"
+        count = f"{self.live.runs} run{'' if self.live.runs == 1 else 's'}"
+        live = f"▶ live, {count}, {key_text('run.live')} stops"
         self.results.bar.set_note(live if self.live.on else "")
         self.results.error = self.live.error
         self.results.tell()
