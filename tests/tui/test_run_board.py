@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from textual.pilot import Pilot
 
 from engine.base.errors import DeviceLostError
 from engine.wire.devices import Listing
+from engine.wire.graph import Tensor
 from rknntui.app import Workbench
 from rknntui.screens.run.requests import Subject
 from rknntui.screens.run.text import reason
@@ -133,12 +135,12 @@ async def test_layers_keep_order_and_cursor_while_they_are_timed_again(
 async def test_a_board_that_is_lost_ends_the_live_table_and_says_why(
     app: Workbench, board: BoardAnswers, demo: Path
 ) -> None:
-    lost = DeviceLostError("The board is gone.", remedy="Plug it in again.")
+    lost = DeviceLostError("The board is gone.", cause="Its cable.", remedy="Plug it in again.")
     async with app.run_test(size=SIZE) as pilot:
         workspace = await on_board(pilot, demo)
         board.answers["board.live"] = lost
         await pilot.press("v", "L")
-        await until(pilot, lambda: "The board is gone. Plug" in screen_text(app), "why")
+        await until(pilot, lambda: "The board is gone. Its cable" in screen_text(app), "why")
         assert not workspace.live.on
         await pilot.press("R")
         await until(pilot, lambda: workspace.results.timed.table.total == 4, "the layers")
@@ -216,3 +218,24 @@ async def test_names_of_strangers_steer_nothing(
             assert "[bold red]" in text
             assert not {"\x1b", "\x07"} & set(text)
             assert len(text.splitlines()) == SIZE[1]
+
+
+@pytest.mark.parametrize("view", ["Outputs", "Layers", "Memory", "Compare"])
+async def test_the_copied_command_is_one_that_the_command_line_takes(view: str) -> None:
+    session = Session(lambda _message: None)
+    x = Tensor("x", (1, 3), "float32")
+    session.model_opened(model_view("m.onnx", inputs=(x,), recipe={"model": "m.onnx"}), "r.yaml")
+    verb = {"Memory": "memory", "Compare": "compare"}.get(view, "run")
+    for subject in (Subject(session, BOARD), Subject(session, BOARD, "compiled.rknn")):
+        words = subject.command_line(view, {"x": "a b.npy"})
+        assert words[:2] == ["rknntui", verb]
+        command = importlib.import_module(f"rknntui.cli.commands.{verb}").command
+        told = command.make_context(verb, words[2:]).params
+        assert told["device"] == BOARD
+        assert told.get("layers", False) in (view == "Layers", ())
+        if verb != "memory":
+            assert told["files"] == (Path("a b.npy"),)
+        if subject.compiled:
+            assert Path("compiled.rknn") in (told.get("model"), told.get("compiled"))
+    session.set_value("target_platform", "rk3588")
+    assert bool(Subject(session, BOARD).command_line(view, {})) == (view == "Compare")

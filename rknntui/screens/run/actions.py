@@ -5,7 +5,7 @@ from __future__ import annotations
 from rknntui.keys.actions import Action
 from rknntui.widgets.record_view import table_actions
 
-__all__ = ["ACTIONS"]
+__all__ = ["ACTIONS", "OF_VIEWS"]
 
 ACTIONS: tuple[Action, ...] = (
     Action(
@@ -28,3 +28,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("run.fewer", "Fewer values", "Show fewer top values.", ("minus",)),
     *table_actions("run"),
 )
+
+OF_VIEWS = {
+    "live": ("Layers",),
+    "node": ("Layers", "Compare"),
+    "drill": ("Layers", "Compare"),
+    "save": ("Outputs",),
+    "export": ("Outputs",),
+    "more": ("Outputs",),
+    "fewer": ("Outputs",),
+}
+"""Actions whose keys act in some views alone."""

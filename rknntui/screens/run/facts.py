@@ -28,6 +28,7 @@ __all__ = [
     "note_lines",
     "run_facts",
     "running_facts",
+    "starting_facts",
     "where",
 ]
 
@@ -75,6 +76,12 @@ def run_facts(
         return where(board), "the container is simulated directly"
     told = "runs the build of this recipe (simulated)"
     return where(board), Fact(f"{told}; builds first if needed", (told,))
+
+
+def starting_facts(job: JobView) -> tuple[Fact | str, ...]:
+    """How far a live run is before its first answer."""
+    stage = job.stage.title if job.stage is not None else "waiting"
+    return (f"▶ live: {stage}, {key_text('run.live')} stops",)
 
 
 def live_facts(look: LiveLook) -> tuple[Fact | str, ...]:
@@ -142,7 +149,7 @@ def layer_lines(result: Ran | LiveLook | None, error: str, width: int) -> list[L
     known = sum(bool(row.layer) for row in rows)
     places = Counter(row.target for row in rows if row.target).most_common(_MANY)
     on = ", ".join(f"{count} on {place}" for place, count in places)
-    text = f"{on}; {known} of {len(rows)} rows are layers of this build."
+    text = f"{on}{'; ' if on else ''}{known} of {len(rows)} rows are layers of this build."
     return [*lines, *_told([text, *result.notes], width)]
 
 

@@ -114,8 +114,8 @@ def layer_fields() -> tuple[Field, ...]:
     def share_style(share: float | None) -> str:
         return "warn" if share is not None and share >= _SLOW else ""
 
-    def where_style(where: str) -> str:
-        return "" if where.upper().startswith("NPU") else "warn"
+    def where_style(where: str | None) -> str:
+        return "" if where is None or where.upper().startswith("NPU") else "warn"
 
     return (
         Field("id", Column("#", 4, right=True)),
@@ -154,8 +154,8 @@ def _record(
         "runtime_name": row.name,
         "aliases": (row.name, *row.also, *(error.aliases if error else ())),
         "op": row.op,
-        "dtype": row.dtype,
-        "target": row.target,
+        "dtype": row.dtype or None,
+        "target": row.target or None,  # generation 1 does not tell
         "microseconds": time,
         "mean": mean,
         "share": 100 * time / whole if time is not None and whole else None,

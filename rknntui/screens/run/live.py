@@ -48,6 +48,11 @@ class LiveRun:
         self.look: LiveLook | None = None
         self.error = ""
 
+    @property
+    def job(self) -> JobView | None:
+        """The job that runs; None for none."""
+        return self._job
+
     def start(self, params: LiveParams) -> None:
         """Run now, and on until :meth:`stop`."""
         if self._job is not None:
@@ -107,8 +112,9 @@ class LiveRun:
         self._workspace.session.jobs.pop(message.job, None)
         if self.on:
             error = message.error or {}
-            said = f"{error.get('what', message.state)} {error.get('remedy', '')}"
-            self.on, self.error = False, sanitize(said.strip(), 600)
+            parts = [str(error.get(key, "")) for key in ("what", "cause", "remedy")]
+            said = " ".join(part for part in parts if part) or f"The runs were {message.state}."
+            self.on, self.error = False, sanitize(said, 1000)
         after, self._after = self._after, None
         if after is not None:
             after()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from rknntui.session.state import Session
 
 __all__ = ["Subject"]
+
+
+_VERBS = {"Outputs": "run", "Layers": "run", "Memory": "memory", "Compare": "compare"}
 
 
 class _Model(TypedDict):
@@ -107,22 +111,34 @@ class Subject:
         container = self.session.container
         return container is None and job.recipe is not None and job.recipe != self.session.recipe
 
-    def command(self, verb: str, inputs: list[str]) -> list[str]:
-        """The command line of a verb, ``inputs`` being files or what stands for them; empty where
-        there is none, as of a recipe without file on a board.
+    def command_line(self, view: str, files: Mapping[str, str]) -> list[str]:
+        """The command line that asks what a view shows; empty where there is none, as of a recipe
+        without file on a board.
+
+        Args:
+            view: that is shown.
+            files: name of an input -> path; a comparison has a sample of its own without them.
         """
-        files = [word for path in inputs for word in ("--input", path)]
-        if self.board is None or verb == "compare":
-            words = command_for(verb, self.session)
-        else:
-            words = self._on_board(verb)
+        names = [value.name for value in self.session.inputs]
+        verb = "simulate" if self.board is None else _VERBS[view]
+        given = verb in ("simulate", "run") or (verb == "compare" and set(names) <= set(files))
+        inputs = [files.get(name, "FILE") for name in names] if given else []
+        about = self._verb(verb)
+        if not about:
+            return []
+        words = [*about, *(word for path in inputs for word in ("--input", path))]
+        return [*words, "--layers"] if verb == "run" and view == "Layers" else words
+
+    def _verb(self, verb: str) -> list[str]:
+        """The verb, what it is about, and the board."""
+        if self.board is None:
+            return command_for(verb, self.session)
+        words = command_for(verb, self.session) if verb == "compare" else self._on_board(verb)
         if not words:
             return []
-        if self.board is not None:
-            words += ["--device", self.board]
-        if verb == "compare" and self.compiled is not None:
-            words += ["--compiled", self.compiled]
-        return [*words, *files]
+        compiled = verb == "compare" and self.compiled is not None
+        file = ["--compiled", str(self.compiled)] if compiled else []
+        return [*words, "--device", self.board, *file]
 
     def _on_board(self, verb: str) -> list[str]:
         """The verb and what runs there: a file, with the recipe that names its layers."""

@@ -19,7 +19,7 @@ from rknntui.screens.accuracy.inputs import start_folder
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.dialogs.new_file import ask_new_file
 from rknntui.screens.run import facts
-from rknntui.screens.run.actions import ACTIONS
+from rknntui.screens.run.actions import ACTIONS, OF_VIEWS
 from rknntui.screens.run.exports import ask_export, show_exported
 from rknntui.screens.run.inputs import InputsPane
 from rknntui.screens.run.layers import errors_of
@@ -44,17 +44,6 @@ __all__ = ["Run"]
 P = TypeVar("P")
 R = TypeVar("R")
 
-_OF_VIEWS = {
-    "live": ("Layers",),
-    "node": ("Layers", "Compare"),
-    "drill": ("Layers", "Compare"),
-    "save": ("Outputs",),
-    "export": ("Outputs",),
-    "more": ("Outputs",),
-    "fewer": ("Outputs",),
-}
-"""Actions whose keys act in some views alone."""
-_VERBS = {"Outputs": "run", "Layers": "run", "Memory": "memory", "Compare": "compare"}
 _TASKS = {task.name for task in (SIMULATE, EXPORT, BOARD_RUN, BOARD_MEMORY, COMPARE_BOARD)}
 
 
@@ -205,6 +194,8 @@ class Run(TableWorkspace):
             line.show(*facts.running_facts(job))
         elif self.live.on and self.live.look is not None:
             line.show(*facts.live_facts(self.live.look))
+        elif self.live.on and self.live.job is not None:
+            line.show(*facts.starting_facts(self.live.job))
         else:
             old = self._job is not None and self.subject.outdated(self._job)
             line.show(*facts.run_facts(self.subject, self.results.run, outdated=old))
@@ -382,7 +373,7 @@ class Run(TableWorkspace):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The footer has the keys of the view that is shown."""
-        if self.is_attached and self.results.view not in _OF_VIEWS.get(action, PANES):
+        if self.is_attached and self.results.view not in OF_VIEWS.get(action, PANES):
             return False
         return super().check_action(action, parameters)
 
@@ -402,12 +393,4 @@ class Run(TableWorkspace):
         return self.record_text()
 
     def command_line(self) -> list[str]:
-        view, files = self.results.view, self.inputs_pane.files
-        if self.target is None:
-            view = "Outputs"
-        inputs = [files.get(value.name, "FILE") for value in self.session.inputs]
-        if view == "Memory" or (view == "Compare" and self.inputs_pane.paths is None):
-            inputs = []
-        verb = "simulate" if self.target is None else _VERBS[view]
-        words = self.subject.command(verb, inputs)
-        return [*words, "--layers"] if words and view == "Layers" else words
+        return self.subject.command_line(self.results.view, self.inputs_pane.files)
