@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.base.errors import DeviceLostError
-from engine.wire.devices import Listing
+from engine.wire.devices import Device, Listing
 from engine.wire.graph import Tensor
 from rknntui.app import Workbench
 from rknntui.screens.run.requests import Subject
@@ -66,6 +66,14 @@ async def test_the_target_is_the_simulator_or_a_board_that_can_be_used(
         await pilot.press("enter")  # the session's board has the cursor
         await until(pilot, lambda: f"on {BOARD}" in screen_text(app), "the board is the target")
         assert workspace.target == BOARD
+        bad = "adb:[bold red]x[/]" + "宽" * 300
+        board.listing = Listing((Device(bad, "adb", "ready", bad, model=bad, warnings=(bad,)),))
+        await pilot.press("t")
+        await until(pilot, lambda: "[bold red]" in screen_text(app), "a hostile name")
+        assert "Enter select" in screen_text(app)
+        await pilot.press("up", "enter")
+        await until(pilot, lambda: workspace.target == bad, "the hostile board is the target")
+        assert f"on {bad[:20]}" in screen_text(app)
         board.listing = Listing(())
         app.session.choose_board(None)
         await until(pilot, lambda: workspace.target is None, "the board is used no more")

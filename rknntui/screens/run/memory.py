@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine import human_bytes
-from engine.wire.board import MemoryReport
+from engine.wire.board import MemoryReport, SystemMemory
 from rknntui.widgets.record_view import RecordView
 from rknntui.widgets.records import Field, Record, RecordTable
 from rknntui.widgets.table import Column
 
 if TYPE_CHECKING:
-    from engine.wire.board import LiveLook
+    from engine.wire.board import LiveLook, Ran
 
 __all__ = ["MemoryPane"]
 
@@ -42,18 +42,20 @@ class MemoryPane(RecordView):
         self.set_title(f"Memory ({report.label})")
         self.table.set_records(_records(report), keep="part")
 
-    def look(self, look: LiveLook) -> None:
-        """Show what a live run told beside its layers."""
+    def take_beside(self, run: Ran | LiveLook, system: SystemMemory | None) -> None:
+        """Show what a run told beside its outputs or layers; what it did not tell stays."""
         before = self.result
+        if before is not None:
+            system = system or before.system
         report = MemoryReport(
-            look.label,
-            look.device,
-            look.chip,
-            look.runtime,
-            memory=look.memory,
-            reason=look.memory_reason,
+            run.label,
+            run.device,
+            run.chip,
+            run.runtime,
+            memory=run.memory,
+            reason=run.memory_reason,
             model_bytes=before.model_bytes if before is not None else 0,
-            system=look.system,
+            system=system,
         )
         self.take(report)
 

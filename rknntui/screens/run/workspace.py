@@ -322,6 +322,8 @@ class Run(TableWorkspace):
         self.results.run, self._job = result, job
         label = result.label if isinstance(result, Ran) else "simulated"
         self.results.outputs.take(result.outputs, label)
+        if isinstance(result, Ran) and (result.memory is not None or result.memory_reason):
+            self.results.memory.take_beside(result, None)
         if isinstance(result, Ran) and job.params.get("layers"):
             self.live.error = ""
             self.results.timed.take(result, errors_of(self.session))
@@ -333,7 +335,7 @@ class Run(TableWorkspace):
 
     def _take_live(self, look: LiveLook, more: bool) -> None:
         self.results.timed.take(look, errors_of(self.session), more=more)
-        self.results.memory.look(look)
+        self.results.memory.take_beside(look, look.system)
 
     def action_more(self) -> None:
         """Show more values."""
