@@ -153,9 +153,9 @@ class BoardImage:
                 shutil.rmtree(path)
                 path.mkdir()
         self._sandbox.write("/proc/uptime", "12.34 43.21\n")
-        self._fixed_load = False
-        self._write_load((0,) * self._board.cores)
         with self._changing:
+            self._fixed_load = False
+            self._write_load((0,) * self._board.cores)
             self.clocks.start()
         self.set_temperature(41.5)
 
@@ -168,16 +168,18 @@ class BoardImage:
         Raises:
             ValueError: it is not one value for each core.
         """
-        self._fixed_load = percent is not None
-        if percent is not None:
-            if len(percent) != self._board.cores:
-                raise ValueError(f"{self._board.chip} has {self._board.cores} cores")
-            self._write_load(tuple(percent))
+        if percent is not None and len(percent) != self._board.cores:
+            raise ValueError(f"{self._board.chip} has {self._board.cores} cores")
+        with self._changing:
+            self._fixed_load = percent is not None
+            if percent is not None:
+                self._write_load(tuple(percent))
 
     def follow_load(self, percent: Sequence[int]) -> None:
         """Let rknpu report what the runs give, unless the load is fixed."""
-        if not self._fixed_load and tuple(percent) != self._load:
-            self._write_load(tuple(percent))
+        with self._changing:
+            if not self._fixed_load and tuple(percent) != self._load:
+                self._write_load(tuple(percent))
 
     def _write_load(self, percent: tuple[int, ...]) -> None:
         self._load = percent

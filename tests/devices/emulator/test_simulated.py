@@ -127,6 +127,10 @@ def test_the_answers_are_those_of_the_simulator(
         again = runtime.run([BoardInput(nchw, "NCHW")]).outputs[0].array
         np.testing.assert_array_equal(again, simulated(container, image)["logits"])
         perf = runtime.run([BoardInput(image)]).perf
+        together = runtime.run([BoardInput(digits(2)[1])], loops=5, threads=3)
+        np.testing.assert_array_equal(
+            together.outputs[0].array, simulated(container, digits(2)[1])["logits"]
+        )
     layers = read_container(container).layers
     assert layers is not None
     rows = layer_rows(parse_perf_text(perf or ""), layers)
