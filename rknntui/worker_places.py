@@ -1,9 +1,9 @@
 """Which of the engine's worker processes answers which method.
 
 The main worker builds, simulates and runs. What looks at boards has workers of its own, so that a
-build does not delay the list of boards, nor a board that does not answer a build. They import
-no ONNX before a model is looked at: about 35 MB each, started when they are first asked. A model that runs live
-on a board has one more, which does import them: it goes on beside a build.
+build does not delay the list of boards, nor a board that does not answer a build. They import no
+ONNX before a model is looked at: about 35 MB each, started when they are first asked. A model that
+runs live on a board has one more, which does import it: it goes on beside a build.
 """
 
 from __future__ import annotations

@@ -343,3 +343,22 @@ def test_a_model_for_another_chip_is_refused_as_a_board_does(
             runtime.open(containers("rk1808", 1))
         runtime.open(containers())
         equal(runtime, containers(), digits(1)[0])
+
+
+@pytest.mark.cc
+def test_a_simulation_that_takes_too_long_is_said_and_found_later(
+    local: tuple[FakeBoard, str], containers: Callable[..., Path]
+) -> None:
+    board, library = local
+    container, (image,) = containers(), digits(1)
+    settings = Path(library).with_name("emulated.conf")
+    asked = Path(library).parent / "answers" / "asked"
+    with BoardRuntime(board, chip="rk3588") as runtime:
+        runtime.open(container, library=library)
+        settings.write_text("WAIT=0\n")
+        with pytest.raises(RuntimeLibraryError) as refused:
+            runtime.run([BoardInput(image)])
+        assert "not done within 0 s; try again" in refused.value.cause
+        settings.write_text("")
+        equal(runtime, container, image)
+    until(lambda: {path.name for path in asked.iterdir()} == {"busy", "watched"}, "an empty folder")

@@ -13,7 +13,8 @@
 
 
 static const char FIRST[] = "rknntui ask 1\n";
-enum { WAIT_SECONDS = 50, LOOK_MS = 5, LOOKS_BETWEEN = 100 };
+/* less than who waits for rknn_init and for a run gives them */
+enum { MODEL_SECONDS = 100, RESULT_SECONDS = 50, LOOK_MS = 5, LOOKS_BETWEEN = 100 };
 
 struct ask {
   char place[PATH_MAX]; /* folder, number: without ".ask" at its end */
@@ -69,9 +70,9 @@ static int answered(const struct ask *ask, char why[WHY]) {
   return 1;
 }
 
-static int finish(struct ask *ask, const char *folder, char why[WHY]) {
+static int finish(struct ask *ask, const char *folder, int limit, char why[WHY]) {
   char part[PATH_MAX], path[PATH_MAX], text[SETTING];
-  int failed = ferror(ask->file), limit = WAIT_SECONDS;
+  int failed = ferror(ask->file);
   failed |= fclose(ask->file);
   ask->file = NULL;
   if (failed || rename(named(ask, "part", part), named(ask, "ask", path))) {
@@ -87,6 +88,7 @@ static int finish(struct ask *ask, const char *folder, char why[WHY]) {
     if (!gone && seconds() < end) continue;
     if (answered(ask, why)) break; /* it came in the meantime */
     unlink(path);
+    unlink(named(ask, "done", part));
     if (gone)
       snprintf(why, WHY, "the emulator has ended");
     else
@@ -124,7 +126,7 @@ int ask_for_model(const char *folder, const char *digest, const void *model, uin
     const char *path = size ? as_file(&ask, model, size, room) : realpath(model, room);
     if (path && !strpbrk(path, "\t\n")) {
       fprintf(ask.file, "model\t%s\t%s\ndata\n", digest, path);
-      done = finish(&ask, folder, why);
+      done = finish(&ask, folder, MODEL_SECONDS, why);
     }
     if (path && size) unlink(path);
   }
@@ -148,7 +150,7 @@ int ask_for_result(const char *folder, const struct context *context, const char
     fputs("data\n", ask.file);
     for (uint32_t i = 0; i < answers->n_input; i++)
       fwrite(context->inputs[i], 1, context->sizes[i], ask.file);
-    done = finish(&ask, folder, why);
+    done = finish(&ask, folder, RESULT_SECONDS, why);
   }
   drop_part(&ask);
   return done;

@@ -60,6 +60,7 @@ void drop(rknn_context handle, struct context *context) {
   for (uint32_t i = 0; i < MOST_TENSORS; i++) free(context->inputs[i]);
   free(context->perf);
   free(context->result);
+  free(context->refused);
   release(context->answers);
   free(context);
 }
@@ -75,7 +76,8 @@ int failing(const struct context *context, const char *call) {
 
 static void forget(struct context *context) {
   free(context->result);
-  context->result = NULL;
+  free(context->refused);
+  context->result = context->refused = NULL;
   context->answer = NULL;
 }
 

@@ -22,8 +22,9 @@ struct context {
   char *inputs[MOST_TENSORS], *perf;
   uint64_t sizes[MOST_TENSORS], run_us;
   struct form forms[MOST_TENSORS];
-  /* where results are simulated: the outputs, one behind the other, and how they were bent */
-  char *result, bend[SETTING];
+  /* where results are simulated: the outputs, one behind the other, or why there are none, which the
+   * next run says; and how they were bent */
+  char *result, *refused, bend[SETTING];
 #if GENERATION == 2
   /* memory of the NPU, and how its inputs are to be read */
   rknn_tensor_mem *in_memory[MOST_TENSORS], *out_memory[MOST_TENSORS];
@@ -50,6 +51,8 @@ int put_input(struct context *context, uint32_t index, const void *bytes, uint64
 /* Have the answer for the inputs that are set, see answers.py for their digest; else the code of
  * rknn_run, with the reason on the way of errors. */
 int look_up(struct context *context);
+/* Have a simulated answer made before the run that wants it, which then says what failed. */
+void look_up_early(struct context *context);
 /* The bytes of an output, bent where that is set; its tensor has room for them at `target`. */
 void fill(const struct context *context, uint32_t index, void *target);
 /* The folder of answers: the setting ANSWERS, or "answers" beside this library. */

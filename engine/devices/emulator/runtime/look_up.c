@@ -59,23 +59,41 @@ static char *read_result(const struct context *context, const char *folder, cons
   return result;
 }
 
-static int simulated(struct context *context) {
-  char folder[PATH_MAX], name[PATH_MAX], bend[SETTING], why[WHY] = "";
+/* Have the result of the inputs; else the reason is in `why`. */
+static int have_result(struct context *context, char why[WHY]) {
+  char folder[PATH_MAX], name[PATH_MAX], bend[SETTING];
   if (!setting("BEND", bend)) bend[0] = 0;
-  if (context->result && !strcmp(bend, context->bend)) return 0;
+  int same = !strcmp(bend, context->bend);
+  why[0] = 0;
+  if (context->result && same) return 1;
+  if (context->refused && same) snprintf(why, WHY, "%s", context->refused);
   free(context->result);
+  free(context->refused);
+  context->result = context->refused = NULL;
+  if (why[0]) return 0;
   strcpy(context->bend, bend);
   answers_folder(folder);
   result_name(context, name);
   context->result = read_result(context, folder, name);
-  if (context->result) return 0;
-  if (ask_for_result(folder, context, name, why)) {
+  if (!context->result && ask_for_result(folder, context, name, why)) {
     context->result = read_result(context, folder, name);
-    if (context->result) return 0;
-    strcpy(why, "the result is not the one that was asked for");
+    snprintf(why, WHY, "the result is not the one that was asked for");
   }
+  return context->result != NULL;
+}
+
+static int simulated(struct context *context) {
+  char why[WHY];
+  if (have_result(context, why)) return 0;
   fprintf(stderr, "E RKNN: emulated: no answer for this input: %s\n", why);
   return ERR_FAIL;
+}
+
+void look_up_early(struct context *context) {
+  char why[WHY];
+  for (uint32_t i = 0; i < context->answers->n_input; i++)
+    if (!context->inputs[i]) return;
+  if (context->answers->simulated && !have_result(context, why)) context->refused = strdup(why);
 }
 
 int look_up(struct context *context) {

@@ -7,7 +7,7 @@
  * watches the folder, it is asked for what is not there (ask.h). Settings:
  *   VERSION=2.3.2  the version it says it is       PLATFORM=rk3588  the chip it says it is on
  *   RUN_US=1500    how long a run takes            BEND=3[:16]      outputs of layer 3 and later bend
- *   WAIT=50        seconds to wait for a simulated answer; bent ones have BEND=<layer's name>[:16]
+ *   WAIT=50        seconds to wait for what is simulated; there it is BEND=<name of a layer>[:16]
  *   HANG=run  CRASH=run  FAIL=run:-2[:3]           what a call does, FAIL from its third time on */
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,8 +123,7 @@ API int rknn_inputs_set(rknn_context handle, uint32_t count, rknn_input inputs[]
     struct form form = {input->type, input->fmt, input->pass_through};
     code = put_input(context, input->index, input->buf, input->size, form);
   }
-  /* it is simulated now, so that no run takes the time of that; what fails, fails in the run */
-  if (!code && context->answers->simulated) look_up(context);
+  if (!code) look_up_early(context); /* so that no run takes the time of that */
   return code;
 }
 

@@ -141,8 +141,11 @@ class AnswerDesk:
         if path.exists():  # nobody waits any more where it is gone
             part = path.with_suffix(".told")
             part.write_bytes(why.encode("utf-8", "replace")[:_WHY_BYTES])
-            part.rename(path.with_suffix(".done"))
-            path.unlink(missing_ok=True)
+            done = part.rename(path.with_suffix(".done"))
+            try:
+                path.unlink()
+            except FileNotFoundError:  # who asked has just given up
+                done.unlink(missing_ok=True)
         self._tidy()
 
     def _make(self, path: Path) -> None:
@@ -220,7 +223,7 @@ class AnswerDesk:
         for gone in _thin(self.folder, "*.rknn", _MOST_MODELS, _MODEL_BYTES):
             gone.with_suffix(".answers").unlink(missing_ok=True)
         old = time.time() - _OLD_SECONDS
-        for pattern in ("*.done", "*.part", "*.model"):
+        for pattern in ("*.done", "*.told", "*.part", "*.model"):
             for path in self._asked.glob(pattern):
                 with contextlib.suppress(OSError):
                     if path.stat().st_mtime < old:
