@@ -140,6 +140,30 @@ async def test_layers_keep_order_and_cursor_while_they_are_timed_again(
         assert app.session.job is None or app.session.job.method != "board.live"
 
 
+async def test_a_long_live_table_stays_where_it_was_scrolled(
+    app: Workbench, board: BoardAnswers, demo: Path
+) -> None:
+    row = look().layers[0]
+    rows = tuple(replace(row, id=i, name=f"Conv:layer{i}", layer=f"layer{i}") for i in range(300))
+    board.answers["board.live"] = replace(look(), layers=rows)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_board(pilot, demo)
+        await pilot.press("v", "L")
+        table = workspace.results.timed.table
+        await until(pilot, lambda: table.total == 300, "the layers")
+        table.scroll_to(y=200, animate=False, force=True)
+        await until(pilot, lambda: table.scroll_offset.y == 200, "it is scrolled by the wheel")
+        for count in (2, 3):
+            board.again(replace(look(), layers=rows))
+            await until(pilot, lambda count=count: workspace.live.runs == count, "another run")
+            assert table.scroll_offset.y == 200
+        await pilot.press("end")
+        await until(pilot, lambda: table.record == table.records[299], "the cursor moves")
+        board.again(replace(look(), layers=rows[::-1]))
+        await until(pilot, lambda: table.cursor == 0, "the row goes to the top")
+        await until(pilot, lambda: table.scroll_offset.y == 0, "and is shown")
+
+
 async def test_a_board_that_is_lost_ends_the_live_table_and_says_why(
     app: Workbench, board: BoardAnswers, demo: Path
 ) -> None:

@@ -91,7 +91,11 @@ class LayersPane(RecordView):
         records = [
             _record(row, whole, self._times[row.id].mean, errors.get(row.layer)) for row in rows
         ]
-        self.table.set_records(records, keep="id")
+        table, top = self.table, self.table.scroll_offset.y
+        shown = top <= table.cursor < top + max(1, table.size.height - table.head)
+        table.set_records(records, keep="id")
+        if not shown:  # looked at away from the cursor: live rows do not lead back to it
+            table.scroll_to(y=top, animate=False, force=True)
 
     @property
     def layer_id(self) -> str:
