@@ -96,7 +96,12 @@ async def test_a_run_on_a_board_says_what_its_figures_are(
         method, params = board.asked[-1]
         assert (method, params.device, params.layers) == ("board.run", BOARD, False)
         assert params.recipe == app.session.recipe
+        await pilot.press("C", "down", "enter")
+        await until(pilot, lambda: "cores 0" in screen_text(app), "other cores")
+        await pilot.press("r")
+        await until(pilot, lambda: board.asked[-1][1].cores == "0", "are asked for")
         await pilot.press("Y")
+        assert app.clipboard.endswith(" --cores 0")
         assert app.clipboard.startswith("rknntui run ")
         assert f"--device {BOARD} --input" in app.clipboard
 

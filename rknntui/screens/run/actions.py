@@ -24,6 +24,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("run.export", "Export…", "Export a .rknn container or QDQ ONNX.", ("x",), True),
     Action("run.layers", "Time layers", "Have the board time each layer.", ("R",)),
     Action("run.compiled", "Compiled model…", "Choose the compiled model for the board.", ("c",)),
+    Action("run.cores", "Cores…", "Choose the NPU cores that run the model.", ("C",)),
     Action("run.more", "More values", "Show more top values.", ("plus",)),
     Action("run.fewer", "Fewer values", "Show fewer top values.", ("minus",)),
     *table_actions("run"),

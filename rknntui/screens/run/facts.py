@@ -68,7 +68,8 @@ def run_facts(
     if isinstance(result, Ran):
         return (_ran(result), *_versions(result), *old)
     if board is not None:
-        return where(board), Fact(f"runs {subject.name}", rank=1)
+        cores = [Fact(f"cores {subject.cores}", rank=1)] if subject.cores != "auto" else []
+        return (where(board), Fact(f"runs {subject.name}", rank=2), *cores)
     if session.vendor:
         chooses = f"{key_text('run.target')} chooses a board"
         return Fact("a compiled vendor model: it runs only on its NPU"), Fact(chooses, rank=1)

@@ -37,11 +37,13 @@ class Subject:
         session: has the open model.
         board: the target; None for the simulator.
         compiled: a compiled model in the place of the open one; None for none.
+        cores: of the board's NPU, of :data:`engine.wire.devices.CORES`.
     """
 
     session: Session
     board: str | None = None
     compiled: str | None = None
+    cores: str = "auto"
 
     @property
     def model(self) -> _Model:
@@ -78,6 +80,7 @@ class Subject:
             **self.model,
             device=self.board,
             inputs=inputs,
+            cores=self.cores,
             top=top,
             layers=layers,
             save=save,
@@ -86,7 +89,7 @@ class Subject:
 
     def live(self, inputs: tuple[str, ...]) -> LiveParams:
         """One sample on the board again and again, its layers timed."""
-        return LiveParams(**self.model, device=self.board, inputs=inputs)
+        return LiveParams(**self.model, device=self.board, inputs=inputs, cores=self.cores)
 
     def memory(self) -> MemoryParams:
         """What the model takes on the board."""
@@ -127,7 +130,10 @@ class Subject:
         if not about:
             return []
         words = [*about, *(word for path in inputs for word in ("--input", path))]
-        return [*words, "--layers"] if verb == "run" and view == "Layers" else words
+        if verb != "run":
+            return words
+        cores = ["--cores", self.cores] if self.cores != "auto" else []
+        return [*words, *cores, *(["--layers"] if view == "Layers" else [])]
 
     def _verb(self, verb: str) -> list[str]:
         """The verb, what it is about, and the board."""

@@ -6,17 +6,25 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engine import sanitize
-from engine.wire.devices import DEVICES_LIST, DeviceListParams, Listing
+from engine.wire.devices import CORES, DEVICES_LIST, DeviceListParams, Listing
 from rknntui.keys.text import key_text
+from rknntui.screens.accuracy.inputs import start_folder
 from rknntui.screens.dialogs.dialogs import ChoiceDialog
 
 if TYPE_CHECKING:
     from engine.wire.devices import Device
     from rknntui.screens.base.workspace import Workspace
 
-__all__ = ["SIMULATOR", "ask_target", "board_text"]
+__all__ = ["SIMULATOR", "ask_compiled", "ask_cores", "ask_target", "board_text"]
 
 SIMULATOR = "simulator"
+_CORES_ABOUT = {
+    "auto": "the runtime takes a core that is idle",
+    **dict.fromkeys(("0", "1", "2"), "this core alone"),
+    "0_1": "two cores together",
+    "0_1_2": "three cores together",
+    "all": "all cores that the chip has",
+}
 _SIMULATOR_ABOUT = "the quantized graph on the CPU of this machine; times are not those of an NPU"
 
 
@@ -58,6 +66,29 @@ def ask_target(workspace: Workspace, now: str | None, then: Callable[[str | None
 
     ssh = workspace.session.ssh_boards
     workspace.ask(DEVICES_LIST, DeviceListParams(ssh, start_server=True), listed)
+
+
+def ask_compiled(workspace: Workspace, now: str | None, then: Callable[[str], None]) -> None:
+    """Ask for a compiled model; ``now`` is the one that was chosen before."""
+    from rknntui.screens.dialogs.picker import PathPicker
+
+    def chosen(path: str | None) -> None:
+        if path is not None:
+            then(path)
+
+    start = now or start_folder(workspace.session.recipe.get("model"))
+    title = "Compiled model for the board (.rknn)"
+    workspace.app.push_screen(PathPicker(title, start), chosen)
+
+
+def ask_cores(workspace: Workspace, now: str, then: Callable[[str], None]) -> None:
+    """Ask for the cores that run the model; those that a chip does not have are refused there."""
+
+    def chosen(cores: str | None) -> None:
+        if cores is not None:
+            then(cores)
+
+    workspace.app.push_screen(ChoiceDialog("NPU cores", CORES, now, _CORES_ABOUT), chosen)
 
 
 def _no_board(listing: Listing) -> str:

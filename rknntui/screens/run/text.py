@@ -43,7 +43,7 @@ def reason(method: str, view: str, subject: Subject) -> str:
     session, board = subject.session, subject.board
     if method in (*_RUNS, "pick", "compiled") and session.model is None:
         return _NO_MODEL
-    if method in ("layers", "live") and board is None:
+    if method in ("layers", "live", "cores") and board is None:
         return _ONLY_BOARD
     if method == "run" and view != "Outputs":
         if board is None:

@@ -15,7 +15,6 @@ from engine.wire.compare import COMPARE_BOARD, Comparison
 from engine.wire.dataset import DATASET_LIST, ListParams, Samples
 from rknntui.keys.text import key_text
 from rknntui.links import GoToLayer, GoToNode
-from rknntui.screens.accuracy.inputs import start_folder
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.dialogs.new_file import ask_new_file
 from rknntui.screens.run import facts
@@ -27,7 +26,7 @@ from rknntui.screens.run.live import LiveRun
 from rknntui.screens.run.outputs import MOST_VALUES
 from rknntui.screens.run.panes import PANES, Results
 from rknntui.screens.run.requests import Subject
-from rknntui.screens.run.target import ask_target
+from rknntui.screens.run.target import ask_compiled, ask_cores, ask_target
 from rknntui.screens.run.text import reason
 from rknntui.widgets.facts_line import FactsLine
 from rknntui.widgets.line_list import Rows
@@ -73,6 +72,7 @@ class Run(TableWorkspace):
         super().__init__()
         self.target: str | None = None
         self.compiled: str | None = None
+        self.cores = "auto"
         self._job: JobView | None = None
         self.live = LiveRun(self, self._take_live, self._told)
 
@@ -109,7 +109,7 @@ class Run(TableWorkspace):
     @property
     def subject(self) -> Subject:
         """What would run now, and where."""
-        return Subject(self.session, self.target, self.compiled)
+        return Subject(self.session, self.target, self.compiled, self.cores)
 
     # -- the session -----------------------------------------------------------------------------
 
@@ -239,23 +239,22 @@ class Run(TableWorkspace):
         self.target = board
         if board is not None:
             self.session.choose_board(board)
-        self._forget()
-        self._draw()
-        self.screen.refresh_bindings()
+        self._changed(cores="auto")
 
     def action_compiled(self) -> None:
         """Choose a compiled model in the place of what is open."""
-        from rknntui.screens.dialogs.picker import PathPicker
+        ask_compiled(self, self.compiled, lambda path: self._changed(compiled=path))
 
-        def chosen(path: str | None) -> None:
-            if path is not None:
-                self.compiled = path
-                self._forget()
-                self._draw()
-                self.screen.refresh_bindings()
+    def action_cores(self) -> None:
+        """Choose the cores of the board's NPU."""
+        ask_cores(self, self.cores, lambda cores: self._changed(cores=cores))
 
-        start = self.compiled or start_folder(self.session.recipe.get("model"))
-        self.app.push_screen(PathPicker("Compiled model for the board (.rknn)", start), chosen)
+    def _changed(self, *, compiled: str | None = None, cores: str | None = None) -> None:
+        """Something else runs, or elsewhere."""
+        self.compiled, self.cores = compiled or self.compiled, cores or self.cores
+        self._forget()
+        self._draw()
+        self.screen.refresh_bindings()
 
     # -- running ---------------------------------------------------------------------------------
 
