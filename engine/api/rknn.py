@@ -438,6 +438,11 @@ class RKNN:
                 cause="It comes after build or hybrid_quantization_step2.",
                 remedy="Call build first.",
             )
+        if given.get("target") is not None and self._board is not None:
+            self._forget_runtime()  # a board runs one model at a time
+            self._log.warning(
+                "accuracy_analysis: the board of init_runtime is let go; call init_runtime again."
+            )
         text, verdict = analyse_inputs(self._build, self.generation, given)
         if text:
             self._log.info("%s", text, extra={"plain": True})

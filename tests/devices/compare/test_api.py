@@ -59,8 +59,12 @@ def test_the_snapshot_has_the_board(
     target = "rk3588" if generation == 2 else "rk1808"
     assert rknn.accuracy_analysis(inputs, target="rk3566") == -1
     assert f"has {target}" in capfd.readouterr().err
+    if generation == 2:
+        assert rknn.export_rknn("model.rknn") == 0
+        assert rknn.init_runtime(target=target) == 0
     assert rknn.accuracy_analysis(inputs, target=target) == 0
     said = capfd.readouterr().err
+    assert ("call init_runtime again" in said) == (generation == 2)
     assert layer in said
     assert "emulated" in said
     place = tmp_path / "snapshot"

@@ -184,8 +184,12 @@ def test_a_model_of_another_build(
 
 def test_the_command(board: Boards, equip: Equip, build: Pipeline, tmp_path: Path) -> None:
     recipe = demo_recipe()
-    words = ["compare", str(recipe["model"]), "--dataset", str(recipe["dataset"])]
-    words += ["--mean-values", "127.5", "--std-values", "127.5"]
+    model = [str(recipe["model"]), "--dataset", str(recipe["dataset"])]
+    model += ["--mean-values", "127.5", "--std-values", "127.5"]
+    words = ["compare", *model]
+    done = run("export", *model, "-o", str(tmp_path / "layers.onnx"), "--layers")
+    assert done.returncode == 0, done.stderr
+    assert "--compiled" in done.stdout
     made = equip(board("rk3588"))
     done = run(*words, "--device", made.address, "--json")
     assert done.returncode == 0, done.stderr
