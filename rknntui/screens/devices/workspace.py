@@ -18,7 +18,7 @@ from engine.wire.devices import (
 )
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.base.tables import TableWorkspace
-from rknntui.screens.devices.actions import ACTIONS, NO_BOARD, OF_VIEW
+from rknntui.screens.devices.actions import ACTIONS, NO_BOARD, OF_MONITOR
 from rknntui.screens.devices.doctor import DoctorPane
 from rknntui.screens.devices.facts import FactsPane
 from rknntui.screens.devices.listing import Looking
@@ -349,8 +349,7 @@ class Devices(TableWorkspace):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The footer has the keys of the view that is shown."""
-        view = self.view if self.is_attached else "Facts"
-        if any(action in keys for name, keys in OF_VIEW.items() if name != view):
+        if action in OF_MONITOR and not (self.is_attached and self.view == "Monitor"):
             return False
         return super().check_action(action, parameters)
 
@@ -358,6 +357,8 @@ class Devices(TableWorkspace):
         if not self.is_attached:
             return ""
         device, monitor = self.device, self.monitor
+        if method in OF_MONITOR and self.view != "Monitor":
+            return "it is of the view Monitor ({devices.next-view} switches)."
         if method == "run" and self.view == "Monitor" and monitor.running:
             return ""
         if method in ("use", "run", "copy", "copy_command", "mark", "record") and device is None:
