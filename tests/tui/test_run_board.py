@@ -145,6 +145,7 @@ async def test_layers_keep_order_and_cursor_while_they_are_timed_again(
         assert app.session.job is None or app.session.job.method != "board.live"
 
 
+@pytest.mark.long
 async def test_a_long_live_table_stays_where_it_was_scrolled(
     app: Workbench, board: BoardAnswers, demo: Path
 ) -> None:

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures
 
 @pytest.mark.parametrize(
     "size",
-    [*SIZES[:2], pytest.param(SIZES[2], marks=pytest.mark.long)],
+    [SIZES[0], *(pytest.param(size, marks=pytest.mark.long) for size in SIZES[1:])],
     ids=lambda size: f"{size[0]}x{size[1]}",
 )
 async def test_run(recipe: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:

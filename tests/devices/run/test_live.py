@@ -25,7 +25,7 @@ def params(model: Path, folder: Path, **more: Any) -> LiveParams:
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize("cancelled", [pytest.param(False, marks=pytest.mark.long), True])
 def test_each_run_is_told_until_the_end(
     here: MakeBoard, model: Path, tmp_path: Path, cancelled: bool
 ) -> None:
