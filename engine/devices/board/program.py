@@ -19,7 +19,8 @@ from engine.devices.transport import Transport
 
 __all__ = ["AgentProgram", "board_processors", "choose_program", "find_native"]
 
-_SHELLS = ("/bin/sh", "/usr/bin/sh", "/system/bin/sh")
+# a shell may be a script, as on emulated boards
+_PROGRAMS = ("/bin/sh", "/system/bin/sh", "/bin/cat", "/usr/bin/cat", "/system/bin/cat")
 _OF_MACHINE = {
     "aarch64": (TARGETS["aarch64"], TARGETS["armv7l"]),
     "armv8l": (TARGETS["armv7l"],),
@@ -133,14 +134,14 @@ def find_native(transport: Transport, no_python: DeviceError) -> BuiltAgent:
 def board_processors(transport: Transport) -> tuple[Elf, ...]:
     """The processors whose programs a board runs, the best first; none where nothing is known.
 
-    Its shell tells, as 32-bit systems on kernels of 64 bits are common.
+    Its own programs tell, as 32-bit systems on kernels of 64 bits are common.
     """
     machine = first_line(output(transport, ["uname", "-m"]))
     runs = _OF_MACHINE.get(machine, ())
-    shell = next(filter(None, (elf_of(transport, path) for path in _SHELLS)), None)
-    if shell is None:
+    own = next(filter(None, (elf_of(transport, path) for path in _PROGRAMS)), None)
+    if own is None:
         return runs
-    return (shell, *(elf for elf in runs if elf != shell and shell in runs))
+    return (own, *(elf for elf in runs if elf != own and own in runs))
 
 
 def _has_loader(transport: Transport, agent: BuiltAgent) -> bool:
