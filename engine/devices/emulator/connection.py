@@ -30,6 +30,8 @@ from engine.devices.emulator.wire import (
 __all__ = ["Connection", "Greeting", "Service"]
 
 _LOOK_SECONDS = 0.02
+_LONGEST = 4096
+"""Bytes of a service's name that are told: no command for a board is longer."""
 
 Service = Callable[[Stream], Awaitable[None]]
 """Serves one stream to its end."""
@@ -222,7 +224,7 @@ class Connection:
 
     async def _open(self, packet: Packet, payload: bytes) -> None:
         name = payload.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
-        self._log(f"OPEN {name[:200]!r}")
+        self._log(f"OPEN {name[:_LONGEST]!r}")
         service = self._find(name)
         if service is None:
             await self.send(Packet(CLSE, 0, packet.first))

@@ -1,0 +1,197 @@
+"""Emulated boards of every kind behind one adb server, shared by the tests of a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.devices.emulator.emulator import BoardEmulator
+from engine.devices.emulator.runtime.build import build, compiler, stand_in_of
+from rknntui.demo import demo_folder
+from tests.devices.adb_server import AdbServer, adb_program
+from tests.devices.demo_container import LAYER, demo_container, digits, simulated
+from tests.devices.test_commands import run
+from tests.safety import PATIENCE, ends
+
+KINDS = {
+    "rk3588": ("rk3588", False),
+    "rk3566": ("rk3566", False),
+    "rv1106": ("rv1106", False),
+    "rk1808": ("rk1808", False),  # generation 1; its adbd has no shell_v2
+    "android": ("rk3588", True),
+}
+"""Kind of a board -> its chip, and whether it runs Android."""
+
+LOADS = {"rk3588": (10, 40, 90), "rk3566": (55,), "rv1106": (35,), "android": (20, 30, 70)}
+"""What the NPU of a board is busy with, in percent of each core; rk1808's driver does not say."""
+
+NO_MEMORY = "not available on this runtime"
+
+
+@dataclass(frozen=True)
+class Stand:
+    """One emulated board with its model.
+
+    Attributes:
+        kind: of :data:`KINDS`.
+        board: the board; its runtime answers as the simulator does.
+        container: the demo model for its chip.
+        recipe: the recipe of the same build.
+    """
+
+    kind: str
+    board: BoardEmulator
+    container: Path
+    recipe: Path
+
+    @property
+    def chip(self) -> str:
+        return self.board.board.chip
+
+    @property
+    def generation(self) -> int:
+        return self.board.board.generation
+
+    @property
+    def address(self) -> str:
+        return self.board.address
+
+    def expected(self, digit: np.ndarray) -> dict[str, np.ndarray]:
+        """What the simulator makes of it."""
+        return simulated(self.container, digit, generation=self.generation)
+
+    def models(self) -> list[str]:
+        """Names of the models that were sent."""
+        return sorted(path.name for path in self.board.root.rglob("model-*.rknn"))
+
+    def left(self) -> list[str]:
+        """What a session made on the board and did not take away."""
+        found = [*self.board.root.rglob("run-*"), *self.board.root.rglob("clocks.json")]
+        return sorted(path.name for path in found)
+
+
+def told(*words: str, code: int = 0) -> Any:
+    """What a verb prints as JSON."""
+    done = run(*words, "--json")
+    assert done.returncode == code, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def recipe_for(folder: Path, chip: str) -> Path:
+    """The recipe of the demo model for a chip."""
+    demo = demo_folder()
+    recipe = folder / f"{chip}.yaml"
+    first = chip == "rk1808"
+    quantized = "quantization: {quantized_dtype: asymmetric_quantized-u8}\n" if first else ""
+    recipe.write_text(
+        "version: 1\n"
+        f"source: {{model: {demo / 'digits_demo.onnx'}}}\n"
+        "preprocess: {mean_values: [[0]], std_values: [[16]]}\n"
+        f"dataset: {{dataset: {demo / 'dataset.txt'}}}\n"
+        f"target: {{target_platform: {chip}}}\n{quantized}",
+        encoding="utf-8",
+    )
+    return recipe
+
+
+@pytest.fixture(autouse=True)
+def patience() -> Iterator[None]:
+    with ends(2 * PATIENCE):
+        yield
+
+
+@pytest.fixture(scope="module")
+def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Stand]]:
+    """Makes boards whose runtime answers as the simulator does; they end with the module."""
+    if compiler() is None:
+        pytest.skip("there is no C compiler")
+    folder = tmp_path_factory.mktemp("end-to-end")
+    with ExitStack() as ending:
+
+        def make(kind: str) -> Stand:
+            chip, android = KINDS[kind]
+            board = ending.enter_context(BoardEmulator(chip, android=android, serial=f"emu-{kind}"))
+            board.image.install_runtime(build(stand_in_of(board.board.library), folder))
+            board.simulate()
+            if kind in LOADS:
+                board.set_load(LOADS[kind])
+            container = folder / f"{chip}.rknn"
+            if not container.exists():
+                demo_container(container, chip, generation=board.board.generation)
+            return Stand(kind, board, container, recipe_for(folder, chip))
+
+        yield make
+
+
+@pytest.fixture(scope="module")
+def module_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdbServer]:
+    """The adb server of a file's tests."""
+    server = AdbServer(adb_program(), tmp_path_factory.mktemp("adb"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def stands(module_server: AdbServer, equipped: Callable[[str], Stand]) -> Callable[[str], Stand]:
+    """Makes boards that the server is connected to, one of each kind."""
+    made: dict[str, Stand] = {}
+
+    def get(kind: str) -> Stand:
+        if kind not in made:
+            made[kind] = equipped(kind)
+            module_server.connect(made[kind].address)
+        return made[kind]
+
+    return get
+
+
+@pytest.fixture
+def found_server(module_server: AdbServer, monkeypatch: pytest.MonkeyPatch) -> AdbServer:
+    """Programs of this test find the server."""
+    for name in [name for name in os.environ if name.startswith(("ADB_", "ANDROID_"))]:
+        monkeypatch.delenv(name)
+    for name, value in module_server.variables.items():
+        monkeypatch.setenv(name, value)
+    return module_server
+
+
+@pytest.fixture(params=KINDS)
+def stand(
+    request: pytest.FixtureRequest, stands: Callable[[str], Stand], found_server: AdbServer
+) -> Iterator[Stand]:
+    """A board of each kind; the test leaves nothing on it."""
+    found = stands(request.param)
+    yield found
+    assert found.left() == []
+    assert found.board.alive_orphans() == []
+
+
+@pytest.fixture
+def digit() -> np.ndarray:
+    """A picture of a digit, uint8 NHWC."""
+    return digits(1)[0]
+
+
+@pytest.fixture
+def digit_file(tmp_path: Path, digit: np.ndarray) -> Path:
+    """The same as a file."""
+    path = tmp_path / "a digit's $(touch x).npy"
+    np.save(path, digit)
+    return path
+
+
+@pytest.fixture
+def bent(stand: Stand) -> Iterator[str]:
+    """A layer of which the board makes wrong values."""
+    stand.board.bend(LAYER)
+    yield LAYER
+    stand.board.bend(None)
