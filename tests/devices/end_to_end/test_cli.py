@@ -1,0 +1,141 @@
+"""The verbs of the command line on boards of every kind, over a real adb server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.devices.demo_container import LAYER
+from tests.devices.end_to_end.conftest import LOADS, NO_MEMORY, Stand, told
+from tests.devices.test_commands import ROOT
+from tests.safety import PATIENCE
+
+pytestmark = [pytest.mark.long, pytest.mark.adb, pytest.mark.cc]
+
+
+def check_layers(stand: Stand, found: Any) -> None:
+    """The times of the layers, or why there are none."""
+    if stand.kind == "rv1106":
+        assert found["layers"] == []
+        assert "tells neither its own time nor the layers" in " ".join(found["notes"])
+        return
+    assert sum(layer["microseconds"] or 0 for layer in found["layers"]) > 0
+    assert LAYER in [layer["layer"] for layer in found["layers"]]
+
+
+def test_list_and_versions(stand: Stand) -> None:
+    (device,) = [
+        device
+        for device in told("devices", "list")["devices"]
+        if device["address"] == stand.address
+    ]
+    assert (device["id"], device["state"]) == (f"adb:{stand.address}", "ready")
+    assert "emulated" in " ".join(device["warnings"])
+    checks = {check["name"]: check for check in told("doctor", "--device", device["id"])["checks"]}
+    assert checks["chip"]["found"].startswith(stand.chip)
+    for name in ("server", "runtime", "driver", "versions"):
+        assert checks[name]["state"] == "ok", checks[name]
+    assert (
+        stand.board.board.library.rpartition("/")[2].removesuffix(".so")
+        in checks["runtime"]["found"]
+    )
+
+
+def test_run(stand: Stand, digit: np.ndarray, digit_file: Path, tmp_path: Path) -> None:
+    where = ("--device", stand.address, "--input", str(digit_file))
+    found = told("run", str(stand.container), *where, "--layers", "--save", str(tmp_path / "out"))
+    assert (found["label"], found["chip"]) == ("emulated", stand.chip)
+    expected = stand.expected(digit)
+    saved = [np.load(path) for path in found["saved"]]
+    for output, values in zip(saved, expected.values(), strict=True):
+        np.testing.assert_array_equal(output, values)
+    assert found["outputs"][0]["top"][0]["index"] == int(next(iter(expected.values())).argmax())
+    check_layers(stand, found)
+    assert found["milliseconds"] > 0
+
+
+@pytest.mark.parametrize("stand", ["rk3588", "rk1808"], indirect=True)
+def test_a_recipe_is_built_and_runs(stand: Stand, digit: np.ndarray, digit_file: Path) -> None:
+    found = told("run", str(stand.recipe), "--device", stand.address, "--input", str(digit_file))
+    expected = stand.expected(digit)
+    assert [output["name"] for output in found["outputs"]] == list(expected)
+    (values,) = expected.values()
+    assert found["outputs"][0]["maximum"] == float(values.max())
+
+
+def test_perf_and_memory(stand: Stand) -> None:
+    governor = next(stand.board.root.glob("sys/class/devfreq/*npu*/governor"), None)
+    before = governor.read_text() if governor else ""
+    words = ("perf", str(stand.container), "--device", stand.address, "--loops", "3", "--layers")
+    found = told(*words, "--fix-clocks")
+    assert (found["label"], found["chip"]) == ("emulated", stand.chip)
+    (point,) = found["points"]
+    assert point["count"] == 3
+    assert 0 < point["minimum"] <= point["median"] <= point["maximum"]
+    check_layers(stand, found)
+    assert (governor.read_text() if governor else "") == before
+    report = told("memory", str(stand.container), "--device", stand.address)
+    assert report["system"]["total"] > 0
+    if stand.generation == 1:
+        assert report["memory"] is None
+        assert NO_MEMORY in report["reason"]
+        assert "librknn_runtime.so" in report["reason"]
+    else:
+        assert report["memory"]["weight"] > 10_000
+        assert "(emulated)" in report["text"]
+
+
+def test_monitor(stand: Stand) -> None:
+    words = ["monitor", "--device", stand.address, "--hz", "5", "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "rknntui", *words],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        seen: list[Any] = []
+        while sum("sample" in line for line in seen) < 3:
+            line = process.stdout.readline()
+            assert line, process.communicate()
+            seen.append(json.loads(line))
+        process.send_signal(signal.SIGINT)
+        rest, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, said
+    summary = json.loads(rest.splitlines()[-1])["summary"]
+    (board,) = summary["boards"]
+    assert board["facts"]["label"] == "emulated"
+    assert board["samples"] >= 3
+    load = [(core["minimum"], core["mean"], core["maximum"]) for core in board["npu_load"]]
+    assert load == [(each, each, each) for each in LOADS.get(stand.kind, ())]
+    samples = [line["sample"] for line in seen if "sample" in line]
+    for sample in samples:
+        assert tuple(sample["state"]["npu_load"] or ()) == LOADS.get(stand.kind, ())
+    missing = dict(samples[0]["state"]["missing"])
+    assert ("npu_load" in missing) == (stand.kind not in LOADS)  # with the reason
+    assert board["celsius"]["mean"] > 0
+
+
+def test_a_comparison_names_the_bent_layer(stand: Stand, bent: str, digit_file: Path) -> None:
+    words = ("compare", str(stand.recipe), "--device", stand.address, "--input", str(digit_file))
+    found = told(*words, code=1)
+    assert found["label"] == "emulated"
+    assert found["first"] == bent
+    rows = {row["name"]: row for row in found["layers"]}
+    names = list(rows)
+    assert not any(rows[name]["diverges"] for name in names[: names.index(bent)])
+    assert bent in found["verdict"]
+    stand.board.bend(None)
+    found = told(*words)
+    assert (found["first"], any(row["diverges"] for row in found["layers"])) == ("", False)
