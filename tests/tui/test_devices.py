@@ -149,8 +149,9 @@ async def test_what_a_board_is_stands_below_it_with_why_something_is_missing(
 
 
 async def test_it_looks_only_while_it_is_shown_and_the_cursor_stays_on_its_board(
-    answers: Answers,
+    answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("rknntui.screens.devices.listing.POLL_SECONDS", 0.2)
     app = Workbench(state_kept=False)
     async with app.run_test(size=SIZE) as pilot:
         workspace = await devices(pilot)
