@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +20,7 @@ from engine.devices.emulator.emulator import BoardEmulator
 from engine.devices.emulator.load import LoadMeter
 from engine.devices.emulator.runtime.build import build, stand_in_of
 from engine.devices.emulator.simulated.desk import AnswerDesk
+from engine.devices.emulator.simulated.requests import RunRequest
 from engine.devices.measure.perf_layers import layer_rows
 from engine.devices.measure.perf_text import parse_perf_text
 from engine.devices.transports.adb.transport import AdbTransport
@@ -34,7 +36,7 @@ from tests.devices.demo_container import (
 )
 from tests.devices.fake_board import FakeBoard
 from tests.devices.waiting import until
-from tests.safety import ends
+from tests.safety import PATIENCE, ends
 
 Equip = Callable[[BoardEmulator], BoardEmulator]
 
@@ -347,12 +349,22 @@ def test_a_model_for_another_chip_is_refused_as_a_board_does(
 
 @pytest.mark.cc
 def test_a_simulation_that_takes_too_long_is_said_and_found_later(
-    local: tuple[FakeBoard, str], containers: Callable[..., Path]
+    local: tuple[FakeBoard, str],
+    containers: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     board, library = local
     container, (image,) = containers(), digits(1)
     settings = Path(library).with_name("emulated.conf")
     asked = Path(library).parent / "answers" / "asked"
+    go_on = threading.Event()
+    simulate = AnswerDesk._simulate
+
+    def slowly(desk: AnswerDesk, request: RunRequest) -> None:
+        go_on.wait(PATIENCE)
+        simulate(desk, request)
+
+    monkeypatch.setattr(AnswerDesk, "_simulate", slowly)
     with BoardRuntime(board, chip="rk3588") as runtime:
         runtime.open(container, library=library)
         settings.write_text("WAIT=0\n")
@@ -360,5 +372,6 @@ def test_a_simulation_that_takes_too_long_is_said_and_found_later(
             runtime.run([BoardInput(image)])
         assert "not done within 0 s; try again" in refused.value.cause
         settings.write_text("")
+        go_on.set()
         equal(runtime, container, image)
     until(lambda: {path.name for path in asked.iterdir()} == {"busy", "watched"}, "an empty folder")
