@@ -114,7 +114,7 @@ class BoardModel:
     def run(
         self, inputs: Any, *, data_format: Any, data_type: Any, pass_through: Any
     ) -> list[np.ndarray]:
-        """The outputs, float32 in the model's order.
+        """The outputs, float32 in the model's order; those of four axes are NCHW.
 
         With ``async_mode`` those of the call before; the first call gives its own.
 
@@ -123,7 +123,7 @@ class BoardModel:
             DeviceError: the board or its runtime fails.
         """
         prepared = self._inputs(inputs, data_format, data_type, pass_through)
-        outputs = [output.array for output in self._runtime.run(prepared).outputs]
+        outputs = [output.channels_first for output in self._runtime.run(prepared).outputs]
         if not self._given["async_mode"]:
             return outputs
         before, self._previous = self._previous, outputs

@@ -84,7 +84,7 @@ def values_of(output: BoardOutput, shape: Sequence[int]) -> np.ndarray:
     Raises:
         UsageError: it has not as many values as the layer.
     """
-    array: np.ndarray = np.asarray(output.array, np.float32)
+    array: np.ndarray = np.asarray(output.channels_first, np.float32)
     wanted = tuple(shape)
     if array.size != math.prod(wanted):
         raise UsageError(
@@ -93,6 +93,4 @@ def values_of(output: BoardOutput, shape: Sequence[int]) -> np.ndarray:
             cause="The compiled model is of another build, or has another batch size.",
             remedy="Compile the comparison model of this build (`rknntui export --layers`).",
         )
-    if output.layout == "NHWC" and array.ndim == 4 and len(wanted) == 4:
-        array = array.transpose(0, 3, 1, 2)
     return np.ascontiguousarray(array).reshape(wanted)

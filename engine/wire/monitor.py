@@ -30,8 +30,8 @@ class WatchParams:
     Attributes:
         devices: addresses; none for the only board there is.
         hertz: looks a second, 0.1 to 10.
-        seconds: until it ends by itself; None until it is asked to finish, or cancelled, which
-            gives no result.
+        seconds: from the first look on, until it ends by itself; None until it is asked to
+            finish, or cancelled, which gives no result.
         record: a file that takes what was seen, for :data:`MONITOR_REPLAY`.
         force: whether that file may be one that exists.
     """

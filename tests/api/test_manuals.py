@@ -12,7 +12,13 @@ import pytest
 
 from engine.api import RKNN
 
-pytestmark = pytest.mark.usefixtures("place", "rknn_api")
+pytestmark = pytest.mark.usefixtures("place", "rknn_api", "no_adb")
+
+
+@pytest.fixture
+def no_adb(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine without adb, so that an example with a board starts no server."""
+    monkeypatch.setenv("PATH", str(tmp_path))
 
 
 def run(snippet: str, **names: Any) -> dict[str, Any]:

@@ -132,6 +132,13 @@ class BoardOutput:
     dtype: str
     array: Array
 
+    @property
+    def channels_first(self) -> Array:
+        """The array as NCHW where it has four axes: the library of RV1103 and RV1106 gives NHWC."""
+        if self.layout != "NHWC" or self.array.ndim != 4:
+            return self.array
+        return np.ascontiguousarray(self.array.transpose(0, 3, 1, 2))
+
 
 def read_attributes(data: JsonObject, side: str) -> tuple[TensorAttributes, ...]:
     """The attributes of ``inputs`` or ``outputs`` in the answer to ``open``.

@@ -56,7 +56,7 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
         targets = output_files(names, folder, force=params.force)
         with stages.stage(_RUN) as stage:
             outputs = runtime.run(inputs).outputs
-            arrays = [output.array for output in outputs]
+            arrays = [output.channels_first for output in outputs]
             # written at once: they are there whatever becomes of the board
             files = dict(zip(targets, arrays, strict=False))
             saved = save_outputs(files, reporter, force=params.force)

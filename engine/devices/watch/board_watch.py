@@ -178,7 +178,7 @@ class BoardWatch:
 
     def _check(self) -> None:
         if self._stopped.is_set():
-            raise JobCancelledError("The watch has ended.")
+            raise JobCancelledError("The watch has ended.", remedy="Start it again.")
 
     def _now(self) -> float:
         return time.monotonic() - self._begun

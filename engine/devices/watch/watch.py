@@ -18,12 +18,14 @@ from engine.devices.watch.mailbox import Mailbox
 from engine.devices.watch.recording import Recorder
 from engine.devices.watch.sums import BOARDS, WatchSums
 from engine.wire.board import BoardFacts
-from engine.wire.monitor import BOARD, NOTE, SAMPLE, BoardNote, Monitored, WatchParams
+from engine.wire.monitor import BOARD, NOTE, SAMPLE, BoardNote, BoardSample, Monitored, WatchParams
 
 __all__ = ["tell", "watch_boards"]
 
 _LEAST_HERTZ, _MOST_HERTZ = 0.1, 10.0
 _LOOK_SECONDS = 0.05
+_REACH_SECONDS = 60.0
+"""How long the first look at a board may take before the time of a watch runs without it."""
 _CANCEL_SECONDS, _END_SECONDS = 0.8, 5.0
 """How long boards are waited for that are still tidied; they go on by themselves after it."""
 
@@ -144,7 +146,15 @@ def _until_the_end(
     reporter: Reporter,
 ) -> Iterator[Told]:
     looked = 0.0
-    while seconds is None or time.monotonic() - begun < seconds:
+    first: float | None = None
+    while True:
+        now = time.monotonic()
+        # the time runs from the first look on: a board over a network takes seconds to be reached
+        if (
+            seconds is not None
+            and now - (begun + _REACH_SECONDS if first is None else first) >= seconds
+        ):
+            return
         reporter.check_cancelled()
         if time.monotonic() - looked > _LOOK_SECONDS:
             looked = time.monotonic()
@@ -152,4 +162,6 @@ def _until_the_end(
                 return
             yield from filter(None, [watch.silence() for watch in watches])
         if (told := mailbox.take(_LOOK_SECONDS)) is not None:
+            if first is None and isinstance(told, BoardSample):
+                first = time.monotonic()
             yield told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -216,6 +217,15 @@ def test_it_ends_by_itself() -> None:
         WatchParams(("adb:x",), seconds=0.2), NullReporter(), reach=lambda _: rk1808()
     )
     assert found.seconds >= 0.2
+
+
+def test_its_time_runs_from_the_first_look() -> None:
+    def late(_: Address) -> Transport:
+        time.sleep(0.5)
+        return rk1808()
+
+    (board,) = watch_boards(WatchParams(("adb:x",), seconds=0.1), NullReporter(), reach=late).boards
+    assert board.samples > 0
 
 
 def test_a_mistake_of_ours_is_not_hidden() -> None:

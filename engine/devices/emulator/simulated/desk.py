@@ -80,7 +80,10 @@ class AnswerDesk:
             except OSError as error:  # a library may be looking at this moment
                 if time.monotonic() > end:
                     file.close()
-                    raise DeviceError("Another emulator answers in this folder.") from error
+                    raise DeviceError(
+                        "Another emulator answers in this folder.",
+                        remedy="End the other one, or give this board a folder of its own.",
+                    ) from error
             time.sleep(_LOOK_SECONDS)
 
     def close(self) -> None:
@@ -166,7 +169,10 @@ class AnswerDesk:
     def _own(self, request: ModelRequest) -> Path:
         facts = request.path.stat()
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MODEL_BYTES:
-            raise DeviceError("The model is no file, or too large.")
+            raise DeviceError(
+                "The model is no file, or too large.",
+                remedy=f"An emulated board takes models up to {_MODEL_BYTES >> 20} MiB.",
+            )
         if sha256_of(request.path) != request.digest:
             raise DeviceError("The model changed while it was loaded.", remedy="Load it again.")
         return request.path

@@ -48,7 +48,10 @@ def read_model(path: Path, board: Board) -> SimulatedBoardModel:
         with open_regular(path) as stream:
             head = stream.read(_HEAD)
     except OSError as error:
-        raise ContainerError(f"The model could not be read: {error.strerror}.") from error
+        raise ContainerError(
+            f"The model could not be read: {error.strerror}.",
+            remedy="Check the path, and that you have permission to read it.",
+        ) from error
     if other_format(head):
         raise ContainerError(
             "It was compiled by the vendor's toolkit, and no simulator can run that code.",
@@ -139,7 +142,10 @@ class SimulatedBoardModel:
             EngineError: an input does not fit, or the graph does not run.
         """
         if len(given) != len(self._inputs):
-            raise DeviceError(f"The model has {len(self._inputs)} inputs.")
+            raise DeviceError(
+                f"The model has {len(self._inputs)} inputs, and {len(given)} were given.",
+                remedy="Give each input, in the model's order.",
+            )
         feeds = {
             each.plan.name: each.array(one) for each, one in zip(self._inputs, given, strict=True)
         }

@@ -97,4 +97,7 @@ def read_request(path: Path) -> ModelRequest | RunRequest:
 
 
 def _no_request() -> DeviceError:
-    return DeviceError("The request of the runtime library cannot be read.")
+    return DeviceError(
+        "The request of the runtime library cannot be read.",
+        remedy="Start the emulated board again: its library is of another version.",
+    )

@@ -88,7 +88,8 @@ class SimulatedInput:
         if dtype.hasobject or len(given.content) != math.prod(shape) * dtype.itemsize:
             raise DeviceError(
                 f"The bytes of input {sanitize(self.plan.name, 80)} are no {given.dtype[:20]} of "
-                f"{shape_text(shape)}."
+                f"{shape_text(shape)}.",
+                remedy="Give it in a shape and dtype that the board tells of the input.",
             )
         array = np.frombuffer(given.content, dtype.newbyteorder("<")).astype(dtype, copy=False)
         if not self.plan.shape:
@@ -126,13 +127,16 @@ class SimulatedOutput:
             back = self.params.dequantize(values)
             if not np.array_equal(back, array, equal_nan=True):
                 raise SimulationError(
-                    f"Output {sanitize(self.name, 80)} is not what its quantization says."
+                    f"Output {sanitize(self.name, 80)} is not what its quantization says.",
+                    remedy="Build the model again; report it if that does not help.",
                 )
         if self.facts.layout == "NHWC":
             values = values.transpose(_CHANNELS_LAST)
         if (values.shape or (1,)) != self.facts.dims:
             raise SimulationError(
-                f"Output {sanitize(self.name, 80)} has the shape {shape_text(values.shape)}."
+                f"Output {sanitize(self.name, 80)} has the shape {shape_text(values.shape)}, "
+                f"and the model says {shape_text(self.facts.dims)}.",
+                remedy="Build the model with fixed shapes.",
             )
         dtype = np.dtype(_DTYPES[self.facts.dtype]).newbyteorder("<")
         return np.ascontiguousarray(values, dtype).tobytes()
@@ -194,7 +198,10 @@ def outputs_of(
 
 def _check_count(what: str, found: Sequence[object]) -> None:
     if not 0 < len(found) <= _MOST_TENSORS:
-        raise DeviceError(f"The model has {len(found)} {what}, which no runtime library takes.")
+        raise DeviceError(
+            f"The model has {len(found)} {what}, which no runtime library takes.",
+            remedy=f"Build it with 1 to {_MOST_TENSORS} of them.",
+        )
 
 
 def _facts(
