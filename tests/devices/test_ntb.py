@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import DeviceError, DeviceTimeoutError
-from engine.devices.transport import Transport
+from engine.devices.address import Address
+from engine.devices.reach import reach
 from engine.devices.transports.ntb import (
     NtbDevice,
-    NtbTransport,
     ask_proxy,
     proxy_devices,
     proxy_runs,
@@ -96,20 +96,8 @@ def test_a_proxy_that_serves_is_seen(tmp_path: Path) -> None:
     assert not proxy_runs(tmp_path / "nothing")
 
 
-def test_the_transport_says_what_is_missing(tmp_path: Path) -> None:
-    board: Transport = NtbTransport("TB-RK1808S0")
-    assert (board.kind, board.name, board.converses) == ("ntb", "TB-RK1808S0", False)
-    calls = (
-        lambda: board.run(["true"]),
-        lambda: board.read("/proc/version"),
-        lambda: board.push(tmp_path, "/x"),
-        lambda: board.pull("/x", tmp_path / "x", limit=1),
-        lambda: board.remove(["/x"]),
-        lambda: board.converse(["true"]),
-    )
-    for call in calls:
-        with pytest.raises(DeviceError, match="TB-RK1808S0") as caught:
-            call()
-        assert "rknn-toolkit" in caught.value.cause
-        assert "adb" in caught.value.remedy
-    board.close()
+def test_who_opens_such_a_board_is_told_what_is_missing() -> None:
+    with pytest.raises(DeviceError, match="TB-RK1808S0") as caught:
+        reach(Address.parse("ntb:TB-RK1808S0"))
+    assert "rknn-toolkit" in caught.value.cause
+    assert "adb" in caught.value.remedy

@@ -1,9 +1,9 @@
-"""Boards behind the vendor's NTB: what its proxy lists, and the place of a transport over it.
+"""Boards behind the vendor's NTB: what its proxy lists, and what is missing to use them.
 
 NTB is a USB channel of the vendor's own between ``rknn_server`` on the board and
 ``npu_transfer_proxy`` on this machine. The proxy lists the boards (:func:`ask_proxy`); only the
-vendor's generation 1 toolkit talks to them. Until its bridge is here, :class:`NtbTransport` says
-what is missing.
+vendor's generation 1 toolkit talks to them. :func:`engine.devices.reach.reach` is the place where a
+transport over the bridge to that toolkit comes in.
 """
 
 from __future__ import annotations
@@ -13,19 +13,15 @@ import re
 import select
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from engine.base.errors import DeviceError, DeviceTimeoutError
 from engine.base.text import sanitize
-from engine.devices.transport import Completed, Conversation, Moved, TransportKind
 
 __all__ = [
     "PROXY",
     "NtbDevice",
-    "NtbTransport",
     "ask_proxy",
     "missing",
     "proxy_devices",
@@ -157,62 +153,3 @@ def missing(name: str) -> DeviceError:
         remedy="Switch the board to adb: write usb_adb_en into its /etc/init.d/.usb_config and "
         "restart it. A board that has NTB only runs with the vendor's toolkit.",
     )
-
-
-class NtbTransport:
-    """A board behind NTB, as :class:`~engine.devices.transport.Transport`: it says what is missing.
-
-    Args:
-        name: its serial number.
-
-    Attributes:
-        kind: ``ntb``.
-        name: its serial number.
-        converses: False.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.kind: TransportKind = "ntb"
-        self.name = sanitize(name, 64)
-        self.converses = False
-
-    def _refuse(self) -> NoReturn:
-        raise missing(self.name)
-
-    def run(
-        self,
-        words: Sequence[str],
-        *,
-        seconds: float = 10.0,
-        limit: int = 1 << 20,
-        check: Callable[[], object] | None = None,
-    ) -> Completed:
-        """Not over NTB: raises :class:`~engine.base.errors.DeviceError`, as all methods here do."""
-        self._refuse()
-
-    def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
-        """Not over NTB."""
-        self._refuse()
-
-    def push(
-        self, source: Path, target: str, *, executable: bool = False, moved: Moved | None = None
-    ) -> None:
-        """Not over NTB."""
-        self._refuse()
-
-    def pull(self, source: str, target: Path, *, limit: int, moved: Moved | None = None) -> None:
-        """Not over NTB."""
-        self._refuse()
-
-    def remove(self, paths: Sequence[str]) -> None:
-        """Not over NTB."""
-        self._refuse()
-
-    def converse(
-        self, words: Sequence[str], *, environment: Mapping[str, str] | None = None
-    ) -> Conversation:
-        """Not over NTB."""
-        self._refuse()
-
-    def close(self) -> None:
-        """Nothing was opened."""
