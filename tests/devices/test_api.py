@@ -100,6 +100,7 @@ def test_the_calls_of_generation_2(
     assert made.alive_orphans() == []
 
 
+@pytest.mark.long
 def test_the_calls_of_generation_1(
     board: Boards,
     libraries: Callable[..., Path],
@@ -156,6 +157,7 @@ def test_a_container_of_ours_runs_on_no_real_npu(
     assert rknn.inference(inputs=[digit]) is None
 
 
+@pytest.mark.long
 def test_perf_from_the_command_line(
     board: Boards,
     libraries: Callable[..., Path],

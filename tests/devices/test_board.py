@@ -134,6 +134,7 @@ def test_faults_of_a_start_are_told(
     assert not find_folder(local).runs()
 
 
+@pytest.mark.long
 @pytest.mark.cc
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
@@ -211,6 +212,7 @@ def test_a_model_runs_on_an_emulated_board(
     assert find_folder(transport).runs() == ()
 
 
+@pytest.mark.long
 @pytest.mark.adb
 @pytest.mark.cc
 def test_a_model_runs_on_an_old_board_by_one_request_at_a_time(
@@ -254,6 +256,7 @@ def test_what_lies_on_the_board_is_not_pushed_again(
     assert len(written) <= 1, emulator.events
 
 
+@pytest.mark.long
 @pytest.mark.adb
 @pytest.mark.cc
 def test_a_cable_that_is_pulled_while_it_runs_loses_nothing_but_the_run(
@@ -417,6 +420,7 @@ def test_an_old_board_that_hangs_is_let_go(
     assert find_folder(transport).runs() == ()
 
 
+@pytest.mark.long
 @pytest.mark.adb
 @pytest.mark.parametrize("chip", ["rk3588", OLD])
 def test_a_push_over_a_slow_link_is_cancelled(board: Boards, tmp_path: Path, chip: str) -> None:

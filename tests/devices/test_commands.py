@@ -106,6 +106,7 @@ def test_a_board_is_listed_and_examined(board: Boards) -> None:
     assert checks["runtime"]["remedy"]
 
 
+@pytest.mark.long
 @pytest.mark.adb
 def test_boards_that_cannot_be_examined_are_told_with_what_to_do(board: Boards) -> None:
     made = board("rk3588")

@@ -90,6 +90,7 @@ def check_a_run(transport: Transport, model: Path) -> None:
     assert find_folder(transport).runs() == ()
 
 
+@pytest.mark.long
 @pytest.mark.adb
 @pytest.mark.cc
 def test_the_agent_in_c_is_sent_over_adb(

@@ -237,6 +237,7 @@ def test_one_shot(agents: Agents, words: list[str]) -> None:
     assert found[4] == {"result": {}}
 
 
+@pytest.mark.long
 def test_one_shot_ends_a_hang(agents: Agents, words: list[str]) -> None:
     agent = agents()
     opening = {"model": str(agent.model), "libraries": [str(agent.library)]}

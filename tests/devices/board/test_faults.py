@@ -113,6 +113,7 @@ def test_a_hang_of_one_request_ends_by_its_time(tmp_path: Path, model: Path) -> 
         runtime.run([BoardInput(IMAGE)], seconds=0.3)
 
 
+@pytest.mark.long
 def test_a_runtime_that_hangs_twice_needs_a_restart(talking: FakeBoard, model: Path) -> None:
     with BoardRuntime(talking, fake_agent(hang={"open": 600})) as runtime:
         with pytest.raises(DeviceTimeoutError, match="did not load the model") as first:

@@ -23,6 +23,7 @@ from engine.devices.transports.adb.transport import AdbTransport
 from tests.safety import ends
 
 pytestmark = pytest.mark.adb
+LONG = pytest.mark.long
 
 Boards = Callable[..., BoardEmulator]
 
@@ -31,10 +32,10 @@ Boards = Callable[..., BoardEmulator]
     ("chip", "android", "runtime", "driver", "cores"),
     [
         ("rk3588", False, "librknnrt 2.3.2", "rknpu 0.9.8", 3),
-        ("rk3566", False, "librknnrt 2.3.2", "rknpu 0.9.8", 1),
-        ("rv1106", False, "librknnmrt 2.3.2", "rknpu 0.9.8", 1),
+        pytest.param("rk3566", False, "librknnrt 2.3.2", "rknpu 0.9.8", 1, marks=LONG),
+        pytest.param("rv1106", False, "librknnmrt 2.3.2", "rknpu 0.9.8", 1, marks=LONG),
         ("rk1808", False, "librknn_runtime 1.7.5", "galcore 6.4.6.5.351518", 0),
-        ("rk3588", True, "librknnrt 2.3.2", "rknpu 0.9.8", 3),
+        pytest.param("rk3588", True, "librknnrt 2.3.2", "rknpu 0.9.8", 3, marks=LONG),
     ],
 )
 def test_an_emulated_board_from_end_to_end(
@@ -81,6 +82,7 @@ def test_an_emulated_board_from_end_to_end(
     assert {why for _, why in state.missing} <= told
 
 
+@pytest.mark.long
 def test_what_changes_is_seen_at_the_next_look(board: Boards) -> None:
     made = board("rk3588")
     way = AdbTransport.open(made.address)
@@ -91,6 +93,7 @@ def test_what_changes_is_seen_at_the_next_look(board: Boards) -> None:
         assert (state.npu_clock, state.npu_load) == (clock, tuple(map(float, load)))
 
 
+@pytest.mark.long
 def test_a_board_with_old_software_and_a_board_without(board: Boards, tmp_path: Path) -> None:
     old = Software(runtime_version="1.5.2", server_version="1.5.2", server_runs=False)
     way = AdbTransport.open(board("rk3588", software=old).address)
@@ -119,6 +122,7 @@ def test_a_board_that_is_unplugged_is_lost(board: Boards, tmp_path: Path) -> Non
     assert {check.state for check in rest} == {"skipped"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chip", ["rk1808", pytest.param("rk3588", marks=pytest.mark.long)])
 def test_the_plan_of_clocks_is_written_and_restored(board: Boards, chip: str) -> None:
     made = board(chip)
@@ -150,6 +154,7 @@ def until(holds: Callable[[], bool]) -> None:
             time.sleep(0.05)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chip", ["rk3588", pytest.param("rk1808", marks=pytest.mark.long)])
 def test_the_agent_reads_what_the_state_is_made_of(board: Boards, chip: str) -> None:
     made = board(chip)
@@ -166,6 +171,7 @@ def test_the_agent_reads_what_the_state_is_made_of(board: Boards, chip: str) -> 
         assert {name for name, _ in state.missing} == {name for name, _ in alone.missing}
 
 
+@pytest.mark.long
 def test_what_a_board_says_of_itself_is_made_safe(board: Boards, tmp_path: Path) -> None:
     made = board("rk3588", serial="\x1b[2J$(reboot)\u202e")
     way = AdbTransport.open(made.address)
