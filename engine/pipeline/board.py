@@ -48,7 +48,7 @@ __all__ = ["BoardChoice", "OnBoard", "compare_on_board", "input_digest"]
 _STEPS = (
     "Write its comparison model (`rknntui export MODEL -o layers.onnx --layers`), compile that "
     "with the vendor's toolkit (load_onnx, build(do_quantization=False), export_rknn) and give "
-    "the file: --compiled layers.rknn."
+    "that file (command line: --compiled; Run: Compiled model…; Python: compiled=...)."
 )
 
 

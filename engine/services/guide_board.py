@@ -34,7 +34,8 @@ def _c1(probe: Probe) -> StepResult:
             "Not run: no board was named.",
             (StepFinding("board", "not named"),),
             "told",
-            "Name one: `rknntui accuracy MODEL --guide --device DEVICE`. " + _PROGRAM,
+            "Name one: `rknntui accuracy MODEL --guide --device DEVICE`, or use one in "
+            "the workspace Devices. " + _PROGRAM,
         )
     from engine.pipeline.board import compare_on_board
     from engine.pipeline.layers import require_comparable

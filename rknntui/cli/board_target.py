@@ -22,14 +22,14 @@ _YAML = (".yaml", ".yml")
 device_flag = click.option(
     "--device",
     metavar="DEVICE",
-    help="The board: adb:SERIAL, ssh:[USER@]HOST[:PORT] or local; without it the only one there "
-    "is.",
+    help="The board: adb:SERIAL, ssh:[USER@]HOST[:PORT] or local. Default: this machine if it "
+    "is a board, else the only board.",
 )
 build_flag = click.option(
     "--build",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The recipe or the container that a compiled model was made from: names its layers.",
+    help="Recipe or container of the same build: its layer names are shown.",
 )
 layers_flag = click.option(
     "--layers", is_flag=True, help="Also time each layer, in a run of its own."

@@ -71,7 +71,7 @@ def layer_lines(layers: Sequence[LayerTime]) -> list[str]:
         return []
     known = any(row.layer for row in layers)
     head = ["id", *(["layer"] if known else [])]
-    head += ["operator", "dtype", "target", "us", "traffic", "name"]
+    head += ["op", "type", "on", "time µs", "traffic", "runtime's name"]
     rows = []
     for row in layers:
         ids = " + ".join((row.layer, *row.also)) if row.layer else "-"

@@ -337,7 +337,7 @@ async def test_a_board_is_watched_with_extremes_and_why_it_was_lost(
         assert app.session.running is None, "it is no job that one waits for"
         facts = ABOUT.facts
         watches.tell(app.session, facts, sample(0, 10), sample(1, 95), sample(2, 40))
-        await until(pilot, lambda: "3 looks" in screen_text(app), "what it saw")
+        await until(pilot, lambda: "3 samples" in screen_text(app), "what it saw")
         lines = {line[:12].strip(): line for line in screen_text(app).splitlines()}
         assert "▁█▃" in lines["NPU core 0"]
         assert "40 %  min 10 % max 95 %" in lines["NPU core 0"]
@@ -348,7 +348,7 @@ async def test_a_board_is_watched_with_extremes_and_why_it_was_lost(
         assert "RK3588  emulated" in screen_text(app)
         watches.tell(app.session, BoardSample(READY.id, 3, None, "It was unplugged; it is tried."))
         await until(pilot, lambda: "✗ It was unplugged" in screen_text(app), "why")
-        assert "3 looks, 1 missed" in screen_text(app)
+        assert "3 samples, 1 missed" in screen_text(app)
         watches.jobs[-1].apply(NOTE.event(BoardNote(READY.id, "It is asked less often.")))
         watches.tell(app.session)
         await until(pilot, lambda: "! It is asked less often." in screen_text(app), "a note")
@@ -358,7 +358,7 @@ async def test_a_board_is_watched_with_extremes_and_why_it_was_lost(
         assert "paused" in screen_text(app)
         assert "✗ It was unplugged" in screen_text(app), "it is held"
         await pilot.press("p")
-        await until(pilot, lambda: "4 looks" in screen_text(app), "what came meanwhile")
+        await until(pilot, lambda: "4 samples" in screen_text(app), "what came meanwhile")
         await pilot.press("q")
         await until(pilot, lambda: not app.is_running, "nothing is asked")
 
@@ -384,7 +384,7 @@ async def test_marked_boards_are_watched_at_another_rate_and_recorded(
         assert watches.jobs[0].state == "done"
         assert watches.params[1].hertz == 2
         watches.tell(app.session, sample(0, 1), sample(0, 2, other.id))
-        await until(pilot, lambda: screen_text(app).count("1 looks") == 2, "both")
+        await until(pilot, lambda: screen_text(app).count("1 samples") == 2, "both")
         await pilot.press("w")
         await choose_path(pilot, tmp_path / "seen.jsonl")
         await until(pilot, lambda: "recording to seen.jsonl" in screen_text(app), "a recording")

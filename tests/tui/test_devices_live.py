@@ -82,7 +82,7 @@ async def test_a_watch_ends_with_the_workbench_and_a_board_that_goes_is_said(
         await pilot.press("7")
         await until(pilot, lambda: "1 board, 1 ready" in screen_text(app), "the board")
         await pilot.press("v", "v", "r")
-        await until(pilot, lambda: "2 looks" in screen_text(app), "a watch")
+        await until(pilot, lambda: "2 samples" in screen_text(app), "a watch")
         made.unplug()
         await until(pilot, lambda: "0 ready" in screen_text(app), "the list knows")
         await until(pilot, lambda: "✗" in workspace_text(app), "the monitor knows")

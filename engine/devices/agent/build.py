@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base.errors import DeviceError, UsageError
-from engine.base.files import output_errors
+from engine.base.files import output_errors, refuse_existing
 from engine.base.paths import private_folder
 from engine.base.text import sanitize
 from engine.devices.agent.built import TARGETS, agent_folder
@@ -68,24 +68,31 @@ class AgentBuild:
     found: bool
 
 
-def build_agent(target: str, compiler: str = "", output: Path | None = None) -> AgentBuild:
+def build_agent(
+    target: str, compiler: str = "", output: Path | None = None, *, force: bool = False
+) -> AgentBuild:
     """Compile the agent's sources, and look whether it became what was asked for.
 
     Args:
         target: one of :data:`AGENT_TARGETS`.
         compiler: name or path of a C compiler for the target; empty takes zig where its package is
             installed, else a cross compiler of the usual name, else that of this machine.
-        output: the file; None is ``agent-TARGET`` in the folder where agents are looked for.
+        output: the file; None is ``agent-TARGET`` in the folder where agents are looked for, in
+            place of the one before.
+        force: whether ``output`` may be a file that exists.
 
     Raises:
         UsageError: there is no such target.
         DeviceError: there is no compiler, it failed, or it compiles for another processor.
         OutputError: the file cannot be written.
+        OutputExistsError: it exists.
     """
     if target not in TARGETS:
         raise UsageError(
             f"There is no target {target}.", remedy=f"Take one of {', '.join(AGENT_TARGETS)}."
         )
+    if output is not None and output.parent.is_dir():
+        refuse_existing(output, overwrite=force)
     command = _compiler(target, compiler)
     path = output or agent_folder() / f"agent-{target}"
     with output_errors(path):

@@ -149,7 +149,7 @@ def missing(name: str) -> DeviceError:
     return DeviceError(
         f"The board {name} is reached by NTB, which this program does not speak itself.",
         cause="NTB belongs to the vendor: only the generation 1 toolkit (rknn-toolkit 1.7) talks "
-        "to a board over it, and the bridge to that toolkit is not there yet.",
+        "to a board over it.",
         remedy="Switch the board to adb: write usb_adb_en into its /etc/init.d/.usb_config and "
         "restart it. A board that has NTB only runs with the vendor's toolkit.",
     )

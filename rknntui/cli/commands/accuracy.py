@@ -60,7 +60,9 @@ SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
     help="With --guide: an npy with an output of the original framework for the first sample of "
     "the dataset; once per output.",
 )
-@click.option("--device", help="With --guide: the board that its last stage compares with.")
+@click.option(
+    "--device", metavar="DEVICE", help="With --guide: the board that its last stage compares with."
+)
 @click.option(
     "--compiled",
     type=click.Path(path_type=Path),

@@ -9,6 +9,7 @@ import click
 
 from engine import sanitize, sqnr_text
 from engine.wire.compare import COMPARE_BOARD, ComparedLayer, CompareParams, Comparison, Difference
+from rknntui.cli.board_target import device_flag
 from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
@@ -24,7 +25,7 @@ _EPILOG = (
 
 @click.command("compare", epilog=_EPILOG)
 @target
-@click.option("--device", help="The board; without it the only one there is.")
+@device_flag
 @click.option(
     "-i",
     "--input",

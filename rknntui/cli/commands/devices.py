@@ -79,16 +79,18 @@ def agent() -> None:
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Where to write it. Default: where the program finds it by itself.",
+    help="Where to write it. Default: where the program finds it by itself, in place of the one "
+    "before.",
 )
+@click.option("--force", is_flag=True, help="Replace the file of -o where it exists.")
 @json_flag
-def build(target: str, compiler: str, output: Path | None, as_json: bool) -> None:
+def build(target: str, compiler: str, output: Path | None, force: bool, as_json: bool) -> None:
     """Compile the agent in C for a board without Python, with a compiler of this machine.
 
     Images of Buildroot and Android often have no Python. The result is sent to such a board by
     itself, once it lies in the folder of agents; RKNNTUI_AGENT names another one.
     """
-    built = build_agent(target, compiler, output)
+    built = build_agent(target, compiler, output, force=force)
     lines = [f"built {built.path} for {built.processor}"]
     if built.interpreter:
         lines.append(f"It asks for {built.interpreter}: the board needs that C library.")
@@ -119,7 +121,8 @@ def build(target: str, compiler: str, output: Path | None, as_json: bool) -> Non
     "--bend",
     default="",
     metavar="LAYER[:STEPS]",
-    help="Let a layer give wrong values, and what is behind it follow, by so many steps (16).",
+    help="Fault injection: change the output of this layer by STEPS quantization steps (default "
+    "16); later layers compute with the changed values.",
 )
 @click.option(
     "--load",
@@ -151,10 +154,10 @@ def run_emulated(
     """Run an emulated board on this machine until Ctrl-C: adb reaches it like a real one.
 
     No NPU computes: it runs containers of this program, whose results are the simulator's; times
-    are made up of multiplications and bytes, and labelled emulated. It listens on
-    127.0.0.1 only and lets in programs of the same user only; commands that adb runs on it run on
-    this machine, in a folder that looks like a board's file system. Everything about it says that
-    it is emulated.
+    are calculated from the number of multiplications and bytes, and labelled emulated; they predict
+    no real board. It listens on 127.0.0.1 and refuses other users; commands that adb runs on it run
+    on this machine, in a folder that looks like a board's file system. Everything about it says
+    that it is emulated.
     """
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -28,7 +28,8 @@ from rknntui.doctor import local_checks
     "--model",
     type=click.Path(path_type=Path),
     metavar="FILE.rknn",
-    help="Hold this compiled model against the board, and run it there once with zeros.",
+    help="Check this compiled model against the board (chip, versions, storage, memory), then run "
+    "it there once with zeros.",
 )
 @click.option("--no-test", is_flag=True, help="Do not run the model.")
 @json_flag
@@ -36,11 +37,13 @@ def command(device: str | None, model: Path | None, no_test: bool, as_json: bool
     """Check this machine and installation: Python, libraries, folders, worker, terminal, adb.
 
     With --device a board, from its cable to its driver: transport, chip, rknn_server, runtime
-    library, driver, device files, versions, room and memory; with --model also whether that model
-    fits and runs there. The board is not changed; what would change it is listed as commands.
+    library, driver, device files, versions, storage and memory; with --model also whether that
+    model fits and runs there. The program writes only in its own folder on the board, and only to
+    run the model; every other fix is shown as a command for you to run. The exit code is 1 if a
+    problem was found.
     """
     if model is not None and device is None:
-        raise click.UsageError("--model is held against a board: name it with --device.")
+        raise click.UsageError("--model needs --device.")
     shown = _Shown(as_json=as_json)
     if device is None:
         for check in local_checks():

@@ -24,8 +24,9 @@ from rknntui.cli.session import WorkerSession, with_worker
 def command(model: Path, device: str | None, as_json: bool, quiet: bool) -> None:
     """Show what a model takes on a board, by kind, and what the board has left with it (measured).
 
-    MODEL is a .rknn that the vendor's toolkit compiled for the board's chip. Generation 1's
-    runtime has no figures of a model: then the reason is said, and the memory of the system.
+    MODEL is a .rknn that the vendor's toolkit compiled for the board's chip. An emulated board
+    also takes a container of this program, or a recipe. Generation 1's runtime has no figures of a
+    model: then the reason is said, and the memory of the system.
     """
 
     async def action(session: WorkerSession) -> MemoryReport:

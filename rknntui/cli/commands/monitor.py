@@ -44,11 +44,22 @@ _SHOWN = {
 @click.command(
     "monitor",
     epilog="Examples: rknntui monitor --device adb:SERIAL --device ssh:pi@board.lan --hz 5 "
-    "--record watch.jsonl; rknntui monitor --replay watch.jsonl --speed 10",
+    "--record watch.jsonl; rknntui monitor --replay watch.jsonl --speed 10. The exit code is 13 if "
+    "no board answered.",
 )
-@click.option("--device", "devices", multiple=True, help="A board, once each. Default: the only.")
 @click.option(
-    "--hz", type=click.FloatRange(0.1, 10), default=1.0, show_default=True, help="Looks a second."
+    "--device",
+    "devices",
+    multiple=True,
+    metavar="DEVICE",
+    help="A board; repeat for more (at most 64). Default: as in run.",
+)
+@click.option(
+    "--hz",
+    type=click.FloatRange(0.1, 10),
+    default=1.0,
+    show_default=True,
+    help="Samples per second.",
 )
 @click.option(
     "--seconds", type=click.FloatRange(0, min_open=True), help="How long. Default: until Ctrl-C."
@@ -72,9 +83,9 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Watch boards until Ctrl-C, then print the least, mean and greatest of each figure.
+    """Watch boards until Ctrl-C, then print minimum, mean and maximum of each figure.
 
-    A terminal has one line for each board, anything else one for each look; --json one object a
+    A terminal has one line for each board, anything else one for each sample; --json one object a
     line, the last one the summary. What a board does not tell is "-". A board that is lost is
     tried again, and the others go on.
     """
@@ -194,9 +205,9 @@ def _summary(found: Monitored) -> list[str]:
         lines.append("")
         lines.append(
             f"{sanitize(facts.device, 80)}: {f'{sanitize(what)}, ' if what else ''}"
-            f"{board.samples} looks{missed}{label}"
+            f"{board.samples} samples{missed}{label}"
         )
-        lines += table(["", "least", "mean", "greatest"], _rows(board))
+        lines += table(["", "min", "mean", "max"], _rows(board))
     lines += ["", f"{found.seconds:.1f} s"]
     if found.recorded:
         lines.append(f"recorded to {sanitize(found.recorded)}")

@@ -79,11 +79,21 @@ class BatchText(click.ParamType):
     metavar="N=FILE.rknn",
     help="The same model compiled for N frames at once, once per batch: also timed at each point.",
 )
-@click.option("--warmup", type=click.IntRange(0, 100_000), default=5, show_default=True)
+@click.option(
+    "--warmup",
+    type=click.IntRange(0, 100_000),
+    default=5,
+    show_default=True,
+    help="Inferences before the timed ones.",
+)
 @click.option(
     "--loops", type=click.IntRange(1, 100_000), help="Inferences that are timed. Default: 50."
 )
-@click.option("--seconds", type=click.FloatRange(0, 3600, min_open=True), help="In place of loops.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, 3600, min_open=True),
+    help="Time each point for so long; not with --loops.",
+)
 @layers_flag
 @build_flag
 @click.option(
@@ -252,7 +262,7 @@ def _compared(found: RunsCompared) -> list[str]:
     layers = [
         [sanitize(each.layer, 80), _us(each.before), _us(each.after)] for each in found.layers
     ]
-    return lines + (["", *table(["layer", "first us", "second us"], layers)] if layers else [])
+    return lines + (["", *table(["layer", "first µs", "second µs"], layers)] if layers else [])
 
 
 def _us(value: float | None) -> str:

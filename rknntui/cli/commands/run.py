@@ -76,8 +76,8 @@ def command(
     """Run inputs through a model on a board (measured).
 
     MODEL is a .rknn that the vendor's toolkit compiled for the board's chip. An emulated board also
-    takes a container of this program, or a recipe, which is built first. Pictures are handed over
-    as pixels of the input's size: the model does the rest itself.
+    takes a container of this program, or a recipe, which is built first. An image is passed as
+    uint8 pixels in the size of the input; mean and std are in the compiled model.
     """
 
     async def action(session: WorkerSession) -> Ran:

@@ -307,7 +307,9 @@ class Accuracy(TableWorkspace):
         guide's next step.
         """
         if self.bar.current == "Guide":
-            params = GuideParams(dict(self.session.recipe), self.guide.done)
+            params = GuideParams(
+                dict(self.session.recipe), self.guide.done, device=self.session.board
+            )
             self.start_job(GUIDE, params, "accuracy guide")
         elif self.bar.current == "Score":
             self._score()

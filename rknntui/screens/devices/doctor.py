@@ -95,7 +95,10 @@ class DoctorPane(SidePane):
             return [[("No board is in the list.", "dim")]]
         found = self._known.get(self._shown)
         if found is None:
-            text = "examines the board from the cable to the driver; nothing of it is changed"
+            text = (
+                "examines the board from the cable to the driver; settings and system files are "
+                "not changed"
+            )
             if self._model:
                 text += f". Runs {sanitize(self._model, 80)} there once, with zeros"
             first, *rest = wrapped(text, width - len(run) - 2, "")

@@ -246,7 +246,7 @@ def board_lines(board: BoardTrack, width: int) -> list[Line]:
     facts = board.facts
     what = [facts.chip, facts.label] if facts is not None else []
     missed = f", {board.missed} missed" if board.missed else ""
-    count = f"{board.samples} looks{missed}"
+    count = f"{board.samples} samples{missed}"
     head: Line = [(sanitize(board.device, max(16, width - 30)), "head")]
     head += [(f"  {sanitize(part, 40)}", "dim") for part in (*what, count) if part]
     lines = [head]

@@ -51,10 +51,12 @@ class Devices(TableWorkspace):
 
     NAME = "devices"
     HELP = (
-        "The boards that adb, SSH and USB reach, looked for once a second while this is on the "
-        "screen. {devices.use} uses the board under the cursor in Run. {devices.next-view} "
-        "switches between what it is, its doctor and its monitor; {devices.run} starts each. "
-        "Nothing on a board is changed."
+        "The boards on adb, SSH, NTB and USB, and this machine if it is a board; refreshed every "
+        "second while this workspace is shown. {devices.use} uses the board under the cursor in "
+        "Run. {devices.next-view} switches between what it is, its doctor and its monitor; "
+        "{devices.run} starts each. "
+        "Settings and system files of a board are not changed; the program writes only in its own "
+        "folder there."
     )
     FIRST_FOCUS = "#boards"
     ACTIONS = ACTIONS

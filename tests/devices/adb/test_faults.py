@@ -185,7 +185,7 @@ def test_a_board_that_is_gone_is_told_by_every_call(
         assert is_told(caught.value)
     adb_server.adb("disconnect", made.address)
     # it may be in the list a moment longer
-    with pytest.raises(DeviceLostError, match="is not there|is offline"):
+    with pytest.raises(DeviceLostError, match=r"is not there|is offline"):
         transport.run(["true"])
 
 

@@ -60,7 +60,7 @@ async def test_devices_and_run(
         await sees(pilot, "✓ chip", "✓ runtime")
         await pilot.press("v", "r")
         loads = LOADS.get(stand.kind, ())
-        await sees(pilot, "looks", *(f"{load} %" for load in loads))
+        await sees(pilot, "samples", *(f"{load} %" for load in loads))
         await pilot.press("r")
         await until(pilot, lambda: not devices.monitor.running, "the watch ends")
 

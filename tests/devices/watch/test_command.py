@@ -82,8 +82,8 @@ def test_a_recording_is_printed(recording: Path) -> None:
     assert lines[0] == looked
     assert lines[2] == "adb:two (measured)  0.2 s  NPU - %  - MHz  - C  -"
     assert lines[4] == "adb:two (measured)  0.4 s  It has gone. Tried again in 1 s."
-    assert "adb:one: rk3588, A board, 2 looks (emulated)" in lines
-    assert "adb:two: rk3566, 2 looks, 1 missed (measured)" in lines
+    assert "adb:one: rk3588, A board, 2 samples (emulated)" in lines
+    assert "adb:two: rk3566, 2 samples, 1 missed (measured)" in lines
     assert "NPU load, core 2, %  30.0    30.0    30.0" in lines
     assert lines[-1] == "0.5 s"
     assert done.stderr.count("adb:two: no NPU load: root only") == 1
@@ -176,7 +176,7 @@ def test_ctrl_c_ends_it_with_the_summary(
         rest = process.stdout.read()
         assert process.wait() == 0
     assert f"recorded to {path}" in rest
-    assert "looks (emulated)" in rest
+    assert "samples (emulated)" in rest
     until(lambda: not workers(own_home), "the worker has ended")
     until(lambda: not made.alive_orphans(), "no program of ours runs on the board")
     refused = run("--device", made.address, "--record", str(path))
@@ -216,7 +216,7 @@ def test_on_a_terminal_there_is_a_line_for_each_board(board: Boards) -> None:
     os.close(near)
     assert seen.count(b"no NPU load: the driver of this chip tells no load") == 1
     assert b"NPU   0   0   0 %  1000 MHz  41.5 C" in seen
-    assert b"looks (emulated)" in seen
+    assert b"samples (emulated)" in seen
 
 
 @pytest.mark.adb
