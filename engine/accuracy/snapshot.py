@@ -232,8 +232,20 @@ class SnapshotWriter:
             names = _name_map(self._names).encode("utf-8", "replace")
             (self._work / "map_name_to_file.txt").write_bytes(names)
             self._folder.mkdir(parents=True, exist_ok=True)
-            parts = [part for part in _PARTS if self._replace(part)]
+            # what was not made now goes only where it is of an earlier snapshot, and no user's own
+            ours = (self._folder / "map_name_to_file.txt").is_file()
+            parts = [
+                part
+                for part in _PARTS
+                if ((self._work / part).exists() or (ours and self._is_old(part)))
+                and self._replace(part)
+            ]
         return tuple(self._folder / part for part in parts)
+
+    def _is_old(self, part: str) -> bool:
+        """Whether a part that is there looks like one that a snapshot wrote."""
+        target = self._folder / part
+        return target.is_file() or (target / "npy").is_dir()
 
     def _replace(self, part: str) -> bool:
         """Put a part in the place of an earlier one; whether there is a new one."""

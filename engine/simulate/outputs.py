@@ -57,10 +57,13 @@ def output_files(names: Iterable[str], folder: Path | None, *, force: bool) -> t
         folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     for index, name in enumerate(names):
-        stem = "".join(c if c.isalnum() or c in "-_" else "_" for c in name)[:100] or "output"
+        plain = "".join(c if c.isalnum() or c in "-_" else "_" for c in name)[:100]
+        # a file system counts bytes
+        stem = plain.encode("utf-8", "replace")[:200].decode("utf-8", "ignore") or "output"
         path = folder / f"{stem}.npy"
-        if path in files:
-            path = folder / f"{stem}_{index}.npy"
+        while path in files:
+            stem += f"_{index}"
+            path = folder / f"{stem}.npy"
         if path.exists() and not force:
             raise OutputExistsError(
                 f"{path} exists already.",

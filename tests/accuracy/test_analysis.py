@@ -410,6 +410,14 @@ def test_an_existing_folder_is_kept_unless_forced(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_a_folder_that_the_user_calls_as_a_part_stays(tmp_path: Path) -> None:
+    (tmp_path / "runtime").mkdir()
+    (tmp_path / "runtime" / "librknnrt.so").write_bytes(b"mine")
+    for _ in range(2):
+        snapshot(tmp_path, force=True)
+        assert (tmp_path / "runtime" / "librknnrt.so").read_bytes() == b"mine"
+
+
 def test_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from engine.base.errors import OutputExistsError
 from engine.graph.execute import Session
 from engine.graph.metrics import sqnr
 from engine.quantize import calibrate, lower_for_vendor, quantize
 from engine.simulate import Simulator, check_saturation, integer_coverage, selfcheck
+from engine.simulate.outputs import output_files
 from tests.quantize.models import Net, small_cnn
 
 
@@ -171,3 +175,13 @@ def test_the_vendor_form_keeps_its_integers() -> None:
     vendor = lower_for_vendor(qdq)
     written = {n.output[0] for n in vendor.graph.node if n.op_type == "QuantizeLinear"}
     assert {n.outputs[0].name for n in qdq.nodes if n.op_type == "QuantizeLinear"} <= written
+
+
+def test_files_of_outputs_are_as_many_as_the_outputs(tmp_path: Path) -> None:
+    names = ["x_2", "x", "x", "x", "\u6f22" * 100, "\u6f22" * 100, "/", ""]
+    files = output_files(names, tmp_path, force=False)
+    assert len(set(files)) == len(names)
+    for file in files:
+        file.write_bytes(b"")
+    with pytest.raises(OutputExistsError):
+        output_files(names, tmp_path, force=False)

@@ -128,7 +128,8 @@ def _compiler(target: str, given: str) -> list[str]:
             remedy="Give the name or the path of a C compiler; flags are no part of it.",
         )
     if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc", "-target", _ZIG_TARGETS[target]]
+        # -P: no module of the current folder
+        return [sys.executable, "-P", "-m", "ziglang", "cc", "-target", _ZIG_TARGETS[target]]
     names = _CROSS[target] + (_NATIVE if platform.machine() == target else ())
     if found := next(filter(None, map(shutil.which, names)), None):
         return [found]

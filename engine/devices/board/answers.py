@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -52,6 +51,9 @@ def mapping(value: Any, name: str) -> Mapping[str, Any]:
     return value
 
 
+_GREATEST = 1e300
+
+
 def listed(data: JsonObject, name: str, most: int) -> list[Any]:
     """A list of at most ``most`` items."""
     value: Any = data.get(name)
@@ -76,7 +78,8 @@ def amount(data: JsonObject, name: str) -> int:
 def number(data: JsonObject, name: str) -> float:
     """A finite number."""
     value: Any = data.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    if not known or not -_GREATEST <= value <= _GREATEST:  # also NaN, and integers of any length
         raise misfit_error(f"{name} is no number")
     return float(value)
 

@@ -62,6 +62,6 @@ def program_interpreter(content: bytes) -> str:
                 )
                 name = content[start : start + 256].partition(b"\0")[0]
                 return name.decode("ascii", "replace")
-    except struct.error:  # it ends before what it says it has
+    except (struct.error, OverflowError):  # it ends before what it says it has
         pass
     return ""

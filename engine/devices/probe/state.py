@@ -254,7 +254,7 @@ def _temperatures(values: Mapping[str, str | None]) -> Iterator[Temperature]:
 
 
 def _memory(text: str | None) -> SystemMemory | None:
-    lines = re.findall(r"(?m)^(\w{1,40}):\s+([0-9]{1,15}) kB", (text or "")[:ATTRIBUTE_LIMIT])
+    lines = re.findall(r"(?m)^(\w{1,40}):\s+([0-9]{1,11}) kB", (text or "")[:ATTRIBUTE_LIMIT])
     sizes = {name: int(size) * 1024 for name, size in lines}
     if "MemTotal" not in sizes:
         return None

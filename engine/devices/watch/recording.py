@@ -13,7 +13,6 @@ name is replaced at the beginning (``force``), by one that has its first line al
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -188,7 +187,7 @@ class Recording:
         self.note = self.note or "The recording has no end: the watch was interrupted."
 
     def _header(self) -> float:
-        start = self._stream.readline(LINE_LIMIT)
+        start = self._read(LINE_LIMIT)
         try:
             header = json.loads(start)
             known = header["format"] == FORMAT
@@ -211,12 +210,15 @@ class Recording:
             raise self._error("its looks a second cannot be")
         return float(hertz)
 
-    def _line(self) -> bytes | None:
-        """The next whole line; None at the end."""
+    def _read(self, limit: int) -> bytes:
         try:
-            line = self._stream.readline(LINE_LIMIT + 1)
+            return self._stream.readline(limit)
         except OSError as error:
             raise self._error(f"it could not be read: {error.strerror or error}") from error
+
+    def _line(self) -> bytes | None:
+        """The next whole line; None at the end."""
+        line = self._read(LINE_LIMIT + 1)
         self._number += 1
         if line.endswith(b"\n"):
             return line
@@ -257,7 +259,7 @@ class Recording:
         if type(seconds) not in (int, float) or not 0 <= seconds <= _LONGEST_SECONDS:
             raise self._error("its time cannot be")
         self.seconds = float(seconds)
-        if self._stream.read(1):
+        if self._read(1):
             raise self._error("something follows the end")
 
     def _error(self, why: str) -> UsageError:
@@ -279,7 +281,7 @@ def _checked(data: Any, depth: int) -> Any:
     if isinstance(data, bool) or data is None:
         return data
     if isinstance(data, int | float):
-        if not math.isfinite(data) or abs(data) > _GREATEST:
+        if not -_GREATEST <= data <= _GREATEST:  # also what is no number
             raise ValueError("a number in it cannot be")
         return data
     if depth == 0:

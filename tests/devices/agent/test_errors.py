@@ -82,6 +82,9 @@ def test_a_library_that_is_cut_off(agent: Agent, tmp_path: Path) -> None:
         assert "Copy the library" in error["remedy"]
     cut.write_bytes(whole[:30])
     assert "could be loaded" in refused(agent, libraries=[str(cut)])["what"]
+    for place in (2**64 - 10, 2**63, 2**64 - 56, 2**40):  # of its table of segments
+        cut.write_bytes(whole[:32] + place.to_bytes(8, "little") + whole[40:])
+        assert refused(agent, libraries=[str(cut)])["kind"] == "runtime library"
     cut.write_bytes(whole)
     assert agent.result("open", model=str(agent.model), libraries=[str(agent.library)])
 

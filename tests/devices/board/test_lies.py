@@ -38,6 +38,7 @@ LIES: list[tuple[str, dict[str, Any]]] = [
     ("a dtype that is a list", changed("outputs", OUTPUT, dtype=["INT8"])),
     ("an unknown layout", changed("inputs", INPUT, layout="__reduce__")),
     ("no scale", changed("inputs", INPUT, scale=None)),
+    ("a scale of 400 digits", changed("inputs", INPUT, scale=10**400)),
     ("another index", changed("inputs", INPUT, index=3)),
     ("too many tensors", {**OPEN, "inputs": [INPUT] * 257}),
     ("tensors that are none", {**OPEN, "inputs": [1]}),

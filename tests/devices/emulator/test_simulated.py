@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.base.errors import RuntimeLibraryError, UsageError
+from engine.base.errors import ContainerError, RuntimeLibraryError, UsageError
 from engine.container import read_container
 from engine.devices.address import Address
 from engine.devices.board.runtime import BoardRuntime
@@ -333,6 +333,9 @@ def test_a_model_for_another_chip_is_refused_as_a_board_does(
 ) -> None:
     made = equip(board("rk3588"))
     made.simulate(containers())
+    for path in (Path("/nowhere.rknn"), Path("/")):
+        with pytest.raises(ContainerError, match="could not be read"):
+            made.simulate(path)
     with pytest.raises(UsageError, match="no layer 'Gem'"):
         made.simulate(containers(), bend="Gem")
     with (

@@ -212,6 +212,7 @@ BOARD = json.dumps({"board": {"device": "adb:x", "label": "measured"}}) + "\n"
         (HEADER + '{"sample": {"device": "x", "at": NaN}}\n', "a number in it cannot be"),
         (HEADER + '{"sample": {"device": "x", "at": 1e999}}\n', "a number in it cannot be"),
         (HEADER + '{"sample": {"device": "x", "at": %s}}\n' % ("9" * 5000), "Line 2 "),
+        (HEADER + '{"sample": {"device": "x", "at": %s}}\n' % ("9" * 400), "cannot be"),
         (HEADER + '{"sample": {"device": "x", "at": 1, "more": %s}}\n' % ([0] * 300), "a list"),
         (HEADER + '{"end": {"seconds": -1}}\n', "its time cannot be"),
         (HEADER + '{"end": 3}\n', "its time cannot be"),

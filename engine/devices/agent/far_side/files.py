@@ -64,7 +64,7 @@ def is_cut_off(path: str) -> bool:
             (length,) = struct.unpack_from("<Q" if wide else "<I", head, at + (32 if wide else 16))
             if kind == _PT_LOAD and offset + length > size:
                 return True
-    except struct.error:  # its table of segments lies behind what was read
+    except (struct.error, OverflowError):  # its table of segments lies behind what was read
         return size < _HEAD
     except OSError:
         pass

@@ -174,17 +174,18 @@ static int is_cut_off(const char *path) {
     const Elf64_Ehdr *whole = (const void *)head;
     for (size_t i = 0; !cut && i < whole->e_phnum; i++) {
       Elf64_Phdr part;
-      uint64_t at = whole->e_phoff + i * sizeof part;
-      cut = at + sizeof part > (uint64_t)facts.st_size;
-      if (cut || at + sizeof part > sizeof head) break;
-      memcpy(&part, head + at, sizeof part);
-      cut = part.p_type == PT_LOAD && part.p_offset + part.p_filesz > (uint64_t)facts.st_size;
+      uint64_t at = whole->e_phoff, all = (uint64_t)facts.st_size;
+      cut = at > all || (i + 1) * sizeof part > all - at; /* it may be any number */
+      if (cut || at + (i + 1) * sizeof part > sizeof head) break;
+      memcpy(&part, head + at + i * sizeof part, sizeof part);
+      cut = part.p_type == PT_LOAD &&
+            (part.p_filesz > all || part.p_offset > all - part.p_filesz);
     }
   } else if (size && head[EI_CLASS] == ELFCLASS32) {
     const Elf32_Ehdr *whole = (const void *)head;
     for (size_t i = 0; !cut && i < whole->e_phnum; i++) {
       Elf32_Phdr part;
-      uint64_t at = whole->e_phoff + i * sizeof part;
+      uint64_t at = (uint64_t)whole->e_phoff + i * sizeof part;
       cut = at + sizeof part > (uint64_t)facts.st_size;
       if (cut || at + sizeof part > sizeof head) break;
       memcpy(&part, head + at, sizeof part);

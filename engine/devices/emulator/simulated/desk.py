@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from engine.base.errors import DeviceError, EngineError
-from engine.base.files import sha256_of
+from engine.base.errors import ContainerError, DeviceError, EngineError
+from engine.base.files import open_regular, sha256_of
 from engine.base.text import sanitize
 
 if TYPE_CHECKING:
@@ -114,8 +114,17 @@ class AnswerDesk:
         Raises:
             EngineError: it does not run there.
         """
+        try:
+            with open_regular(path):
+                pass
+            digest = sha256_of(path)
+        except OSError as error:
+            raise ContainerError(
+                f"{sanitize(str(path), 200)} could not be read: {error.strerror or error}.",
+                remedy="Check the path, and that you have permission to read it.",
+            ) from error
         with self._working:
-            model = self._add(path, sha256_of(path), link=False)
+            model = self._add(path, digest, link=False)
             if bend:
                 model.check_bend(bend)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import wait
 from typing import Any, TypeVar
@@ -54,12 +55,13 @@ class LoopThread:
             work.close()
             raise TimeoutError
         future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, seconds), self._loop)
+        end = time.monotonic() + seconds + _GRACE_SECONDS
         try:
             # what is cancelled may clean up first
             if check is not None:
-                while not wait([future], LOOK_SECONDS).done:
+                while not wait([future], LOOK_SECONDS).done and time.monotonic() < end:
                     check()
-            return future.result(seconds + _GRACE_SECONDS)
+            return future.result(max(0.0, end - time.monotonic()))
         finally:
             future.cancel()
 
