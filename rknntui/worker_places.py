@@ -20,7 +20,6 @@ _PLACES: dict[str, Place] = {
     # its jobs wait for nothing: a watch goes on as long as the user wants
     "devices.examine": "look",
     # these wait for one board, up to its time-outs: the list of the others goes on
-    "devices.doctor": "boards",
     "board.about": "boards",
     "board.live": "live",
     "monitor.watch": "boards",

@@ -188,9 +188,9 @@ def list_jobs(limit: int = 50) -> list[JobRecord]:
     return records
 
 
-def read_events(job_id: str, since: int = 0) -> list[tuple[float, Event]]:
-    """(seconds since the epoch, event) of a job, from event number ``since`` on."""
-    return EventTail(_folder(job_id)).read(whole=True)[since:]
+def read_events(job_id: str) -> list[tuple[float, Event]]:
+    """(seconds since the epoch, event) of a job."""
+    return EventTail(_folder(job_id)).read(whole=True)
 
 
 def read_result(job_id: str) -> Message | None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from engine.base.events import Reporter
 from engine.services.handler import answers, runs
 from engine.wire.devices import (
-    DEVICES_DOCTOR,
     DEVICES_EXAMINE,
     DEVICES_LIST,
     DEVICES_PERF,
     EXAMINED,
-    DeviceAt,
     DeviceListParams,
     ExamineParams,
     Listing,
@@ -20,7 +18,7 @@ from engine.wire.devices import (
 from engine.wire.doctor import Check, Checks
 from engine.wire.requests import ModelTarget
 
-__all__ = ["doctor", "examine", "list", "perf"]
+__all__ = ["examine", "list", "perf"]
 
 
 @answers(DEVICES_LIST)
@@ -33,21 +31,9 @@ def list(params: DeviceListParams) -> Listing:  # noqa: A001 - the verb of the c
     return poll(ssh=named, start_server=params.start_server)
 
 
-@answers(DEVICES_DOCTOR)
-def doctor(params: DeviceAt) -> Checks:
-    """Look at a board from the cable to the driver; nothing of it is changed.
-
-    Raises:
-        UsageError: it is not the address of a board.
-    """
-    from engine.devices.doctor.examine import examine_board
-
-    return Checks(examine_board(ExamineParams(params.id)))
-
-
 @runs(DEVICES_EXAMINE)
 def examine(params: ExamineParams, reporter: Reporter) -> Checks:
-    """The same step by step, and a model that runs there once where that is asked for."""
+    """Look at a board from the cable to the driver, step by step; run a model once where asked."""
     from engine.devices.doctor.examine import examine_board
 
     def heard(check: Check) -> None:

@@ -14,7 +14,6 @@ from engine.wire.requests import ModelTarget
 
 __all__ = [
     "CORES",
-    "DEVICES_DOCTOR",
     "DEVICES_EXAMINE",
     "DEVICES_LIST",
     "DEVICES_PERF",
@@ -23,7 +22,6 @@ __all__ = [
     "BatchModel",
     "BoardMemory",
     "Device",
-    "DeviceAt",
     "DeviceListParams",
     "DeviceState",
     "ExamineParams",
@@ -127,13 +125,6 @@ class Listing:
         states = ("ready", "needs the vendor's toolkit")
         found = [d.id for d in self.devices if d.kind == kind and d.state in states]
         return [name.partition(":")[2] for name in found]
-
-
-@record
-class DeviceAt:
-    """A board, as the user gives it: ``adb:SERIAL``, ``ssh:[user@]host[:port]``, ``local``."""
-
-    id: str
 
 
 @record
@@ -307,7 +298,6 @@ class Performance:
 
 DEVICES_PERF = Task("devices.perf", PerfParams, Performance)
 DEVICES_LIST = Query("devices.list", DeviceListParams, Listing)
-DEVICES_DOCTOR = Query("devices.doctor", DeviceAt, Checks)
 DEVICES_EXAMINE = Task("devices.examine", ExamineParams, Checks)
 EXAMINED = Part("devices.check", Check)
 """A check of ``devices.examine``, told as soon as it is done."""
