@@ -76,6 +76,11 @@ class EngineError(Exception):
             parts.append(f"Fix: {self.remedy}")
         return "\n".join(parts)
 
+    @property
+    def advice(self) -> str:
+        """Likely cause and remedy, as one text."""
+        return " ".join(part for part in (self.cause, self.remedy) if part)
+
     def to_dict(self) -> dict[str, str | int]:
         """The error as plain data: kind, what, cause, remedy, exit_code."""
         return {

@@ -44,7 +44,7 @@ def _c1(probe: Probe) -> StepResult:
     try:
         found = compare_on_board(probe.pipeline, probe.feeds[0], probe.board)
     except (ContainerError, DeviceError, UsageError) as error:
-        advice = " ".join(part for part in (error.cause, error.remedy) if part)
+        advice = error.advice
         return StepResult(
             "Tried to run the layers on the board.",
             (StepFinding("board", error.what, "warning"),),

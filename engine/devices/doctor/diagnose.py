@@ -129,7 +129,7 @@ def _broken_off(checks: Sequence[Check], error: EngineError) -> Iterator[Check]:
     """The step that the board did not answer, and those that were not looked at then."""
     done = {check.name for check in checks}
     left = [name for name in STEPS if name not in done]
-    remedy = " ".join(part for part in (error.cause, error.remedy) if part)
+    remedy = error.advice
     yield Check(left[0] if left else STEPS[-1], "bad", error.what, remedy)
     for name in left[1:]:
         yield Check(name, "skipped", "the board does not answer")
@@ -218,7 +218,7 @@ def _test(case: Case, before: Iterable[Check]) -> Iterator[Check]:
             said = case.test(case.transport)
             yield said if isinstance(said, Check) else Check(name, "ok", sanitize(said, 300))
         except DeviceError as error:
-            remedy = " ".join(part for part in (error.cause, error.remedy) if part)
+            remedy = error.advice
             yield Check(name, "bad", error.what, remedy)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from engine.base.errors import ContainerError, DeviceError, EngineError
+from engine.base.errors import ContainerError, DeviceError
 from engine.base.text import sanitize
 from engine.devices.board.model_file import ModelFile, model_file
 from engine.devices.choose import choose
@@ -51,11 +51,11 @@ def examine_board(
             model = model_file(Path(params.model))
             note(Check("model", "ok", _about(model)))
         except ContainerError as error:
-            note(Check("model", "bad", error.what, _remedy(error)))
+            note(Check("model", "bad", error.what, error.advice))
     try:
         board = reach(choose(params.device))
     except DeviceError as error:
-        note(Check("transport", "bad", error.what, _remedy(error)))
+        note(Check("transport", "bad", error.what, error.advice))
         return tuple(first)
     with closing(board):
         test = zero_run(model.path, check) if params.test and model is not None else None
@@ -70,7 +70,3 @@ def _about(model: ModelFile) -> str:
     built = f", built by toolkit {model.toolkit}" if model.toolkit else ""
     hidden = ", encrypted" if model.encrypted else ""
     return f"{name} is for {model.words}{built}{hidden}"
-
-
-def _remedy(error: EngineError) -> str:
-    return " ".join(part for part in (error.cause, error.remedy) if part)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.base.errors import ContainerError, EngineError, RuntimeLibraryError
+from engine.base.errors import ContainerError, RuntimeLibraryError
 from engine.base.text import sanitize
 from engine.devices.board.model_file import ModelFile, model_file, require_fit
 from engine.devices.connected import connected
@@ -40,17 +40,13 @@ def about_board(params: AboutParams) -> About:
             try:
                 model = model_file(Path(params.model))
             except ContainerError as error:
-                fit.append(Check("model", "bad", error.what, _remedy(error)))
+                fit.append(Check("model", "bad", error.what, error.advice))
             else:
                 rows += [VersionRow("toolkit", model.toolkit, note="that built the model")]
                 case = Case(transport, model.facts, None, Path("/proc"), identity, versions, state)
                 fit += _fit(model, case)
         facts = board_facts(str(board.address), identity)
         return About(facts, state, tuple(rows), tuple(fit))
-
-
-def _remedy(error: EngineError) -> str:
-    return " ".join(part for part in (error.cause, error.remedy) if part)
 
 
 def _rows(versions: Versions) -> Iterator[VersionRow]:
@@ -84,7 +80,7 @@ def _fit(model: ModelFile, case: Case) -> Iterator[Check]:
     try:
         require_fit(model, case.chip or "", emulated=case.identity.emulated)
     except RuntimeLibraryError as error:
-        yield Check("model", "bad", error.what, _remedy(error))
+        yield Check("model", "bad", error.what, error.advice)
         return
     kind = "a container of this program" if model.ours else f"for {model.words}"
     yield Check("model", "ok", f"{sanitize(model.path.name, 80)} is {kind}")

@@ -142,7 +142,7 @@ class AnswerDesk:
             with self._working:
                 self._make(path)
         except EngineError as error:
-            why = " ".join(part for part in (error.what, error.cause, error.remedy) if part)
+            why = f"{error.what} {error.advice}".strip()
         except OSError as error:
             why = f"The file system of the emulator failed: {error.strerror}."
         except Exception as error:  # noqa: BLE001 - whoever asked would wait in vain
