@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from engine.devices.address import Address
-from engine.devices.board.runtime import BoardRuntime
-from engine.devices.board.tensors import BoardInput
 from engine.devices.emulator.emulator import BoardEmulator
-from engine.devices.reach import reach
 from tests.devices.adb_server import AdbServer
-from tests.devices.known_model import IMAGE, SCALE, SCORES, ZERO, answers
+from tests.devices.known_model import answers
 from tests.devices.test_commands import emulating
 from tests.devices.waiting import alive, until
+from tests.safety import PATIENCE
 
 pytestmark = [pytest.mark.long, pytest.mark.cc]
 
-EXPECTED = (SCORES.astype(np.float32) - ZERO) * SCALE
-SESSION, OPENED = 25, 5
-"""Runs of one session with the board, and of one opened model."""
 SETTLED = 50
 """Runs of each board after which nothing may grow any more."""
 GROWTH = 4 << 10
@@ -42,15 +37,15 @@ class Held:
     children: int
 
 
-def held(pid: int | str) -> Held:
+def held(pid: int) -> Held:
     place = Path(f"/proc/{pid}")
     facts = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines())
-    children = [
-        child
-        for task in (place / "task").iterdir()
-        for child in (task / "children").read_text().split()
-        if alive(int(child))  # what serves SSH has ended, and is waited for at the end
-    ]
+    children: list[str] = []
+    for task in (place / "task").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # a thread that has just ended
+            children += (task / "children").read_text().split()
+    # what serves SSH has ended, and is waited for at the end
+    children = [child for child in children if alive(int(child))]
     return Held(
         int(facts["VmRSS"].split()[0]),
         len(list((place / "fd").iterdir())),
@@ -59,20 +54,34 @@ def held(pid: int | str) -> Held:
     )
 
 
-def cycles(address: Address, model: Path, count: int) -> None:
-    """Open, run and close a model; the figures have to be right each time."""
-    for _ in range(count // SESSION):
-        with closing(reach(address)) as board, BoardRuntime(board, chip="rk3588") as runtime:
-            for cycle in range(SESSION):
-                if cycle % OPENED == 0:
-                    runtime.open(model, perf=bool(cycle % 2))
-                (output,) = runtime.run([BoardInput(IMAGE)], loops=2).outputs
-                np.testing.assert_array_equal(output.array, EXPECTED)
+class Program:
+    """The program of :mod:`tests.devices.end_to_end.cycling`, in a process of its own."""
+
+    def __init__(self, model: Path, repository: Path) -> None:
+        words = [sys.executable, "-m", "tests.devices.end_to_end.cycling", str(model)]
+        self._process = subprocess.Popen(
+            words, cwd=repository, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.pid = self._process.pid
+
+    def run(self, count: int, addresses: Sequence[Address]) -> None:
+        """So many runs on each board."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(" ".join([str(count), *map(str, addresses)]) + "\n")
+        self._process.stdin.flush()
+        assert self._process.stdout.readline() == "done\n"
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._process as ending:
+            ending.communicate(timeout=PATIENCE)
+        assert ending.returncode == 0
 
 
-def grown(
-    processes: dict[str, int | str], roots: Sequence[Path], soak: Callable[[], object]
-) -> None:
+def grown(processes: dict[str, int], roots: Sequence[Path], soak: Callable[[], object]) -> None:
     """Hold every process and the board's files against what they were before the soak.
 
     Args:
@@ -86,7 +95,7 @@ def grown(
     for name, pid in processes.items():
         old = before[name]
 
-        def settled(pid: int | str = pid, old: Held = old) -> bool:
+        def settled(pid: int = pid, old: Held = old) -> bool:
             now = held(pid)
             return (
                 now.files <= old.files
@@ -101,28 +110,27 @@ def grown(
 
 
 @pytest.mark.adb
-def test_over_adb(adb_server: AdbServer, model: Path) -> None:
-    with emulating("rk3588") as (first, facts), emulating("rk3588") as (second, more):
+def test_over_adb(adb_server: AdbServer, model: Path, repository: Path) -> None:
+    with (
+        emulating("rk3588") as (first, facts),
+        emulating("rk3588") as (second, more),
+        Program(model, repository) as program,
+    ):
         roots = [Path(board["root"]) for board in (facts, more)]
         for root in roots:
             answers().into(root / "usr/lib/answers", model)
         addresses = [Address("adb", board["address"]) for board in (facts, more)]
         for address in addresses:
             adb_server.connect(address.name)
-
-        def run(count: int) -> None:
-            with ThreadPoolExecutor(len(addresses)) as both:
-                list(both.map(lambda address: cycles(address, model, count), addresses))
-
-        run(SETTLED)
+        program.run(SETTLED, addresses)
         assert adb_server.process is not None
-        processes: dict[str, int | str] = {
-            "this program": "self",
+        processes = {
+            "the program": program.pid,
             "a board": first.pid,
             "the other board": second.pid,
             "the adb server": adb_server.process.pid,
         }
-        grown(processes, roots, lambda: run(500 // len(addresses) - SETTLED))
+        grown(processes, roots, lambda: program.run(500 // len(addresses) - SETTLED, addresses))
 
 
 @pytest.mark.sshd
@@ -130,9 +138,12 @@ def test_over_ssh(
     ssh_board: Callable[..., tuple[BoardEmulator, Address]],
     libraries: Callable[..., Path],
     model: Path,
+    repository: Path,
 ) -> None:
-    made, address = ssh_board("rk3588")  # in this process: what grows there grows here
+    made, address = ssh_board("rk3588")
     made.image.install_runtime(libraries())
     answers().into(made.root / "usr/lib/answers", model)
-    cycles(address, model, SETTLED)
-    grown({"this program": "self"}, [made.root], lambda: cycles(address, model, 100))
+    with Program(model, repository) as program:
+        program.run(SETTLED, [address])
+        processes = {"the program": program.pid}
+        grown(processes, [made.root], lambda: program.run(100, [address]))
