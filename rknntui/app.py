@@ -87,7 +87,7 @@ class Workbench(QuietCrashApp):
         self._first = path, recipe, given
         self._state_kept = state_kept
         self._state: dict[str, object] = ui_state.load() if state_kept else {}
-        self._guard = Guard(self.leave, self.save_state)
+        self._guard = Guard(self.leave, self._last_words)
         self._switching = asyncio.Lock()
         self.leaving = False
         self.session = Session(self.publish, Drafts(drafts_folder() if state_kept else None))
@@ -413,6 +413,17 @@ class Workbench(QuietCrashApp):
             theme = self.theming.remembered
             state = {"workspace": self.current, "theme": theme, "views": self.memory}
             ui_state.save({**state, **self.session.to_json()})
+
+    def _last_words(self) -> None:
+        """Before the process is ended the hard way, in a thread of the guard's.
+
+        A worker goes on while a job runs in it: without this nobody would end one that holds a
+        board.
+        """
+        try:
+            self.bridge.end_background()
+        finally:
+            self.save_state()
 
     def leave(self, code: int = 0) -> None:
         """End in an orderly way; a running job goes on in its worker. What is typed after this

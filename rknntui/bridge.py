@@ -266,7 +266,7 @@ class Bridge:
 
     async def close(self) -> None:
         """Let the workers go; each ends when its job is done. Jobs in the background stop."""
-        self._end_background()
+        self.end_background()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -276,10 +276,11 @@ class Bridge:
         workers, self._workers = [*self._workers.values()], {}
         await asyncio.gather(*(self._let_go(worker) for worker in workers))
 
-    def _end_background(self) -> None:
+    def end_background(self) -> None:
+        """Ask the jobs in the background to stop, which hold a board; any thread may call it."""
         from engine import EngineError
 
-        for job_id, job in self._jobs.items():
+        for job_id, job in list(self._jobs.items()):
             view = self._session.jobs.get(job_id)
             if view is not None and view.background:
                 with contextlib.suppress(EngineError):  # a full disk: nobody is left to tell

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from engine import WorkerError
+from engine import Job, WorkerError
+from engine.base.process import ProcessId
 from engine.services.registry import QUERIES, TASKS
 from engine.wire.devices import DEVICES_LIST, DeviceListParams
+from rknntui.app import Workbench
 from rknntui.bridge import Bridge
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
@@ -63,3 +65,17 @@ def test_a_job_in_the_background_is_not_the_one_that_runs() -> None:
     session.job_started(JobView("b", "monitor.watch", "watch", 0.0, background=True))
     assert session.running is None
     assert session.job is session.jobs["a"]
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_what_holds_a_board_is_ended_before_the_process_is(tmp_path: Path) -> None:
+    app = Workbench(state_kept=False)
+    for method in ("board.live", "monitor.watch", "build"):
+        folder = tmp_path / method
+        folder.mkdir()
+        app.bridge._jobs[method] = Job(folder, ProcessId.of(os.getpid()))
+        view = JobView(method, method, method, 0.0, background=in_background(method))
+        app.session.job_started(view)
+    app._guard._last_words()  # as where the terminal was closed
+    asked = {path.parent.name for path in tmp_path.glob("*/cancel")}
+    assert asked == {"board.live", "monitor.watch"}

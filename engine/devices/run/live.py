@@ -25,12 +25,14 @@ __all__ = ["run_live"]
 _CONNECT, _SEND, _RUN = "Connect", "Send the model", "Run again and again"
 _LEAST_HERTZ, _MOST_HERTZ = 0.1, 10.0
 _CHECK_SECONDS = 0.1
+_LONGEST_SECONDS = 24 * 3600.0
+"""One whose workbench was killed holds the board no longer than a day."""
 
 
 def run_live(params: LiveParams, model: ModelSource, reporter: Reporter) -> Lived:
     """Run a sample until the job is asked to finish, or cancelled; each run is a ``LIVE_LOOK``.
 
-    The board stays connected and the model loaded meanwhile.
+    It ends by itself after a day. The board stays connected and the model loaded meanwhile.
 
     Raises:
         EngineError: as a run, or there is no such rate.
@@ -60,8 +62,9 @@ def run_live(params: LiveParams, model: ModelSource, reporter: Reporter) -> Live
         )
         with stages.stage(_RUN):
             begun, runs = time.monotonic(), 0
-            while not reporter.finish_requested():
-                at = time.monotonic() - begun
+            while (at := time.monotonic() - begun) < _LONGEST_SECONDS:
+                if reporter.finish_requested():
+                    break
                 ran = runtime.run(inputs, outputs=False)
                 table = read_layer_times(ran.perf or "", layers)
                 memory = memory_now(runtime, opened, board.label)

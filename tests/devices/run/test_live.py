@@ -64,6 +64,16 @@ def test_each_run_is_told_until_the_end(
     assert find_folder(board).runs() == ()
 
 
+@pytest.mark.cc
+def test_runs_that_nobody_ends_end_by_themselves(
+    here: MakeBoard, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here()
+    monkeypatch.setattr("engine.devices.run.live._LONGEST_SECONDS", 0.05)
+    source = ModelSource(model, layers=lambda: None)
+    assert run_live(params(model, tmp_path), source, NullReporter()).runs <= 1
+
+
 def test_a_rate_that_is_none_is_refused(tmp_path: Path, model: Path) -> None:
     from dataclasses import replace
 
