@@ -296,7 +296,7 @@ async def test_the_doctor_tells_each_step_and_its_commands_are_copied(
         workspace = await devices(pilot)
         await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
         await pilot.press("v")
-        await until(pilot, lambda: "nothing of it is changed" in screen_text(app), "what it does")
+        await until(pilot, lambda: "settings and system files" in screen_text(app), "what it does")
         await pilot.press("r")
         await until(pilot, lambda: "examining…" in screen_text(app), "it begins")
         assert watches.params == [ExamineParams(READY.id)]
