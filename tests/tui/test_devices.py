@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,11 @@ class Watches:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.jobs: list[JobView] = []
         self.params: list[Any] = []
+        self.discarded: list[str] = []
+        self.taken = asyncio.Event()
+        """Cleared by a test: the worker has not taken the jobs yet."""
+        self.taken.set()
+        self.refused: Exception | None = None
         watches = self
 
         async def submit(
@@ -251,6 +257,9 @@ class Watches:
             view = JobView(f"job{number}", method.name, title, 0.0, background=True, quiet=quiet)
             watches.jobs.append(view)
             watches.params.append(params)
+            await watches.taken.wait()
+            if watches.refused is not None:
+                raise watches.refused
             bridge._session.job_started(view)
             return view
 
@@ -259,7 +268,7 @@ class Watches:
 
         monkeypatch.setattr(Bridge, "submit", submit)
         monkeypatch.setattr(Bridge, "finish", finish)
-        monkeypatch.setattr(Bridge, "discard", lambda bridge, job_id: None)
+        monkeypatch.setattr(Bridge, "discard", lambda bridge, job: self.discarded.append(job))
 
     def end(self, session: Session, view: JobView, state: str, result: object = None) -> None:
         view.state = state
@@ -413,3 +422,39 @@ async def test_a_watch_that_failed_says_why(answers: Answers, watches: Watches) 
         watches.jobs[0].error = DeviceError("The disk is full.", remedy="Make room.").to_dict()
         watches.end(app.session, watches.jobs[0], "failed")
         await until(pilot, lambda: "✗ The disk is full. Make room." in screen_text(app), "why")
+
+
+async def test_keys_that_come_before_the_worker_leave_one_watch_or_none(
+    answers: Answers, watches: Watches
+) -> None:
+    answers.listing = Listing((READY,))
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await devices(pilot)
+        await until(pilot, lambda: "1 ready" in screen_text(app), "the list")
+        monitor = workspace.monitor
+        watches.taken.clear()
+        await pilot.press("v", "v", "r")
+        await until(pilot, lambda: len(watches.jobs) == 1, "a watch is asked for")
+        assert "starting" in screen_text(app)
+        await pilot.press("plus")
+        await until(pilot, lambda: len(watches.jobs) == 2, "one at the other rate")
+        watches.taken.set()
+        await until(pilot, lambda: monitor.running, "the watch")
+        assert [params.hertz for params in watches.params] == [1, 2]
+        assert monitor.job is watches.jobs[1]
+        assert watches.discarded == ["job0"]
+        await pilot.press("r")
+        assert not monitor.going
+        watches.taken.clear()
+        await pilot.press("r")
+        await until(pilot, lambda: len(watches.jobs) == 3, "one more is asked for")
+        await pilot.press("r")
+        assert not monitor.going
+        watches.taken.set()
+        await until(pilot, lambda: watches.discarded == ["job0", "job2"], "it is not wanted")
+        assert not monitor.running
+        watches.refused = DeviceError("There is no worker.")
+        await pilot.press("r")
+        await until(pilot, lambda: type(app.screen).__name__ == "ErrorDialog", "it is refused")
+        assert not monitor.going

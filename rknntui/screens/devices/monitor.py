@@ -49,7 +49,11 @@ _TRACE = 1e-9
 
 
 class MonitorPane(Vertical):
-    """Shows what a watch or a recording tells; its job is started and stopped by the workspace."""
+    """Shows what a watch or a recording tells; its job is started and stopped by the workspace.
+
+    Attributes:
+        wanted: what is being started; None where nothing is. A newer one takes its place.
+    """
 
     DEFAULT_CSS = """
     MonitorPane { height: 1fr; }
@@ -72,6 +76,8 @@ class MonitorPane(Vertical):
         self.hertz = HERTZ[0]
         self.paused = False
         self.stopping = False
+        self.wanted: MonitorPane.Wanted | None = None
+        self._asked: WatchParams | ReplayParams | None = None  # whose are ``boards``
         self._what: WatchParams | ReplayParams | None = None
         self._seen = 0
         self._at = 0.0
@@ -102,10 +108,22 @@ class MonitorPane(Vertical):
         return self.job is not None and self.job.running and not self.stopping
 
     @property
+    def going(self) -> bool:
+        """The same, or one is being started."""
+        return self.running or self.wanted is not None
+
+    @property
+    def _now(self) -> WatchParams | ReplayParams | None:
+        """What is being started, else what goes on."""
+        if self.wanted is not None:
+            return self.wanted.params
+        return self._what if self.running else None
+
+    @property
     def recording(self) -> str:
         """The file that is being written; empty for none."""
-        what = self._what
-        return (what.record or "") if self.running and isinstance(what, WatchParams) else ""
+        what = self._now
+        return (what.record or "") if isinstance(what, WatchParams) else ""
 
     @property
     def replaying(self) -> bool:
@@ -114,7 +132,7 @@ class MonitorPane(Vertical):
 
     def command(self, devices: Sequence[str]) -> list[str]:
         """The command line that shows the same: what goes on, or a watch of ``devices``."""
-        what = self._what if self.running else None
+        what = self._now
         if isinstance(what, ReplayParams):
             return ["rknntui", "monitor", "--replay", what.path]
         names = [word for name in devices for word in ("--device", name)]
@@ -125,17 +143,22 @@ class MonitorPane(Vertical):
         self, devices: Sequence[str], record: str | None = None, *, force: bool = False
     ) -> None:
         """Watch boards, from now on."""
-        if not isinstance(self._what, WatchParams) or self._what.devices != tuple(devices):
+        if not isinstance(self._asked, WatchParams) or self._asked.devices != tuple(devices):
             self.boards = {name: BoardTrack(name) for name in devices}
         params = WatchParams(tuple(devices), self.hertz, LONGEST_SECONDS, record, force)
         count = f"{len(devices)} boards" if len(devices) != 1 else devices[0]
-        self.post_message(self.Wanted(MONITOR_WATCH, params, f"watch {sanitize(count, 80)}"))
+        self._want(self.Wanted(MONITOR_WATCH, params, f"watch {sanitize(count, 80)}"))
 
     def replay(self, path: str) -> None:
         """Show a recording."""
         self.boards = {}
         title = f"replay {sanitize(Path(path).name, 80)}"
-        self.post_message(self.Wanted(MONITOR_REPLAY, ReplayParams(path), title))
+        self._want(self.Wanted(MONITOR_REPLAY, ReplayParams(path), title))
+
+    def _want(self, wanted: Wanted) -> None:
+        self.wanted, self._asked = wanted, wanted.params
+        self.post_message(wanted)
+        self.draw()
 
     def set_hertz(self, step: int) -> None:
         """Choose the next or the former rate; a watch goes on with it."""
@@ -143,8 +166,8 @@ class MonitorPane(Vertical):
         if not 0 <= at < len(HERTZ):
             return
         self.hertz = HERTZ[at]
-        if self.running and isinstance(self._what, WatchParams):
-            self.watch_boards(self._what.devices)
+        if isinstance(what := self._now, WatchParams):
+            self.watch_boards(what.devices)
         self.draw()
 
     def follow(self, job: JobView, what: WatchParams | ReplayParams) -> None:
@@ -216,6 +239,8 @@ class MonitorPane(Vertical):
 
     def _facts(self) -> list[Fact]:
         start, rate = key_text("devices.run"), f"{self.hertz:g} Hz"
+        if self.wanted is not None:
+            return [Fact("starting…"), Fact(f"{start} stops", (), 3)]
         if not self.running:
             facts = [Fact(self._end)] if self._end else []
             return [*facts, Fact(f"{start} watches at {rate}", (rate,), 1)]

@@ -46,9 +46,10 @@ class Watching:
         self._pane = pane
 
     def start_or_stop(self, devices: Sequence[str]) -> None:
-        """Watch boards, or stop what goes on."""
-        if self._pane.running:
+        """Watch boards, or stop what goes on or is about to."""
+        if self._pane.going:
             self._stop()
+            self._pane.wanted = None
             self._pane.draw()
         elif devices:
             self._pane.watch_boards(devices)
@@ -58,9 +59,22 @@ class Watching:
         self._app.do(self._submit(wanted))
 
     async def _submit(self, wanted: MonitorPane.Wanted) -> None:
+        pane, bridge = self._pane, self._app.bridge
+        if pane.wanted is not wanted:  # another key came
+            return
         self._stop()
-        job = await self._app.bridge.submit(wanted.task, wanted.params, wanted.title, quiet=True)
-        self._pane.follow(job, wanted.params)
+        try:
+            job = await bridge.submit(wanted.task, wanted.params, wanted.title, quiet=True)
+        except BaseException:
+            if pane.wanted is wanted:
+                pane.wanted = None
+                pane.draw()
+            raise
+        if pane.wanted is not wanted:  # meanwhile: the next one would wait behind this job
+            bridge.discard(job.id)
+            return
+        pane.wanted = None
+        pane.follow(job, wanted.params)
         self._app.screen_stack[0].refresh_bindings()
 
     def _stop(self) -> None:

@@ -12,10 +12,7 @@ from textual.containers import Container, Vertical
 
 from engine import sanitize
 from engine.wire.board import BOARD_ABOUT, About, AboutParams
-from engine.wire.devices import (
-    Device,
-    Listing,
-)
+from engine.wire.devices import Device, Listing
 from rknntui.keys.text import key_text, with_keys
 from rknntui.screens.base.tables import TableWorkspace
 from rknntui.screens.devices.actions import ACTIONS, NO_BOARD, OF_MONITOR
@@ -361,7 +358,7 @@ class Devices(TableWorkspace):
         device, monitor = self.device, self.monitor
         if method in OF_MONITOR and self.view != "Monitor":
             return "it is of the view Monitor ({devices.next-view} switches)."
-        if method == "run" and self.view == "Monitor" and monitor.running:
+        if method == "run" and self.view == "Monitor" and monitor.going:
             return ""
         if method in ("use", "run", "copy", "copy_command", "mark", "record") and device is None:
             return "no board is in the list."
