@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine import DeviceError, UsageError, WorkerError
+from engine import DeviceError, JobCancelledError, UsageError, WorkerError
 from engine.base.findings import Finding
 from engine.wire.board import (
     About,
@@ -28,7 +28,7 @@ from rknntui.screens.devices.workspace import Devices
 from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
 from tests.tui.conftest import screen_text, settle, until
-from tests.tui.flow import choose_path
+from tests.tui.flow import choose_path, model_view
 
 SIZE = (80, 24)
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.usefixtures("no_engine")]
@@ -147,6 +147,37 @@ async def test_what_a_board_is_stands_below_it_with_why_something_is_missing(
         answers.of["board.about"] = DeviceError("It went away.", remedy="Plug it in.")
         await pilot.press("r")
         await until(pilot, lambda: "✗ It went away. Plug it in." in screen_text(app), "why not")
+
+
+async def test_what_a_board_told_of_the_former_model_is_asked_again(
+    answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers.listing = Listing(())
+    arrived = asyncio.Event()
+
+    async def call(bridge: Bridge, method: Any, params: Any) -> Any:
+        if method.name == "graph":
+            raise JobCancelledError("Nobody looks at the graph in this test.")
+        told = await answers.call(bridge, method, params)
+        if method.name == "board.about":
+            await arrived.wait()
+            name = Path(params.model).stem
+            told = replace(told, fit=(Check("chip", "bad", f"{name} is for rk3566"),))
+        return told
+
+    monkeypatch.setattr(Bridge, "call", call)
+    app = Workbench(state_kept=False)
+    async with app.run_test(size=(120, 60)) as pilot:
+        await devices(pilot)
+        app.session.model_opened(model_view("one.rknn", kind="rknn"), "one.rknn")
+        answers.listing = Listing((READY,))
+        await until(pilot, lambda: answers.times("board.about") == 1, "it is asked")
+        app.session.model_opened(model_view("two.rknn", kind="rknn"), "two.rknn")
+        arrived.set()
+        await until(pilot, lambda: "two is for rk3566" in screen_text(app), "its answer")
+        assert "one is for" not in screen_text(app)
+        models = [params.model for name, params in answers.asked if name == "board.about"]
+        assert models == ["one.rknn", "two.rknn"]
 
 
 async def test_it_looks_only_while_it_is_shown_and_the_cursor_stays_on_its_board(

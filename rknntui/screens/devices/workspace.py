@@ -263,11 +263,15 @@ class Devices(TableWorkspace):
 
     def _ask_about(self, device: Device) -> None:
         self.pane.waiting(device.id)
-        take = partial(self._take_about, device.id)
-        self.ask(BOARD_ABOUT, AboutParams(device.id, self.session.container), take, failed=take)
+        model = self.session.container
+        take = partial(self._take_about, device, model)
+        self.ask(BOARD_ABOUT, AboutParams(device.id, model), take, failed=take)
 
-    def _take_about(self, name: str, told: About | Exception) -> None:
-        self.pane.take(name, told)
+    def _take_about(self, device: Device, model: str | None, told: About | Exception) -> None:
+        if model != self.session.container:  # whether another one fits is another answer
+            self._ask_about(device)
+            return
+        self.pane.take(device.id, told)
         self._draw()
 
     # -- the list ----------------------------------------------------------------------------------
