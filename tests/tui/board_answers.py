@@ -129,6 +129,10 @@ class BoardAnswers:
             "compare.board": comparison,
         }
         self.asked: list[tuple[str, Any]] = []
+        self.taken = asyncio.Event()
+        """Cleared by a test: the worker has not taken the jobs yet."""
+        self.taken.set()
+        self.refused: EngineError | None = None
         self._numbers = itertools.count(1)
         self._live: dict[str, JobView] = {}
         self._more = asyncio.Event()
@@ -146,6 +150,10 @@ class BoardAnswers:
             if method.name not in self.answers:
                 return await submit(bridge, method, params, title, quiet=quiet)
             self.asked.append((method.name, params))
+            await self.taken.wait()
+            if self.refused is not None and method.name == "board.live":
+                raise self.refused
+            assert not self.live, "the board is not free"
             name = f"board-{next(self._numbers)}"
             view = JobView(name, method.name, title, time.time(), encode(params), quiet=quiet)
             bridge._session.job_started(view)

@@ -145,6 +145,48 @@ async def test_layers_keep_order_and_cursor_while_they_are_timed_again(
         assert app.session.job is None or app.session.job.method != "board.live"
 
 
+async def test_keys_that_come_before_the_worker_leave_one_user_of_the_board(
+    app: Workbench, board: BoardAnswers, demo: Path
+) -> None:
+    def asked() -> list[str]:
+        return [name for name, _ in board.asked]
+
+    async with app.run_test(size=SIZE) as pilot:
+        workspace = await on_board(pilot, demo)
+        workspace.results.bar.choose("Layers")
+        board.taken.clear()
+        await pilot.press("L")
+        await until(pilot, lambda: asked() == ["board.live"], "live runs are asked for")
+        await pilot.press("L")
+        assert not workspace.live.on
+        await pilot.press("L")
+        assert asked() == ["board.live"]
+        board.taken.set()
+        await until(pilot, lambda: workspace.live.runs == 1, "the last key is what is done")
+        assert asked() == ["board.live"] * 2
+        assert board.live == 1
+        await pilot.press("L")
+        await until(pilot, lambda: not board.live, "they end")
+        board.asked.clear()
+        board.taken.clear()
+        await pilot.press("L")
+        await until(pilot, lambda: asked() == ["board.live"], "live runs are asked for")
+        await pilot.press("r")
+        assert asked() == ["board.live"]
+        board.taken.set()
+        await until(pilot, lambda: asked() == ["board.live", "board.run"], "then the run")
+        await until(pilot, lambda: workspace.results.timed.table.total == 4, "the layers")
+        assert not board.live
+        board.asked.clear()
+        board.taken.clear()
+        board.refused = DeviceLostError("The board is gone.")
+        await pilot.press("L")
+        await until(pilot, lambda: asked() == ["board.live"], "live runs are asked for")
+        await pilot.press("r")
+        board.taken.set()
+        await until(pilot, lambda: asked() == ["board.live", "board.run"], "it is tried anyway")
+
+
 @pytest.mark.long
 async def test_a_long_live_table_stays_where_it_was_scrolled(
     app: Workbench, board: BoardAnswers, demo: Path

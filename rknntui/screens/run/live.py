@@ -42,6 +42,7 @@ class LiveRun:
         self._take = take
         self._changed = changed
         self._job: JobView | None = None
+        self._starting = False  # until the worker has taken the job, which may take a second
         self._after: Callable[[], None] | None = None
         self.on = False
         self.runs = 0
@@ -55,10 +56,11 @@ class LiveRun:
 
     def start(self, params: LiveParams) -> None:
         """Run now, and on until :meth:`stop`."""
-        if self._job is not None:
+        if self._job is not None or self._starting:
             self.stop(lambda: self.start(params) if self._workspace.shown else None)
             return
         self.on, self.runs, self.look, self.error = True, 0, None, ""
+        self._starting = True
         bridge = self._workspace.bridge
 
         async def submit() -> None:
@@ -67,9 +69,10 @@ class LiveRun:
             try:
                 self._job = await bridge.submit(BOARD_LIVE, params, "live layers", quiet=True)
             except EngineError:
-                self.on = False
-                self._changed()
+                self._starting = self.on = False
+                self._let_go()
                 raise
+            self._starting = False
             if not self.on:  # stopped meanwhile
                 bridge.discard(self._job.id)
 
@@ -82,11 +85,13 @@ class LiveRun:
         Args:
             after: called once the board is free, which is at once where nothing runs.
         """
-        if self._job is None and after is not None:
-            after()
-        elif self._job is not None:
+        if self._job is None and not self._starting:
+            if after is not None:
+                after()
+        else:
             self._after = after or self._after
-            self._workspace.bridge.discard(self._job.id)
+            if self._job is not None:
+                self._workspace.bridge.discard(self._job.id)
         if self.on:
             self.on = False
             self._changed()
@@ -114,9 +119,15 @@ class LiveRun:
             error = message.error or {}
             parts = [str(error.get(key, "")) for key in ("what", "cause", "remedy")]
             said = " ".join(part for part in parts if part) or f"The runs were {message.state}."
+            if message.state == "done":
+                said = "The runs ended: they go on for a day at most."
             self.on, self.error = False, sanitize(said, 1000)
+        self._let_go()
+        return True
+
+    def _let_go(self) -> None:
+        """The board is free for what waits for it."""
         after, self._after = self._after, None
         if after is not None:
             after()
         self._changed()
-        return True
