@@ -10,12 +10,14 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.base.errors import DeviceLostError
+from engine.wire.codec import encode
 from engine.wire.devices import Device, Listing
 from engine.wire.graph import Tensor
 from rknntui.app import Workbench
 from rknntui.screens.run.requests import Subject
 from rknntui.screens.run.text import reason
 from rknntui.screens.run.workspace import Run
+from rknntui.session.job_view_model import JobView
 from rknntui.session.state import Session
 from tests.tui.board_answers import BOARD, LAYERS, BoardAnswers, comparison, look, memory, ran
 from tests.tui.conftest import screen_text, until
@@ -185,6 +187,30 @@ async def test_keys_that_come_before_the_worker_leave_one_user_of_the_board(
         await pilot.press("r")
         board.taken.set()
         await until(pilot, lambda: asked() == ["board.live", "board.run"], "it is tried anyway")
+
+
+async def test_what_another_file_or_other_cores_gave_is_not_shown() -> None:
+    session = Session(lambda _message: None)
+    x = Tensor("x", (1, 3), "float32")
+    session.model_opened(model_view("m.onnx", inputs=(x,), recipe={"model": "m.onnx"}), "r.yaml")
+
+    def job(params: object) -> JobView:
+        return JobView("a", "board.run", "run", 0.0, encode(params))
+
+    a, b = Subject(session, BOARD, "a.rknn"), Subject(session, BOARD, "b.rknn")
+    one = Subject(session, BOARD, "a.rknn", "0")
+    build = Subject(session, BOARD)
+    subjects = (a, b, one, build)
+    for subject in subjects:
+        run = job(subject.run((), 1))
+        assert [other.started(run) for other in subjects] == [
+            other == subject for other in subjects
+        ]
+    for made in (job(a.memory()), job(a.comparison(None))):
+        assert [other.started(made) for other in subjects] == [True, False, True, False]
+    simulated = job(Subject(session).simulation((), 1, None, False))
+    assert Subject(session, None, "a.rknn", "0").started(simulated), "the simulator has no file"
+    assert not a.started(simulated)
 
 
 @pytest.mark.long

@@ -103,11 +103,14 @@ class Subject:
         )
 
     def started(self, job: JobView) -> bool:
-        """Whether a job is about this model, on this target."""
-        path = job.params.get("path")
-        if job.params.get("device") != self.board:
+        """Whether a job is about this model, on this target: its file, board and cores."""
+        asked = job.params
+        if asked.get("device") != self.board or asked.get("cores", self.cores) != self.cores:
             return False
-        return self.session.is_ours(job) or (path is not None and path == self.model["path"])
+        if "compiled" in asked:  # a comparison, whose file stands beside the recipe
+            return asked["compiled"] == self.compiled and self.session.is_ours(job)
+        path = asked.get("path")
+        return path == self.model["path"] and (path is not None or self.session.is_ours(job))
 
     def outdated(self, job: JobView) -> bool:
         """Whether the recipe changed since a job was asked for."""
