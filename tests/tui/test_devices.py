@@ -253,6 +253,18 @@ async def test_boards_over_ssh_are_added_kept_and_removed(answers: Answers) -> N
         assert again.session.board is None
 
 
+async def test_of_kept_boards_only_those_that_are_refused_are_dropped(answers: Answers) -> None:
+    app = Workbench(state_kept=False)
+    app.session.ssh_boards = ("ssh:pi", "ssh:a b", "ssh:pa", "ssh:c d")
+    async with app.run_test(size=SIZE) as pilot:
+        await devices(pilot)
+        await until(pilot, lambda: "4 boards, 1 ready" in screen_text(app), "the list")
+        assert app.session.ssh_boards == ("ssh:pi", "ssh:pa")
+        answers.listing = WorkerError("The worker ended.")
+        await until(pilot, lambda: "✗ The worker ended." in screen_text(app), "no answer")
+        assert app.session.ssh_boards == ("ssh:pi", "ssh:pa")
+
+
 async def test_an_empty_list_says_what_to_do_and_the_server_is_started(answers: Answers) -> None:
     no_server = Finding("adb-server", "warning", "adb", "There is no adb server.", "", "Start it.")
     answers.listing = Listing((), (no_server,))

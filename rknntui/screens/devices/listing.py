@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from engine import sanitize
 from engine.wire.devices import DEVICES_LIST, Device, DeviceListParams, Listing
 from rknntui.screens.base.workspace import Workspace
 
@@ -73,10 +75,44 @@ class Looking:
             self._changed()
 
     def _failed(self, error: Exception) -> None:
+        named = self._owner.session.ssh_boards
+        if _is_refusal(error) and named:  # of a state file that was changed by hand
+            self._sift(named, error)
+        else:
+            self._tell(error)
+
+    def _sift(self, named: tuple[str, ...], error: Exception, dropped: bool = False) -> None:
+        """Ask for boards one by one, and drop those whose address is refused, no others.
+
+        Args:
+            named: those that were not asked for yet.
+            error: why all together were refused.
+            dropped: whether one was dropped.
+        """
+        if not named:
+            if dropped:
+                self._ask(False)
+            else:
+                self._tell(error)
+            return
+        owner, first = self._owner, named[0]
+        go_on = partial(self._sift, named[1:], error)
+
+        def failed(of_first: Exception) -> None:
+            if not _is_refusal(of_first):  # as that there is no worker: it says nothing of a board
+                self._tell(of_first)
+                return
+            session = owner.session
+            session.ssh_boards = tuple(name for name in session.ssh_boards if name != first)
+            told = f"{sanitize(first, 80)} is not the address of a board; it was removed."
+            owner.notify(told, severity="warning", markup=False)
+            go_on(True)
+
+        params = DeviceListParams((first,))
+        owner.ask(DEVICES_LIST, params, lambda _: go_on(dropped), failed=failed)
+
+    def _tell(self, error: Exception) -> None:
         self._waiting = False
-        session = self._owner.session
-        if getattr(error, "kind", "") == "usage" and session.ssh_boards:
-            session.ssh_boards = ()  # of a state file that was changed by hand
         trouble = str(getattr(error, "what", error))
         if trouble != self.trouble:
             self.trouble = trouble
@@ -115,3 +151,7 @@ class Looking:
             session.choose_board(None)
         self._owner.workbench.save_state()
         self._ask(False)
+
+
+def _is_refusal(error: Exception) -> bool:
+    return getattr(error, "kind", "") == "usage"

@@ -238,8 +238,7 @@ class Devices(TableWorkspace):
     @on(Rows.Chosen, "#boards")
     def action_use(self) -> None:
         """Use the board under the cursor, and ask what it is."""
-        device = self.device
-        if device is None:
+        if (device := self.device) is None:
             return
         if not device.usable:
             self.notify(f"{device.id} is not ready: {device.what}", markup=False)
