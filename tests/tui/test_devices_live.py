@@ -15,8 +15,10 @@ from rknntui.app import Workbench
 from rknntui.screens.devices.workspace import Devices
 from tests.devices.adb_server import AdbServer
 from tests.devices.conftest import Boards, adb_server, board, emulated
+from tests.safety import PATIENCE
 from tests.tui.conftest import screen_text, until
 from tests.tui.flow import choose_path
+from tests.tui.terminal import Terminal
 
 __all__ = ["adb_server", "board", "emulated"]
 
@@ -89,6 +91,32 @@ async def test_a_watch_ends_with_the_workbench_and_a_board_that_goes_is_said(
         pids = [ProcessId.of(w.pid) for w in app.bridge._workers.values() if w.pid]
         assert len(pids) == 3
         await pilot.press("q")
+    for _ in range(3000):
+        if not any(process.alive for process in pids):
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("a worker is left")
+
+
+async def test_a_closed_terminal_ends_a_watch_too(board: Boards) -> None:
+    board("rk3588")
+    terminal = Terminal()
+    try:
+        terminal.wait_for("Palette")
+        terminal.type("7")
+        terminal.wait_for("1 board, 1 ready")
+        terminal.type("v")
+        terminal.type("v")
+        terminal.wait_for("watches the board")
+        terminal.type("r")
+        terminal.wait_for("2 samples")
+        tasks = Path(f"/proc/{terminal.process.pid}/task").glob("*/children")
+        pids = [ProcessId.of(int(pid)) for task in tasks for pid in task.read_text().split()]
+        assert len(pids) == 3
+        terminal.hang_up()
+        terminal.process.wait(PATIENCE)
+    finally:
+        terminal.close()
     for _ in range(3000):
         if not any(process.alive for process in pids):
             return
