@@ -103,7 +103,7 @@ async def test_the_workbench(
             await pilot.press("enter")
             await until(pilot, lambda: "Versions" in devices.pane.text(), "what it is")
             await pilot.press("v", "v", "r")
-            await sees(pilot, "looks", *(f"{load} %" for load in LOADS["rk3588"]))
+            await sees(pilot, "samples", *(f"{load} %" for load in LOADS["rk3588"]))
             await pilot.press("r")
             await until(pilot, lambda: not devices.monitor.running, "the watch ends")
             screen = await visited(pilot, Run)
