@@ -10,7 +10,7 @@ from engine.api.board_model import BoardModel
 from engine.api.signatures import Parameters
 from engine.api.simulated_model import SimulatedModel, ignored_arguments
 from engine.base.errors import UsageError
-from engine.base.leftovers import owned_folder
+from engine.base.leftovers import owned_file
 
 if TYPE_CHECKING:
     from engine.graph.ir import CustomOperators
@@ -33,9 +33,7 @@ def start_board(model: Path | bytes, given: Parameters, generation: int, log: Lo
     """
     if isinstance(model, Path):
         return BoardModel.start(model, given, generation, log)
-    with owned_folder("board") as folder:
-        path = folder / "model.rknn"
-        path.write_bytes(model)
+    with owned_file("board", "model.rknn", model) as path:
         return BoardModel.start(path, given, generation, log)
 
 

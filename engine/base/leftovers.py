@@ -19,14 +19,26 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal, get_args
 
+from engine.base.files import output_errors
 from engine.base.paths import private_file, private_folder, state_folder
 
-__all__ = ["OWNER", "clear_leftovers", "let_go", "let_go_empty", "make_owned", "owned_folder"]
+__all__ = [
+    "OWNER",
+    "clear_leftovers",
+    "let_go",
+    "let_go_empty",
+    "make_owned",
+    "owned_file",
+    "owned_folder",
+]
 
+Kind = Literal["board", "convert", "jobs", "sweep"]
+"""What a folder among the temporary ones is for: only these are found again by their name."""
 _PREFIX = "rknntui-"
 # what mkdtemp makes of our words: a folder that a user named is nobody's leftover
-_NAME = re.compile(r"rknntui-(board|convert|jobs|sweep)-[a-z0-9_]{8}")
+_NAME = re.compile(rf"rknntui-({'|'.join(get_args(Kind))})-[a-z0-9_]{{8}}")
 OWNER = ".owner"
 """Name of the file that the owner keeps locked."""
 _NOTE_LIMIT = 1 << 14
@@ -96,7 +108,7 @@ def let_go_empty(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def owned_folder(kind: str) -> Iterator[Path]:
+def owned_folder(kind: Kind) -> Iterator[Path]:
     """A temporary folder (0700) for the time of the block, as :func:`make_owned` makes it.
 
     Raises:
@@ -107,6 +119,21 @@ def owned_folder(kind: str) -> Iterator[Path]:
         yield folder
     finally:
         let_go(folder)
+
+
+@contextlib.contextmanager
+def owned_file(kind: Kind, name: str, content: bytes) -> Iterator[Path]:
+    """A file in a folder of :func:`owned_folder`, for the time of the block.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    with contextlib.ExitStack() as held:
+        with output_errors(Path(tempfile.gettempdir())):
+            path = held.enter_context(owned_folder(kind)) / name
+        with output_errors(path):
+            path.write_bytes(content)
+        yield path
 
 
 def clear_leftovers() -> int:

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import gettempdir
 from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
-from engine.base.files import output_errors
-from engine.base.leftovers import let_go, make_owned
+from engine.base.leftovers import owned_file
 from engine.dataset import Preprocess
 from engine.devices.connected import Connected
 
@@ -72,13 +70,5 @@ class ModelSource:
                 remedy="Export the build as ONNX (rknntui export --format onnx), compile it with "
                 f"the vendor's toolkit for {chip}, and give the .rknn that comes out.",
             )
-        content = self.content()
-        with output_errors(Path(gettempdir())):
-            folder = make_owned("board")
-        try:
-            path = folder / "build.rknn"
-            with output_errors(path):
-                path.write_bytes(content)
+        with owned_file("board", "build.rknn", self.content()) as path:
             yield path
-        finally:
-            let_go(folder)

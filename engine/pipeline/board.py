@@ -6,9 +6,8 @@ It is no part of a build: its result depends on a board, so nothing of it is kep
 from __future__ import annotations
 
 import hashlib
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +23,7 @@ from engine.accuracy.three_way import (
     first_divergence,
 )
 from engine.base.errors import RecipeError, UsageError
-from engine.base.files import output_errors
-from engine.base.leftovers import let_go, make_owned
+from engine.base.leftovers import owned_file
 from engine.base.text import did_you_mean, sanitize
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
@@ -255,7 +253,8 @@ class _Side:
         rows = next(rows for rows in self.groups if [row.golden for row in rows] == outputs)
         opened = None if self._compiled is None else self.opened
         if opened is None:
-            with _container(self._pipeline, rows) as path:
+            content = comparison_container(self._pipeline, rows)
+            with owned_file("board", "comparison.rknn", content) as path:
                 opened = self._open(path)
         order = match_inputs(opened.inputs, self._build.graph.inputs)
         inputs = [_board_input(feeds[name]) for name in order]
@@ -277,20 +276,6 @@ class _Side:
 
 def _board_input(array: np.ndarray) -> BoardInput:
     return BoardInput(array, "NCHW" if array.ndim == 4 else None)
-
-
-@contextmanager
-def _container(pipeline: Pipeline, rows: Sequence[Row]) -> Iterator[Path]:
-    """A comparison model as a file of this machine."""
-    with output_errors(Path(tempfile.gettempdir())):
-        folder = make_owned("comparison")
-    try:
-        path = folder / "comparison.rknn"
-        with output_errors(path):
-            path.write_bytes(comparison_container(pipeline, rows))
-        yield path
-    finally:
-        let_go(folder)
 
 
 def _no_layers_error(path: Path, opened: OpenModel) -> UsageError:

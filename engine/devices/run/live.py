@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
 
 from engine.base.errors import UsageError
 from engine.base.events import Reporter
-from engine.devices.board.runtime import BoardRuntime
-from engine.devices.connected import connected
 from engine.devices.measure.benchmark_runs import state_by_agent
 from engine.devices.measure.layer_times import read_layer_times
 from engine.devices.model_source import ModelSource
 from engine.devices.run.inputs import board_inputs, require_files
+from engine.devices.run.loaded import CONNECT, SEND, loaded
 from engine.devices.run.memory import memory_now
-from engine.devices.run.run import core_mask
 from engine.devices.stages import BoardStages
 from engine.wire.board import LIVE_LOOK, Lived, LiveLook, LiveParams
 
 __all__ = ["run_live"]
 
-_CONNECT, _SEND, _RUN = "Connect", "Send the model", "Run again and again"
+_RUN = "Run again and again"
 _LEAST_HERTZ, _MOST_HERTZ = 0.1, 10.0
 _CHECK_SECONDS = 0.1
 _LONGEST_SECONDS = 24 * 3600.0
@@ -44,19 +41,10 @@ def run_live(params: LiveParams, model: ModelSource, reporter: Reporter) -> Live
         )
     files = [Path(path) for path in params.inputs]
     require_files(files)
-    stages = BoardStages(reporter, (_CONNECT, _SEND, _RUN))
+    stages = BoardStages(reporter, (CONNECT, SEND, _RUN))
     layers = cache(model.layers)
-    with ExitStack() as held:
-        with stages.stage(_CONNECT):
-            board = held.enter_context(connected(params.device))
-            chip, check = board.chip, reporter.check_cancelled
-            mask = core_mask(params.cores, chip)
-        path = held.enter_context(model.file_for(board))
-        with stages.stage(_SEND) as stage:
-            runtime = BoardRuntime(board.transport, chip=chip, check=check)
-            held.enter_context(closing(runtime))
-            moved = stages.sending(stage)
-            opened = runtime.open(path, perf=True, core_mask=mask, moved=moved)
+    with loaded(params.device, model, stages, reporter, cores=params.cores, perf=True) as ready:
+        board, runtime, opened = ready.board, ready.runtime, ready.opened
         inputs, notes = board_inputs(
             files, opened.inputs, model.preprocess, generation=opened.generation
         )
@@ -71,7 +59,7 @@ def run_live(params: LiveParams, model: ModelSource, reporter: Reporter) -> Live
                 look = LiveLook(
                     label=board.label,
                     device=str(board.address),
-                    chip=chip,
+                    chip=board.chip,
                     runtime=opened.api_version,
                     driver=opened.driver_version,
                     at=round(at, 3),
@@ -79,7 +67,7 @@ def run_live(params: LiveParams, model: ModelSource, reporter: Reporter) -> Live
                     layers=table.rows,
                     memory=memory.figures,
                     memory_reason=memory.reason,
-                    system=state_by_agent(runtime, chip).memory,
+                    system=state_by_agent(runtime, board.chip).memory,
                     notes=(*opened.notes, *notes, *table.notes),
                 )
                 reporter.emit(LIVE_LOOK.event(look))

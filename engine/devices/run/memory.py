@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
-
 from engine.base.errors import RuntimeLibraryError
 from engine.base.events import Reporter
 from engine.devices.board.results import OpenModel
 from engine.devices.board.runtime import BoardRuntime
-from engine.devices.connected import connected
 from engine.devices.measure.benchmark_runs import state_by_agent
 from engine.devices.measure.memory import ModelMemory, memory_of
 from engine.devices.model_source import ModelSource
+from engine.devices.run.loaded import CONNECT, SEND, loaded
 from engine.devices.stages import BoardStages
 from engine.wire.board import FigureLabel, MemoryParams, MemoryReport
 
 __all__ = ["memory_now", "memory_on_board"]
 
-_CONNECT, _SEND, _LOOK = "Connect", "Send the model", "Look at the memory"
+_LOOK = "Look at the memory"
 
 
 def memory_on_board(params: MemoryParams, model: ModelSource, reporter: Reporter) -> MemoryReport:
@@ -26,23 +24,16 @@ def memory_on_board(params: MemoryParams, model: ModelSource, reporter: Reporter
     Raises:
         EngineError: there is no such board, it cannot run this model, or it is lost meanwhile.
     """
-    stages = BoardStages(reporter, (_CONNECT, _SEND, _LOOK))
-    with ExitStack() as held:
-        with stages.stage(_CONNECT):
-            board = held.enter_context(connected(params.device))
-            chip, check = board.chip, reporter.check_cancelled
-        path = held.enter_context(model.file_for(board))
-        with stages.stage(_SEND) as stage:
-            runtime = BoardRuntime(board.transport, chip=chip, check=check)
-            held.enter_context(closing(runtime))
-            opened = runtime.open(path, moved=stages.sending(stage))
+    stages = BoardStages(reporter, (CONNECT, SEND, _LOOK))
+    with loaded(params.device, model, stages, reporter) as ready:
+        board, opened = ready.board, ready.opened
         with stages.stage(_LOOK):
-            memory = memory_now(runtime, opened, board.label)
-            state = state_by_agent(runtime, chip)
+            memory = memory_now(ready.runtime, opened, board.label)
+            state = state_by_agent(ready.runtime, board.chip)
     return MemoryReport(
         label=board.label,
         device=str(board.address),
-        chip=chip,
+        chip=board.chip,
         runtime=opened.api_version,
         memory=memory.figures,
         reason=memory.reason,

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import statistics
-from contextlib import ExitStack, closing
 from pathlib import Path
 
-from engine.base.errors import UsageError
 from engine.base.events import Progress, Reporter
-from engine.base.text import sanitize
-from engine.chips import chip as chip_facts
 from engine.devices.board.results import OpenModel, RunProgress
-from engine.devices.board.runtime import BoardRuntime
-from engine.devices.connected import connected
-from engine.devices.measure.benchmark import CORE_MASKS, core_problem
 from engine.devices.measure.layer_times import LayerTimes, read_layer_times, time_layers
 from engine.devices.measure.memory import memory_of
 from engine.devices.model_source import ModelSource
 from engine.devices.run.inputs import board_inputs, require_files
+from engine.devices.run.loaded import CONNECT, SEND, loaded
 from engine.devices.stages import BoardStages
 from engine.simulate.outputs import figures_of_output, output_files, save_outputs
 from engine.wire.board import Ran, RunParams
 
-__all__ = ["core_mask", "run_on_board"]
+__all__ = ["run_on_board"]
 
-_CONNECT, _SEND, _RUN, _LAYERS = "Connect", "Send the model", "Run", "Time the layers"
+_RUN, _LAYERS = "Run", "Time the layers"
 
 
 def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> Ran:
@@ -36,18 +30,9 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
     """
     given = [Path(path) for path in params.inputs]
     require_files(given)
-    titles = (_CONNECT, _SEND, _RUN, *([_LAYERS] if params.layers else []))
-    stages = BoardStages(reporter, titles)
-    with ExitStack() as held:
-        with stages.stage(_CONNECT):
-            board = held.enter_context(connected(params.device))
-            chip, check = board.chip, reporter.check_cancelled
-            mask = core_mask(params.cores, chip)
-        path = held.enter_context(model.file_for(board))
-        with stages.stage(_SEND) as stage:
-            runtime = BoardRuntime(board.transport, chip=chip, check=check)
-            held.enter_context(closing(runtime))
-            opened = runtime.open(path, core_mask=mask, moved=stages.sending(stage))
+    stages = BoardStages(reporter, (CONNECT, SEND, _RUN, *([_LAYERS] if params.layers else [])))
+    with loaded(params.device, model, stages, reporter, cores=params.cores) as ready:
+        board, runtime, opened = ready.board, ready.runtime, ready.opened
         inputs, notes = board_inputs(
             given, opened.inputs, model.preprocess, generation=opened.generation
         )
@@ -68,13 +53,13 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
         text = None
         if params.layers:
             with stages.stage(_LAYERS):
-                text = time_layers(runtime, path, inputs, core_mask=mask)
+                text = time_layers(runtime, ready.path, inputs, core_mask=ready.mask)
     table = LayerTimes() if text is None else read_layer_times(text, model.layers)
     memory = memory_of(opened, board.label)
     return Ran(
         label=board.label,
         device=str(board.address),
-        chip=chip,
+        chip=board.chip,
         runtime=opened.api_version,
         driver=opened.driver_version,
         outputs=tuple(
@@ -96,26 +81,6 @@ def run_on_board(params: RunParams, model: ModelSource, reporter: Reporter) -> R
 
 
 _BY_CLOCK = "The runtime tells no time: it is that of the board's clock around an inference."
-
-
-def core_mask(cores: str, chip: str) -> int | None:
-    """``core_mask`` of a choice of cores; None where the runtime chooses.
-
-    Raises:
-        UsageError: there is no such choice, or the chip does not have these cores.
-    """
-    if cores not in CORE_MASKS:
-        raise UsageError(
-            f"There is no choice of cores {sanitize(cores, 40)!r}.",
-            remedy=f"Choose of {', '.join(CORE_MASKS)}.",
-        )
-    mask, found = CORE_MASKS[cores], chip_facts(chip)
-    problem = core_problem(mask, found) if found else ""
-    if problem:
-        raise UsageError(
-            f"The cores {cores} do not fit {chip}.", cause=problem, remedy="Leave cores at auto."
-        )
-    return mask or None  # a chip with one core has no call for it
 
 
 def _names(opened: OpenModel) -> list[str]:

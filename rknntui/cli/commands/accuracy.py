@@ -10,7 +10,7 @@ import click
 
 from engine import layers_counted, sanitize, sqnr_rank, sqnr_text
 from engine.wire.build import ACCURACY, AccuracyParams, Analysis, Distance, LayerAccuracy
-from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, sample_flag, target, values_of
 from rknntui.cli.guide_output import Guided, guide_lines, run_guide
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
@@ -21,14 +21,7 @@ SORTS = ("sqnr", "own", "damage", "entire", "single", "graph")
 
 @click.command("accuracy", epilog="TARGET is a model file or a recipe; flags override the recipe.")
 @target
-@click.option(
-    "-i",
-    "--input",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="An image or npy file; once per input. Default: the first calibration sample.",
-)
+@sample_flag
 @click.option(
     "--output-dir",
     type=click.Path(path_type=Path),

@@ -10,7 +10,7 @@ import click
 from engine import sanitize, sqnr_text
 from engine.wire.compare import COMPARE_BOARD, ComparedLayer, CompareParams, Comparison, Difference
 from rknntui.cli.board_target import device_flag
-from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, sample_flag, target, values_of
 from rknntui.cli.output import emit, table
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, with_worker
@@ -26,14 +26,7 @@ _EPILOG = (
 @click.command("compare", epilog=_EPILOG)
 @target
 @device_flag
-@click.option(
-    "-i",
-    "--input",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="An image or npy file; once per input. Default: the first calibration sample.",
-)
+@sample_flag
 @click.option(
     "--compiled",
     type=click.Path(path_type=Path),

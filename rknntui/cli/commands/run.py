@@ -16,7 +16,7 @@ from rknntui.cli.board_target import (
     layers_flag,
 )
 from rknntui.cli.figures import layer_lines, memory_line, output_lines, where_line
-from rknntui.cli.flags import json_flag, quiet_flag
+from rknntui.cli.flags import inputs_flag, json_flag, quiet_flag, save_flag, top_flag
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, with_worker
@@ -29,15 +29,7 @@ from rknntui.cli.session import WorkerSession, with_worker
 )
 @click.argument("model", type=click.Path(path_type=Path))
 @device_flag
-@click.option(
-    "-i",
-    "--input",
-    "files",
-    multiple=True,
-    required=True,
-    type=click.Path(path_type=Path),
-    help="An image or npy file; once per input, in the model's order.",
-)
+@inputs_flag
 @cores_flag("NPU cores that run the model", default="auto", show_default=True)
 @click.option(
     "--loops",
@@ -48,14 +40,8 @@ from rknntui.cli.session import WorkerSession, with_worker
 )
 @layers_flag
 @build_flag
-@click.option("--save", type=click.Path(path_type=Path), help="Folder for every output as npy.")
-@click.option(
-    "--top",
-    type=click.IntRange(0, 1000),
-    default=5,
-    show_default=True,
-    help="Number of largest values to show.",
-)
+@save_flag
+@top_flag
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @json_flag
 @quiet_flag

@@ -11,7 +11,16 @@ from engine.wire.build import SIMULATE, Simulated, SimulateParams
 from engine.wire.codec import Values
 from engine.wire.requests import ModelTarget
 from rknntui.cli.figures import output_lines
-from rknntui.cli.flags import json_flag, quiet_flag, recipe_flags, target, values_of
+from rknntui.cli.flags import (
+    inputs_flag,
+    json_flag,
+    quiet_flag,
+    recipe_flags,
+    save_flag,
+    target,
+    top_flag,
+    values_of,
+)
 from rknntui.cli.output import emit
 from rknntui.cli.progress import Narrator
 from rknntui.cli.session import WorkerSession, resolve, sniffed, with_worker
@@ -21,23 +30,9 @@ from rknntui.cli.session import WorkerSession, resolve, sniffed, with_worker
     "simulate", epilog="TARGET is a model file, a recipe or an rknntui container (.rknn)."
 )
 @target
-@click.option(
-    "-i",
-    "--input",
-    "files",
-    multiple=True,
-    required=True,
-    type=click.Path(path_type=Path),
-    help="An image or npy file; once per input, in the model's order.",
-)
-@click.option("--save", type=click.Path(path_type=Path), help="Folder for every output as npy.")
-@click.option(
-    "--top",
-    type=click.IntRange(0, 1000),
-    default=5,
-    show_default=True,
-    help="Number of largest values to show.",
-)
+@inputs_flag
+@save_flag
+@top_flag
 @recipe_flags
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @json_flag
