@@ -76,9 +76,10 @@ def _lacking(error: BaseException) -> EngineError | None:
             cause="The limit of processes (ulimit -u, or of a container) is reached.",
             remedy="End other programs, or raise the limit.",
         )
-    # A library whose code found no room says so once, and something else the next time.
+    # A library whose code found no room says so once, and something else the next time; some
+    # return without an exception, which CPython tells as a SystemError.
     limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
-    if _says(error, _NO_MEMORY) or (type(error) is ImportError and limited):
+    if _says(error, _NO_MEMORY) or (type(error) in (ImportError, SystemError) and limited):
         return _no_memory()
     return None
 

@@ -53,6 +53,7 @@ _BROKEN = 12
 """Exit code where the process cannot tell any more what happened."""
 
 _GRACE_SECONDS = 2.0
+_SLICE_SECONDS = 0.5
 # a query that still runs so long after the client has gone is not waited for
 _LAST_QUERY_SECONDS = 3.0
 
@@ -107,11 +108,16 @@ class _Server:
         jobs.start()
         tidying = threading.Thread(target=clear_leftovers, name="tidying", daemon=True)
         tidying.start()
-        while (request := self._far.next()) is not None:
-            request.answer(outcome(partial(self._asked, request), _describe))
+        while True:
+            # in slices: a signal that comes just before a wait would be handled only after it
+            request = self._far.next(_SLICE_SECONDS)
+            if request is not None:
+                request.answer(outcome(partial(self._asked, request), _describe))
+            elif self._closed:
+                break
         self._jobs.put(None)
-        while jobs.is_alive():  # in slices: a signal handler runs between them
-            jobs.join(0.5)
+        while jobs.is_alive():
+            jobs.join(_SLICE_SECONDS)
         tidying.join(_GRACE_SECONDS)
         self._far.close(_GRACE_SECONDS)
 
