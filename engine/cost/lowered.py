@@ -1,0 +1,109 @@
+"""A graph as the vendor's compiler lays it out for one chip: the layers of its printed table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.chips.npu import NpuDtype
+
+__all__ = ["Lowered", "LoweredLayer", "LoweredTensor", "Target", "Window"]
+
+Target = Literal["NPU", "CPU", "none"]
+"""Where a layer runs; ``none``: the compiler refuses the model for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredTensor:
+    """A tensor between layers, or a constant of one.
+
+    Attributes:
+        name: as the compiler prints it.
+        shape: as it prints it: NCHW with four dimensions nearly everywhere.
+        dtype: ``int8``, ``float16``, ``int32``, ...
+        const: whether it is known when the model is compiled.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    const: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Kernel of a convolution or pool; height first."""
+
+    kernel: tuple[int, int] = (1, 1)
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilations: tuple[int, int] = (1, 1)
+    group: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredLayer:
+    """A row of the compiler's table.
+
+    Attributes:
+        op: the type that it prints, what is fused into it included: ``ConvExSwish``.
+        kind: the type before the colon of its full name: ``Conv``.
+        name: the name behind that colon.
+        inputs: the features that it reads, by name in :attr:`Lowered.tensors`.
+        consts: its weight, bias, slopes, shapes: by name, in the order of the table.
+        outputs: the features that it writes.
+        window: of a convolution or pool.
+        depthwise: whether it is a convolution with one filter a channel.
+        dtype: that it computes in.
+        target: where it runs.
+        reason: why it does not run on the NPU: the rule with the number that breaks it.
+        remedy: what to do about it.
+        sources: nodes of the graph that it comes from, the one that computes first.
+    """
+
+    op: str
+    kind: str
+    name: str
+    inputs: tuple[str, ...]
+    consts: tuple[str, ...]
+    outputs: tuple[str, ...]
+    dtype: str
+    target: Target = "NPU"
+    reason: str = ""
+    remedy: str = ""
+    window: Window | None = None
+    depthwise: bool = False
+    sources: tuple[str, ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        """As the compiler prints it."""
+        return f"{self.kind}:{self.name}"
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The layers of a graph on a family of chips, in the order of execution.
+
+    Attributes:
+        family: of :mod:`engine.chips.npu`.
+        dtype: that the model was compiled in.
+        layers: InputOperator and OutputOperator included.
+        tensors: by name, constants included.
+        inputs: names of the graph's inputs.
+        outputs: names of the graph's outputs.
+        rewrites: what was rewritten, by name of the rule, with how many times.
+    """
+
+    family: str
+    dtype: NpuDtype
+    layers: tuple[LoweredLayer, ...]
+    tensors: Mapping[str, LoweredTensor]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    rewrites: Mapping[str, int] = field(default_factory=dict)
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Of a tensor of :attr:`tensors`."""
+        return self.tensors[tensor].shape

@@ -1,0 +1,134 @@
+"""All rewrites in their order, and the frozen result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from engine.base.errors import UsageError
+from engine.chips.npu import NpuDtype, NpuProfile, npu_profile
+from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.read import read_graph
+from engine.cost.lowering.rules import Context, Rule
+
+if TYPE_CHECKING:
+    from engine.graph.ir import Graph
+
+__all__ = ["lower", "lower_for"]
+
+RULES: tuple[Rule, ...] = ()
+"""In the order in which they run."""
+
+
+def lower(
+    graph: LoweringGraph,
+    npu: NpuProfile,
+    dtype: NpuDtype,
+    *,
+    layer_dtypes: Mapping[str, NpuDtype] | None = None,
+    op_target: Mapping[str, str] | None = None,
+) -> Lowered:
+    """The compiler's layers of a graph; the graph is left as it is.
+
+    Args:
+        graph: of :func:`engine.cost.lowering.read.read_graph`.
+        npu: the family of chips.
+        dtype: that the model is compiled in.
+        layer_dtypes: source node -> dtype of the layers that have another one.
+        op_target: source node -> ``cpu`` or ``npu``, as the option of that name.
+    """
+    context = Context(npu, dtype, dict(layer_dtypes or {}), dict(op_target or {}))
+    work = graph.copy()
+    for rule in RULES:
+        rule(work, context)
+    return _frozen(work, context)
+
+
+def lower_for(graph: Graph, chip: str, dtype: NpuDtype) -> Lowered:
+    """As :func:`lower`, of a graph as the engine has it and a chip by name.
+
+    Raises:
+        UsageError: the compiler of generation 2 has no such chip, or a shape is not fixed.
+    """
+    npu = npu_profile(chip)
+    if npu is None:
+        raise UsageError(f"There are no compiler facts of {chip}.", remedy="Choose another chip.")
+    return lower(read_graph(graph), npu, dtype)
+
+
+def _frozen(work: LoweringGraph, context: Context) -> Lowered:
+    layers = [_input_layer(name, context) for name in work.inputs]
+    layers += [_layer(node, work, context) for node in work.nodes]
+    layers += [_output_layer(name, context) for name in work.outputs]
+    used = {name for layer in layers for name in (*layer.inputs, *layer.consts, *layer.outputs)}
+    tensors = {
+        name: LoweredTensor(name, found.shape, found.dtype, found.const)
+        for name in used
+        if (found := work.tensors.get(name)) is not None
+    }
+    for name in (*work.inputs, *work.outputs):
+        if name in tensors and tensors[name].dtype == "float32":
+            tensors[name] = replace(tensors[name], dtype=context.dtype)
+    return Lowered(
+        family=context.family,
+        dtype=context.dtype,
+        layers=tuple(layers),
+        tensors=tensors,
+        inputs=tuple(work.inputs),
+        outputs=tuple(work.outputs),
+        rewrites=dict(work.rewrites),
+    )
+
+
+def _layer(node: Node, work: LoweringGraph, context: Context) -> LoweredLayer:
+    convolution = node.kind in ("Conv", "ConvTranspose")
+    window = None
+    if convolution or node.kind.endswith("Pool"):
+        weight = work.shape(node.inputs[1]) if convolution and len(node.inputs) > 1 else ()
+        kernel = weight[2:4] if len(weight) == 4 else node.ints("kernel_shape", (1, 1))
+        window = Window(
+            kernel=_pair(kernel),
+            strides=_pair(node.ints("strides", (1, 1))),
+            pads=_four(node.ints("pads", (0, 0, 0, 0))),
+            dilations=_pair(node.ints("dilations", (1, 1))),
+            group=node.int("group", 1),
+        )
+    return LoweredLayer(
+        op=node.op + "".join(node.fused),
+        kind=node.kind,
+        name=node.name,
+        inputs=tuple(work.features(node)),
+        consts=tuple(each for each in node.inputs if each and work.is_const(each)),
+        outputs=tuple(each for each in node.outputs if each),
+        dtype=node.dtype or context.dtype,
+        target="CPU" if node.target == "CPU" else "none" if node.target == "none" else "NPU",
+        reason=node.reason,
+        remedy=node.remedy,
+        window=window,
+        depthwise=bool(node.attributes.get("depthwise")),
+        sources=node.sources,
+    )
+
+
+def _pair(values: tuple[int, ...]) -> tuple[int, int]:
+    return (values[0], values[1]) if len(values) == 2 else (values[0] if values else 1, 1)
+
+
+def _four(values: tuple[int, ...]) -> tuple[int, int, int, int]:
+    if len(values) == 4:
+        return (values[0], values[1], values[2], values[3])
+    return (values[0], 0, values[1], 0) if len(values) == 2 else (0, 0, 0, 0)
+
+
+def _input_layer(name: str, context: Context) -> LoweredLayer:
+    return LoweredLayer(
+        "InputOperator", "InputOperator", name, (), (), (name,), context.dtype, target="CPU"
+    )
+
+
+def _output_layer(name: str, context: Context) -> LoweredLayer:
+    return LoweredLayer(
+        "OutputOperator", "OutputOperator", name, (name,), (), (), context.dtype, target="CPU"
+    )

@@ -1,0 +1,95 @@
+"""Of a graph what the rewrites need: names, shapes and attributes; weights stay where they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from engine.base.errors import UsageError
+from engine.base.plain import JsonValue
+from engine.base.text import sanitize, shape_text
+from engine.cost.lowering.graph import LoweringGraph, Node, Tensor
+from engine.graph.ir import constant_of, spec_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from engine.graph.ir import Graph
+
+__all__ = ["read_graph"]
+
+
+def read_graph(graph: Graph) -> LoweringGraph:
+    """The nodes of a graph with static shapes, Constant nodes taken as constants.
+
+    Raises:
+        UsageError: a shape is dynamic or not known.
+    """
+    tensors: dict[str, Tensor] = {}
+    for value in graph.values.values():
+        if value.name:
+            tensors[value.name] = _tensor(value)
+    nodes = []
+    for node in graph.nodes:
+        filled = _filled(node)
+        if filled is not None:
+            tensors[filled.name] = filled
+        elif node.op_type != "Constant":
+            nodes.append(_node(node))
+    return LoweringGraph(
+        nodes,
+        tensors,
+        [str(value.name) for value in graph.model.graph.inputs],
+        [str(value.name) for value in graph.model.graph.outputs],
+    )
+
+
+def _tensor(value: ir.Value) -> Tensor:
+    name = str(value.name)
+    data = constant_of(value)
+    if data is not None:
+        return Tensor(name, tuple(data.shape.numpy()), data.dtype.numpy().name, data.numpy)
+    spec = spec_of(value)
+    if not spec.static:
+        raise UsageError(
+            f"The shape of {sanitize(name, 80)!r} is not fixed: {shape_text(spec.shape)}.",
+            cause="The model has dynamic dimensions, and a chip's cost depends on them.",
+            remedy="Give the sizes of its inputs (input_size_list), then estimate again.",
+        )
+    return Tensor(name, spec.shape, spec.dtype)
+
+
+def _filled(node: ir.Node) -> Tensor | None:
+    """What a ConstantOfShape of a known shape writes; its numbers are not made until asked for."""
+    shape = node.inputs[0] if node.op_type == "ConstantOfShape" and node.inputs else None
+    data = constant_of(shape) if shape is not None else None
+    if data is None:
+        return None
+    dims = tuple(int(each) for each in data.numpy())
+    given = node.attributes.get("value")
+    fill = given.as_tensor().numpy().reshape(-1)[0] if given is not None else np.float32(0)
+    name = str(node.outputs[0].name)
+    return Tensor(name, dims, fill.dtype.name, lambda: np.broadcast_to(fill, dims))
+
+
+def _node(node: ir.Node) -> Node:
+    name = str(node.name)
+    return Node(
+        op=node.op_type,
+        name=name,
+        kind=node.op_type,
+        inputs=[str(each.name) if each is not None else "" for each in node.inputs],
+        outputs=[str(each.name) if each.name else "" for each in node.outputs],
+        attributes={key: _plain(attribute) for key, attribute in node.attributes.items()},
+        sources=(name,),
+    )
+
+
+def _plain(attribute: ir.Attr) -> JsonValue:
+    value = attribute.value
+    if isinstance(value, str | int | float):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(v, str | int | float) for v in value):
+        return list(value)
+    return None

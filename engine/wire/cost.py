@@ -1,0 +1,344 @@
+"""What a model costs on a chip: placement, cycles, memory, time. Everything here is estimated."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Annotated, Literal
+
+from engine.base.findings import Finding
+from engine.wire.codec import Text, Whole
+from engine.wire.method import Query
+from engine.wire.record import record
+from engine.wire.requests import ModelTarget
+
+__all__ = [
+    "COST_ADVICE",
+    "COST_CALIBRATE",
+    "COST_CHECK",
+    "COST_CHIPS",
+    "COST_ESTIMATE",
+    "Advice",
+    "AdviceAnswer",
+    "AdviceParams",
+    "Bound",
+    "CalibrateParams",
+    "Calibrated",
+    "CheckAnswer",
+    "CheckParams",
+    "CheckRow",
+    "ChipCheck",
+    "ChipEstimate",
+    "ChipFacts",
+    "ChipFigure",
+    "Chips",
+    "ChipsParams",
+    "EstimateParams",
+    "Estimates",
+    "Interval",
+    "LayerCost",
+    "MemoryCost",
+    "Placed",
+    "TensorSpan",
+]
+
+Placed = Literal["NPU", "CPU", "none"]
+"""Where a layer runs; ``none``: the compiler refuses the model for it."""
+Bound = Literal["compute", "memory", "activation", "attention", "cpu", "start", "nothing"]
+"""What most of a layer's time is: multiplying, moving bytes, the table of an activation, ...,
+starting the layer; ``nothing`` where it takes no time."""
+
+
+# ----------------------------------------------------------------------------------------- requests
+@record
+class ChipsParams:
+    """Chips whose facts are wanted; all where empty."""
+
+    chips: tuple[Text, ...] = ()
+
+
+@record
+class EstimateParams(ModelTarget):
+    """A model, and what to vary. What is not given is the recipe's.
+
+    Attributes:
+        chips: names; all of both generations where empty.
+        dtype: ``int8`` or ``float16``; None: the recipe's, int8 where it quantizes and the chip
+            has it, else float16.
+        input_sizes: ``NAME=1,3,640,640`` for each input that is to have another shape.
+        batch: inferences at once (``rknn_batch_size``).
+        cores: NPU cores that share an inference (``core_mask``).
+        npu_mhz: clock of the NPU; None: the highest.
+        layers: whether each chip's layers are in the answer.
+        spans: whether memory over time is in it.
+    """
+
+    chips: tuple[Text, ...] = ()
+    dtype: str | None = None
+    input_sizes: tuple[Text, ...] = ()
+    batch: Annotated[int, Whole(1, 1024)] = 1
+    cores: Annotated[int, Whole(1, 8)] = 1
+    npu_mhz: float | None = None
+    layers: bool = True
+    spans: bool = False
+
+
+@record
+class CheckParams(ModelTarget):
+    """A model, and the chips to check it for; all where empty."""
+
+    chips: tuple[Text, ...] = ()
+    dtype: str | None = None
+
+
+@record
+class AdviceParams(ModelTarget):
+    """A model and the chip that it is to be made faster for."""
+
+    chip: str | None = None
+    dtype: str | None = None
+
+
+@record
+class CalibrateParams(ModelTarget):
+    """A model and a run of it that was measured, from the history of ``perf``.
+
+    Attributes:
+        run: the id of the run; None: the newest of this model on any board.
+    """
+
+    run: str | None = None
+
+
+# ----------------------------------------------------------------------------------------- answers
+@record
+class ChipFigure:
+    """One figure of a chip: name, value with its unit, where it is from."""
+
+    name: str
+    value: str
+    source: str
+
+
+@record
+class ChipFacts:
+    """What is known of a chip.
+
+    Attributes:
+        dtypes: quantized dtypes of its toolkit, in the vendor's words.
+        confidence: of an estimate: ``fitted`` to published rates of this chip, ``derived`` from a
+            chip of the same design, ``structural`` where no rate was ever published.
+    """
+
+    name: str
+    generation: int
+    toolkit: str
+    npu_cores: int
+    dtypes: tuple[str, ...]
+    figures: tuple[ChipFigure, ...]
+    confidence: str
+
+
+@record
+class Chips:
+    """The chips asked for."""
+
+    chips: tuple[ChipFacts, ...]
+
+
+@record
+class Interval:
+    """A figure with the interval that holds it nine times in ten."""
+
+    value: float
+    low: float
+    high: float
+
+
+@record
+class LayerCost:
+    """A layer as the compiler lays it out.
+
+    Attributes:
+        id: the layer of the build that it belongs to (``layer.id``), the first where it does the
+            work of several; a layer that the compiler adds has that of the layer it serves.
+        layers: all of them.
+        name, op: as the compiler prints them: ``Conv:/stem/conv``, ``ConvExSwish``.
+        reason, remedy: where it is not on the NPU: the rule with its number, and what to do.
+        shapes_in, shape_out: as the compiler prints them.
+        ddr_cycles, npu_cycles, total_cycles: as it prints them; 0 of generation 1, which has none.
+        read_bytes, write_bytes, weight_bytes: moved per inference.
+        macs: multiply-accumulates of one inference.
+        time_ms: estimated.
+    """
+
+    id: str
+    layers: tuple[str, ...]
+    name: str
+    op: str
+    dtype: str
+    target: Placed
+    reason: str
+    remedy: str
+    shapes_in: str
+    shape_out: str
+    ddr_cycles: int
+    npu_cycles: int
+    total_cycles: int
+    read_bytes: int
+    write_bytes: int
+    weight_bytes: int
+    macs: int
+    time_ms: float
+    bound: Bound
+
+
+@record
+class TensorSpan:
+    """A tensor in internal memory: bytes ``start`` to ``end``, from layer ``first`` to ``last``
+    (indexes of the estimate's layers).
+    """
+
+    tensor: str
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+@record
+class MemoryCost:
+    """Bytes of a model on a chip; ``spans``: the tensors in internal memory over time."""
+
+    internal: int
+    weight: int
+    total: int
+    spans: tuple[TensorSpan, ...] = ()
+
+
+@record
+class ChipEstimate:
+    """What a model costs on one chip.
+
+    Attributes:
+        confidence: as of :class:`ChipFacts`, or ``calibrated`` by a run of the user's board.
+        problem: why there is no estimate (an operator that it refuses, no such dtype); then every
+            figure is None and ``layers`` may be empty.
+        time_ms, fps: of an inference, with all ``cores`` and the ``batch``: ``fps`` counts each.
+        notes: what the figures leave out, in sentences.
+    """
+
+    chip: str
+    generation: int
+    dtype: str
+    cores: int
+    batch: int
+    npu_mhz: float
+    confidence: str
+    problem: str = ""
+    remedy: str = ""
+    time_ms: Interval | None = None
+    fps: Interval | None = None
+    memory: MemoryCost | None = None
+    npu_layers: int = 0
+    cpu_layers: int = 0
+    refused_layers: int = 0
+    total_cycles: int = 0
+    macs: int = 0
+    layers: tuple[LayerCost, ...] = ()
+    notes: tuple[str, ...] = ()
+    label: str = "estimated"
+
+
+@record
+class Estimates:
+    """A model on several chips, in the order asked for; ``seconds`` that it took."""
+
+    model: str
+    chips: tuple[ChipEstimate, ...]
+    seconds: float
+    findings: tuple[Finding, ...] = ()
+
+
+@record
+class CheckRow:
+    """A layer that does not run on the NPU as it is: as of :class:`LayerCost`."""
+
+    id: str
+    name: str
+    op: str
+    target: Placed
+    reason: str
+    remedy: str
+
+
+@record
+class ChipCheck:
+    """A model on one chip: how many layers where, and the rows of those not on the NPU."""
+
+    chip: str
+    generation: int
+    dtype: str
+    npu_layers: int
+    cpu_layers: int
+    refused_layers: int
+    rows: tuple[CheckRow, ...]
+    problem: str = ""
+
+
+@record
+class CheckAnswer:
+    """A model on the chips asked for."""
+
+    model: str
+    chips: tuple[ChipCheck, ...]
+
+
+@record
+class Advice:
+    """One way to make a model faster.
+
+    Attributes:
+        title: what to do, in one line.
+        why: the reason, with the numbers of this model.
+        layers: ids of the layers that it is about.
+        gain_ms: what it saves, estimated; None where it cannot be told.
+        source: of the manual's tip.
+    """
+
+    title: str
+    why: str
+    layers: tuple[str, ...]
+    gain_ms: float | None
+    source: str
+
+
+@record
+class AdviceAnswer:
+    """Ways to make a model faster on a chip, the largest gain first; ``time_ms`` as it is."""
+
+    chip: str
+    time_ms: float | None
+    advice: tuple[Advice, ...]
+
+
+@record
+class Calibrated:
+    """What a measured run says about the estimates of its chip.
+
+    Attributes:
+        factor: measured time over estimated: estimates of this chip are multiplied by it.
+    """
+
+    chip: str
+    run: str
+    measured_ms: float
+    estimated_ms: float
+    factor: float
+    notes: tuple[str, ...] = field(default=())
+
+
+COST_CHIPS = Query("cost.chips", ChipsParams, Chips)
+COST_ESTIMATE = Query("cost.estimate", EstimateParams, Estimates)
+COST_CHECK = Query("cost.check", CheckParams, CheckAnswer)
+COST_ADVICE = Query("cost.advice", AdviceParams, AdviceAnswer)
+COST_CALIBRATE = Query("cost.calibrate", CalibrateParams, Calibrated)
