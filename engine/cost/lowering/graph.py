@@ -77,7 +77,6 @@ class LoweringGraph:
     """Nodes in the order of execution, with the index that rewrites ask.
 
     Attributes:
-        nodes: in order; change them only by the methods here.
         tensors: by name.
         inputs: names of the features that come from outside.
         outputs: names of the features that go outside.
@@ -91,15 +90,29 @@ class LoweringGraph:
         inputs: Iterable[str],
         outputs: Iterable[str],
     ) -> None:
-        self.nodes = list(nodes)
         self.tensors = tensors
         self.inputs = list(inputs)
         self.outputs = list(outputs)
+        self._outputs = frozenset(self.outputs)
+        # A list with links both ways, None being both ends: rewrites of 10,000 nodes stay cheap.
+        self._next: dict[Node | None, Node | None] = {None: None}
+        self._previous: dict[Node | None, Node | None] = {None: None}
         self.rewrites: dict[str, int] = defaultdict(int)
         self._producers: dict[str, Node] = {}
-        self._readers: dict[str, list[Node]] = defaultdict(list)
-        for node in self.nodes:
+        self._readers: dict[str, dict[Node, None]] = defaultdict(dict)
+        for node in nodes:
+            self._link(node, None)
             self._index(node)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All of them as they are now, in order."""
+        found = []
+        node = self._next[None]
+        while node is not None:
+            found.append(node)
+            node = self._next[node]
+        return found
 
     def copy(self) -> LoweringGraph:
         """One whose nodes may be changed; the tensors' numbers are shared."""
@@ -124,12 +137,20 @@ class LoweringGraph:
 
     def readers(self, tensor: str) -> list[Node]:
         """The nodes that read it, each once."""
-        return list(dict.fromkeys(self._readers.get(tensor, ())))
+        return list(self._readers.get(tensor, ()))
 
     def only_reader(self, tensor: str) -> Node | None:
         """The one node that reads it; None where there are more, or it is a graph output."""
-        readers = self.readers(tensor)
-        return readers[0] if len(readers) == 1 and tensor not in self.outputs else None
+        readers = self._readers.get(tensor, {})
+        return next(iter(readers)) if len(readers) == 1 and not self.is_output(tensor) else None
+
+    def has_readers(self, tensor: str) -> bool:
+        """Whether a node reads it."""
+        return bool(self._readers.get(tensor))
+
+    def is_output(self, tensor: str) -> bool:
+        """Whether it goes outside."""
+        return tensor in self._outputs
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Of a tensor; ``()`` of one that is not there."""
@@ -152,7 +173,11 @@ class LoweringGraph:
 
     def __iter__(self) -> Iterator[Node]:
         """The nodes as they are now: they may be changed meanwhile."""
-        return iter(list(self.nodes))
+        return iter(self.nodes)
+
+    def __contains__(self, node: Node) -> bool:
+        """Whether it was not removed."""
+        return node in self._next
 
     # ------------------------------------------------------------------------------------- changes
     def add_tensor(
@@ -168,18 +193,15 @@ class LoweringGraph:
 
     def insert(self, node: Node, *, before: Node | None = None, after: Node | None = None) -> Node:
         """Put a new node beside one that is there, or at the end."""
-        if before is not None:
-            self.nodes.insert(self._at(before), node)
-        elif after is not None:
-            self.nodes.insert(self._at(after) + 1, node)
-        else:
-            self.nodes.append(node)
+        self._link(node, self._next[after] if after is not None else before)
         self._index(node)
         return node
 
     def remove(self, node: Node) -> None:
         """Take a node out; its tensors stay."""
-        del self.nodes[self._at(node)]
+        previous, following = self._previous.pop(node), self._next.pop(node)
+        self._next[previous] = following
+        self._previous[following] = previous
         self._forget(node)
 
     def rewire(
@@ -195,8 +217,28 @@ class LoweringGraph:
 
     def replace_reads(self, old: str, new: str) -> None:
         """Every node that reads ``old`` reads ``new``."""
-        for node in self.readers(old):
-            self.rewire(node, inputs=[new if each == old else each for each in node.inputs])
+        readers = self._readers.pop(old, {})
+        for node in readers:
+            node.inputs = [new if each == old else each for each in node.inputs]
+        self._readers[new].update(readers)
+
+    def bypass(self, node: Node) -> bool:
+        """Take out a node whose output is its first input; False where it has to stay.
+
+        It stays where a graph output would get the name of another tensor that is needed.
+        """
+        old, new = node.inputs[0], node.outputs[0]
+        if not self.is_output(new):
+            self.remove(node)
+            self.replace_reads(new, old)
+            return True
+        maker = self.producer(old)
+        if maker is None or self.is_output(old):
+            return False
+        self.remove(node)
+        self.replace_reads(old, new)
+        self.rewire(maker, outputs=[new if each == old else each for each in maker.outputs])
+        return True
 
     def absorb(self, node: Node, follower: Node, *, fused: str = "") -> None:
         """Take ``follower``, which reads ``node``'s output, into ``node``."""
@@ -206,8 +248,11 @@ class LoweringGraph:
         if fused:
             node.fused.append(fused)
 
-    def _at(self, node: Node) -> int:
-        return next(at for at, each in enumerate(self.nodes) if each is node)
+    def _link(self, node: Node, before: Node | None) -> None:
+        previous = self._previous[before]
+        self._previous[node], self._next[node] = previous, before
+        self._next[previous] = node
+        self._previous[before] = node
 
     def _index(self, node: Node) -> None:
         for tensor in node.outputs:
@@ -215,7 +260,7 @@ class LoweringGraph:
                 self._producers[tensor] = node
         for tensor in node.inputs:
             if tensor:
-                self._readers[tensor].append(node)
+                self._readers[tensor][node] = None
 
     def _forget(self, node: Node) -> None:
         for tensor in node.outputs:
@@ -224,4 +269,4 @@ class LoweringGraph:
         for tensor in set(node.inputs):
             readers = self._readers.get(tensor)
             if readers:
-                self._readers[tensor] = [each for each in readers if each is not node]
+                readers.pop(node, None)

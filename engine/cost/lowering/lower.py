@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 from engine.base.errors import UsageError
 from engine.chips.npu import NpuDtype, NpuProfile, npu_profile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
+from engine.cost.lowering.activations import make_hardswish, make_swish
+from engine.cost.lowering.clean import drop_dead, drop_idle
+from engine.cost.lowering.fuse import fuse_activations, fuse_sums
 from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.groups import mark_depthwise
 from engine.cost.lowering.read import read_graph
 from engine.cost.lowering.rules import Context, Rule
 
@@ -18,7 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = ["lower", "lower_for"]
 
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (
+    drop_idle,
+    drop_dead,
+    make_swish,
+    make_hardswish,
+    mark_depthwise,
+    fuse_activations,
+    fuse_sums,
+)
 """In the order in which they run."""
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from engine.base.errors import UsageError
 from engine.base.plain import JsonValue
 from engine.base.text import sanitize, shape_text
+from engine.cost.lowering.constants import fold_constants
 from engine.cost.lowering.graph import LoweringGraph, Node, Tensor
 from engine.graph.ir import constant_of, spec_of
 
@@ -37,6 +38,7 @@ def read_graph(graph: Graph) -> LoweringGraph:
             tensors[filled.name] = filled
         elif node.op_type != "Constant":
             nodes.append(_node(node))
+    nodes = fold_constants(nodes, tensors)
     return LoweringGraph(
         nodes,
         tensors,

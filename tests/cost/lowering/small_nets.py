@@ -1,0 +1,71 @@
+"""Small graphs for the tests of the lowering, written with few words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from engine.cost.lowered import Lowered
+from engine.cost.lowering import lower_for
+from engine.graph.ir import Graph, infer_shapes
+
+__all__ = ["Net", "names"]
+
+
+class Net:
+    """A graph that grows by a node at a time; the tensors are named after the nodes."""
+
+    def __init__(self, *shape: int) -> None:
+        self.nodes = [helper.make_node("Relu", ["x"], ["start"], name="start")]
+        self.shapes = {"x": shape}
+        self.constants: list[object] = []
+
+    def add(
+        self,
+        op: str,
+        name: str,
+        *inputs: str,
+        outputs: Sequence[str] = (),
+        **attributes: object,
+    ) -> str:
+        """A node; returns its first output."""
+        wanted = list(outputs) or [name]
+        self.nodes.append(helper.make_node(op, list(inputs), wanted, name=name, **attributes))
+        return wanted[0]
+
+    def constant(self, name: str, array: np.ndarray) -> str:
+        """An initializer."""
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def conv(self, name: str, data: str, *weight: int, **attributes: object) -> str:
+        """A convolution with a bias; ``weight`` is the shape of its filters."""
+        pads = [(weight[2] - 1) // 2, (weight[3] - 1) // 2] * 2
+        return self.add(
+            "Conv",
+            name,
+            data,
+            self.constant(f"{name}_w", np.zeros(weight, np.float32)),
+            self.constant(f"{name}_b", np.zeros(weight[0], np.float32)),
+            **{"pads": pads, "kernel_shape": list(weight[2:]), **attributes},
+        )
+
+    def lower(self, chip: str, *outputs: str, dtype: str = "int8") -> Lowered:
+        """What the compiler would make of it."""
+        info = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in self.shapes.items()
+        ]
+        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+        graph = helper.make_graph(self.nodes, "net", info, ends, self.constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+        model.ir_version = 10
+        read = infer_shapes(Graph.from_proto(model))
+        return lower_for(read, chip, "int8" if dtype == "int8" else "float16")
+
+
+def names(lowered: Lowered) -> list[str]:
+    """Full names of the layers between the graph's ends."""
+    return [each.full_name for each in lowered.layers if "Operator" not in each.kind]
