@@ -1,0 +1,252 @@
+"""How far our lowering and our cycles agree with the tables that the vendor's compiler printed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.base.errors import EngineError
+from engine.chips.npu import NpuDtype, npu_profile
+from engine.cost.cycles import Cycles, all_cycles
+from engine.cost.lowered import Lowered, LoweredLayer
+from engine.cost.lowering import lower, read_graph
+from engine.cost.lowering.graph import LoweringGraph
+from engine.frontends.find import find_source
+from engine.frontends.load import load_source
+from tests.cost.against_compiler.facts import Build, Row, graph_file
+
+__all__ = ["BuildScore", "Miss", "Score", "compare", "score", "table", "totals", "worst"]
+
+TOLERANCE = 0.01
+"""Share by which a total may differ."""
+NET = "net_"
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A row that is not as printed; ``cause`` groups those of one rule."""
+
+    build: Build
+    cause: str
+    name: str
+    theirs: str
+    ours: str
+
+
+@dataclass
+class BuildScore:
+    """One build: counts of rows, and the misses."""
+
+    build: Build
+    published: bool = False
+    rows: int = 0
+    matched: int = 0
+    npu: int = 0
+    ddr: int = 0
+    total: int = 0
+    layers: int = 0
+    placed: int = 0
+    extra: int = 0
+    theirs_sum: int = 0
+    ours_sum: int = 0
+    misses: list[Miss] = field(default_factory=list)
+
+    @property
+    def net(self) -> bool:
+        """Whether it is a whole network, not a small graph of operators."""
+        return self.published or self.build.graph.startswith(NET)
+
+    @property
+    def off(self) -> float:
+        """Share by which the sum of the totals differs."""
+        return abs(self.ours_sum - self.theirs_sum) / self.theirs_sum if self.theirs_sum else 0.0
+
+
+@dataclass(frozen=True)
+class Score:
+    """Counts of a platform and dtype."""
+
+    key: str
+    rows: int
+    matched: int
+    npu: int
+    ddr: int
+    total: int
+    layers: int
+    placed: int
+    extra: int
+    nets: int
+    nets_within: int
+
+
+def score(
+    builds: dict[Build, list[Row]],
+    zoo: Path,
+    *,
+    graphs: Iterable[str] = (),
+    platforms: Iterable[str] = (),
+) -> Iterator[BuildScore]:
+    """Every build whose graph has a file, taken through our loader and lowering.
+
+    Args:
+        builds: of :func:`tests.cost.against_compiler.facts.read_builds`.
+        zoo: the model zoo.
+        graphs: names; all where empty.
+        platforms: names; all where empty.
+    """
+    wanted, chips = set(graphs), set(platforms)
+    by_graph: dict[str, list[Build]] = defaultdict(list)
+    for build in builds:
+        if (not wanted or build.graph in wanted) and (not chips or build.platform in chips):
+            by_graph[build.graph].append(build)
+    for graph, its in by_graph.items():
+        file = graph_file(zoo, graph)
+        if file is None:
+            continue
+        read = read_graph(load_source(find_source(file)).graph)
+        for build in its:
+            made = _score(build, builds[build], read)
+            made.published = file.parent.name == "published"
+            yield made
+
+
+def _score(build: Build, rows: list[Row], read: LoweringGraph) -> BuildScore:
+    npu = npu_profile(build.platform)
+    assert npu is not None
+    dtype: NpuDtype = "int8" if build.quant == "i8" else "float16"
+    try:
+        lowered = lower(read, npu, dtype)
+        cycles = all_cycles(lowered, npu)
+    except (EngineError, LookupError, ValueError, TypeError, AssertionError) as error:
+        made = compare(build, rows, None, ())
+        made.misses = [
+            Miss(build, f"{type(error).__name__}: {error}"[:100], m.name, m.theirs, "")
+            for m in made.misses
+        ]
+        return made
+    return compare(build, rows, lowered, cycles)
+
+
+def compare(
+    build: Build, rows: list[Row], lowered: Lowered | None, cycles: tuple[Cycles, ...]
+) -> BuildScore:
+    """One printed table beside ours; rows of one name are taken in their order."""
+    made = BuildScore(build)
+    ours: dict[str, list[tuple[LoweredLayer, Cycles]]] = defaultdict(list)
+    for layer, cost in zip(lowered.layers if lowered else (), cycles, strict=True):
+        ours[layer.full_name].append((layer, cost))
+        made.ours_sum += cost.total
+    for found in ours.values():
+        found.reverse()
+    for row in rows:
+        made.layers += 1
+        made.theirs_sum += row.total
+        counted = row.total > 0
+        made.rows += counted
+        at = ours.get(row.name)
+        if not at:
+            made.misses.append(
+                Miss(build, f"no row {row.op}", row.name, f"{row.shapes} {row.out}", "")
+            )
+            continue
+        layer, cost = at.pop()
+        if layer.target == row.target:
+            made.placed += 1
+        else:
+            cause = f"placement {row.op} is {row.target}"
+            made.misses.append(Miss(build, cause, row.name, f"{row.shapes}", layer.reason))
+        if counted:
+            made.matched += 1
+            _count(made, row, layer, cost)
+    for name, rest in ours.items():
+        for layer, cost in rest:
+            made.extra += 1
+            kind = "counted " if cost.total else ""
+            made.misses.append(Miss(build, f"{kind}row too many {layer.op}", name, "", ""))
+    return made
+
+
+def _count(made: BuildScore, row: Row, layer: LoweredLayer, cost: Cycles) -> None:
+    made.npu += cost.npu == row.npu
+    made.ddr += cost.ddr == row.ddr
+    made.total += abs(cost.total - row.total) <= TOLERANCE * row.total
+    if cost.npu != row.npu:
+        cause = f"npu {row.op}" + (f" (ours {layer.op})" if layer.op != row.op else "")
+        made.misses.append(
+            Miss(made.build, cause, row.name, f"{row.npu} {row.shapes} {row.out}", str(cost.npu))
+        )
+    elif abs(cost.total - row.total) > TOLERANCE * row.total:
+        made.misses.append(
+            Miss(
+                made.build,
+                f"total {row.op}",
+                row.name,
+                f"{row.ddr} {row.total} {row.shapes} {row.out}",
+                f"{cost.ddr} {cost.total}",
+            )
+        )
+
+
+def totals(scores: Iterable[BuildScore]) -> list[Score]:
+    """Per platform and dtype, and of all."""
+    groups: dict[str, list[BuildScore]] = defaultdict(list)
+    for each in scores:
+        groups[f"{each.build.platform} {each.build.quant}"].append(each)
+    found = [_sum(key, groups[key]) for key in sorted(groups)]
+    found.append(_sum("all", [each for group in groups.values() for each in group]))
+    return found
+
+
+def _sum(key: str, scores: list[BuildScore]) -> Score:
+    nets = [each for each in scores if each.net]
+    return Score(
+        key=key,
+        rows=sum(each.rows for each in scores),
+        matched=sum(each.matched for each in scores),
+        npu=sum(each.npu for each in scores),
+        ddr=sum(each.ddr for each in scores),
+        total=sum(each.total for each in scores),
+        layers=sum(each.layers for each in scores),
+        placed=sum(each.placed for each in scores),
+        extra=sum(each.extra for each in scores),
+        nets=len(nets),
+        nets_within=sum(each.off <= TOLERANCE for each in nets),
+    )
+
+
+def table(scores: Iterable[BuildScore]) -> str:
+    """The figures as text, one line a platform and dtype."""
+    head = f"{'':11}{'rows':>7}{'matched':>9}{'npu =':>9}{'ddr =':>9}{'total 1%':>9}"
+    lines = [head + f"{'layers':>8}{'placed':>9}{'extra':>7}{'nets 1%':>9}"]
+    lines += [
+        f"{each.key:11}{each.rows:7}{_share(each.matched, each.rows)}"
+        f"{_share(each.npu, each.rows)}{_share(each.ddr, each.rows)}"
+        f"{_share(each.total, each.rows)}{each.layers:8}{_share(each.placed, each.layers)}"
+        f"{each.extra:7}{f'{each.nets_within}/{each.nets}':>9}"
+        for each in totals(scores)
+    ]
+    return "\n".join(lines)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:8.2f}%" if whole else f"{'-':>9}"
+
+
+def worst(scores: Iterable[BuildScore], count: int, examples: int = 3) -> str:
+    """The misses grouped by cause, the most frequent first, with some of each."""
+    groups: dict[str, list[Miss]] = defaultdict(list)
+    for each in scores:
+        for miss in each.misses:
+            groups[miss.cause].append(miss)
+    lines = []
+    for cause, found in sorted(groups.items(), key=lambda item: -len(item[1]))[:count]:
+        where = Counter(miss.build.graph for miss in found).most_common(4)
+        lines.append(f"{len(found)} x {cause}: {', '.join(f'{g} {n}' for g, n in where)}")
+        lines += [
+            f"    {' '.join((m.build.platform, m.build.quant, m.build.graph))} {m.name}: "
+            f"{m.theirs} | {m.ours}"
+            for m in found[:examples]
+        ]
+    return "\n".join(lines)
