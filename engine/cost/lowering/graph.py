@@ -100,7 +100,9 @@ class LoweringGraph:
         self.rewrites: dict[str, int] = defaultdict(int)
         self._producers: dict[str, Node] = {}
         self._readers: dict[str, dict[Node, None]] = defaultdict(dict)
+        self._names: dict[str, int] = {}
         for node in nodes:
+            self._names.setdefault(node.name, 0)
             self._link(node, None)
             self._index(node)
 
@@ -128,6 +130,7 @@ class LoweringGraph:
         ]
         made = LoweringGraph(nodes, dict(self.tensors), self.inputs, self.outputs)
         made.rewrites.update(self.rewrites)
+        made._names.update(self._names)
         return made
 
     # ------------------------------------------------------------------------------------ questions
@@ -191,8 +194,31 @@ class LoweringGraph:
         self.tensors[name] = Tensor(name, shape, dtype, values)
         return name
 
+    def add_unknown(self, name: str, shape: tuple[int, ...], dtype: str) -> str:
+        """Make a constant that the compiler computes, and nobody asks the numbers of."""
+
+        def zeros() -> np.ndarray:
+            import numpy
+
+            return numpy.broadcast_to(numpy.zeros((), dtype), shape)
+
+        return self.add_tensor(name, shape, dtype, zeros)
+
+    def fresh(self, name: str) -> str:
+        """The name that the compiler gives a new node: with ``#1`` and so on where it is taken."""
+        if name not in self._names:
+            self._names[name] = 0
+            return name
+        while True:
+            self._names[name] += 1
+            found = f"{name}#{self._names[name]}"
+            if found not in self._names:
+                self._names[found] = 0
+                return found
+
     def insert(self, node: Node, *, before: Node | None = None, after: Node | None = None) -> Node:
         """Put a new node beside one that is there, or at the end."""
+        self._names.setdefault(node.name, 0)
         self._link(node, self._next[after] if after is not None else before)
         self._index(node)
         return node

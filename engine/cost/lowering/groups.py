@@ -1,22 +1,82 @@
-"""Convolutions in groups."""
+"""Convolutions in groups: depthwise, dense with zeros between the groups, or one for each group."""
 
 from __future__ import annotations
 
-from engine.cost.lowering.graph import LoweringGraph
+from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 
-__all__ = ["mark_depthwise"]
+__all__ = ["rewrite_groups"]
+
+_MOST_PARTS = 1 << 16
+"""Groups of one convolution that are written out; a graph with more is no network."""
 
 
-def mark_depthwise(graph: LoweringGraph, context: Context) -> None:
-    """One filter a channel: the compiler prints its weight as (1, C, kh, kw)."""
+def rewrite_groups(graph: LoweringGraph, context: Context) -> None:
+    """Depthwise weights are told as (1, C, kh, kw); other groups become dense convolutions.
+
+    Where the input channels of a group fill whole groups of the native layout, there is a
+    convolution for each between a Split and a Concat; else one with zero weights between.
+    """
     for node in graph:
         if node.op != "Conv" or len(node.inputs) < 2:
             continue
-        weight = graph.tensors[node.inputs[1]]
-        channels = graph.shape(node.inputs[0])[1:2]
         group = node.int("group", 1)
-        if group > 1 and len(weight.shape) == 4 and (group,) == channels == weight.shape[:1]:
+        weight = graph.tensors[node.inputs[1]]
+        if group < 2 or len(weight.shape) != 4:
+            continue
+        cout, part, *kernel = weight.shape
+        if part == 1 and cout == group:
             node.attributes["depthwise"] = 1
-            shape = (1, group, *weight.shape[2:])
-            graph.add_tensor(weight.name, shape, weight.dtype, weight.values)
+            graph.add_tensor(weight.name, (1, cout, *kernel), weight.dtype, weight.values)
+        elif part % _aligned(context) == 0 and group <= _MOST_PARTS:
+            _write_out(graph, node, group)
+        else:
+            name = graph.fresh(node.name)
+            dense = graph.add_tensor(
+                f"{name}_i1", (cout, part * group, *kernel), weight.dtype, weight.values
+            )
+            graph.rewire(node, inputs=[node.inputs[0], dense, *node.inputs[2:]])
+            node.name = name
+            node.attributes["group"] = 1
+            graph.rewrites["convert_group_conv2d_to_conv2d"] += 1
+
+
+def _aligned(context: Context) -> int:
+    """Channels that a group has to have a multiple of."""
+    atom = context.npu.atom(context.dtype)
+    return 16 if context.family == "rv1106b" else atom
+
+
+def _write_out(graph: LoweringGraph, node: Node, group: int) -> None:
+    data, weight = node.inputs[0], graph.tensors[node.inputs[1]]
+    bias = graph.tensors[node.inputs[2]] if len(node.inputs) > 2 else None
+    batch, channels, *size = graph.shape(data)
+    _, cout, *out_size = graph.shape(node.outputs[0])
+    dtype = graph.tensors[data].dtype
+    parts, results = [], []
+    for at in range(group):
+        parts.append(
+            graph.add_tensor(f"{node.name}_split_{at}", (batch, channels // group, *size), dtype)
+        )
+        results.append(
+            graph.add_tensor(f"{node.name}_group_{at}_o", (batch, cout // group, *out_size), dtype)
+        )
+    made = Node("Split", node.name, "Split", [data], parts, {"axis": 1}, sources=node.sources)
+    graph.insert(made, before=node)
+    for at in range(group):
+        name = f"{node.name}_group_{at}"
+        shape = (cout // group, *weight.shape[1:])
+        inputs = [parts[at], graph.add_tensor(f"{name}_i1", shape, weight.dtype, weight.values)]
+        if bias is not None:
+            inputs.append(graph.add_tensor(f"{name}_i2", (cout // group,), bias.dtype, bias.values))
+        attributes = {**node.attributes, "group": 1}
+        graph.insert(
+            Node("Conv", name, "Conv", inputs, [results[at]], attributes, sources=node.sources),
+            before=node,
+        )
+    joined = Node(
+        "Concat", node.name, "Concat", results, node.outputs, {"axis": 1}, sources=node.sources
+    )
+    graph.remove(node)
+    graph.insert(joined, after=graph.producer(results[-1]))
+    graph.rewrites["tile_group_conv"] += 1

@@ -13,7 +13,12 @@ from engine.cost.lowering.activations import make_hardswish, make_swish
 from engine.cost.lowering.clean import drop_dead, drop_idle
 from engine.cost.lowering.fuse import fuse_activations, fuse_sums
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.groups import mark_depthwise
+from engine.cost.lowering.groups import rewrite_groups
+from engine.cost.lowering.pooling import (
+    rewrite_average_pools,
+    rewrite_global_pools,
+    rewrite_max_pools,
+)
 from engine.cost.lowering.read import read_graph
 from engine.cost.lowering.rules import Context, Rule
 
@@ -27,7 +32,10 @@ RULES: tuple[Rule, ...] = (
     drop_dead,
     make_swish,
     make_hardswish,
-    mark_depthwise,
+    rewrite_groups,
+    rewrite_average_pools,
+    rewrite_max_pools,
+    rewrite_global_pools,
     fuse_activations,
     fuse_sums,
 )

@@ -1,0 +1,173 @@
+"""Pools that the NPU cannot take as they are: in steps, as convolutions, in smaller pools."""
+
+from __future__ import annotations
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.rules import Context
+
+__all__ = ["rewrite_average_pools", "rewrite_global_pools", "rewrite_max_pools"]
+
+_LARGEST = 7
+"""Rows or columns that a pool of the NPU looks at."""
+
+_TILE = 4
+"""Rows or columns of each of the small pools that a larger one of stride 1 becomes."""
+
+_MOST_STEPS = 64
+"""Steps of a pool: each makes the map at least seven times smaller, or looks at three more rows."""
+
+
+def rewrite_average_pools(graph: LoweringGraph, context: Context) -> None:
+    """A pool of the whole map is a global one; one over more than 7 rows a depthwise Conv."""
+    for node in graph:
+        if node.op == "ReduceMean" and _is_spatial(graph, node):
+            node.name = graph.fresh(f"{node.inputs[0]}_gavg")
+            node.op = node.kind = "GlobalAveragePool"
+            graph.rewire(node, inputs=node.inputs[:1])
+        elif node.op == "AveragePool":
+            kernel, strides, pads = _geometry(node)
+            if any(pads) or len(kernel) != 2:
+                continue
+            if kernel == graph.shape(node.inputs[0])[2:]:
+                node.name = graph.fresh(f"{node.name}_2gavg")
+                node.op = node.kind = "GlobalAveragePool"
+            elif max(kernel) > _LARGEST:
+                _mean_filter(graph, node, graph.fresh(f"{node.name}_2dw"), kernel, strides)
+
+
+def rewrite_global_pools(graph: LoweringGraph, context: Context) -> None:
+    """Global pools in steps of at most 7 rows and columns."""
+    for node in graph:
+        if node.op not in ("GlobalAveragePool", "GlobalMaxPool"):
+            continue
+        shape = graph.shape(node.inputs[0])
+        if len(shape) != 4 or shape[2:] == (1, 1):
+            continue
+        if node.op == "GlobalMaxPool" and max(shape[2:]) <= _LARGEST:
+            continue
+        _in_steps(graph, node, "_2conv" if node.op == "GlobalAveragePool" else "_tile")
+
+
+def rewrite_max_pools(graph: LoweringGraph, context: Context) -> None:
+    """A pool of the whole map is a global one; over more than 7 rows it becomes smaller ones."""
+    for node in graph:
+        if node.op != "MaxPool" or (len(node.outputs) > 1 and node.outputs[1]):
+            continue
+        kernel, strides, pads = _geometry(node)
+        if len(kernel) != 2 or any(each != 1 for each in node.ints("dilations", (1, 1))):
+            continue
+        if kernel == graph.shape(node.inputs[0])[2:] and not any(pads) and kernel != (1, 1):
+            node.name = graph.fresh(f"{node.name}_2gmp")
+            node.op = node.kind = "GlobalMaxPool"
+        elif kernel == (1, 1) and max(strides) > 1:
+            _mean_filter(graph, node, graph.fresh(f"{node.outputs[0]}_mp_conv"), kernel, strides)
+        elif kernel[0] == kernel[1] > _LARGEST and strides == (1, 1) and kernel[0] <= _MOST_STEPS:
+            _smaller_pools(graph, node, kernel[0], pads)
+
+
+def _is_spatial(graph: LoweringGraph, node: Node) -> bool:
+    axes = graph.array(node.inputs[1]) if len(node.inputs) > 1 and node.inputs[1] else None
+    wanted = [int(each) for each in axes] if axes is not None else list(node.ints("axes"))
+    return len(graph.shape(node.inputs[0])) == 4 and wanted == [2, 3]
+
+
+def _geometry(node: Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    kernel = node.ints("kernel_shape")
+    strides = node.ints("strides", (1,) * len(kernel))
+    return kernel, strides, node.ints("pads", (0,) * (2 * len(kernel)))
+
+
+def _mean_filter(
+    graph: LoweringGraph,
+    node: Node,
+    name: str,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> None:
+    """The node becomes a depthwise convolution."""
+    channels = graph.shape(node.inputs[0])[1]
+    node.name = name
+    node.op = node.kind = "Conv"
+    node.attributes = {
+        "kernel_shape": list(kernel),
+        "strides": list(strides),
+        "pads": [0, 0, 0, 0],
+        "group": channels,
+        "depthwise": 1,
+    }
+    graph.rewire(node, inputs=[node.inputs[0], *filters(graph, name, channels, kernel)])
+    graph.rewrites["convert_pool_to_conv"] += 1
+
+
+def filters(
+    graph: LoweringGraph, name: str, channels: int, kernel: tuple[int, ...]
+) -> tuple[str, str]:
+    """Weight and bias of a depthwise convolution that the compiler makes itself."""
+    shape = (1, channels, *kernel)
+    return (
+        graph.add_unknown(f"{name}_i1", shape, "float32"),
+        graph.add_unknown(f"{name}_i2", (channels,), "float32"),
+    )
+
+
+def _in_steps(graph: LoweringGraph, node: Node, suffix: str) -> None:
+    mean = node.op == "GlobalAveragePool"
+    batch, channels, *size = graph.shape(node.inputs[0])
+    dtype = graph.tensors[node.inputs[0]].dtype
+    data = node.inputs[0]
+    for step in range(_MOST_STEPS):
+        kernel = tuple(min(_LARGEST, each) for each in size)
+        size = [-(-each // step_) for each, step_ in zip(size, kernel, strict=True)]
+        last = size == [1, 1]
+        name = graph.fresh(f"{node.name}{suffix}{step}")
+        out = node.outputs[0] if last else graph.add_tensor(name, (batch, channels, *size), dtype)
+        op = "Conv" if mean else "MaxPool"
+        inputs = [data, *(filters(graph, name, channels, kernel) if mean else ())]
+        made = Node(op, name, op, inputs, [out], sources=node.sources)
+        made.attributes = {"kernel_shape": list(kernel), "strides": list(kernel)}
+        if mean:
+            made.attributes |= {"group": channels, "depthwise": 1}
+        graph.insert(made, before=node)
+        data = out
+        if last:
+            break
+    graph.remove(node)
+    graph.rewrites["tile_global_pool"] += 1
+
+
+def _smaller_pools(graph: LoweringGraph, node: Node, kernel: int, pads: tuple[int, ...]) -> None:
+    out = node.outputs[0]
+    steps: list[tuple[str, int, tuple[int, ...]]] = []
+
+    def split(name: str, mark: str, kernel: int, pads: tuple[int, ...]) -> None:
+        if kernel <= _TILE:
+            steps.append((name, kernel, pads))
+            return
+        first = (kernel + 2) // 2
+        before = tuple(-(-each // 2) for each in pads)
+        after = tuple(each - done for each, done in zip(pads, before, strict=True))
+        split(f"{name}_{mark}", "1", first, before)
+        split(name, "1", kernel + 1 - first, after)
+
+    split(out, "0", kernel, pads)
+    data = node.inputs[0]
+    batch, channels, height, width = graph.shape(data)
+    dtype = graph.tensors[data].dtype
+    for at, (name, size, pad) in enumerate(steps):
+        height += pad[0] + pad[2] - size + 1
+        width += pad[1] + pad[3] - size + 1
+        last = at == len(steps) - 1
+        wrote = out if last else graph.add_tensor(name, (batch, channels, height, width), dtype)
+        made = Node(
+            "MaxPool",
+            name,
+            "MaxPool",
+            [data],
+            [wrote],
+            {"kernel_shape": [size, size], "strides": [1, 1], "pads": list(pad)},
+            sources=node.sources,
+        )
+        graph.insert(made, before=node)
+        data = wrote
+    graph.remove(node)
+    graph.rewrites["tiling_maxpool"] += 1
