@@ -51,13 +51,13 @@ NO_CYCLES = Cycles(0, 0, 0, 0, 0, 0, 0)
 
 def all_cycles(lowered: Lowered, npu: NpuProfile) -> tuple[Cycles, ...]:
     """Of every layer, in order; the family is indexed once."""
-    places = Places.of(lowered)
+    places = Places.of(lowered, npu)
     return tuple(_cycles(layer, lowered, npu, places) for layer in lowered.layers)
 
 
 def layer_cycles(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> Cycles:
     """Of one layer of ``lowered``; for all of them :func:`all_cycles` is faster."""
-    return _cycles(layer, lowered, npu, Places.of(lowered))
+    return _cycles(layer, lowered, npu, Places.of(lowered, npu))
 
 
 def _cycles(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, places: Places) -> Cycles:
@@ -91,13 +91,13 @@ def _array_cycles(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> tup
         depth = lowered.shape(layer.inputs[0])[1]
         steps = max(_parts(depth, width) * _parts(out[1], tile), written)
         return groups * steps, out[0] * pixels * depth * out[1]
-    weight = lowered.shape(layer.consts[0])
-    taps = prod(weight[2:])
-    if layer.depthwise or weight[1] == 1:
+    channels = lowered.shape(layer.inputs[0])[1]
+    taps = prod(lowered.shape(layer.consts[0])[2:])
+    if layer.depthwise or channels == 1:  # one input channel is worked on as a depthwise one is
         steps = taps * _parts(out[1], npu.depthwise[dtype])
         return groups * steps, out[0] * pixels * taps * out[1]
-    steps = taps * _parts(weight[1], width) * _parts(out[1], tile)
-    return groups * max(steps, written), out[0] * pixels * taps * weight[1] * out[1]
+    steps = taps * _parts(channels, width) * _parts(out[1], tile)
+    return groups * max(steps, written), out[0] * pixels * taps * channels * out[1]
 
 
 def _supported(layer: LoweredLayer, npu: NpuProfile) -> NpuDtype:

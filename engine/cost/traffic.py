@@ -6,6 +6,7 @@ paddings: the tables that rknn-toolkit2 2.3.2 prints; see docs/estimates.md.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
@@ -20,6 +21,58 @@ IMAGE_CHANNELS = 4
 """A graph input with at most so many channels is read as an image: pixels, not groups."""
 
 
+IMAGE_WEIGHT = {"rk3566": (8, 4), "rk3588": (16, 8)}
+"""Input channels of the filter of such an input, int8 and float16; 4 of the other families."""
+
+BANK, BANKS = 32 * 1024, 8
+"""Memory beside the array: bytes of a bank, and how many there are; rv1106b has half of it."""
+
+FILLED = frozenset(
+    {
+        ("rk3562", "int8"),
+        ("rk3588", "int8"),
+        ("rk3576", "int8"),
+        ("rv1126b", "int8"),
+        ("rk2118", "float16"),
+    }
+)
+"""Where an odd number of filters is stored as an even one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DepthwiseBytes:
+    """How a family stores a depthwise convolution; groups of channels in bytes.
+
+    Attributes:
+        group: a last group of the filter that is more than half full is filled up,
+        step: to a multiple of this.
+        bias: group of the bias; ``bias_bytes`` of a channel, int8 (4 of float16).
+        output: group of an output of the graph.
+        always: whether every last group is filled up.
+        narrow: whether one that is the only group is filled up.
+    """
+
+    group: int
+    step: int
+    bias: int
+    bias_bytes: int
+    output: int
+    always: bool = False
+    narrow: bool = False
+
+
+DEPTHWISE = {
+    "rk3566": DepthwiseBytes(group=32, step=32, bias=32, bias_bytes=8, output=32),
+    "rk3562": DepthwiseBytes(group=32, step=32, bias=32, bias_bytes=6, output=32, always=True),
+    "rv1106": DepthwiseBytes(group=32, step=32, bias=32, bias_bytes=6, output=32),
+    "rk3588": DepthwiseBytes(group=64, step=64, bias=64, bias_bytes=8, output=64),
+    "rk3576": DepthwiseBytes(group=64, step=16, bias=64, bias_bytes=6, output=64, narrow=True),
+    "rv1126b": DepthwiseBytes(group=64, step=16, bias=64, bias_bytes=6, output=64, narrow=True),
+    "rv1106b": DepthwiseBytes(group=16, step=8, bias=8, bias_bytes=6, output=8, always=True),
+    "rk2118": DepthwiseBytes(group=16, step=16, bias=16, bias_bytes=4, output=16),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """Bytes of one inference: ``read`` is features and ``constants`` together."""
@@ -31,15 +84,25 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Which tensors come from outside and which go outside, indexed once for a graph."""
+    """Which tensors come from outside and which go outside, indexed once for a graph.
+
+    Attributes:
+        inputs: of the graph.
+        outputs: of the graph, with the channels that each is padded to; layers that read such a
+            tensor, too, read it padded.
+    """
 
     inputs: frozenset[str]
-    outputs: frozenset[str]
+    outputs: Mapping[str, int]
 
     @classmethod
-    def of(cls, lowered: Lowered) -> Places:
+    def of(cls, lowered: Lowered, npu: NpuProfile) -> Places:
         """Of the tensors that InputOperator writes and OutputOperator reads."""
-        return cls(frozenset(lowered.inputs), frozenset(lowered.outputs))
+        wanted, found = set(lowered.outputs), {}
+        for layer in lowered.layers:
+            if layer.outputs and layer.outputs[0] in wanted and is_convolution(layer):
+                found[layer.outputs[0]] = _output_channels(layer, lowered, npu)
+        return cls(frozenset(lowered.inputs), found)
 
 
 def compute_dtype(layer: LoweredLayer) -> NpuDtype:
@@ -47,38 +110,54 @@ def compute_dtype(layer: LoweredLayer) -> NpuDtype:
     return "int8" if layer.dtype == "int8" else "float16"
 
 
+def is_convolution(layer: LoweredLayer) -> bool:
+    """Whether its bytes follow the rules of convolutions."""
+    return bool(
+        layer.kind in ("Conv", "ConvTranspose") and layer.inputs and layer.consts and layer.outputs
+    )
+
+
 def of_layer(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, places: Places) -> Traffic:
     """Bytes that a layer reads and writes; 0 of what is not known."""
-    if layer.kind in ("Conv", "ConvTranspose") and layer.inputs and layer.consts and layer.outputs:
+    if is_convolution(layer):
         return _convolution(layer, lowered, npu, places)
     dtype = compute_dtype(layer)
-    read = sum(_feature(lowered.shape(name), npu, dtype) for name in layer.inputs)
-    write = sum(_feature(lowered.shape(name), npu, dtype) for name in layer.outputs)
-    return Traffic(read, write, 0)
+    read = sum(_feature(name, lowered, npu, dtype, places) for name in layer.inputs)
+    write = sum(_feature(name, lowered, npu, dtype, places) for name in layer.outputs)
+    constants = 0  # the compiler counts none of them, but the scale or mask of a product
+    if layer.kind == "exMatMul":
+        for shape in map(lowered.shape, layer.consts):
+            constants += 4 if prod(shape) == 1 else _bytes(shape, npu, dtype)
+    return Traffic(read + constants, write, constants)
 
 
 def _convolution(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, places: Places) -> Traffic:
     dtype = compute_dtype(layer)
-    size = _size(dtype)
     shape, out = lowered.shape(layer.inputs[0]), lowered.shape(layer.outputs[0])
-    weight = lowered.shape(layer.consts[0])
     image = layer.inputs[0] in places.inputs and shape[1] <= IMAGE_CHANNELS
-    read = prod(shape) * size if image else _feature(shape, npu, dtype)
-    read += sum(_feature(lowered.shape(name), npu, dtype) for name in layer.inputs[1:])
-    constants = _weight(layer, weight, out[1], npu, image=image)
+    read = sum(_feature(name, lowered, npu, dtype, places) for name in layer.inputs[1:])
+    if image:
+        read += prod(shape) * _size(dtype)
+    else:
+        read += _feature(layer.inputs[0], lowered, npu, dtype, places)
+    constants = _weight(layer, lowered.shape(layer.consts[0]), out[1], npu, image=image)
     if len(layer.consts) > 1:
         constants += _bias(layer, out[1], npu)
     if "PRelu" in layer.op:
         constants += 2 * out[1]
-    channels = up(out[1], npu.atom(dtype))
-    if layer.outputs[0] in places.outputs:
-        channels = up(out[1], _output_tile(layer, npu))
-    write = out[0] * channels * prod(out[2:]) * size
+    write = _feature(layer.outputs[0], lowered, npu, dtype, places)
     return Traffic(read + constants, write, constants)
 
 
-def _feature(shape: tuple[int, ...], npu: NpuProfile, dtype: NpuDtype) -> int:
+def _feature(name: str, lowered: Lowered, npu: NpuProfile, dtype: NpuDtype, places: Places) -> int:
     """Bytes of a feature whose channels are padded to whole groups."""
+    shape = lowered.shape(name)
+    if name in places.outputs:
+        return shape[0] * places.outputs[name] * prod(shape[2:]) * _size(dtype)
+    return _bytes(shape, npu, dtype)
+
+
+def _bytes(shape: tuple[int, ...], npu: NpuProfile, dtype: NpuDtype) -> int:
     if len(shape) < 2:
         return prod(shape) * _size(dtype)
     return shape[0] * up(shape[1], npu.atom(dtype)) * prod(shape[2:]) * _size(dtype)
@@ -91,39 +170,93 @@ def _weight(
     dtype = compute_dtype(layer)
     size, width, tile = _size(dtype), npu.macs_in[dtype], npu.macs_out[dtype]
     if layer.depthwise:
-        return prod(weight) * size
-    channels = weight[1]
-    if image:
-        padded = {"rk3566": (8, 4), "rk3588": (16, 8)}.get(npu.family, (4, 4))[size - 1]
-        channels = max(channels, padded)
-    elif out % tile == 0 or out < tile:
-        rest = channels % width
-        if rest > width // 2:
-            channels = up(channels, width)
-        elif channels < width // 2:
-            channels = up(channels, npu.atom(dtype))
-    return weight[0] * channels * prod(weight[2:]) * size
+        return _depthwise_channels(out, npu, dtype) * prod(weight[2:]) * size
+    filters, channels = weight[0], weight[1]
+    if layer.kind == "ConvTranspose":
+        filters, channels = channels, filters
+    if image and npu.family in ("rk3576", "rv1126b"):
+        filters = _filled(filters, tile, 16 // size)
+    elif (npu.family, dtype) in FILLED and filters % 2:
+        whole = not image and _filled(channels, width, npu.atom(dtype)) % width == 0
+        filters += filters < tile or (filters % tile == tile - 1 and whole)
+    if filters % tile == 0 or filters < tile:
+        if not image:
+            channels = _filled(channels, width, npu.atom(dtype))
+        elif channels > 1 or npu.family != "rk2118":
+            channels = max(channels, IMAGE_WEIGHT.get(npu.family, (4, 4))[size - 1])
+    return filters * channels * prod(weight[2:]) * size
+
+
+def _filled(channels: int, group: int, atom: int) -> int:
+    """A last group more than half full is filled up; fewer than half a group fill whole atoms."""
+    if channels % group > group // 2:
+        return up(channels, group)
+    return up(channels, atom) if channels < group // 2 else channels
+
+
+def _depthwise_channels(channels: int, npu: NpuProfile, dtype: NpuDtype) -> int:
+    """Channels of a stored depthwise filter: a last group more than half full is filled up."""
+    rule = DEPTHWISE[npu.family]
+    group, step = rule.group // _size(dtype), rule.step // _size(dtype)
+    if rule.always or channels % group > group // 2 or (rule.narrow and channels < group):
+        return up(channels, step)
+    return channels
 
 
 def _bias(layer: LoweredLayer, out: int, npu: NpuProfile) -> int:
     """Bytes of a bias, which int8 keeps with the scale of each channel."""
     dtype = compute_dtype(layer)
+    if layer.depthwise:
+        rule = DEPTHWISE[npu.family]
+        bytes_each = rule.bias_bytes if dtype == "int8" else 4
+        return bytes_each * up(out, rule.bias // _size(dtype))
     if dtype == "float16":
         return 4 * up(out, npu.macs_out[dtype])
-    wide = npu.write_channels == 8
-    if layer.depthwise:
-        return (8 if npu.family in ("rk3566", "rk3588") else 6) * up(out, 64 if wide else 32)
     if npu.family == "rv1106b":
-        return 7 * up(out, 8)
-    return 8 * up(out, 32 if wide else 16)
+        return 7 * (4 if out == 1 else up(out, 8))
+    tile = npu.macs_out[dtype]
+    return 8 * (tile // 2 if out == 1 else up(out, tile))
 
 
-def _output_tile(layer: LoweredLayer, npu: NpuProfile) -> int:
-    """Channels that an output of the graph is padded to."""
+def _output_channels(layer: LoweredLayer, lowered: Lowered, npu: NpuProfile) -> int:
+    """Channels that an output of the graph is padded to: whole tiles, one more in some layers.
+
+    The further tile comes where the layer's work is cut into parts, since its input and its
+    filters together do not fit into the memory beside the array.
+    """
     dtype = compute_dtype(layer)
+    shape, out = lowered.shape(layer.inputs[0]), lowered.shape(layer.outputs[0])
+    weight = lowered.shape(layer.consts[0])
+    size, tile = _size(dtype), npu.macs_out[dtype]
+    feature = up(shape[1], npu.atom(dtype)) * prod(shape[2:]) * size
+    further = 0
     if layer.depthwise:
-        return (64 if npu.write_channels == 8 else 32) // _size(dtype)
-    return npu.macs_out[dtype]
+        tile = DEPTHWISE[npu.family].output // size
+        filters = _depthwise_channels(out[1], npu, dtype) * prod(weight[2:]) * size
+        if layer.kind == "Conv" and _cut_depthwise(feature, filters, out[1], npu, dtype):
+            further = npu.macs_out[dtype]
+    elif layer.kind == "ConvTranspose":
+        strides = layer.window.strides[0] if layer.window else 1
+        if strides > 1 and weight[2] % strides == 0 and npu.family in ("rk3576", "rv1126b"):
+            further = tile if out[1] <= shape[1] else 0
+    elif npu.family == "rk3566" and prod(weight[2:]) == 1:
+        banks = _banks(_weight(layer, weight, out[1], npu, image=False), BANK)
+        further = tile if banks > 1 and banks + _banks(feature, BANK) > BANKS else 0
+    return up(out[1], tile) + further
+
+
+def _cut_depthwise(feature: int, filters: int, out: int, npu: NpuProfile, dtype: NpuDtype) -> bool:
+    """Whether a depthwise convolution is cut into parts of its channels."""
+    if npu.family == "rk2118":
+        return feature + filters > BANK * 2
+    if npu.family == "rv1106b":
+        return _banks(feature, BANK // 2) + _banks(2 * filters, BANK // 2) > BANKS
+    wide = npu.family == "rk3562" and dtype == "float16" and out > npu.depthwise[dtype] // 2
+    return wide and _banks(feature, BANK) + _banks(filters, BANK) > BANKS
+
+
+def _banks(size: int, bank: int) -> int:
+    return -(-size // bank)
 
 
 def _size(dtype: NpuDtype) -> int:
