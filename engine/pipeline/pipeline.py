@@ -68,6 +68,7 @@ class Stage(Generic[R]):
         codec: None where the result is there at once: it is neither told nor kept.
         quantized_only: a build without quantization leaves the stage out, and those that have it
             as input take its inputs instead.
+        on_request: a whole build leaves the stage out: it runs only where its result is asked for.
         options: the stage whose options (``Option.stage``) decide the result; empty: its own name.
         version: raised where the code gives another result for the same inputs.
         contents: for each option that names files, the hash of what they hold.
@@ -85,6 +86,7 @@ class Stage(Generic[R]):
     inputs: tuple[str, ...] = ()
     codec: Codec[R] | None = None
     quantized_only: bool = False
+    on_request: bool = False
     options: str = ""
     version: int = 1
     contents: Callable[[Pipeline], JsonObject] = lambda _: {}
@@ -116,7 +118,8 @@ def reported_stages(
     def taken(name: str) -> set[str]:
         return {name}.union(*map(taken, named[name].inputs))
 
-    wanted = set(named) if last is None else taken(last) if last else set()
+    usual = {stage.name for stage in stages if not stage.on_request}
+    wanted = usual if last is None else taken(last) if last else set()
     return tuple(
         stage.name
         for stage in stages
@@ -235,6 +238,21 @@ class Pipeline:
             source=replace(self.source, recipe=recipe),
         )
 
+    def with_stage(self, stage: Stage[Any]) -> Pipeline:
+        """The same recipe with another stage of the same name, over the same caches."""
+        stages = {**self._stages, stage.name: stage}
+        return Pipeline(
+            self.recipe,
+            tuple(stages.values()),
+            reporter=self.reporter,
+            cache=self.cache,
+            memory=self.memory,
+            refresh=self.refresh,
+            generation=self.generation,
+            source=self.source,
+            last=stage.name,
+        )
+
     # -- results -------------------------------------------------------------------------------
 
     def get(self, stage: Stage[R]) -> R:
@@ -289,7 +307,7 @@ class Pipeline:
         """What the stages noticed; those that are needed for it run."""
         found: list[Finding] = []
         for stage in self._stages.values():
-            if self.quantized_build or not stage.quantized_only:
+            if not stage.on_request and (self.quantized_build or not stage.quantized_only):
                 found += stage.findings(self)
         if self.cache is not None and self.cache.finding is not None:
             found.append(self.cache.finding)

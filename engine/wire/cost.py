@@ -24,7 +24,6 @@ __all__ = [
     "CalibrateParams",
     "Calibrated",
     "CheckAnswer",
-    "CheckParams",
     "CheckRow",
     "ChipCheck",
     "ChipEstimate",
@@ -32,6 +31,7 @@ __all__ = [
     "ChipFigure",
     "Chips",
     "ChipsParams",
+    "CostCheckParams",
     "EstimateParams",
     "Estimates",
     "Interval",
@@ -65,7 +65,7 @@ class EstimateParams(ModelTarget):
         dtype: ``int8`` or ``float16``; None: the recipe's, int8 where it quantizes and the chip
             has it, else float16.
         input_sizes: ``NAME=1,3,640,640`` for each input that is to have another shape.
-        batch: inferences at once (``rknn_batch_size``).
+        batch: inferences at once; None: the recipe's ``rknn_batch_size``, else 1.
         cores: NPU cores that share an inference (``core_mask``).
         npu_mhz: clock of the NPU; None: the highest.
         layers: whether each chip's layers are in the answer.
@@ -75,7 +75,7 @@ class EstimateParams(ModelTarget):
     chips: tuple[Text, ...] = ()
     dtype: str | None = None
     input_sizes: tuple[Text, ...] = ()
-    batch: Annotated[int, Whole(1, 1024)] = 1
+    batch: Annotated[int, Whole(1, 1024)] | None = None
     cores: Annotated[int, Whole(1, 8)] = 1
     npu_mhz: float | None = None
     layers: bool = True
@@ -83,7 +83,7 @@ class EstimateParams(ModelTarget):
 
 
 @record
-class CheckParams(ModelTarget):
+class CostCheckParams(ModelTarget):
     """A model, and the chips to check it for; all where empty."""
 
     chips: tuple[Text, ...] = ()
@@ -339,6 +339,6 @@ class Calibrated:
 
 COST_CHIPS = Query("cost.chips", ChipsParams, Chips)
 COST_ESTIMATE = Query("cost.estimate", EstimateParams, Estimates)
-COST_CHECK = Query("cost.check", CheckParams, CheckAnswer)
+COST_CHECK = Query("cost.check", CostCheckParams, CheckAnswer)
 COST_ADVICE = Query("cost.advice", AdviceParams, AdviceAnswer)
 COST_CALIBRATE = Query("cost.calibrate", CalibrateParams, Calibrated)

@@ -143,8 +143,8 @@ def test_every_option_belongs_to_a_stage_that_is_told() -> None:
 def test_a_build_takes_a_further_stage_without_a_change_to_the_others(tmp_path: Path) -> None:
     recipe = Recipe.from_values({**demo_recipe(), "dataset_count": 4})
     layers: Stage[str] = Stage(
-        name="estimate",
-        title="Estimate",
+        name="census",
+        title="Census",
         run=lambda pipeline, _: str(len(pipeline.quantized.table)),
         inputs=("quantize",),
         codec=TEXT,
@@ -159,9 +159,9 @@ def test_a_build_takes_a_further_stage_without_a_change_to_the_others(tmp_path: 
     assert int(pipeline.get(layers)) == len(plain.pipeline.quantized.table)
     assert [(t.stage, t.cached) for t in pipeline.times][-2:] == [
         ("quantize", True),
-        ("estimate", False),
+        ("census", False),
     ]
     codes = {finding.code for finding in pipeline.findings}
     assert codes == {finding.code for finding in plain.summary.findings} | {"estimated"}
-    assert Pipeline(recipe, (*STAGES, layers), cache=cache).has("estimate")
+    assert Pipeline(recipe, (*STAGES, layers), cache=cache).has("census")
     assert pipeline.key("container") == plain.pipeline.key("container")

@@ -1,6 +1,6 @@
 """The stages of a build: the one list, from which every other list of stages follows.
 
-A further stage (an estimate, a compiled model, a run on a board) is a module here and a row in
+A further stage (a compiled model) is a module here and a row in
 :data:`STAGES`; ``pipeline.get(STAGE)`` gives its result.
 """
 
@@ -12,6 +12,7 @@ from engine.pipeline.pipeline import Stage
 from engine.pipeline.stages.calibrate import CALIBRATE
 from engine.pipeline.stages.container import CONTAINER
 from engine.pipeline.stages.deploy import DEPLOY
+from engine.pipeline.stages.estimate import ESTIMATE
 from engine.pipeline.stages.evaluate import EVALUATE
 from engine.pipeline.stages.load import LOAD
 from engine.pipeline.stages.optimise import OPTIMISE
@@ -22,6 +23,7 @@ __all__ = ["STAGES"]
 STAGES: tuple[Stage[Any], ...] = (
     LOAD,
     OPTIMISE,
+    ESTIMATE,
     CALIBRATE,
     QUANTIZE,
     EVALUATE,

@@ -1,0 +1,206 @@
+"""What a model costs on each chip: lowered once a family, then placed, counted and timed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from engine.base.errors import EngineError, UsageError
+from engine.base.text import did_you_mean, sanitize
+from engine.chips import Chip, chip, chips
+from engine.chips.figures import basis, number
+from engine.chips.npu import NpuDtype, NpuProfile, npu_profile
+from engine.cost.lowered import Lowered
+from engine.cost.lowering import lower, read_graph
+from engine.cost.rows import Counted, chip_figures, counted
+from engine.cost.source_layers import ids_of_sources, nodes_of_layers, without_qdq
+from engine.graph.layers import LayerMap
+from engine.wire.cost import ChipEstimate
+
+if TYPE_CHECKING:
+    from engine.cost.lowering.graph import LoweringGraph
+    from engine.graph.ir import Graph
+
+__all__ = ["CostSettings", "chips_named", "estimate", "estimate_chip", "npu_dtype"]
+
+_INT8 = (
+    "int8",
+    "w8a8",
+    "asymmetric_quantized-8",
+    "asymmetric_quantized-u8",
+    "asymmetric_affine-u8",
+    "dynamic_fixed_point-8",
+    "dynamic_fixed_point-i8",
+)
+"""Dtypes of the options, in either generation's words, that the NPU multiplies in int8."""
+_WIDER = (
+    "float16",
+    "float32",
+    "int16",
+    "w4a16",
+    "w8a16",
+    "w16a16i",
+    "w16a16i_dfp",
+    "dynamic_fixed_point-16",
+    "dynamic_fixed_point-i16",
+)
+"""Those that are counted as float16: it, and what has activations of 16 bits."""
+
+
+@dataclass(frozen=True)
+class CostSettings:
+    """What an estimate depends on beside the graph.
+
+    Attributes:
+        chips: names; every chip of both generations where empty.
+        dtype: of the model: ``int8``, ``float16``, or a dtype of the options; None: that of
+            ``quantized_dtype``, and float16 where a chip has no int8.
+        quantized_dtype: of the recipe.
+        layer_dtypes: ``layer.id`` -> dtype, of the layers that have another one.
+        op_target: ``layer.id`` -> ``cpu`` or ``npu``.
+        batch: inferences at once.
+        cores: that share an inference; a chip with fewer takes all that it has.
+        npu_mhz: clock of the NPU; None: the chip's highest.
+    """
+
+    chips: tuple[str, ...] = ()
+    dtype: str | None = None
+    quantized_dtype: str = "w8a8"
+    layer_dtypes: Mapping[str, str] = field(default_factory=dict)
+    op_target: Mapping[str, str] = field(default_factory=dict)
+    batch: int = 1
+    cores: int = 1
+    npu_mhz: float | None = None
+
+
+def npu_dtype(name: str) -> NpuDtype:
+    """What the NPU multiplies in for a dtype of the options.
+
+    Raises:
+        UsageError: there are no facts of such a dtype.
+    """
+    wanted = name.strip().lower()
+    if wanted in _INT8:
+        return "int8"
+    if wanted in _WIDER:
+        return "float16"
+    raise UsageError(
+        f"There are no cost facts of the dtype {sanitize(name, 60)!r}.",
+        cause="Estimates know models in int8 (w8a8) and float16.",
+        remedy=did_you_mean(name, (*_INT8, *_WIDER)) or "Estimate in int8 or float16.",
+    )
+
+
+def chips_named(names: Iterable[str]) -> tuple[Chip, ...]:
+    """The chips of these names or aliases, each once; all where there is no name.
+
+    Raises:
+        UsageError: no chip has one of the names.
+    """
+    found: dict[str, Chip] = {}
+    for name in names:
+        one = chip(name)
+        if one is None:
+            known = [each.name for each in chips()]
+            raise UsageError(
+                f"There is no chip {sanitize(name, 60)!r}.",
+                cause=f"Known are {', '.join(known)}.",
+                remedy=did_you_mean(name, known) or "`rknntui chips` lists them.",
+            )
+        found[one.name] = one
+    return tuple(found.values()) or chips()
+
+
+def estimate(
+    graph: Graph, settings: CostSettings, layers: LayerMap | None = None
+) -> tuple[ChipEstimate, ...]:
+    """What a model costs on every chip asked for; the graph is read once.
+
+    Args:
+        graph: float, as it was loaded, with fixed shapes; Q/DQ of a quantized source model are
+            seen through.
+        settings: chips and what to vary.
+        layers: of the build: layers are keyed by their ids; None: by the nodes' names.
+
+    Returns:
+        One estimate a chip, in the order asked for. A chip that cannot have the model has a
+        ``problem``.
+
+    Raises:
+        UsageError: an unknown chip or dtype, or a shape that is not fixed.
+    """
+    asked = chips_named(settings.chips)
+    wanted = None if settings.dtype is None else npu_dtype(settings.dtype)
+    work = _Work(without_qdq(read_graph(graph)), settings, layers or LayerMap())
+    return tuple(work.of(each, wanted) for each in asked)
+
+
+def estimate_chip(
+    graph: Graph, name: str, settings: CostSettings, layers: LayerMap | None = None
+) -> ChipEstimate:
+    """As :func:`estimate`, of one chip."""
+    return estimate(graph, replace(settings, chips=(name,)), layers)[0]
+
+
+class _Work:
+    """Lowered graphs of one model, kept for the chips of the same family and dtype."""
+
+    def __init__(self, graph: LoweringGraph, settings: CostSettings, layers: LayerMap) -> None:
+        self._graph, self._settings = graph, settings
+        self._ids = ids_of_sources(layers)
+        given = {name: npu_dtype(dtype) for name, dtype in settings.layer_dtypes.items()}
+        self._dtypes = nodes_of_layers(layers, given)
+        self._targets = nodes_of_layers(layers, settings.op_target)
+        self._lowered: dict[tuple[str, NpuDtype], Counted | EngineError] = {}
+
+    def of(self, one: Chip, wanted: NpuDtype | None) -> ChipEstimate:
+        """The estimate of a chip."""
+        settings = self._settings
+        npu = npu_profile(one.name)
+        dtype = wanted or self._usual(npu)
+        blank = ChipEstimate(
+            chip=one.name,
+            generation=one.generation,
+            dtype=dtype,
+            cores=min(settings.cores, one.npu_cores),
+            batch=settings.batch,
+            npu_mhz=settings.npu_mhz or number(one.name, "npu_mhz") or 0.0,
+            confidence=basis(one.name),
+        )
+        if npu is None:
+            return replace(blank, problem="There are no cost facts of this chip yet.")
+        if dtype not in npu.dtypes:
+            has = ", ".join(npu.dtypes)
+            return replace(
+                blank,
+                problem=f"The NPU of {one.name} has no {dtype}; it has {has}.",
+                remedy=f"Estimate it in {has}.",
+            )
+        found = self._counted(npu, dtype)
+        if isinstance(found, EngineError):
+            return replace(blank, problem=found.what, remedy=found.advice)
+        return chip_figures(blank, found, npu)
+
+    def _usual(self, npu: NpuProfile | None) -> NpuDtype:
+        """The recipe's dtype; a chip whose NPU has no int8 is given float16."""
+        own = npu_dtype(self._settings.quantized_dtype)
+        return "float16" if npu is not None and "int8" not in npu.dtypes else own
+
+    def _counted(self, npu: NpuProfile, dtype: NpuDtype) -> Counted | EngineError:
+        key = (npu.family, dtype)
+        if key not in self._lowered:
+            try:
+                self._lowered[key] = counted(self._lower(npu, dtype), npu, self._ids)
+            except EngineError as error:
+                self._lowered[key] = error
+        return self._lowered[key]
+
+    def _lower(self, npu: NpuProfile, dtype: NpuDtype) -> Lowered:
+        return lower(
+            self._graph,
+            npu,
+            dtype,
+            layer_dtypes={name: each for name, each in self._dtypes.items() if each in npu.dtypes},
+            op_target=self._targets,
+        )

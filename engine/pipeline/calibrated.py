@@ -1,0 +1,219 @@
+"""Estimates of time corrected by a run of the user's own board, kept in the state folder.
+
+``STATE/calibration.json`` (0600) has for each chip the run, what it measured, and what was
+estimated of the same model under the same conditions. Their ratio multiplies every estimate of the
+chip; each of those says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from engine.base.errors import UsageError
+from engine.base.files import output_errors, read_regular
+from engine.base.paths import private_file, private_folder, state_folder
+from engine.base.text import sanitize
+from engine.wire.codec import encode, typed
+from engine.wire.cost import Calibrated, ChipEstimate, Interval
+from engine.wire.record import record
+
+__all__ = [
+    "MeasuredPoint",
+    "apply",
+    "calibration",
+    "forget",
+    "kept_calibrations",
+    "measured_of",
+    "save",
+]
+
+_LIMIT = 1 << 16
+_FACTORS = (0.05, 20.0)
+"""A ratio outside is no correction: another model, or another clock, was measured."""
+
+
+@record
+class _Kept:
+    chips: Mapping[str, Calibrated] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MeasuredPoint:
+    """What a run of the history says: one inference on ``cores`` cores at a clock.
+
+    Attributes:
+        run: its id.
+        title: name of the model that was measured.
+        milliseconds: the median.
+        npu_mhz: None where the board did not tell its clock.
+    """
+
+    run: str
+    title: str
+    chip: str
+    milliseconds: float
+    cores: int
+    batch: int
+    npu_mhz: float | None
+
+
+def _path() -> Path:
+    return state_folder() / "calibration.json"
+
+
+def kept_calibrations() -> Mapping[str, Calibrated]:
+    """Chip -> its calibration; none where the file is missing or damaged."""
+    try:
+        return typed(_Kept, json.loads(read_regular(_path(), _LIMIT))).chips
+    except (OSError, ValueError, TypeError, RecursionError):
+        return {}
+
+
+def save(found: Calibrated) -> None:
+    """Keep the calibration of a chip in the place of an earlier one.
+
+    Raises:
+        OutputError: it could not be written.
+    """
+    _write({**kept_calibrations(), found.chip: found})
+
+
+def forget(chip: str) -> bool:
+    """Estimate a chip without a run again; whether it had one."""
+    kept = dict(kept_calibrations())
+    had = kept.pop(chip, None) is not None
+    if had:
+        _write(kept)
+    return had
+
+
+def _write(chips: Mapping[str, Calibrated]) -> None:
+    path = _path()
+    temporary = path.with_name(f".{path.name}.part")
+    with output_errors(path):
+        private_folder(path.parent)
+        temporary.unlink(missing_ok=True)  # of a writer that was killed
+        with private_file(temporary) as stream:
+            stream.write(json.dumps(encode(_Kept(chips)), indent=1).encode("ascii"))
+        temporary.replace(path)
+
+
+def measured_of(run: str | None, title: str) -> MeasuredPoint:
+    """What a run of the history measured with one thread on the fewest cores.
+
+    Args:
+        run: its id; None: the newest run of a model of that name.
+        title: name of the model, without its suffix.
+
+    Raises:
+        UsageError: there is no such run, or it measured no time on a real board.
+    """
+    from engine.devices.measure.history import RunHead, list_runs, load_run
+
+    if run is None:
+        heads = (each for each in list_runs() if isinstance(each, RunHead))
+        fits = (
+            each.id
+            for each in heads
+            if each.label == "measured" and each.median and Path(each.title).stem == title
+        )
+        run = next(fits, None)
+    if run is None:
+        raise UsageError(
+            f"No measured run of a model {sanitize(title, 80)!r} is kept.",
+            cause="A calibration takes a run of `rknntui perf MODEL.rknn --device DEVICE`.",
+            remedy="Measure one, or name a run of `rknntui perf --history`.",
+        )
+    found = load_run(run)
+    if found.label != "measured":
+        raise UsageError(
+            f"The run {run} is of an emulated board.",
+            cause="Its times are of this machine, not of an NPU.",
+            remedy="Measure on a board.",
+        )
+    points = [
+        (_cores(each.cell.cores), each.cell.batch, each.timings.median / 1000)
+        for each in found.cells
+        if each.timings is not None and each.cell.threads == 1
+    ]
+    if not points:
+        raise UsageError(
+            f"The run {run} has no time of a single thread.",
+            remedy="Measure with --threads 1.",
+        )
+    cores, batch, milliseconds = min(points)
+    clock = found.conditions.clocks.get("npu") or found.conditions.clocks.get("NPU")
+    return MeasuredPoint(
+        run,
+        found.title,
+        found.conditions.chip,
+        milliseconds,
+        cores,
+        batch,
+        clock / 1e6 if clock else None,
+    )
+
+
+def _cores(name: str) -> int:
+    """Of a core mask: ``auto`` is one core, ``0_1`` are two."""
+    return name.count("_") + 1
+
+
+def calibration(measured: MeasuredPoint, estimated: ChipEstimate, model: str) -> Calibrated:
+    """What a measured run says about an estimate under the same conditions.
+
+    Raises:
+        UsageError: there is no such estimate, or the two are too far apart.
+    """
+    if estimated.time_ms is None:
+        raise UsageError(
+            f"{estimated.chip} cannot be estimated: {estimated.problem}", remedy=estimated.remedy
+        )
+    factor = measured.milliseconds / estimated.time_ms.value
+    if not _FACTORS[0] <= factor <= _FACTORS[1]:
+        raise UsageError(
+            f"The run {measured.run} took {measured.milliseconds:.2f} ms, and "
+            f"{estimated.time_ms.value:.2f} ms are estimated: too far apart to calibrate.",
+            cause="The run may be of another model, dtype or input size.",
+            remedy="Name the run of this model, as it was compiled.",
+        )
+    notes = []
+    if Path(measured.title).stem != Path(model).stem:
+        notes.append(f"the run is of {measured.title}, the estimate of {model}")
+    if measured.npu_mhz is None:
+        notes.append("the board did not tell its clock: the highest is assumed")
+    return Calibrated(
+        estimated.chip,
+        measured.run,
+        round(measured.milliseconds, 4),
+        round(estimated.time_ms.value, 4),
+        round(factor, 4),
+        tuple(notes),
+    )
+
+
+def apply(found: ChipEstimate, kept: Mapping[str, Calibrated]) -> ChipEstimate:
+    """An estimate corrected by the calibration of its chip, where there is one; it says so."""
+    with_run = kept.get(found.chip)
+    if with_run is None or found.time_ms is None or found.fps is None:
+        return found
+    factor = with_run.factor
+    note = (
+        f"time x {factor:.3f}, calibrated by your run {with_run.run} "
+        f"({with_run.measured_ms:.2f} ms measured, {with_run.estimated_ms:.2f} ms estimated)"
+    )
+    return replace(
+        found,
+        confidence="calibrated",
+        time_ms=_scaled(found.time_ms, factor),
+        fps=_scaled(found.fps, 1 / factor),
+        layers=tuple(replace(row, time_ms=row.time_ms * factor) for row in found.layers),
+        notes=(*found.notes, note),
+    )
+
+
+def _scaled(figure: Interval, factor: float) -> Interval:
+    return Interval(figure.value * factor, figure.low * factor, figure.high * factor)

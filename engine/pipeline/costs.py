@@ -1,0 +1,179 @@
+"""What a build costs on the chips: estimates and checks as they are told, over the stage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engine.base.errors import EngineError, UsageError
+from engine.base.text import did_you_mean, sanitize
+from engine.pipeline.calibrated import apply, calibration, kept_calibrations, measured_of, save
+from engine.pipeline.pipeline import Pipeline
+from engine.pipeline.stages.estimate import WhatIf, estimate_stage
+from engine.wire.cost import (
+    AdviceAnswer,
+    Calibrated,
+    CheckAnswer,
+    CheckRow,
+    ChipCheck,
+    ChipEstimate,
+    Estimates,
+)
+
+__all__ = ["advice", "calibrate", "check", "estimates", "resized"]
+
+_SIZES = 64
+"""Characters of one size: more is no shape."""
+
+
+def estimates(
+    pipeline: Pipeline,
+    what_if: WhatIf,
+    *,
+    layers: bool = True,
+    spans: bool = False,
+    calibrated: bool = True,
+) -> Estimates:
+    """What the pipeline's model costs on the chips asked for.
+
+    Args:
+        pipeline: of the recipe.
+        what_if: what to vary.
+        layers, spans: whether each chip's layers, and its memory over time, are in the answer.
+        calibrated: whether runs of the user's boards correct the times.
+
+    Raises:
+        EngineError: the model cannot be loaded, or has a shape that is not fixed; a chip or dtype
+            is not known.
+    """
+    asked = pipeline.with_stage(estimate_stage(what_if))
+    # what the stage takes is there before the clock starts
+    _ = asked.loaded.graph.graph, asked.optimised.graph.graph
+    begun = time.perf_counter()
+    found = asked.get(estimate_stage(what_if)).chips
+    kept = kept_calibrations() if calibrated else {}
+    told = tuple(_told(apply(each, kept), layers=layers, spans=spans) for each in found)
+    seconds = round(time.perf_counter() - begun, 4)
+    return Estimates(pipeline.source.path.name, told, seconds)
+
+
+def _told(found: ChipEstimate, *, layers: bool, spans: bool) -> ChipEstimate:
+    memory = found.memory
+    if memory is not None and not spans:
+        memory = replace(memory, spans=())
+    return replace(found, memory=memory, layers=found.layers if layers else ())
+
+
+def check(pipeline: Pipeline, chips: Sequence[str], dtype: str | None = None) -> CheckAnswer:
+    """Which layers do not run on the NPU of each chip, why, and what to do.
+
+    Raises:
+        EngineError: as :func:`estimates`.
+    """
+    found = estimates(pipeline, WhatIf(tuple(chips), dtype))
+    return CheckAnswer(found.model, tuple(map(_check_of, found.chips)))
+
+
+def _check_of(found: ChipEstimate) -> ChipCheck:
+    rows = tuple(
+        CheckRow(row.id, row.name, row.op, row.target, row.reason, row.remedy)
+        for row in found.layers
+        if row.target != "NPU" and row.op not in ("InputOperator", "OutputOperator")
+    )
+    return ChipCheck(
+        found.chip,
+        found.generation,
+        found.dtype,
+        found.npu_layers,
+        found.cpu_layers,
+        found.refused_layers,
+        rows,
+        found.problem,
+    )
+
+
+def advice(pipeline: Pipeline, chip: str, dtype: str | None = None) -> AdviceAnswer:
+    """Ways to make the model faster on a chip, the largest gain first.
+
+    Raises:
+        EngineError: as :func:`estimates`.
+    """
+    found = estimates(pipeline, WhatIf((chip,), dtype)).chips[0]
+    return AdviceAnswer(chip, None if found.time_ms is None else found.time_ms.value, ())
+
+
+def calibrate(pipeline: Pipeline, run: str | None = None) -> Calibrated:
+    """Correct the estimates of a chip by a measured run of this model, and keep that.
+
+    Args:
+        pipeline: of the recipe that the measured model was compiled from.
+        run: the id of the run; None: the newest of a model of this name.
+
+    Raises:
+        EngineError: there is no such run, it does not fit, or it cannot be kept.
+    """
+    name = pipeline.source.path.name
+    measured = measured_of(run, pipeline.source.path.stem)
+    what_if = WhatIf(
+        (measured.chip,),
+        batch=measured.batch,
+        cores=measured.cores,
+        npu_mhz=measured.npu_mhz,
+    )
+    estimated = estimates(pipeline, what_if, calibrated=False, layers=False).chips[0]
+    found = calibration(measured, estimated, name)
+    save(found)
+    return found
+
+
+def resized(pipeline: Pipeline, sizes: Sequence[str]) -> Pipeline:
+    """The pipeline of a model whose inputs have other sizes.
+
+    Args:
+        pipeline: of the recipe.
+        sizes: ``NAME=1,3,640,640``, one for each input that is to have another shape; the name may
+            be left out where there is one input.
+
+    Raises:
+        UsageError: a text is no size, or names no input.
+    """
+    if not sizes:
+        return pipeline
+    given = dict(_size(text) for text in sizes)
+    recipe = pipeline.recipe
+    try:
+        inputs = pipeline.loaded.graph.graph.inputs
+    except EngineError:
+        if recipe.source.inputs is None:  # dynamic: the sizes given are all that is known
+            return pipeline.with_recipe(
+                recipe.with_values(input_size_list=[list(each) for each in given.values()])
+            )
+        inputs = ()
+    shapes = {spec.name: list(spec.shape) for spec in inputs}
+    if not shapes:
+        shapes = {name: [] for name in recipe.source.inputs or ()}
+    if "" in given and len(shapes) == 1:
+        given = dict.fromkeys(shapes, given[""])
+    for name, shape in given.items():
+        if name not in shapes:
+            raise UsageError(
+                f"The model has no input {sanitize(name, 80)!r}."
+                if name
+                else "The model has several inputs: which one has this size?",
+                cause=f"Its inputs are {sanitize(', '.join(shapes), 300)}.",
+                remedy=did_you_mean(name, shapes) or "Write it as NAME=1,3,640,640.",
+            )
+        shapes[name] = list(shape)
+    return pipeline.with_recipe(recipe.with_values(input_size_list=list(shapes.values())))
+
+
+def _size(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, size = text.rpartition("=")
+    parts = size.replace("x", ",").split(",")
+    if len(size) > _SIZES or not all(part.strip().isdecimal() for part in parts):
+        raise UsageError(
+            f"{sanitize(text, 80)!r} is no size of an input.",
+            remedy="Write it as NAME=1,3,640,640, with the batch.",
+        )
+    return name, tuple(int(part) for part in parts)

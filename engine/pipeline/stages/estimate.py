@@ -1,0 +1,122 @@
+"""What a model costs on each chip: a stage that runs only where somebody asks for it.
+
+It takes the optimised graph for the layers' ids, and the loaded one for everything else: the
+vendor's compiler is given the source model. No build waits for it, and nothing of it is in a
+container's bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from engine.base.plain import JsonObject
+from engine.pipeline.layers import by_layer
+from engine.pipeline.pipeline import Codec, Pipeline, Stage
+from engine.pipeline.results import Files
+from engine.wire.codec import encode, typed
+from engine.wire.cost import ChipEstimate
+from engine.wire.record import record
+
+__all__ = ["ESTIMATE", "Estimated", "WhatIf", "estimate_stage"]
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What is varied beside the recipe; fields as of :class:`engine.wire.cost.EstimateParams`.
+
+    Attributes:
+        layers: ``layer.id`` -> dtype, in the place of the recipe's choice; None: the recipe's.
+    """
+
+    chips: tuple[str, ...] = ()
+    dtype: str | None = None
+    batch: int = 1
+    cores: int = 1
+    npu_mhz: float | None = None
+    layers: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """Every chip that was asked for, each with its layers."""
+
+    key: str
+    chips: tuple[ChipEstimate, ...]
+
+    def to_files(self) -> Files:
+        """For the cache."""
+        return {"estimates.json": json.dumps(encode(_Rows(self.chips))).encode("ascii")}
+
+    @classmethod
+    def from_files(cls, key: str, files: Mapping[str, bytes]) -> Estimated:
+        """From the cache."""
+        return cls(key, typed(_Rows, json.loads(files["estimates.json"])).chips)
+
+
+@record
+class _Rows:
+    chips: tuple[ChipEstimate, ...] = field(default=())
+
+
+def estimate_stage(what_if: WhatIf) -> Stage[Estimated]:
+    """The stage for something else than the recipe has."""
+
+    def run(pipeline: Pipeline, key: str) -> Estimated:
+        return _estimate(pipeline, key, what_if)
+
+    def facts(pipeline: Pipeline) -> JsonObject:
+        return _facts(pipeline, what_if)
+
+    return replace(_BASE, run=run, facts=facts)
+
+
+def _estimate(pipeline: Pipeline, key: str, what_if: WhatIf) -> Estimated:
+    from engine.cost.estimate import CostSettings, estimate
+    from engine.quantize import plan
+
+    options = pipeline.recipe.quantization
+    lifted = (options.quantized_layers or {}) if what_if.layers is None else what_if.layers
+    layers = plan(pipeline.optimised.graph.graph).layers
+    settings = CostSettings(
+        chips=what_if.chips,
+        dtype=what_if.dtype,
+        quantized_dtype=options.quantized_dtype if pipeline.quantized_build else "float16",
+        layer_dtypes=by_layer(pipeline, lifted) if pipeline.quantized_build else {},
+        op_target=by_layer(pipeline, options.op_target or {}),
+        batch=what_if.batch,
+        cores=what_if.cores,
+        npu_mhz=what_if.npu_mhz,
+    )
+    return Estimated(key, estimate(pipeline.loaded.graph.graph, settings, layers))
+
+
+def _facts(pipeline: Pipeline, what_if: WhatIf) -> JsonObject:
+    options = pipeline.recipe.quantization
+    return {
+        "quantized": pipeline.quantized_build,
+        "quantized_dtype": options.quantized_dtype,
+        "quantized_layers": dict(options.quantized_layers or {}),
+        "op_target": dict(options.op_target or {}),
+        "chips": list(what_if.chips),
+        "dtype": what_if.dtype,
+        "batch": what_if.batch,
+        "cores": what_if.cores,
+        "npu_mhz": what_if.npu_mhz,
+        "layers": None if what_if.layers is None else dict(what_if.layers),
+    }
+
+
+_BASE: Stage[Estimated] = Stage(
+    name="estimate",
+    title="Estimate the cost on each chip",
+    run=lambda pipeline, key: _estimate(pipeline, key, WhatIf()),
+    inputs=("optimise",),
+    on_request=True,
+    codec=Codec(Estimated.to_files, lambda _, key, files: Estimated.from_files(key, files)),
+    facts=lambda pipeline: _facts(pipeline, WhatIf()),
+)
+
+ESTIMATE = estimate_stage(WhatIf())
+"""Of every chip, as the recipe has it."""

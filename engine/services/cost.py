@@ -1,0 +1,120 @@
+"""Answers of the worker about chips: their facts, and what a model costs on them (estimated)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.services.handler import answers
+from engine.services.state import get_pipeline, load_directly, recipe_at
+from engine.wire.cost import (
+    COST_ADVICE,
+    COST_CALIBRATE,
+    COST_CHECK,
+    COST_CHIPS,
+    COST_ESTIMATE,
+    AdviceAnswer,
+    AdviceParams,
+    Calibrated,
+    CalibrateParams,
+    CheckAnswer,
+    Chips,
+    ChipsParams,
+    CostCheckParams,
+    EstimateParams,
+    Estimates,
+)
+from engine.wire.requests import ModelTarget
+
+if TYPE_CHECKING:
+    from engine.pipeline.pipeline import Pipeline
+
+__all__ = ["advice", "calibrate", "check", "chips", "estimate"]
+
+
+@answers(COST_CHIPS)
+def chips(params: ChipsParams) -> Chips:
+    """What is known of each chip.
+
+    Raises:
+        UsageError: a chip is not known.
+    """
+    from engine.cost.chip_facts import facts_of
+    from engine.cost.estimate import chips_named
+
+    return Chips(tuple(facts_of(each) for each in chips_named(params.chips)))
+
+
+@answers(COST_ESTIMATE)
+def estimate(params: EstimateParams) -> Estimates:
+    """What a model costs on the chips asked for.
+
+    Raises:
+        EngineError: the model cannot be loaded at once, or has a shape that is not fixed; a chip or
+            a dtype is not known.
+    """
+    from engine.cost.estimate import chips_named
+    from engine.pipeline.costs import estimates, resized
+    from engine.pipeline.stages.estimate import WhatIf
+
+    named = tuple(each.name for each in chips_named(params.chips))
+    pipeline = resized(_pipeline(params, sized=bool(params.input_sizes)), params.input_sizes)
+    batch = params.batch or pipeline.recipe.quantization.rknn_batch_size or 1
+    what_if = WhatIf(named, params.dtype, batch, params.cores, params.npu_mhz)
+    return estimates(pipeline, what_if, layers=params.layers, spans=params.spans)
+
+
+@answers(COST_CHECK)
+def check(params: CostCheckParams) -> CheckAnswer:
+    """Which layers do not run on the NPU of each chip asked for, why, and what to do.
+
+    Raises:
+        EngineError: as of :func:`estimate`.
+    """
+    from engine.cost.estimate import chips_named
+    from engine.pipeline.costs import check as checked
+
+    named = tuple(each.name for each in chips_named(params.chips))
+    return checked(_pipeline(params), named, params.dtype)
+
+
+@answers(COST_ADVICE)
+def advice(params: AdviceParams) -> AdviceAnswer:
+    """Ways to make a model faster on a chip.
+
+    Raises:
+        UsageError: no chip is named, or none of that name is known.
+        EngineError: as of :func:`estimate`.
+    """
+    from engine.base.errors import UsageError
+    from engine.cost.estimate import chips_named
+    from engine.pipeline.costs import advice as advise
+
+    pipeline = _pipeline(params)
+    name = params.chip or pipeline.recipe.target.target_platform
+    if name is None:
+        raise UsageError(
+            "Advice is for one chip, and none is named.",
+            remedy="Name a chip, or set target_platform.",
+        )
+    return advise(pipeline, chips_named((name,))[0].name, params.dtype)
+
+
+@answers(COST_CALIBRATE)
+def calibrate(params: CalibrateParams) -> Calibrated:
+    """Correct the estimates of a chip by a measured run, from now on.
+
+    Raises:
+        UsageError: there is no such run, or it does not fit the model.
+        EngineError: as of :func:`estimate`.
+    """
+    from engine.pipeline.costs import calibrate as calibrated
+
+    return calibrated(_pipeline(params), params.run)
+
+
+def _pipeline(params: ModelTarget, *, sized: bool = False) -> Pipeline:
+    """The pipeline of a request; its model is there already unless it is to have other sizes."""
+    pipeline = get_pipeline(recipe_at(params), last="estimate")
+    if not sized:
+        _ = load_directly(pipeline)
+    return pipeline

@@ -1,0 +1,152 @@
+"""Flags of the verbs that estimate: the chips, and what to vary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from engine import option
+from engine.wire.cost import COST_ESTIMATE, EstimateParams, Estimates
+from engine.wire.model import LOAD, LoadParams
+from engine.wire.requests import ModelTarget
+from rknntui.cli.session import WorkerSession, resolve
+
+__all__ = ["WhatIf", "chip_flag", "dtype_flag", "estimated", "load_target", "what_if_flags"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class ChipName(click.ParamType):
+    """A chip; the worker refuses those that it does not know, with the nearest."""
+
+    name = "chip"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[click.shell_completion.CompletionItem]:
+        """The known chips."""
+        wanted = incomplete.lower()
+        return [
+            click.shell_completion.CompletionItem(name)
+            for name in option("target_platform").choices
+            if name.startswith(wanted)
+        ]
+
+
+chip_flag = click.option(
+    "--chip",
+    "chip_names",
+    multiple=True,
+    type=ChipName(),
+    metavar="CHIP",
+    help="A chip such as rk3588, once per chip.",
+)
+dtype_flag = click.option(
+    "--dtype",
+    metavar="DTYPE",
+    help="int8 or float16. Default: the recipe's, and float16 where a chip has no int8.",
+)
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The flags of :func:`what_if_flags`."""
+
+    dtype: str | None = None
+    sizes: tuple[str, ...] = ()
+    cores: int = 1
+    npu_mhz: float | None = None
+
+    @staticmethod
+    def taken(flags: dict[str, Any]) -> WhatIf:
+        """Out of a command's arguments, which lose them."""
+        return WhatIf(
+            flags.pop("dtype"),
+            flags.pop("sizes"),
+            flags.pop("core_count"),
+            flags.pop("npu_mhz"),
+        )
+
+
+def what_if_flags(cores: str = "--cores") -> Callable[[Command], Command]:
+    """``--dtype``, ``--input-size``, ``--cores`` and ``--npu-mhz``.
+
+    Args:
+        cores: the flag for the number of cores, where a verb has another use of ``--cores``.
+
+    The batch is an option of recipes, ``--rknn-batch-size``.
+    """
+    flags = (
+        dtype_flag,
+        click.option(
+            "--input-size",
+            "sizes",
+            multiple=True,
+            metavar="NAME=1,3,640,640",
+            help="Another shape of an input; once per input.",
+        ),
+        click.option(
+            cores,
+            "core_count",
+            type=click.IntRange(1, 8),
+            default=1,
+            help="NPU cores that share an inference (core_mask). Default: 1.",
+        ),
+        click.option(
+            "--npu-mhz",
+            type=click.FloatRange(1, 10_000),
+            help="Clock of the NPU in MHz. Default: the chip's highest.",
+        ),
+    )
+
+    def add(command: Command) -> Command:
+        for flag in reversed(flags):
+            command = flag(command)
+        return command
+
+    return add
+
+
+async def load_target(session: WorkerSession, model: Path, given: dict[str, Any]) -> ModelTarget:
+    """The model or recipe, loaded: one of TensorFlow or PyTorch is converted first.
+
+    Raises:
+        EngineError: it cannot be used, or loaded.
+    """
+    recipe = await resolve(session, model, given)
+    await session.run(LOAD, LoadParams(recipe=recipe))
+    return ModelTarget(recipe=recipe)
+
+
+async def estimated(
+    session: WorkerSession,
+    model: Path,
+    given: dict[str, Any],
+    what_if: WhatIf,
+    chip_names: Sequence[str],
+    *,
+    layers: bool = False,
+    spans: bool = False,
+) -> Estimates:
+    """What a model costs on the chips asked for."""
+    if what_if.sizes:
+        found = ModelTarget(recipe=await resolve(session, model, given))
+    else:
+        found = await load_target(session, model, given)
+    return await session.call(
+        COST_ESTIMATE,
+        EstimateParams(
+            recipe=found.recipe,
+            chips=tuple(chip_names),
+            dtype=what_if.dtype,
+            input_sizes=what_if.sizes,
+            cores=what_if.cores,
+            npu_mhz=what_if.npu_mhz,
+            layers=layers,
+            spans=spans,
+        ),
+    )

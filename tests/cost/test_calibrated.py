@@ -1,0 +1,80 @@
+"""A run of the user's board corrects the estimates of its chip, and they say so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.base.errors import UsageError
+from engine.base.paths import state_folder
+from engine.pipeline.calibrated import (
+    MeasuredPoint,
+    apply,
+    calibration,
+    forget,
+    kept_calibrations,
+    measured_of,
+    save,
+)
+from engine.wire.cost import Calibrated, ChipEstimate, Interval
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+
+def estimate(ms: float, chip: str = "rk3588") -> ChipEstimate:
+    return ChipEstimate(
+        chip, 2, "int8", 1, 1, 1000.0, "fitted",
+        time_ms=Interval(ms, ms * 0.9, ms * 1.1),
+        fps=Interval(1000 / ms, 900 / ms, 1100 / ms),
+    )  # fmt: skip
+
+
+def point(ms: float) -> MeasuredPoint:
+    return MeasuredPoint("run", "net.rknn", "rk3588", ms, 1, 1, 1000.0)
+
+
+def test_the_ratio_corrects_time_and_rate() -> None:
+    found = calibration(point(12.0), estimate(10.0), "net.onnx")
+    assert found.factor == pytest.approx(1.2)
+    assert not found.notes
+    save(found)
+    told = apply(estimate(20.0), kept_calibrations())
+    assert told.time_ms is not None
+    assert told.fps is not None
+    assert told.time_ms.value == pytest.approx(24.0)
+    assert told.fps.value == pytest.approx(1000 / 24.0)
+    assert told.confidence == "calibrated"
+    assert "run" in told.notes[-1]
+    other = estimate(20.0, "rk3566")
+    assert apply(other, kept_calibrations()) == other
+
+
+def test_it_is_kept_for_this_user_alone_and_forgotten() -> None:
+    save(Calibrated("rk3588", "run", 12.0, 10.0, 1.2))
+    file = state_folder() / "calibration.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert forget("rk3588")
+    assert not forget("rk3588")
+    assert not kept_calibrations()
+
+
+def test_a_damaged_file_calibrates_nothing() -> None:
+    save(Calibrated("rk3588", "run", 12.0, 10.0, 1.2))
+    (state_folder() / "calibration.json").write_text('{"chips": {"rk3588": 3}}')
+    assert not kept_calibrations()
+
+
+def test_what_is_too_far_apart_is_another_model() -> None:
+    with pytest.raises(UsageError, match="too far apart"):
+        calibration(point(1000.0), estimate(10.0), "net.onnx")
+
+
+def test_a_run_of_another_name_is_told() -> None:
+    assert "net.rknn" in calibration(point(12.0), estimate(10.0), "other.onnx").notes[0]
+
+
+def test_without_a_run_there_is_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No measured run") as error:
+        measured_of(None, "net")
+    assert "perf" in error.value.cause

@@ -1,0 +1,117 @@
+"""What a model costs on the chips: shared work, layer ids, what cannot be estimated."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from engine.base.errors import UsageError
+from engine.chips import chips
+from engine.cost.estimate import CostSettings, chips_named, estimate, estimate_chip, npu_dtype
+from engine.graph.ir import Graph, infer_shapes
+
+
+def graph_of(*, quantized: bool = False) -> Graph:
+    """Two convolutions with a Relu; with ``quantized`` a Q/DQ pair on each feature and weight."""
+    nodes, weights = [], []
+    source = "x"
+
+    def pair(name: str) -> str:
+        if not quantized:
+            return name
+        nodes.append(helper.make_node("QuantizeLinear", [name, "s", "z"], [f"{name}_q"]))
+        nodes.append(helper.make_node("DequantizeLinear", [f"{name}_q", "s", "z"], [f"{name}_dq"]))
+        return f"{name}_dq"
+
+    for at in range(2):
+        channels = 3 if at == 0 else 16
+        shape = (16, channels, 3, 3)
+        if quantized:
+            weights.append(numpy_helper.from_array(np.zeros(shape, np.int8), f"w{at}_q"))
+            nodes.append(helper.make_node("DequantizeLinear", [f"w{at}_q", "s", "z"], [f"w{at}"]))
+        else:
+            weights.append(numpy_helper.from_array(np.zeros(shape, np.float32), f"w{at}"))
+        node = helper.make_node(
+            "Conv", [pair(source), f"w{at}"], [f"c{at}"], name=f"conv{at}", pads=[1, 1, 1, 1]
+        )
+        nodes += [node, helper.make_node("Relu", [f"c{at}"], [f"r{at}"], name=f"relu{at}")]
+        source = f"r{at}"
+    if quantized:
+        weights += [
+            numpy_helper.from_array(np.float32(0.1), "s"),
+            numpy_helper.from_array(np.int8(0), "z"),
+        ]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [value("x", TensorProto.FLOAT, [1, 3, 32, 32])],
+        [value(pair(source), TensorProto.FLOAT, [1, 16, 32, 32])],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.checker.check_model(model)
+    return infer_shapes(Graph.from_bytes(model.SerializeToString()))
+
+
+def test_every_chip_has_an_estimate_or_says_why() -> None:
+    found = estimate(graph_of(), CostSettings())
+    assert [each.chip for each in found] == [each.name for each in chips()]
+    for each in found:
+        assert each.label == "estimated"
+        assert each.problem or each.total_cycles > 0 or each.generation == 1
+
+
+def test_chips_of_one_family_share_cycles() -> None:
+    first, second = estimate(graph_of(), CostSettings(chips=("rk3566", "rk3568")))
+    assert first.total_cycles == second.total_cycles > 0
+    assert [row.name for row in first.layers] == [row.name for row in second.layers]
+
+
+def test_a_quantized_source_model_costs_what_its_float_model_does() -> None:
+    settings = CostSettings(chips=("rk3588",))
+    plain, quantized = (estimate(graph_of(quantized=each), settings)[0] for each in (False, True))
+    assert quantized.total_cycles == plain.total_cycles > 0
+    assert quantized.macs == plain.macs
+    assert not [row for row in quantized.layers if "Quantize" in row.op]
+
+
+def test_float16_costs_more_cycles_than_int8() -> None:
+    fast = estimate_chip(graph_of(), "rk3566", CostSettings(dtype="int8"))
+    slow = estimate_chip(graph_of(), "rk3566", CostSettings(dtype="float16"))
+    assert slow.total_cycles > fast.total_cycles
+    assert (fast.dtype, slow.dtype) == ("int8", "float16")
+
+
+def test_a_chip_without_the_dtype_says_so() -> None:
+    asked = CostSettings(chips=("rv1106",), dtype="float16")
+    found = estimate(graph_of(), asked)[0]
+    assert "rv1106 has no float16" in found.problem
+    assert "int8" in found.remedy
+    assert found.time_ms is None
+    assert not found.layers
+
+
+def test_a_chip_without_int8_is_given_float16_unless_it_is_asked_for() -> None:
+    assert estimate(graph_of(), CostSettings(chips=("rk2118",)))[0].dtype == "float16"
+    asked = CostSettings(chips=("rk2118",), dtype="int8")
+    assert "rk2118 has no int8" in estimate(graph_of(), asked)[0].problem
+
+
+def test_unknown_chips_and_dtypes_are_told_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="no chip 'rk3589'") as error:
+        chips_named(("rk3589",))
+    assert "rk3588" in error.value.remedy
+    with pytest.raises(UsageError, match="no cost facts of the dtype 'int4'"):
+        npu_dtype("int4")
+
+
+def test_an_alias_is_its_chip_and_each_is_there_once() -> None:
+    assert [each.name for each in chips_named(("RK3588S", "rk3588"))] == ["rk3588"]
+
+
+def test_a_chip_takes_the_cores_that_it_has() -> None:
+    found = estimate(graph_of(), CostSettings(chips=("rk3566", "rk3588"), cores=3))
+    assert [each.cores for each in found] == [1, 3]
