@@ -64,11 +64,17 @@ class EffectParams(ModelTarget):
 
 @record
 class ProposeParams(ModelTarget):
-    """A build; how many layers are promoted to which dtype; how many samples are looked at."""
+    """A build; how many layers are promoted to which dtype; how many samples are looked at.
+
+    Attributes:
+        budget_ms: the estimated time of an inference on the recipe's chip at most; then layers are
+            ranked by what they gain for their time.
+    """
 
     budget: Budget | None = None
     dtype: str | None = None
     samples: Omit[Annotated[int, Whole(1, 1000)]] = None
+    budget_ms: float | None = None
 
 
 @record
@@ -79,6 +85,7 @@ class SearchParams(ModelTarget):
         floor_db: SQNR of every output, or of single ones.
         lower: whether to start with all lifted.
         seconds: time at most.
+        budget_ms: the estimated time of an inference on the recipe's chip at most.
     """
 
     floor_db: float | Mapping[str, float] | None = None
@@ -86,6 +93,7 @@ class SearchParams(ModelTarget):
     dtype: str | None = None
     lower: bool = False
     seconds: float | None = None
+    budget_ms: float | None = None
 
 
 @record(kw_only=True)
@@ -115,7 +123,14 @@ class Step2Params:
 # ----------------------------------------------------------------------------------------- answers
 @record
 class LayerRow:
-    """A layer of a build; see :mod:`engine.hybrid.table`."""
+    """A layer of a build; see :mod:`engine.hybrid.table`.
+
+    Attributes:
+        time_ms: estimated on the recipe's chip, as it is built; None without a chip.
+        target: where it runs there: ``NPU``, ``CPU``, ``none``; empty without a chip.
+        lift_ms, lift_bytes: estimated: what it would take more, lifted alone: time of an
+            inference, bytes of weights.
+    """
 
     tensor: str
     layer: str
@@ -132,6 +147,10 @@ class LayerRow:
     sqnr_db: float | None
     samples: int
     kind: str
+    time_ms: float | None = None
+    target: str = ""
+    lift_ms: float | None = None
+    lift_bytes: int | None = None
 
 
 @record
@@ -144,11 +163,20 @@ class OutputFigure:
 
 @record
 class Table:
-    """Every layer of a build; ``over``: which samples their errors are over."""
+    """Every layer of a build; ``over``: which samples their errors are over.
+
+    Attributes:
+        chip: that the times are estimated on; empty where the recipe names none, or there is no
+            estimate.
+        time_ms, bytes: of the whole build there: an inference, memory; estimated.
+    """
 
     rows: tuple[LayerRow, ...]
     outputs: tuple[OutputFigure, ...]
     over: str
+    chip: str = ""
+    time_ms: float | None = None
+    bytes: int | None = None
 
 
 @record
@@ -184,6 +212,10 @@ class RequestCheck:
 class Effect:
     """What another choice would do, over the first ``samples``, in words ``over``; ``seconds``
     measured.
+
+    Attributes:
+        time_ms, time_before_ms, bytes: estimated on the recipe's chip: an inference with the choice
+            and as built, memory with it; None without a chip.
     """
 
     outputs: tuple[EffectOutput, ...]
@@ -192,6 +224,9 @@ class Effect:
     samples: int
     over: str
     label: str
+    time_ms: float | None = None
+    time_before_ms: float | None = None
+    bytes: int | None = None
 
 
 @record
@@ -201,6 +236,9 @@ class Ranked:
     Attributes:
         gain_db: what it gains at the outputs; None where nothing is left of the error.
         share: of the error, of 1.
+        time_ms, bytes: estimated on the recipe's chip: what lifting it adds to an inference, and
+            to the weights; None without a chip.
+        gain_per_ms: dB for each millisecond that it adds; None where it adds none.
     """
 
     tensor: str
@@ -209,6 +247,9 @@ class Ranked:
     source: tuple[str, ...]
     gain_db: float | None
     share: float | None
+    time_ms: float | None = None
+    bytes: int | None = None
+    gain_per_ms: float | None = None
 
 
 @record
@@ -217,6 +258,8 @@ class Proposal:
 
     Attributes:
         asked: what a recipe says that has them: the layers that it lifts already, too.
+        chip: that the times are estimated on; empty without one.
+        time_before_ms, time_after_ms: estimated there: an inference as built, and as proposed.
     """
 
     layers: LayerDtypes
@@ -225,6 +268,9 @@ class Proposal:
     after: Decibels
     label: str = "simulated"
     asked: LayerDtypes = field(default_factory=dict)
+    chip: str = ""
+    time_before_ms: float | None = None
+    time_after_ms: float | None = None
 
 
 @record
@@ -240,6 +286,7 @@ class CurvePoint:
         predicted: of the model that proposes.
         seconds: since the start, measured.
         score: of the user's function.
+        time_ms, bytes: estimated on the recipe's chip: an inference, memory; None without a chip.
     """
 
     step: int
@@ -253,6 +300,8 @@ class CurvePoint:
     seconds: float
     score: float | None
     label: str = "simulated"
+    time_ms: float | None = None
+    bytes: int | None = None
 
 
 @record
