@@ -60,6 +60,7 @@ class LoweredLayer:
         reason: why it does not run on the NPU: the rule with the number that breaks it.
         remedy: what to do about it.
         sources: nodes of the graph that it comes from, the one that computes first.
+        mode: of a Resize: ``nearest``, ``linear``, ...; empty of every other layer.
     """
 
     op: str
@@ -75,6 +76,7 @@ class LoweredLayer:
     window: Window | None = None
     depthwise: bool = False
     sources: tuple[str, ...] = ()
+    mode: str = ""
 
     @property
     def full_name(self) -> str:

@@ -129,6 +129,7 @@ def _layer(node: Node, work: LoweringGraph, context: Context) -> LoweredLayer:
         window=window,
         depthwise=bool(node.attributes.get("depthwise")),
         sources=node.sources,
+        mode=str(node.attributes.get("mode", "")) if node.kind == "Resize" else "",
     )
 
 

@@ -1,0 +1,225 @@
+"""Bytes of a feature tensor in the NPU's native layout, NC1HWC2.
+
+Channels lie in groups of C2, and the writer of a tensor may need more of them than it has: a
+convolution writes whole tiles. Source: the table of feature tensors that rknn-toolkit2 2.3.2 prints
+(``build`` with ``verbose=True``).
+"""
+
+from __future__ import annotations
+
+from engine.chips.npu import NpuProfile
+from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
+from engine.cost.memory.allocator import aligned
+
+__all__ = ["converted_bytes", "element_bytes", "feature_bytes", "working_bytes"]
+
+_SIZES = {
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+    "int16": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "int64": 8,
+    "float64": 8,
+}
+_IMAGE_CHANNELS = (1, 3, 4)
+_PIXELS = 4
+"""A map of more than one pixel is padded to a multiple of so many."""
+_DEPTHWISE_BYTES = {"rk3566": 32, "rk3562": 32, "rv1106": 32, "rv1106b": 8, "rk2118": 16}
+"""Bytes of channels in a tile of a depthwise convolution; 64 in the families not named."""
+_BANK_BYTES = 32 * 1024
+_BANKS = 8
+_SPLIT_BYTES = {
+    "rk3562": 7 * 32 * 1024,
+    "rv1106": 7 * 32 * 1024,
+    "rv1126b": 7 * 32 * 1024,
+    "rv1106b": 7 * 16 * 1024,
+    "rk3576": 7 * 96 * 1024,
+}
+"""Input and weight of a depthwise convolution that is computed at once."""
+_WIDE = 112
+"""RK3566 and RK3568 do not turn a float16 output of so many columns."""
+_CONVOLUTIONS = ("Conv", "ConvTranspose")
+_ROW_CONVERTED = ("rk3562", "rv1106", "rk2118")
+"""Families that copy a graph output to NHWC where its channels fill whole groups."""
+
+
+def element_bytes(dtype: str) -> int:
+    """Of one value; four where the dtype is not known."""
+    return _SIZES.get(dtype, 4)
+
+
+def feature_bytes(
+    tensor: LoweredTensor,
+    npu: NpuProfile,
+    writer: LoweredLayer | None,
+    lowered: Lowered,
+    *,
+    image: bool = False,
+) -> int:
+    """What a feature tensor takes in internal memory.
+
+    Args:
+        tensor: with its shape, NCHW where it has four axes.
+        npu: the family of chips.
+        writer: the layer that computes it; None of an input.
+        lowered: all layers and tensors.
+        image: whether it is an input that a convolution reads as an image, NHWC.
+    """
+    size = element_bytes(tensor.dtype)
+    shape = tensor.shape
+    if len(shape) != 4:
+        count = 1
+        for length in shape:
+            count *= length
+        return aligned(count * size, npu.atom_bytes)
+    batch, channels, height, width = shape
+    if image and channels in _IMAGE_CHANNELS:
+        return batch * channels * height * aligned(width * size, npu.atom_bytes)
+    group = max(npu.atom_bytes // size, 1)
+    padded = aligned(channels, group)
+    if writer is not None:
+        padded = max(padded, _written_channels(channels, size, npu, writer, lowered))
+    pixels = height * width
+    return batch * padded * (pixels if pixels == 1 else aligned(pixels, _PIXELS)) * size
+
+
+def _written_channels(
+    channels: int, size: int, npu: NpuProfile, writer: LoweredLayer, lowered: Lowered
+) -> int:
+    """Channels that the writer of a tensor writes, padding included."""
+    if writer.target != "NPU" or not writer.inputs or not writer.outputs:
+        return channels
+    tile = max(npu.macs_out["int8" if size == 1 else "float16"], 1)
+    if writer.kind in _CONVOLUTIONS:
+        extra = tile if _splits(size, npu, writer, lowered) else 0
+        if writer.depthwise:
+            tile = _DEPTHWISE_BYTES.get(npu.family, 64) // size
+        return aligned(channels, tile) + extra
+    if writer.kind == "Resize" and writer.mode not in ("", "nearest"):
+        return aligned(channels, _DEPTHWISE_BYTES.get(npu.family, 64) // size)
+    if writer.kind == "Concat" and gathered_bytes(writer, npu, lowered):
+        return aligned(channels, tile)
+    return channels
+
+
+def _splits(size: int, npu: NpuProfile, writer: LoweredLayer, lowered: Lowered) -> bool:
+    """Whether a convolution is computed in parts that keep one tile more behind its output.
+
+    Found of 1x1 convolutions on RK3566 and RK3568, and of depthwise ones of more than one tile on
+    the families of :data:`_SPLIT_BYTES`: where input and weight do not fit into the buffer of the
+    NPU together.
+    """
+    if writer.window is None:
+        return False
+    source = lowered.shape(writer.inputs[0])
+    result = lowered.shape(writer.outputs[0])
+    if len(source) != 4 or len(result) != 4:
+        return False
+    pixels = source[2] * source[3]
+    if writer.depthwise:
+        limit = _SPLIT_BYTES.get(npu.family, 0)
+        tile = _DEPTHWISE_BYTES.get(npu.family, 64) // size
+        if not limit or result[1] <= tile:
+            return False
+        height, width = writer.window.kernel
+        channels = aligned(result[1], tile)
+        # a depthwise weight is kept twice
+        return channels * (pixels + 2 * height * width) * size > limit
+    if npu.family != "rk3566" or writer.window.kernel != (1, 1) or result[2] * result[3] == 1:
+        return False
+    weight = source[1] * result[1] * size
+    if weight <= _BANK_BYTES:
+        return False
+    banks = -(-source[1] * pixels * size // _BANK_BYTES) - (-weight // _BANK_BYTES)
+    return banks > _BANKS
+
+
+def working_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
+    """What a layer needs beside its tensors while it runs; 0 where nothing.
+
+    Source: the tensors named ``..._exSecondary`` of the printed tables, and the gaps between
+    tensors there.
+    """
+    if layer.target != "NPU" or not layer.inputs or not layer.outputs:
+        return 0
+    if layer.kind == "Resize":
+        return _border_bytes(layer, npu, lowered)
+    if layer.kind in ("Mul", "Add", "Sub", "Div"):
+        return _spread_bytes(layer, npu, lowered)
+    return gathered_bytes(layer, npu, lowered)
+
+
+def _border_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
+    """A Resize between pixels works on a copy with a border of one pixel all around."""
+    tensor = lowered.tensors[layer.inputs[0]]
+    if layer.mode in ("", "nearest") or len(tensor.shape) != 4:
+        return 64
+    size = element_bytes(tensor.dtype)
+    batch, channels, height, width = tensor.shape
+    padded = aligned(channels, max(npu.atom_bytes // size, 1))
+    return batch * padded * aligned((height + 2) * (width + 2), _PIXELS) * size
+
+
+def _spread_bytes(layer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
+    """A map of one channel that meets one of many is spread over all of them first."""
+    shapes = [lowered.shape(name) for name in layer.inputs]
+    result = lowered.tensors[layer.outputs[0]]
+    if len(result.shape) != 4 or any(len(shape) != 4 for shape in shapes):
+        return 0
+    batch, channels, height, width = result.shape
+    if channels == 1 or height * width == 1:
+        return 0
+    if not any(shape[1] == 1 and shape[2:] == (height, width) for shape in shapes):
+        return 0
+    size = element_bytes(result.dtype)
+    padded = aligned(channels, max(npu.atom_bytes // size, 1))
+    return batch * padded * aligned(height * width, _PIXELS) * size
+
+
+def gathered_bytes(writer: LoweredLayer, npu: NpuProfile, lowered: Lowered) -> int:
+    """The copy that a Concat over channels makes of its inputs where one does not fill its groups.
+
+    Found on the families of RK3566 and RK3588; the others join them in place.
+    """
+    if writer.kind != "Concat" or npu.family not in ("rk3566", "rk3588") or not writer.outputs:
+        return 0
+    result = lowered.tensors[writer.outputs[0]]
+    shapes = [lowered.shape(name) for name in writer.inputs]
+    if len(result.shape) != 4 or sum(s[1] for s in shapes if len(s) == 4) != result.shape[1]:
+        return 0
+    size = element_bytes(result.dtype)
+    group = max(npu.atom_bytes // size, 1)
+    if all(shape[1] % group == 0 for shape in shapes):
+        return 0
+    channels = sum(aligned(shape[1], group) for shape in shapes)
+    return channels * aligned(result.shape[2] * result.shape[3], _PIXELS) * size
+
+
+def converted_bytes(tensor: LoweredTensor, npu: NpuProfile) -> tuple[int, ...]:
+    """What each copy takes that turns a graph output into the layout of the user, NHWC.
+
+    Source: the tensors named ``..._exSecondary`` of the printed tables. Families that are not named
+    here write the output as the user has it.
+    """
+    if len(tensor.shape) != 4:
+        return ()
+    size = element_bytes(tensor.dtype)
+    batch, channels, height, width = tensor.shape
+    if npu.family in _ROW_CONVERTED:
+        rows = batch * height * width * channels * size
+        full = batch * height * width * aligned(channels * size, npu.atom_bytes)
+        if full == rows or (npu.family == "rv1106" and channels * size <= npu.atom_bytes):
+            return (rows,)
+        return (full, rows)
+    if npu.family != "rk3566":
+        return ()
+    if size > 1:
+        if width >= _WIDE:
+            return ()
+        return (batch * aligned(height, 4) * width * aligned(channels, 4) * size,)
+    if width % 8 == 0:
+        # the copy is done in four parts, each with room for the whole
+        return (batch * 4 * height * width * aligned(channels, 4),)
+    return (batch * aligned(height, 8) * width * aligned(channels, 8),)

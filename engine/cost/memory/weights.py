@@ -1,0 +1,148 @@
+"""Bytes of the constants of a model, as they are stored for the NPU.
+
+Weights are stored in groups of input channels, biases with a scale beside each, both padded to
+whole tiles. Source: the table of constant tensors that rknn-toolkit2 2.3.2 prints.
+"""
+
+from __future__ import annotations
+
+from engine.chips.npu import NpuDtype, NpuProfile
+from engine.cost.lowered import Lowered, LoweredLayer
+from engine.cost.memory.allocator import aligned
+from engine.cost.memory.layout import element_bytes
+
+__all__ = ["constant_bytes", "weight_bytes"]
+
+_IMAGE_CHANNELS = (1, 3, 4)
+_IMAGE_GROUP = {"rk3566": (8, 4), "rk3588": (16, 8), "rv1106b": (8, 4)}
+"""Input channels stored of a convolution over an image, int8 and float16; (4, 4) elsewhere."""
+_LOOKED_UP = ("Swish", "Sigmoid", "Tanh", "Gelu", "Mish", "Elu", "LeakyRelu", "Soft", "Exp")
+_EVEN_OUTPUTS = ("rk3562", "rk3588", "rk3576", "rv1126b")
+_SINGLE_DEPTHWISE = ("rk3566", "rk3588")
+"""Families that store an int8 depthwise weight once; the others do it twice."""
+
+
+def weight_bytes(lowered: Lowered, npu: NpuProfile) -> int:
+    """Of all constants together, each from a multiple of 64 bytes on."""
+    stored = sum(aligned(size) for _, size in constant_bytes(lowered, npu))
+    return stored + _table_bytes(lowered, npu)
+
+
+def _table_bytes(lowered: Lowered, npu: NpuProfile) -> int:
+    """What the total has beyond the constants: tables of activations, a guess on RK3576.
+
+    On RK3588 it is the same 2 KB for every model. On RK3576 and RV1126B it grows with convolutions
+    and with activations that are looked up; the compiler's own figure differs between two builds
+    of one graph, so this one is within 20 KB of it and not exact.
+    """
+    if npu.family == "rk3588":
+        return 2048
+    if npu.family not in ("rk3576", "rv1126b"):
+        return 0
+    convolutions = sum(layer.kind in ("Conv", "exMatMul") for layer in lowered.layers)
+    tables = sum(
+        layer.target == "NPU" and any(word in layer.op for word in _LOOKED_UP)
+        for layer in lowered.layers
+    )
+    return 1100 * convolutions + 2200 * tables
+
+
+def constant_bytes(lowered: Lowered, npu: NpuProfile) -> list[tuple[str, int]]:
+    """Name and bytes of each constant; one that several layers read is there once.
+
+    A bias that the graph does not have is there with the name of its weight and ``_bias``: the
+    compiler adds one to every convolution.
+    """
+    images = _image_readers(lowered)
+    sizes: dict[str, int] = {}
+    for index, layer in enumerate(lowered.layers):
+        for name, size in _of_layer(layer, lowered, npu, image=index in images):
+            sizes.setdefault(name, size)
+    return list(sizes.items())
+
+
+def _image_readers(lowered: Lowered) -> set[int]:
+    inputs = {
+        name
+        for name in lowered.inputs
+        if len(lowered.shape(name)) == 4 and lowered.shape(name)[1] in _IMAGE_CHANNELS
+    }
+    return {
+        index
+        for index, layer in enumerate(lowered.layers)
+        if layer.kind == "Conv" and layer.inputs and layer.inputs[0] in inputs
+    }
+
+
+def _of_layer(
+    layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, *, image: bool
+) -> list[tuple[str, int]]:
+    found = []
+    rest = layer.consts
+    if layer.kind in ("Conv", "ConvTranspose") and rest and layer.outputs and layer.inputs:
+        weight = rest[0]
+        dtype: NpuDtype = "float16" if layer.dtype == "float16" else "int8"
+        channels = _length(lowered.shape(layer.outputs[0]), 1)
+        found.append((weight, _weight(layer, lowered, npu, dtype, image=image)))
+        bias = rest[1] if len(rest) > 1 else f"{weight}_bias"
+        found.append((bias, _bias(channels, npu, dtype, depthwise=layer.depthwise)))
+        rest = rest[2:]
+    for name in rest:
+        tensor = lowered.tensors[name]
+        count = 1
+        for length in tensor.shape:
+            count *= length
+        found.append((name, count * _stored_bytes(tensor.dtype)))
+    return found
+
+
+def _stored_bytes(dtype: str) -> int:
+    """Of a constant that is no weight: what was float32 is stored as two bytes."""
+    return 2 if dtype == "float32" else element_bytes(dtype)
+
+
+def _length(shape: tuple[int, ...], axis: int) -> int:
+    return shape[axis] if len(shape) > axis else 1
+
+
+def _weight(
+    layer: LoweredLayer, lowered: Lowered, npu: NpuProfile, dtype: NpuDtype, *, image: bool
+) -> int:
+    size = 1 if dtype == "int8" else 2
+    height, width = layer.window.kernel if layer.window else (1, 1)
+    inputs = _length(lowered.shape(layer.inputs[0]), 1)
+    outputs = _length(lowered.shape(layer.outputs[0]), 1)
+    tile = max(npu.macs_in[dtype], 1)
+    if layer.depthwise:
+        copies = 1 if dtype == "float16" or npu.family in _SINGLE_DEPTHWISE else 2
+        if npu.family == "rk3562":
+            return copies * aligned(inputs, tile) * height * width * size
+        if npu.family == "rk3588":
+            tile *= 2
+        return copies * _channels(inputs, tile, npu.atom(dtype)) * height * width * size
+    if image:
+        stored = _IMAGE_GROUP.get(npu.family, (4, 4))[size - 1]
+        if npu.family in ("rk3576", "rv1126b") and layer.window and layer.window.strides != (1, 1):
+            stored = 8
+    else:
+        stored = _channels(inputs, tile, npu.atom(dtype))
+    if dtype == "int8" and npu.family in _EVEN_OUTPUTS:
+        outputs = aligned(outputs, 2)
+    return outputs * stored * height * width * size
+
+
+def _channels(count: int, tile: int, group: int) -> int:
+    """Input channels stored: a last tile that is more than half full is stored whole."""
+    return aligned(count, tile if count % tile > tile // 2 else group)
+
+
+def _bias(channels: int, npu: NpuProfile, dtype: NpuDtype, *, depthwise: bool) -> int:
+    tile = max(npu.macs_out[dtype], 1)
+    if dtype == "float16":
+        return 4 * aligned(channels, tile)
+    if npu.family == "rv1106b":
+        return (6 if depthwise else 7) * aligned(channels, 8)
+    if not depthwise:
+        return 8 * aligned(channels, tile)
+    bytes_each = 8 if npu.family in _SINGLE_DEPTHWISE else 6
+    return bytes_each * aligned(channels, 2 * tile)
