@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 
@@ -32,8 +34,11 @@ _SMALL_CHIPS = {
 _NO_SUM = frozenset({"rk2118"})
 """Families whose output stage adds no feature."""
 
-_BEFORE_SUM = frozenset({"Relu", "LeakyRelu"})
-"""Activations behind which a convolution can still add."""
+_BEFORE_SUM = frozenset({"Relu", "LeakyRelu", "PRelu"})
+"""Activations behind which a convolution can still add, where the family can at all."""
+
+_DEPTHWISE_SUM = frozenset({"rk3576", "rv1126b"})
+"""Families whose depthwise convolutions add a feature."""
 
 
 def fuse_activations(graph: LoweringGraph, context: Context) -> None:
@@ -42,66 +47,103 @@ def fuse_activations(graph: LoweringGraph, context: Context) -> None:
         if node.op not in ("Conv", "ConvTranspose") or node.fused:
             continue
         follower = graph.only_reader(node.outputs[0])
-        if follower is not None and follower.op in _SUFFIX and _can_do(node, follower, context):
-            graph.absorb(node, follower, fused=_SUFFIX[follower.op])
-            _take_slopes(graph, node, follower)
-            graph.rewrites["fuse_activation"] += 1
+        if follower is None or not _can_do(node, follower, context):
+            continue
+        name = follower.op if node.op == "ConvTranspose" else _SUFFIX[follower.op]
+        graph.absorb(node, follower, fused=name)
+        if follower.op == "PRelu":
+            graph.rewire(node, inputs=[*node.inputs, *follower.inputs[1:]])
+        graph.rewrites["fuse_activation"] += 1
 
 
 def fuse_sums(graph: LoweringGraph, context: Context) -> None:
-    """Add + Relu; Conv + Add of a feature of the same shape, with a Relu behind it."""
-    order = {node: at for at, node in enumerate(graph)}
-    for node in order:
-        if node.op != "Add" or len(graph.features(node)) != 2:
-            continue
-        follower = graph.only_reader(node.outputs[0])
+    """Conv + Add or Mul of a feature of the same shape; then Add + Relu, Conv + Add + Relu."""
+    order = _order(graph)
+    for node in list(order):
+        if node.op in ("Add", "Mul") and len(node.inputs) == 2 and not node.fused:
+            home = _home(graph, node, order, context)
+            if home is not None:
+                _into(graph, home, node)
+                graph.rewrites["fuse_conv_add"] += 1
+    for node in graph:
+        summed = node.op == "Add" and len(graph.features(node)) == 2
+        joined = node.op == "Conv" and node.fused == ["Add"] and context.family != "rv1106b"
+        follower = graph.only_reader(node.outputs[0]) if summed or joined else None
         if follower is not None and follower.op == "Relu":
             graph.absorb(node, follower, fused="Relu")
-        home = _home(graph, node, order) if context.family not in _NO_SUM else None
-        if home is not None:
-            _into(graph, home, node)
-            graph.rewrites["fuse_conv_add"] += 1
-        elif node.fused:
-            node.name += "_AddRelu"
+            node.name += "Relu" if joined else "_AddRelu"
 
 
 def _can_do(node: Node, follower: Node, context: Context) -> bool:
-    if node.op == "ConvTranspose":
-        return follower.op in ("Relu", "Sigmoid")
-    return follower.op in _SMALL_CHIPS.get(context.family, _SUFFIX)
+    able = _SMALL_CHIPS.get(context.family, _SUFFIX)
+    if node.op == "ConvTranspose" and context.family == "rk2118":
+        return follower.op in _SUFFIX
+    return follower.op in _SUFFIX and follower.op in able
 
 
-def _take_slopes(graph: LoweringGraph, node: Node, follower: Node) -> None:
-    if follower.op == "PRelu":
-        graph.rewire(node, inputs=[*node.inputs, *follower.inputs[1:]])
+def _order(graph: LoweringGraph) -> dict[Node, int]:
+    """When each node runs: in order, those with an activation as late as the others let them."""
+    nodes = graph.nodes
+    rank = {node: (bool(node.fused), at) for at, node in enumerate(nodes)}
+    missing: dict[Node, int] = {}
+    ready: list[tuple[tuple[bool, int], Node]] = []
+    for node in nodes:
+        makers = {maker for each in node.inputs if (maker := graph.producer(each)) is not None}
+        missing[node] = len(makers)
+        if not makers:
+            heappush(ready, (rank[node], node))
+    order: dict[Node, int] = {}
+    while ready:
+        _, node = heappop(ready)
+        order[node] = len(order)
+        readers = {reader for each in node.outputs for reader in graph.readers(each)}
+        for reader in readers:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heappush(ready, (rank[reader], reader))
+    return order
 
 
-def _home(graph: LoweringGraph, node: Node, order: dict[Node, int]) -> Node | None:
-    """The convolution that takes an Add in: of two the one that runs later."""
+def _home(
+    graph: LoweringGraph, node: Node, order: dict[Node, int], context: Context
+) -> Node | None:
+    """The convolution that takes an Add or Mul in: of two the one that runs first."""
     first, second = node.inputs
     if first == second or graph.shape(first) != graph.shape(second):
         return None
-    makers = [graph.producer(each) for each in (first, second)]
+    if context.family in _NO_SUM or graph.producer(first) is None or graph.producer(second) is None:
+        return None
+    makers = [graph.producer(each) for each in node.inputs]
     fitting = [
         maker
         for maker in makers
         if maker is not None
         and maker.op == "Conv"
         and graph.only_reader(maker.outputs[0]) is node
-        and (not maker.fused or (maker.fused[0] in _BEFORE_SUM and len(maker.fused) == 1))
-        and not (maker.fused and node.fused)
+        and _can_sum(maker, node, context)
     ]
-    if len(fitting) == 2:
-        return max(fitting, key=order.__getitem__)
-    return fitting[0] if fitting else None
+    return min(fitting, key=order.__getitem__) if fitting else None
+
+
+def _can_sum(home: Node, node: Node, context: Context) -> bool:
+    if home.attributes.get("depthwise") and context.family not in _DEPTHWISE_SUM:
+        return False
+    if not home.fused:
+        return True
+    return (
+        node.op == "Add"
+        and len(home.fused) == 1
+        and home.fused[0] in _BEFORE_SUM
+        and context.family != "rv1106b"
+    )
 
 
 def _into(graph: LoweringGraph, home: Node, node: Node) -> None:
     other = next(each for each in node.inputs if each != home.outputs[0])
-    plain = not home.fused
+    if not home.fused:
+        home.name += f"_Conv{node.op}"
+    # it runs when the other feature is there, too
     graph.remove(home)
     graph.insert(home, before=node)
-    graph.absorb(home, node, fused="Add" + "".join(node.fused))
+    graph.absorb(home, node, fused=node.op)
     graph.rewire(home, inputs=[*home.inputs, other])
-    if plain:
-        home.name += "_ConvAdd" + "".join(node.fused)

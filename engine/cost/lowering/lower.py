@@ -14,6 +14,12 @@ from engine.cost.lowering.clean import drop_dead, drop_idle
 from engine.cost.lowering.fuse import fuse_activations, fuse_sums
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.groups import rewrite_groups
+from engine.cost.lowering.merge import (
+    divide_by_multiplying,
+    merge_branches,
+    merge_constants,
+    merge_scales_forward,
+)
 from engine.cost.lowering.pooling import (
     rewrite_average_pools,
     rewrite_global_pools,
@@ -30,9 +36,13 @@ __all__ = ["lower", "lower_for"]
 RULES: tuple[Rule, ...] = (
     drop_idle,
     drop_dead,
+    divide_by_multiplying,
     make_swish,
     make_hardswish,
+    merge_constants,
+    merge_scales_forward,
     rewrite_groups,
+    merge_branches,
     rewrite_average_pools,
     rewrite_max_pools,
     rewrite_global_pools,

@@ -26,12 +26,14 @@ def rewrite_average_pools(graph: LoweringGraph, context: Context) -> None:
             graph.rewire(node, inputs=node.inputs[:1])
         elif node.op == "AveragePool":
             kernel, strides, pads = _geometry(node)
-            if any(pads) or len(kernel) != 2:
+            if len(kernel) != 2 or (any(pads) and not node.int("count_include_pad")):
+                continue
+            if any(pads) or node.int("ceil_mode"):
                 continue
             if kernel == graph.shape(node.inputs[0])[2:]:
                 node.name = graph.fresh(f"{node.name}_2gavg")
                 node.op = node.kind = "GlobalAveragePool"
-            elif max(kernel) > _LARGEST:
+            elif max(kernel) > _LARGEST or not _has_average(context):
                 _mean_filter(graph, node, graph.fresh(f"{node.name}_2dw"), kernel, strides)
 
 
@@ -63,6 +65,13 @@ def rewrite_max_pools(graph: LoweringGraph, context: Context) -> None:
             _mean_filter(graph, node, graph.fresh(f"{node.outputs[0]}_mp_conv"), kernel, strides)
         elif kernel[0] == kernel[1] > _LARGEST and strides == (1, 1) and kernel[0] <= _MOST_STEPS:
             _smaller_pools(graph, node, kernel[0], pads)
+
+
+def _has_average(context: Context) -> bool:
+    """Whether the NPU has average pools in this dtype at all."""
+    if context.dtype == "int8":
+        return context.family != "rv1106b"
+    return context.family in ("rk3566", "rk3588")
 
 
 def _is_spatial(graph: LoweringGraph, node: Node) -> bool:

@@ -1,0 +1,110 @@
+"""What only scales and shifts channels goes into the weights of a neighbour."""
+
+from __future__ import annotations
+
+from math import prod
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.rules import Context
+
+__all__ = ["divide_by_multiplying", "merge_branches", "merge_constants", "merge_scales_forward"]
+
+_WEIGHTED = ("Conv", "ConvTranspose")
+
+
+def divide_by_multiplying(graph: LoweringGraph, context: Context) -> None:
+    """Division by a constant is a multiplication: ``_2mul``."""
+    for node in graph:
+        if node.op == "Div" and len(node.inputs) == 2 and graph.is_const(node.inputs[1]):
+            node.op = node.kind = "Mul"
+            node.name = graph.fresh(f"{node.name}_2mul")
+            graph.rewrites["convert_div_to_mul"] += 1
+
+
+def merge_constants(graph: LoweringGraph, context: Context) -> None:
+    """BatchNormalization, and constants that are added or multiplied, behind a convolution."""
+    for node in graph:
+        while node.op in _WEIGHTED and not node.fused and len(node.inputs) > 1:
+            follower = graph.only_reader(node.outputs[0])
+            if follower is None or not _is_affine(graph, follower, node.outputs[0]):
+                break
+            _take(graph, node, follower)
+
+
+def merge_scales_forward(graph: LoweringGraph, context: Context) -> None:
+    """A constant factor goes into the convolutions that alone read its result."""
+    for node in graph:
+        if node.op != "Mul" or len(node.inputs) != 2 or graph.is_output(node.outputs[0]):
+            continue
+        data = next((each for each in node.inputs if not graph.is_const(each)), "")
+        readers = graph.readers(node.outputs[0])
+        if (
+            data
+            and readers
+            and _is_affine(graph, node, data)
+            and all(
+                each.op == "Conv"
+                and each.inputs[0] == node.outputs[0]
+                and graph.is_const(each.inputs[1])
+                for each in readers
+            )
+        ):
+            for each in readers:
+                each.sources = (*each.sources, *node.sources)
+            graph.remove(node)
+            graph.replace_reads(node.outputs[0], data)
+            graph.rewrites["fuse_mul_into_conv2"] += 1
+
+
+def merge_branches(graph: LoweringGraph, context: Context) -> None:
+    """``conv(x) + x``: the sum goes into the middle of the filters."""
+    for node in graph:
+        if node.op != "Add" or len(node.inputs) != 2:
+            continue
+        for branch, data in (node.inputs, node.inputs[::-1]):
+            maker = graph.producer(branch)
+            if (
+                maker is not None
+                and maker.op == "Conv"
+                and maker.inputs[0] == data
+                and graph.only_reader(branch) is node
+                and graph.shape(branch) == graph.shape(data)
+                and (maker.int("group", 1) == 1 or maker.attributes.get("depthwise"))
+                and _keeps_middle(graph, maker)
+            ):
+                graph.absorb(maker, node)
+                graph.rewrites["fuse_branch_add_into_conv"] += 1
+                break
+
+
+def _keeps_middle(graph: LoweringGraph, node: Node) -> bool:
+    kernel = graph.shape(node.inputs[1])[2:]
+    pads = node.ints("pads", (0,) * (2 * len(kernel)))
+    steps = node.ints("dilations", (1,) * len(kernel))
+    half = tuple(size // 2 * step for size, step in zip(kernel, steps, strict=False))
+    return all(each % 2 for each in kernel) and pads == half + half
+
+
+def _is_affine(graph: LoweringGraph, node: Node, data: str) -> bool:
+    """Whether a node only scales or shifts the channels of ``data`` by constants."""
+    if node.op == "BatchNormalization":
+        return node.inputs[0] == data
+    if node.op not in ("Add", "Mul", "Sub") or len(node.inputs) != 2:
+        return False
+    other = node.inputs[1] if node.inputs[0] == data else node.inputs[0]
+    if not graph.is_const(other) or (node.op == "Sub" and node.inputs[0] != data):
+        return False
+    shape, dims = graph.shape(data), graph.shape(other)
+    if graph.shape(node.outputs[0]) != shape:
+        return False
+    dims = (1,) * (len(shape) - len(dims)) + dims
+    return prod(dims) == 1 or (len(dims) > 1 and prod(dims) == dims[1] == shape[1])
+
+
+def _take(graph: LoweringGraph, node: Node, follower: Node) -> None:
+    graph.absorb(node, follower)
+    if len(node.inputs) < 3 and follower.op != "Mul":
+        channels = graph.shape(node.outputs[0])[1]
+        bias = graph.add_unknown(f"{node.name}_bias", (channels,), "float32")
+        graph.rewire(node, inputs=[*node.inputs, bias])
+    graph.rewrites[f"fuse_{follower.op.lower()}_into_conv"] += 1
