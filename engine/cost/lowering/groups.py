@@ -18,11 +18,15 @@ def rewrite_groups(graph: LoweringGraph, context: Context) -> None:
     convolution for each between a Split and a Concat; else one with zero weights between.
     """
     for node in graph:
-        if node.op != "Conv" or len(node.inputs) < 2:
+        if node.op not in ("Conv", "ConvTranspose") or len(node.inputs) < 2:
             continue
         group = node.int("group", 1)
         weight = graph.tensors[node.inputs[1]]
         if group < 2 or len(weight.shape) != 4:
+            continue
+        if node.op == "ConvTranspose":
+            if weight.shape[:2] == (group, 1):
+                node.attributes["depthwise"] = 1
             continue
         cout, part, *kernel = weight.shape
         if part == 1 and cout == group:

@@ -27,6 +27,7 @@ from engine.cost.lowering.pooling import (
 )
 from engine.cost.lowering.read import read_graph
 from engine.cost.lowering.rules import Context, Rule
+from engine.cost.lowering.tiles import halve_filters, tile_filters
 
 if TYPE_CHECKING:
     from engine.graph.ir import Graph
@@ -43,9 +44,11 @@ RULES: tuple[Rule, ...] = (
     merge_scales_forward,
     rewrite_groups,
     merge_branches,
+    tile_filters,
     rewrite_average_pools,
     rewrite_max_pools,
     rewrite_global_pools,
+    halve_filters,
     fuse_activations,
     fuse_sums,
 )

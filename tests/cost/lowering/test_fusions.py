@@ -25,15 +25,15 @@ def test_silu_is_one_layer_and_fused_where_the_chip_can(chip: str, expected: lis
     assert {"c", "s", "m"} <= {name for each in lowered.layers for name in each.sources}
 
 
-def test_a_sum_goes_into_the_later_convolution() -> None:
+def test_a_sum_goes_into_the_first_convolution() -> None:
     net = Net(1, 8, 8, 8)
     first = net.conv("c1", "start", 8, 8, 3, 3)
     second = net.conv("c2", "start", 8, 8, 1, 1)
     end = net.add("Relu", "r", net.add("Add", "a", first, second))
     lowered = net.lower("rk3588", end)
-    assert names(lowered) == ["Relu:start", "Conv:c1", "Conv:c2_ConvAddRelu"]
+    assert names(lowered) == ["Relu:start", "Conv:c2", "Conv:c1_ConvAddRelu"]
     assert lowered.layers[-2].op == "ConvAddRelu"
-    assert lowered.layers[-2].inputs == ("start", "c1")
+    assert lowered.layers[-2].inputs == ("start", "c2")
 
 
 def test_shape_arithmetic_costs_nothing() -> None:

@@ -1,0 +1,178 @@
+"""Filters that are too large for the on-chip buffer are cut over the input channels."""
+
+from __future__ import annotations
+
+from math import prod
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.rules import Context
+
+__all__ = ["halve_filters", "tile_filters"]
+
+_LONGEST = {"rk3588": 11264, "rk3566": 14336}
+"""Weights of one filter (kernel x input channels) that one convolution has; else 7168."""
+
+_GROUP_BYTES = 5 * 32768
+"""Bytes of the filters that rk3576 works on at once: five banks of its buffer."""
+
+_MOST_CHANNELS = 8192
+"""Input channels that rk3566 takes."""
+
+
+def tile_filters(graph: LoweringGraph, context: Context) -> None:
+    """A convolution with long filters: Split, one for each tile of channels, Add."""
+    limit = _LONGEST.get(context.family, 7168)
+    splits: dict[tuple[str, tuple[int, ...]], Node] = {}
+    for node in graph:
+        shape = _dense(graph, node)
+        if shape is None:
+            continue
+        channels, kernel = shape
+        if channels * kernel <= limit or kernel > limit:
+            continue
+        sizes = _tiles(channels, limit // kernel, context)
+        if len(sizes) > 1:
+            _cut(graph, node, sizes, splits)
+            graph.rewrites["tiling_conv_channelin"] += 1
+
+
+def halve_filters(graph: LoweringGraph, context: Context) -> None:
+    """A convolution whose filters fill the buffer: two in float16 over half the channels each."""
+    for node in graph:
+        shape = _dense(graph, node)
+        if shape is None or not _fills(graph, node, *shape, context):
+            continue
+        channels = shape[0]
+        step = 32 if context.family == "rk3576" else context.npu.atom("float16")
+        half = -(-((channels + 1) // 2) // step) * step
+        if half < channels:
+            _halve(graph, node, half, channels)
+            graph.rewrites["tile_channel"] += 1
+
+
+def _dense(graph: LoweringGraph, node: Node) -> tuple[int, int] | None:
+    """Input channels and the size of the kernel, its gaps counted, of a dense convolution."""
+    if node.op not in ("Conv", "ConvTranspose") or node.int("group", 1) != 1 or node.fused:
+        return None
+    weight = graph.shape(node.inputs[1]) if len(node.inputs) > 1 else ()
+    if len(weight) != 4 or not graph.is_const(node.inputs[1]):
+        return None
+    gaps = node.ints("dilations", (1, 1))
+    kernel = prod((size - 1) * gap + 1 for size, gap in zip(weight[2:], gaps, strict=False))
+    return weight[1 if node.op == "Conv" else 0], kernel
+
+
+def _tiles(channels: int, most: int, context: Context) -> list[int]:
+    step = 8 if context.npu.atom_bytes == 8 else 16
+    most = max(most // step * step, 1)
+    count = -(-channels // most)
+    if channels % count == 0 and channels // count % step == 0:
+        return [channels // count] * count
+    return [most] * (count - 1) + [channels - most * (count - 1)]
+
+
+def _fills(graph: LoweringGraph, node: Node, channels: int, kernel: int, context: Context) -> bool:
+    weight = graph.shape(node.inputs[1])
+    plain = weight[2] * weight[3]
+    if context.family == "rk3566":
+        return channels > _MOST_CHANNELS
+    if context.family == "rk3576":
+        outputs = min(graph.shape(node.outputs[0])[1], context.npu.macs_out[context.dtype])
+        size = 1 if context.dtype == "int8" else 2
+        return -(-channels // 32) * 32 * plain * outputs * size > _GROUP_BYTES
+    if context.family == "rk2118":
+        # what its table shows: no single limit explains all rows
+        weights = -(-channels // 4) * 4 * plain
+        return weights > (3840 if plain == 1 else 3584) and weights != 4096
+    return False
+
+
+def _cut(
+    graph: LoweringGraph,
+    node: Node,
+    sizes: list[int],
+    splits: dict[tuple[str, tuple[int, ...]], Node],
+) -> None:
+    data, out, name = node.inputs[0], node.outputs[0], node.name
+    batch, _, *size = graph.shape(data)
+    dtype, shape = graph.tensors[data].dtype, graph.shape(out)
+    split = splits.get((data, tuple(sizes)))
+    label = graph.fresh(f"{data}_split")
+    if split is None:
+        parts = [
+            graph.add_tensor(f"{label}_o{at}", (batch, part, *size), dtype)
+            for at, part in enumerate(sizes)
+        ]
+        sections = graph.add_unknown(f"{label}_i1", (len(sizes),), "int64")
+        split = Node("Split", label, "Split", [data, sections], parts, {"axis": 1})
+        split.sources = node.sources
+        graph.insert(split, before=node)
+        splits[data, tuple(sizes)] = split
+    else:
+        split.name = label
+    parts = split.outputs
+    results = [graph.add_tensor(f"{out}_tile{at}_conv", shape, dtype) for at in range(len(sizes))]
+    for at, part in enumerate(parts):
+        _part_of(graph, node, f"{name}_tile{at}", part, results[at], sizes[at], bias=at == 0)
+    total = results[0]
+    mark = "convtranspose_add" if node.op == "ConvTranspose" else "conv_add"
+    for at in range(1, len(sizes)):
+        label = f"{out}_tile{0 if at == 1 else at}_{mark}"
+        wrote = out if at == len(sizes) - 1 else graph.add_tensor(label, shape, dtype)
+        made = Node("Add", label, "Add", [total, results[at]], [wrote], sources=node.sources)
+        graph.insert(made, before=node)
+        total = wrote
+    graph.remove(node)
+
+
+def _part_of(
+    graph: LoweringGraph,
+    node: Node,
+    name: str,
+    data: str,
+    result: str,
+    channels: int,
+    *,
+    bias: bool,
+    dtype: str = "",
+) -> None:
+    """A convolution like ``node`` over some of its channels."""
+    weight = graph.tensors[node.inputs[1]]
+    first, second, *kernel = weight.shape
+    shape = (first, channels, *kernel) if node.op == "Conv" else (channels, second, *kernel)
+    inputs = [data, graph.add_tensor(f"{name}_i1", shape, weight.dtype, weight.values)]
+    if bias:
+        inputs += node.inputs[2:]
+    made = Node(node.op, name, node.kind, inputs, [result], dict(node.attributes))
+    made.sources, made.dtype = node.sources, dtype or node.dtype
+    graph.insert(made, before=node)
+
+
+def _halve(graph: LoweringGraph, node: Node, half: int, channels: int) -> None:
+    data, out, name = node.inputs[0], node.outputs[0], node.name
+    batch, _, *size = graph.shape(data)
+    dtype, shape = graph.tensors[data].dtype, graph.shape(out)
+    sizes = (half, channels - half)
+    parts = [
+        graph.add_tensor(f"{name}_split_{at}", (batch, part, *size), dtype)
+        for at, part in enumerate(sizes)
+    ]
+    split = Node("Split", name, "Split", [data], parts, {"axis": 1}, sources=node.sources)
+    split.dtype = "float16"
+    graph.insert(split, before=node)
+    results = [graph.add_tensor(f"{name}_branch{at}_o", shape, dtype) for at in range(2)]
+    for at, part in enumerate(parts):
+        _part_of(
+            graph,
+            node,
+            f"{name}_branch{at}",
+            part,
+            results[at],
+            sizes[at],
+            bias=at == 0,
+            dtype="float16",
+        )
+    made = Node("Add", name, "Add", results, [out], sources=node.sources)
+    made.dtype = "float16"
+    graph.remove(node)
+    graph.insert(made, after=graph.producer(results[1]))
