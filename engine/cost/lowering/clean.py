@@ -44,6 +44,9 @@ def _is_idle(node: Node, graph: LoweringGraph) -> bool:
         return perm == tuple(range(len(perm))) and bool(perm)
     if node.op in ("Expand", "Pad", "Reshape", "Slice", "Squeeze", "Tile", "Unsqueeze"):
         return old.shape == new.shape and not _turns(node, graph)
+    if node.op == "MaxPool":
+        steps = (*node.ints("kernel_shape"), *node.ints("strides", (1,)))
+        return set(steps) == {1} and len(node.outputs) == 1 and old.shape == new.shape
     if node.op in ("Concat", "Max", "Mean", "Min", "Sum"):
         return len(node.inputs) == 1
     return False

@@ -67,11 +67,12 @@ def fuse_sums(graph: LoweringGraph, context: Context) -> None:
                 graph.rewrites["fuse_conv_add"] += 1
     for node in graph:
         summed = node.op == "Add" and len(graph.features(node)) == 2
+        scaled = node.op == "BatchNormalization" and not node.fused
         joined = node.op == "Conv" and node.fused == ["Add"] and context.family != "rv1106b"
-        follower = graph.only_reader(node.outputs[0]) if summed or joined else None
+        follower = graph.only_reader(node.outputs[0]) if summed or joined or scaled else None
         if follower is not None and follower.op == "Relu":
             graph.absorb(node, follower, fused="Relu")
-            node.name += "Relu" if joined else "_AddRelu"
+            node.name += "Relu" if joined else f"_{node.op}Relu"
 
 
 def _can_do(node: Node, follower: Node, context: Context) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 
-__all__ = ["rewrite_groups"]
+__all__ = ["rewrite_groups", "write_groups"]
 
 _MOST_PARTS = 1 << 16
 """Groups of one convolution that are written out; a graph with more is no network."""
@@ -32,9 +32,7 @@ def rewrite_groups(graph: LoweringGraph, context: Context) -> None:
         if part == 1 and cout == group:
             node.attributes["depthwise"] = 1
             graph.add_tensor(weight.name, (1, cout, *kernel), weight.dtype, weight.values)
-        elif part % _aligned(context) == 0 and group <= _MOST_PARTS:
-            _write_out(graph, node, group)
-        else:
+        elif part % _aligned(context) or group > _MOST_PARTS:
             name = graph.fresh(node.name)
             dense = graph.add_tensor(
                 f"{name}_i1", (cout, part * group, *kernel), weight.dtype, weight.values
@@ -43,6 +41,18 @@ def rewrite_groups(graph: LoweringGraph, context: Context) -> None:
             node.name = name
             node.attributes["group"] = 1
             graph.rewrites["convert_group_conv2d_to_conv2d"] += 1
+
+
+def write_groups(graph: LoweringGraph, context: Context) -> None:
+    """The groups that are left: Split, a convolution for each group, Concat."""
+    for node in graph:
+        group = node.int("group", 1)
+        if (
+            node.op in ("Conv", "ConvTranspose")
+            and 1 < group <= _MOST_PARTS
+            and not node.attributes.get("depthwise")
+        ):
+            _write_out(graph, node, group)
 
 
 def _aligned(context: Context) -> int:
@@ -69,13 +79,13 @@ def _write_out(graph: LoweringGraph, node: Node, group: int) -> None:
     graph.insert(made, before=node)
     for at in range(group):
         name = f"{node.name}_group_{at}"
-        shape = (cout // group, *weight.shape[1:])
+        shape = (weight.shape[0] // group, *weight.shape[1:])
         inputs = [parts[at], graph.add_tensor(f"{name}_i1", shape, weight.dtype, weight.values)]
         if bias is not None:
             inputs.append(graph.add_tensor(f"{name}_i2", (cout // group,), bias.dtype, bias.values))
         attributes = {**node.attributes, "group": 1}
         graph.insert(
-            Node("Conv", name, "Conv", inputs, [results[at]], attributes, sources=node.sources),
+            Node(node.op, name, node.kind, inputs, [results[at]], attributes, sources=node.sources),
             before=node,
         )
     joined = Node(

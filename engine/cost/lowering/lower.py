@@ -10,11 +10,19 @@ from engine.base.errors import UsageError
 from engine.chips.npu import NpuDtype, NpuProfile, npu_profile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor, Window
 from engine.cost.lowering.activations import make_hardswish, make_swish
+from engine.cost.lowering.channels import (
+    channels_to_convolutions,
+    find_picks,
+    find_shuffles,
+    scale_and_shift,
+)
 from engine.cost.lowering.clean import drop_dead, drop_idle
 from engine.cost.lowering.fuse import fuse_activations, fuse_sums
 from engine.cost.lowering.graph import LoweringGraph, Node
-from engine.cost.lowering.groups import rewrite_groups
+from engine.cost.lowering.groups import rewrite_groups, write_groups
+from engine.cost.lowering.large import shorten_strides, split_kernels
 from engine.cost.lowering.merge import (
+    add_biases,
     divide_by_multiplying,
     merge_branches,
     merge_constants,
@@ -27,6 +35,7 @@ from engine.cost.lowering.pooling import (
 )
 from engine.cost.lowering.read import read_graph
 from engine.cost.lowering.rules import Context, Rule
+from engine.cost.lowering.slices import drop_doubles, join_slices, merge_pads
 from engine.cost.lowering.tiles import halve_filters, tile_filters
 
 if TYPE_CHECKING:
@@ -40,14 +49,26 @@ RULES: tuple[Rule, ...] = (
     divide_by_multiplying,
     make_swish,
     make_hardswish,
+    merge_pads,
+    drop_doubles,
+    join_slices,
+    find_shuffles,
+    find_picks,
     merge_constants,
     merge_scales_forward,
+    scale_and_shift,
     rewrite_groups,
     merge_branches,
-    tile_filters,
+    channels_to_convolutions,
     rewrite_average_pools,
     rewrite_max_pools,
     rewrite_global_pools,
+    split_kernels,
+    join_slices,
+    shorten_strides,
+    tile_filters,
+    write_groups,
+    add_biases,
     halve_filters,
     fuse_activations,
     fuse_sums,

@@ -7,7 +7,13 @@ from math import prod
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.rules import Context
 
-__all__ = ["divide_by_multiplying", "merge_branches", "merge_constants", "merge_scales_forward"]
+__all__ = [
+    "add_biases",
+    "divide_by_multiplying",
+    "merge_branches",
+    "merge_constants",
+    "merge_scales_forward",
+]
 
 _WEIGHTED = ("Conv", "ConvTranspose")
 
@@ -19,6 +25,15 @@ def divide_by_multiplying(graph: LoweringGraph, context: Context) -> None:
             node.op = node.kind = "Mul"
             node.name = graph.fresh(f"{node.name}_2mul")
             graph.rewrites["convert_div_to_mul"] += 1
+
+
+def add_biases(graph: LoweringGraph, context: Context) -> None:
+    """An int8 convolution always has a bias."""
+    for node in graph:
+        if node.op in _WEIGHTED and len(node.inputs) == 2 and context.dtype == "int8":
+            channels = graph.shape(node.outputs[0])[1]
+            bias = graph.add_unknown(f"{node.inputs[1]}_bias_0", (channels,), "float32")
+            graph.rewire(node, inputs=[*node.inputs, bias])
 
 
 def merge_constants(graph: LoweringGraph, context: Context) -> None:

@@ -110,13 +110,10 @@ def _mean_filter(
 
 def filters(
     graph: LoweringGraph, name: str, channels: int, kernel: tuple[int, ...]
-) -> tuple[str, str]:
-    """Weight and bias of a depthwise convolution that the compiler makes itself."""
+) -> tuple[str, ...]:
+    """Weight of a depthwise convolution that the compiler makes itself."""
     shape = (1, channels, *kernel)
-    return (
-        graph.add_unknown(f"{name}_i1", shape, "float32"),
-        graph.add_unknown(f"{name}_i2", (channels,), "float32"),
-    )
+    return (graph.add_unknown(f"{name}_i1", shape, "float32"),)
 
 
 def _in_steps(graph: LoweringGraph, node: Node, suffix: str) -> None:

@@ -1,0 +1,131 @@
+"""Kernels over more than 16 rows, and strides over more than 7, in parts."""
+
+from __future__ import annotations
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.rules import Context
+
+__all__ = ["shorten_strides", "split_kernels"]
+
+_LONGEST_KERNEL = 16
+_LONGEST_STRIDE = 7
+_MOST_PARTS = 64
+"""Parts of one kernel; one of more than 1,024 rows is no network's."""
+
+
+def split_kernels(graph: LoweringGraph, context: Context) -> None:
+    """A kernel of more than 16 columns or rows: two Slices, a convolution of each, Add."""
+    for node in graph:
+        if node.op == "Conv" and len(node.inputs) > 1:
+            kernel = graph.shape(node.inputs[1])[2:]
+            if len(kernel) == 2 and max(kernel) <= _LONGEST_KERNEL * _MOST_PARTS:
+                _split(graph, node)
+
+
+def shorten_strides(graph: LoweringGraph, context: Context) -> None:
+    """A stride of more than 7: a smaller one, then a depthwise 1 x 1 that picks."""
+    for node in graph:
+        strides = node.ints("strides", (1, 1))
+        if node.op != "Conv" or len(strides) != 2 or max(strides) <= _LONGEST_STRIDE:
+            continue
+        picks = tuple(_pick(each) for each in strides)
+        if not all(picks):
+            continue
+        steps = tuple(each // pick for each, pick in zip(strides, picks, strict=True))
+        batch, channels, *_ = graph.shape(node.outputs[0])
+        size = _out_size(graph, node, steps)
+        out, name = node.outputs[0], node.name
+        dtype = graph.tensors[out].dtype
+        middle = graph.add_tensor(f"{name}_split", (batch, channels, *size), dtype)
+        node.name = f"{name}_split"
+        node.attributes["strides"] = list(steps)
+        graph.rewire(node, outputs=[middle])
+        weight = graph.add_unknown(f"{name}_select_i1", (1, channels, 1, 1), "float32")
+        bias = graph.add_unknown(f"{name}_select_i2", (channels,), "float32")
+        made = Node("Conv", f"{name}_select", "Conv", [middle, weight, bias], [out])
+        made.attributes = {"strides": list(picks), "group": channels, "depthwise": 1}
+        made.sources = node.sources
+        graph.insert(made, after=node)
+        graph.rewrites["convert_large_stride_conv_to_two_conv"] += 1
+
+
+def _pick(stride: int) -> int:
+    """The power of two that leaves a stride of 7 at most; 0 where there is none."""
+    pick = 1
+    while stride // pick > _LONGEST_STRIDE:
+        pick *= 2
+    return pick if stride % pick == 0 else 0
+
+
+def _pads(node: Node) -> tuple[int, int, int, int]:
+    pads = node.ints("pads", (0, 0, 0, 0))
+    return (pads[0], pads[1], pads[2], pads[3]) if len(pads) == 4 else (0, 0, 0, 0)
+
+
+def _out_size(graph: LoweringGraph, node: Node, steps: tuple[int, ...]) -> list[int]:
+    size, pads = graph.shape(node.inputs[0])[2:], _pads(node)
+    kernel = graph.shape(node.inputs[1])[2:]
+    gaps = node.ints("dilations", (1, 1))
+    return [
+        (size[at] + pads[at] + pads[at + 2] - (kernel[at] - 1) * gaps[at] - 1) // steps[at] + 1
+        for at in range(2)
+    ]
+
+
+def _split(graph: LoweringGraph, node: Node) -> None:
+    kernel = graph.shape(node.inputs[1])[2:]
+    axis = 1 if kernel[1] > _LONGEST_KERNEL else 0
+    if kernel[axis] <= _LONGEST_KERNEL or max(node.ints("dilations", (1, 1))) > 1:
+        return
+    data = _padded(graph, node, axis)
+    out = graph.shape(node.outputs[0])
+    dtype = graph.tensors[data].dtype
+    stride = node.ints("strides", (1, 1))[axis]
+    weight = graph.tensors[node.inputs[1]]
+    results, parts, slices = [], [], []
+    for start in (0, _LONGEST_KERNEL):
+        length = min(_LONGEST_KERNEL, kernel[axis]) if not start else kernel[axis] - start
+        label = graph.fresh(f"{data}_slice")
+        shape = list(graph.shape(data))
+        shape[2 + axis] = (out[2 + axis] - 1) * stride + length
+        numbers = [graph.add_unknown(f"{label}_i{at}", (1,), "int64") for at in range(1, 5)]
+        wrote = graph.add_tensor(label, tuple(shape), dtype)
+        cut = Node("Slice", label, "Slice", [data, *numbers], [wrote], sources=node.sources)
+        cut.attributes = {"cut_axis": 2 + axis, "cut_from": start}
+        slices.append(graph.insert(cut, before=node))
+        dims = list(weight.shape)
+        dims[2 + axis] = length
+        filters = graph.add_tensor(f"{label}_conv_i1", tuple(dims), weight.dtype, weight.values)
+        result = graph.add_tensor(f"{label}_conv_o", out, dtype)
+        attributes = {
+            **node.attributes,
+            "pads": [0, 0, 0, 0]
+            if not any(_pads(node))
+            else [each if at % 2 != axis else 0 for at, each in enumerate(_pads(node))],
+        }
+        inputs = [wrote, filters, *(node.inputs[2:] if not start else ())]
+        made = Node("Conv", f"{label}_conv", "Conv", inputs, [result], attributes)
+        made.sources = node.sources
+        parts.append(graph.insert(made, before=node))
+        results.append(result)
+    joined = Node("Add", f"{slices[0].name}_conv_add", "Add", results, list(node.outputs))
+    joined.sources = node.sources
+    graph.remove(node)
+    graph.insert(joined, after=parts[1])
+    graph.rewrites["seperate_large_kernel_conv"] += 1
+    for each in parts:
+        _split(graph, each)
+
+
+def _padded(graph: LoweringGraph, node: Node, axis: int) -> str:
+    pads, data = _pads(node), node.inputs[0]
+    if not pads[axis] and not pads[axis + 2]:
+        return data
+    label = graph.fresh(f"{data}_pad")
+    shape = list(graph.shape(data))
+    shape[2 + axis] += pads[axis] + pads[axis + 2]
+    wrote = graph.add_tensor(label, tuple(shape), graph.tensors[data].dtype)
+    numbers = graph.add_unknown(f"{label}_i1", (8,), "int64")
+    made = Node("Pad", label, "Pad", [data, numbers], [wrote], sources=node.sources)
+    graph.insert(made, before=node)
+    return wrote

@@ -1,0 +1,120 @@
+"""Slices, splits and paddings."""
+
+from __future__ import annotations
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.rules import Context
+
+__all__ = ["drop_doubles", "join_slices", "merge_pads"]
+
+_DOUBLES = frozenset({"MaxPool", "Slice", "Transpose"})
+"""Operators of which the compiler keeps one where several do the same."""
+
+
+def merge_pads(graph: LoweringGraph, context: Context) -> None:
+    """Zeros around a map that only a convolution reads are the convolution's own."""
+    for node in graph:
+        if node.op != "Pad" or node.attributes.get("mode", "constant") != "constant":
+            continue
+        reader = graph.only_reader(node.outputs[0])
+        amounts = graph.array(node.inputs[1]) if len(node.inputs) > 1 else None
+        value = graph.array(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else None
+        if reader is None or reader.op != "Conv" or amounts is None or amounts.size != 8:
+            continue
+        around = [int(each) for each in amounts.reshape(-1)]
+        if any(around[at] for at in (0, 1, 4, 5)) or min(around) < 0:
+            continue
+        if value is not None and value.any():
+            continue
+        pads = reader.ints("pads", (0, 0, 0, 0))
+        added = (around[2], around[3], around[6], around[7])
+        reader.attributes["pads"] = [old + new for old, new in zip(pads, added, strict=True)]
+        reader.sources = (*reader.sources, *node.sources)
+        graph.bypass(node)
+        graph.rewrites["fuse_pad_into_conv"] += 1
+
+
+def drop_doubles(graph: LoweringGraph, context: Context) -> None:
+    """Of several nodes that do the same to the same tensor the first stays."""
+    seen: dict[tuple[object, ...], Node] = {}
+    for node in graph:
+        if node.op not in _DOUBLES or graph.is_output(node.outputs[0]) or len(node.outputs) > 1:
+            continue
+        numbers = tuple(
+            graph.shape(each) + _small(graph, each) if graph.is_const(each) else (each,)
+            for each in node.inputs
+        )
+        attributes = tuple(sorted((key, str(value)) for key, value in node.attributes.items()))
+        first = seen.setdefault((node.op, numbers, attributes), node)
+        if first is not node:
+            graph.remove(node)
+            graph.replace_reads(node.outputs[0], first.outputs[0])
+            first.sources = (*first.sources, *node.sources)
+            graph.rewrites[f"remove_parallel_{node.op.lower()}"] += 1
+
+
+def join_slices(graph: LoweringGraph, context: Context) -> None:
+    """Slices that cut a tensor up without rest are one Split, named after the first: ``_2sp``."""
+    cuts: dict[tuple[str, int], list[tuple[int, int, Node]]] = {}
+    for node in graph:
+        cut = _cut(graph, node)
+        if cut is not None:
+            axis, start, end = cut
+            cuts.setdefault((node.inputs[0], axis), []).append((start, end, node))
+    for (data, axis), found in cuts.items():
+        length = graph.shape(data)[axis]
+        by_start = {start: (end, node) for start, end, node in reversed(found)}
+        ordered, at = [], 0
+        while at < length and at in by_start:
+            at, node = by_start[at]
+            ordered.append(node)
+        if at != length or len(ordered) < 2:
+            continue
+        # of parts of a kernel, which the compiler puts in front of each other, the last is first
+        own = ordered[0].attributes.get("cut_axis") is None
+        first = ordered[0]
+        name = graph.fresh(f"{ordered[0 if own else -1].name}_2sp")
+        sizes = graph.add_unknown(f"{name}_i1", (len(ordered),), "int64")
+        outs = [node.outputs[0] for node in ordered]
+        made = Node("Split", name, "Split", [data, sizes], outs, {"axis": axis})
+        made.sources = tuple(source for node in ordered for source in node.sources)
+        graph.insert(made, before=first)
+        for node in ordered:
+            graph.remove(node)
+        graph.rewrites["replace_parallel_slice_by_split"] += 1
+
+
+def _small(graph: LoweringGraph, tensor: str) -> tuple[int, ...]:
+    if sum(graph.shape(tensor)) > 16:
+        return (id(graph.tensors[tensor].values),)
+    array = graph.array(tensor)
+    return () if array is None else tuple(int(each) for each in array.reshape(-1))
+
+
+def _cut(graph: LoweringGraph, node: Node) -> tuple[int, int, int] | None:
+    """Axis, start and end of a Slice along one axis with step 1."""
+    if node.op != "Slice" or graph.is_const(node.inputs[0]):
+        return None
+    shape, out = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    if "cut_axis" in node.attributes:
+        axis, start = node.int("cut_axis"), node.int("cut_from")
+        return axis, start, start + out[axis]
+    if len(node.inputs) < 3 or len(shape) != len(out):
+        return None
+    arrays = [graph.array(each) if each else None for each in (*node.inputs[1:], "", "")]
+    starts, _, axes, steps = (
+        None if each is None else [int(number) for number in each.reshape(-1)]
+        for each in (*arrays, None, None, None, None)[:4]
+    )
+    if starts is None or (steps is not None and any(step != 1 for step in steps)):
+        return None
+    moved = [at for at in range(len(shape)) if shape[at] != out[at]]
+    if len(moved) != 1:
+        return None
+    axis = moved[0]
+    named = list(range(len(starts))) if axes is None else [each % len(shape) for each in axes]
+    if axis not in named:
+        return None
+    start = starts[named.index(axis)]
+    start = max(0, start + shape[axis]) if start < 0 else start
+    return axis, start, start + out[axis]
