@@ -178,6 +178,10 @@ class LoweringGraph:
         """The nodes as they are now: they may be changed meanwhile."""
         return iter(self.nodes)
 
+    def following(self, node: Node) -> Node | None:
+        """The node behind one; None behind the last."""
+        return self._next[node]
+
     def __contains__(self, node: Node) -> bool:
         """Whether it was not removed."""
         return node in self._next

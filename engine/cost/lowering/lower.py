@@ -21,6 +21,7 @@ from engine.cost.lowering.fuse import fuse_activations, fuse_sums
 from engine.cost.lowering.graph import LoweringGraph, Node
 from engine.cost.lowering.groups import rewrite_groups, write_groups
 from engine.cost.lowering.large import shorten_strides, split_kernels
+from engine.cost.lowering.matrices import MATRIX_RULES
 from engine.cost.lowering.merge import (
     add_biases,
     divide_by_multiplying,
@@ -57,6 +58,7 @@ RULES: tuple[Rule, ...] = (
     merge_constants,
     merge_scales_forward,
     scale_and_shift,
+    *MATRIX_RULES,
     rewrite_groups,
     merge_branches,
     channels_to_convolutions,

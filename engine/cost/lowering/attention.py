@@ -1,0 +1,131 @@
+"""The fused attention: two matrices with a Softmax between them."""
+
+from __future__ import annotations
+
+import math
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
+from engine.cost.lowering.rules import Context
+
+__all__ = ["make_attention"]
+
+_NO_ATTENTION = frozenset({"rk3566", "rk2118", "rv1106b"})
+"""Families without the fused attention."""
+
+
+def _next(graph: LoweringGraph, node: Node, op: str) -> Node | None:
+    """The only reader of a node, if it is of this type."""
+    reader = graph.only_reader(node.outputs[0])
+    return reader if reader is not None and reader.op == op else None
+
+
+def make_attention(graph: LoweringGraph, context: Context) -> None:
+    """MatMul, scale, mask, Softmax, MatMul -> exSDPAttention, named ``_2sdpa``."""
+    if context.family in _NO_ATTENTION:
+        return
+    for node in graph:
+        if node.op in ("Softmax", "exSoftmax13"):
+            group = _attention(graph, node)
+            if group is not None:
+                _sdpa(graph, group)
+                graph.rewrites["fuse_matmul_softmax_matmul_to_sdpa"] += 1
+
+
+def _attention(graph: LoweringGraph, softmax: Node) -> list[Node] | None:
+    rank = len(graph.shape(softmax.inputs[0]))
+    if rank < 3 or softmax.int("old") or softmax.int("axis", -1) % rank != rank - 1:
+        return None
+    last = _next(graph, softmax, "MatMul")
+    if last is None or last.inputs[0] != softmax.outputs[0] or graph.is_const(last.inputs[1]):
+        return None
+    group = [softmax, last]
+    for ops in (("Add",), ("Mul", "Div")):
+        maker = graph.producer(group[0].inputs[0])
+        if maker is None or maker.op not in ops:
+            continue
+        if graph.only_reader(maker.outputs[0]) is not group[0]:
+            return None
+        data, other = maker.inputs[:2]
+        if graph.is_const(data) or not _comes_from(graph, data):
+            data, other = other, data
+        if graph.is_const(data) or (maker.op != "Add" and not graph.is_const(other)):
+            return None
+        graph.rewire(maker, inputs=[data, other])
+        group.insert(0, maker)
+    first = graph.producer(group[0].inputs[0])
+    if first is None or first.op != "MatMul" or any(graph.is_const(x) for x in first.inputs):
+        return None
+    if graph.only_reader(first.outputs[0]) is not group[0]:
+        return None
+    return [first, *group]
+
+
+def _comes_from(graph: LoweringGraph, tensor: str) -> bool:
+    """Whether a tensor is a product of two matrices, scaled or not."""
+    maker = graph.producer(tensor)
+    if maker is not None and maker.op in ("Mul", "Div"):
+        data = next((each for each in maker.inputs if not graph.is_const(each)), "")
+        maker = graph.producer(data) if data else None
+    return maker is not None and maker.op == "MatMul"
+
+
+def _sdpa(graph: LoweringGraph, group: list[Node]) -> None:
+    first, last = group[0], group[-1]
+    query, key = first.inputs[:2]
+    value, result = last.inputs[1], last.outputs[0]
+    scale = graph.producer(query)
+    if scale is not None and scale.op in ("Mul", "Div") and graph.only_reader(query) is first:
+        consts = [each for each in scale.inputs if graph.is_const(each)]
+        if (
+            len(consts) == 1
+            and math.prod(graph.shape(consts[0])) == 1
+            and not _foldable(graph, scale)
+        ):
+            query = next(each for each in scale.inputs if each not in consts)
+            group = [scale, *group]
+    q = _turned(graph, query, last)
+    shape = graph.shape(key)
+    wide = (math.prod(shape[:-2]), shape[-2], 1, shape[-1])
+    k = add_reshape(graph, key, wide, fresh(graph, f"{key}_rs"), before=last)
+    v = _turned(graph, value, last)
+    extra = []
+    for node in group[group.index(first) + 1 : -2]:
+        other = node.inputs[1]
+        extra.append(other if graph.is_const(other) else _turned(graph, other, last))
+    made = f"{result}_sdpa"
+    heads, depth = graph.shape(v)[:2]
+    rows = graph.shape(q)[3]
+    graph.add_tensor(made, (heads, depth, 1, rows), graph.tensors[query].dtype)
+    new = Node("exSDPAttention", f"{last.name}_2sdpa", "exSDPAttention", [q, k, v, *extra], [made])
+    new.sources = tuple(each for node in group for each in node.sources)
+    graph.insert(new, before=last)
+    back = add_transpose(graph, made, (0, 3, 2, 1), f"{made}_tp", before=last)
+    add_reshape(graph, back, graph.shape(result), f"{made}_tp_rs", result, before=last)
+    for node in group:
+        graph.remove(node)
+
+
+def _foldable(graph: LoweringGraph, scale: Node) -> bool:
+    """Whether a scale goes into the weight of the matrix that it follows."""
+    data = next((each for each in scale.inputs if not graph.is_const(each)), "")
+    for _ in range(4):
+        maker = graph.producer(data)
+        if maker is None or graph.only_reader(data) is None:
+            return False
+        if maker.op == "MatMul":
+            return any(graph.is_const(each) for each in maker.inputs)
+        if maker.op not in ("Add", "Reshape", "Transpose"):
+            return False
+        data = next((each for each in maker.inputs if not graph.is_const(each)), "")
+    return False
+
+
+def _turned(graph: LoweringGraph, tensor: str, before: Node) -> str:
+    """(..., N, K) as (B, K, 1, N)."""
+    shape = graph.shape(tensor)
+    rank = len(shape)
+    perm = (*range(rank - 2), rank - 1, rank - 2)
+    turned = add_transpose(graph, tensor, perm, fresh(graph, f"{tensor}_tp"), before=before)
+    wide = (math.prod(shape[:-2]), shape[-1], 1, shape[-2])
+    return add_reshape(graph, turned, wide, fresh(graph, f"{turned}_rs"), before=before)

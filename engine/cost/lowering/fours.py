@@ -1,0 +1,173 @@
+"""Layers of fewer than four dimensions get four, between two reshapes."""
+
+from __future__ import annotations
+
+import math
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.matrix import make_matmul
+from engine.cost.lowering.movement import add_reshape, execution_order, fresh, perm_of
+from engine.cost.lowering.rules import Context
+from engine.cost.lowering.views import four
+
+__all__ = ["BINARY", "UNARY", "restore_softmax", "widen"]
+
+UNARY = frozenset(
+    {
+        "Abs", "Ceil", "Clip", "Cos", "Elu", "Erf", "Exp", "Floor", "HardSigmoid", "HardSwish",
+        "LeakyRelu", "Log", "Mish", "Neg", "Reciprocal", "Relu", "Round", "Sigmoid", "Sin",
+        "Softplus", "Sqrt", "Tanh", "exGelu", "exSwish",
+    }
+)  # fmt: skip
+"""Element by element, of one input."""
+
+BINARY = frozenset({"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"})
+"""Element by element, of two."""
+
+_ALONG = frozenset({"ArgMax", "ArgMin", "Concat", "Gather", "Split"})
+"""Along one axis, which moves when a dimension is put in."""
+
+
+def widen(graph: LoweringGraph, context: Context) -> None:
+    """Matrices, elementwise layers and those along an axis in four dimensions.
+
+    A layer of fewer reads ``T_rs`` and is followed by ``OUT-rs``. The transposes that come with
+    the matrices have their turn behind all others, in the order of execution.
+    """
+    for node in graph:
+        if node.op in ("Gemm", "MatMul"):
+            make_matmul(graph, node)
+        elif node.op == "Transpose":
+            _wide_transpose(graph, node)
+        elif node.op in UNARY or node.op in BINARY:
+            if _needs(graph, node):
+                _wide(graph, node)
+        elif node.op == "Softmax":
+            _softmax(graph, node)
+        elif node.op in _ALONG and _needs(graph, node):
+            rank = len(graph.shape(node.inputs[0]))
+            axis = node.int("axis", 0) % rank
+            if (
+                node.op in ("ArgMax", "ArgMin", "Gather")
+                and len(graph.shape(node.outputs[0])) != rank
+            ):
+                continue
+            _wide(graph, node)
+            node.attributes["axis"] = 3 if rank == 3 and axis == 2 else axis
+    for node in execution_order(graph):
+        if node.op == "Transpose":
+            _wide_transpose(graph, node)
+
+
+def restore_softmax(graph: LoweringGraph, context: Context) -> None:
+    """The Softmax of opsets below 13, over a flat tail, that our loader wrote as three nodes."""
+    for node in graph:
+        if node.op != "Softmax" or not node.outputs[0].endswith("_intermediate"):
+            continue
+        flat = graph.producer(node.inputs[0])
+        back = graph.only_reader(node.outputs[0])
+        if flat is None or flat.op != "Flatten" or back is None or back.op != "Reshape":
+            continue
+        if graph.only_reader(flat.outputs[0]) is not node:
+            continue
+        graph.remove(flat)
+        graph.remove(back)
+        graph.rewire(node, inputs=[flat.inputs[0]], outputs=list(back.outputs))
+        node.attributes = {"axis": flat.int("axis", 1), "old": 1}
+
+
+def _softmax(graph: LoweringGraph, node: Node) -> None:
+    """Softmax -> exSoftmax13 along the channels or the width; old ones over a flat tail."""
+    x, result = node.inputs[0], node.outputs[0]
+    shape = graph.shape(x)
+    rank = len(shape)
+    if rank == 0:
+        return
+    axis = node.int("axis", -1) % rank
+    node.op = node.kind = "exSoftmax13"
+    graph.rewrites["convert_softmax_to_exsoftmax13"] += 1
+    if node.int("old"):
+        flat = (math.prod(shape[:axis]), math.prod(shape[axis:]))
+        wide = (1, flat[0], 1, flat[1])
+        data = add_reshape(graph, x, wide, f"{x}_rsI_rs", before=node)
+        _around(graph, node, data, wide, f"{result}_rsO")
+        node.attributes["axis"] = 3
+    elif rank == 2:
+        single = shape[0] == 1
+        wide = (1, shape[1], 1, 1) if single else (1, shape[0], 1, shape[1])
+        data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=node)
+        _around(graph, node, data, wide, f"{result}-rs")
+        node.attributes["axis"] = 3 if axis == 1 and not single else 1
+    elif rank == 4 and axis == 2:
+        wide = (shape[0] * shape[1], shape[2], 1, shape[3])
+        data = add_reshape(graph, x, wide, fresh(graph, f"{x}_rs"), before=node)
+        node.name = f"{node.name}#1"
+        _around(graph, node, data, wide, f"{node.name}_rs")
+        node.attributes["axis"] = 1
+    else:
+        if _needs(graph, node):
+            _wide(graph, node)
+        node.attributes["axis"] = 3 if axis == rank - 1 else axis
+
+
+def _around(graph: LoweringGraph, node: Node, data: str, shape: tuple[int, ...], name: str) -> None:
+    result = node.outputs[0]
+    made = graph.add_tensor(fresh(graph, name), shape, graph.tensors[result].dtype)
+    graph.rewire(node, inputs=[data], outputs=[made])
+    whole = graph.shape(result)
+    add_reshape(graph, made, whole, name, result, before=graph.following(node))
+
+
+def _wide_transpose(graph: LoweringGraph, node: Node) -> None:
+    rank = len(graph.shape(node.inputs[0]))
+    if rank not in (2, 3):
+        return
+    perm = perm_of(node, rank)
+    _wide(graph, node)
+    place = (0, 1, 3) if rank == 3 else (0, 1)
+    wide = list(range(4))
+    for at, each in zip(place, perm, strict=True):
+        wide[at] = place[each]
+    node.attributes["perm"] = list(wide)
+
+
+def _needs(graph: LoweringGraph, node: Node) -> bool:
+    ranks = {len(graph.shape(each)) for each in (*graph.features(node), *node.outputs) if each}
+    return bool(ranks) and max(ranks) <= 4 and ranks != {4} and min(ranks) > 0
+
+
+def _wide(graph: LoweringGraph, node: Node) -> None:
+    rank = max(len(graph.shape(each)) for each in (*graph.features(node), *node.outputs))
+    inputs = []
+    for at, each in enumerate(node.inputs):
+        if not each or (at > 0 and node.op in ("Split", "Gather", "Clip")):
+            inputs.append(each)
+            continue
+        shape = graph.shape(each)
+        wide = four((1,) * (rank - len(shape)) + shape)
+        kept = graph.tensors[each]
+        if wide == shape:
+            inputs.append(each)
+        elif kept.const:
+            label = fresh(graph, f"{each}_4d")
+            inputs.append(graph.add_tensor(label, wide, kept.dtype, kept.values))
+        else:
+            label = fresh(graph, f"{each}_rs")
+            inputs.append(add_reshape(graph, each, wide, label, before=node))
+    outputs = []
+    for each in node.outputs:
+        shape = graph.shape(each)
+        wide = four((1,) * (rank - len(shape)) + shape)
+        if not each or wide == shape:
+            outputs.append(each)
+            continue
+        name = fresh(graph, f"{each}-rs")
+        graph.add_tensor(name, wide, graph.tensors[each].dtype)
+        outputs.append(name)
+    old = list(node.outputs)
+    graph.rewire(node, inputs=inputs, outputs=outputs)
+    for result, made in zip(old, outputs, strict=True):
+        if result != made:
+            shape = graph.shape(result)
+            add_reshape(graph, made, shape, made, result, before=graph.following(node))
+    graph.rewrites[f"unsqueeze_to_4d_{node.op.lower()}"] += 1

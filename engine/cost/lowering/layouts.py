@@ -1,0 +1,226 @@
+"""Transposes move through layers that work element by element, to where they cancel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.cost.lowering.fours import BINARY, UNARY
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.matrix import fuse_constants
+from engine.cost.lowering.movement import (
+    add_transpose,
+    execution_order,
+    fresh,
+    perm_of,
+    tidy_movements,
+)
+from engine.cost.lowering.rules import Context
+
+__all__ = ["settle_layouts"]
+
+_ALONG = frozenset({"Concat", "exSoftmax13"})
+"""Layers along an axis, which a transpose moves."""
+
+_MOVABLE = UNARY | BINARY | _ALONG | {"exNorm"}
+
+_ROUNDS = 24
+"""Passes over the graph at most; each lets a transpose move as far as it goes."""
+
+
+def settle_layouts(graph: LoweringGraph, context: Context) -> None:
+    """Push transposes, join movements and take sums into matrices until nothing changes."""
+    tidy_movements(graph, context)
+    for _ in range(_ROUNDS):
+        changed = _push(graph)
+        changed |= fuse_constants(graph, context)
+        changed |= _swap_operands(graph)
+        if not changed:
+            return
+        tidy_movements(graph, context)
+
+
+def _push(graph: LoweringGraph) -> bool:
+    changed = False
+    for node in execution_order(graph):
+        if node.op not in _MOVABLE or len(graph.shape(node.outputs[0])) != 4:
+            continue
+        features = [each for each in dict.fromkeys(node.inputs) if not graph.is_const(each)]
+        if not features or any(len(graph.shape(each)) != 4 for each in features):
+            continue
+        if node.op == "exNorm":
+            perm = _best(graph, node, features)
+        elif len(features) == 1:
+            turn = _turn(graph, features[0])
+            single = turn is not None and graph.only_reader(features[0]) is node
+            perm = _perm(turn) if turn is not None and single else _lifted(graph, node)
+        else:
+            perm = _best(graph, node, features)
+        if node.op == "exSoftmax13" and perm is not None and perm[node.int("axis")] not in (1, 3):
+            continue
+        if perm is not None:
+            _carry(graph, node, perm)
+            changed = True
+    return changed
+
+
+def _lifted(graph: LoweringGraph, node: Node) -> tuple[int, ...] | None:
+    """Of a Softmax between two matrices: the transpose behind it goes before it."""
+    if node.op != "exSoftmax13":
+        return None
+    maker = graph.producer(node.inputs[0])
+    reader = graph.only_reader(node.outputs[0])
+    if maker is None or reader is None or maker.op != "exMatMul" or reader.op != "Transpose":
+        return None
+    return _inverse(_perm(reader))
+
+
+def _turn(graph: LoweringGraph, tensor: str) -> Node | None:
+    """The Transpose of four dimensions that writes a tensor."""
+    maker = graph.producer(tensor)
+    if maker is None or maker.op != "Transpose" or len(graph.shape(tensor)) != 4:
+        return None
+    return maker
+
+
+def _perm(node: Node) -> tuple[int, ...]:
+    return perm_of(node, 4)
+
+
+def _inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(perm.index(each) for each in range(len(perm)))
+
+
+def _best(graph: LoweringGraph, node: Node, features: list[str]) -> tuple[int, ...] | None:
+    """Axes from a layout with fewer transposes around a sum to the present one."""
+    result = node.outputs[0]
+    readers = graph.readers(result)
+    perms: dict[tuple[int, ...], int] = {}
+    for each in features:
+        turn = _turn(graph, each)
+        if turn is not None and graph.only_reader(each) is node:
+            perms.setdefault(_perm(turn), 0)
+    for reader in readers:
+        if reader.op == "Transpose" and not graph.is_output(result):
+            perms.setdefault(_inverse(_perm(reader)), 0)
+    chosen, best = None, 0
+    for perm in perms:
+        if node.op == "exNorm" and perm[1] != 1:
+            continue
+        gain = _gain(graph, node, features, perm)
+        if gain > best:
+            chosen, best = perm, gain
+    return chosen
+
+
+def _gain(graph: LoweringGraph, node: Node, features: list[str], perm: tuple[int, ...]) -> int:
+    """Transposes that would go, less those that would come."""
+    back = _inverse(perm)
+    gain = 0
+    for each in features:
+        turn = _turn(graph, each)
+        if turn is not None and _perm(turn) == perm:
+            gain += graph.only_reader(each) is node
+        elif (turn is not None and graph.only_reader(each) is node) or any(
+            reader.op == "Transpose" and _perm(reader) == back for reader in graph.readers(each)
+        ):
+            continue
+        else:
+            gain -= 1
+    result = node.outputs[0]
+    stays = graph.is_output(result)
+    for reader in graph.readers(result):
+        if reader.op == "Transpose" and _perm(reader) == back:
+            gain += 1
+        elif reader.op != "Transpose":
+            stays = True
+    return gain - stays
+
+
+def _carry(graph: LoweringGraph, node: Node, perm: tuple[int, ...]) -> None:
+    """Let a layer work in the layout before ``perm``; behind it the values are turned."""
+    back = _inverse(perm)
+    inputs = []
+    label = ""
+    for each in node.inputs:
+        if graph.is_const(each):
+            inputs.append(_turned_const(graph, each, back, len(perm)))
+            continue
+        turn = _turn(graph, each)
+        if turn is not None and _perm(turn) == perm:
+            inputs.append(turn.inputs[0])
+            label = label or turn.name
+            continue
+        ready = next(
+            (
+                reader
+                for reader in graph.readers(each)
+                if reader.op == "Transpose" and _perm(reader) == back
+            ),
+            None,
+        )
+        if ready is not None and ready.outputs[0] != node.outputs[0]:
+            inputs.append(ready.outputs[0])
+            continue
+        name = fresh(graph, f"{each}_tp")
+        inputs.append(add_transpose(graph, each, back, name, before=node, sources=node.sources))
+    result = node.outputs[0]
+    shape = graph.shape(result)
+    made = fresh(graph, f"{label or result}_sw")
+    turned = tuple(shape[each] for each in back)
+    graph.add_tensor(made, turned, graph.tensors[result].dtype)
+    several = len([each for each in node.inputs if not graph.is_const(each)]) > 1
+    name = fresh(graph, f"{result}_tp") if several or not label else label
+    graph.rewire(node, inputs=inputs, outputs=[made])
+    if node.op in _ALONG:
+        node.attributes["axis"] = perm[node.int("axis")]
+    following = graph.following(node)
+    add_transpose(graph, made, perm, name, result, before=following, sources=node.sources)
+    for each in inputs:
+        _drop_unread(graph, graph.producer(each))
+    graph.rewrites["swap_transpose"] += 1
+
+
+def _drop_unread(graph: LoweringGraph, maker: Node | None) -> None:
+    if maker is None:
+        return
+    for reader in graph.readers(maker.outputs[0]):
+        result = reader.outputs[0]
+        unread = not graph.has_readers(result) and not graph.is_output(result)
+        if reader.op == "Transpose" and unread:
+            graph.remove(reader)
+
+
+def _turned_const(graph: LoweringGraph, tensor: str, perm: tuple[int, ...], rank: int) -> str:
+    kept = graph.tensors[tensor]
+    if len(kept.shape) != rank or all(each == 1 for each in kept.shape):
+        return tensor
+    values = kept.values
+    shape = tuple(kept.shape[each] for each in perm)
+
+    def turned() -> np.ndarray:
+        array = values() if values is not None else np.zeros(0)
+        return np.transpose(array.reshape(kept.shape), perm)
+
+    return graph.add_tensor(fresh(graph, f"{tensor}_sw"), shape, kept.dtype, turned)
+
+
+def _swap_operands(graph: LoweringGraph) -> bool:
+    """A @ B that is only read transposed is computed as B @ A."""
+    changed = False
+    for node in graph:
+        if node.op != "exMatMul" or node.int("constant"):
+            continue
+        more = node.inputs[2:]
+        reader = graph.only_reader(node.outputs[0])
+        if reader is None or reader.op != "Transpose" or _perm(reader) != (0, 3, 2, 1):
+            continue
+        if not all(graph.is_const(each) for each in more):
+            continue
+        extra = [_turned_const(graph, each, (0, 3, 2, 1), 4) for each in more]
+        result = reader.outputs[0]
+        graph.remove(reader)
+        inputs = [node.inputs[1], node.inputs[0], *extra]
+        graph.rewire(node, inputs=inputs, outputs=[result])
+        graph.rewrites["fuse_exmatmul_transpose"] += 1
+        changed = True
+    return changed

@@ -1,0 +1,36 @@
+"""The rewrites of matrices, attention and norms in their order."""
+
+from __future__ import annotations
+
+from engine.cost.lowering.attention import make_attention
+from engine.cost.lowering.blocks import (
+    make_gelu,
+    make_layer_norms,
+    make_length_norms,
+    make_quick_gelu,
+    spell_layer_norms,
+)
+from engine.cost.lowering.fours import restore_softmax, widen
+from engine.cost.lowering.layouts import settle_layouts
+from engine.cost.lowering.matrix import make_convolutions
+from engine.cost.lowering.movement import make_reshapes, sort_nodes, tidy_early
+from engine.cost.lowering.rules import Rule
+
+__all__ = ["MATRIX_RULES"]
+
+MATRIX_RULES: tuple[Rule, ...] = (
+    restore_softmax,
+    make_reshapes,
+    make_layer_norms,
+    make_gelu,
+    make_quick_gelu,
+    make_length_norms,
+    make_attention,
+    tidy_early,
+    spell_layer_norms,
+    widen,
+    settle_layouts,
+    make_convolutions,
+    sort_nodes,
+)
+"""In the order in which they run, behind the folding and before activations are fused."""

@@ -1,0 +1,242 @@
+"""Gemm and MatMul -> the compiler's exMatMul -> 1x1 convolution where one side is constant."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.movement import add_reshape, add_transpose, fresh
+from engine.cost.lowering.rules import Context
+
+__all__ = ["fuse_constants", "make_convolutions", "make_matmul"]
+
+
+def make_matmul(graph: LoweringGraph, node: Node) -> None:
+    """Gemm or MatMul -> exMatMul ``X#1``: (B, K, 1, M) and (B, K, 1, N) -> (B, M, 1, N).
+
+    With a constant on the right side the result is (B, N, 1, M): a layer over pixels.
+    """
+    if node.op == "Gemm" and len(graph.shape(node.inputs[0])) == 2:
+        _gemm(graph, node)
+    elif node.op == "MatMul":
+        _matmul(graph, node)
+
+
+def _gemm(graph: LoweringGraph, node: Node) -> None:
+    turned = (bool(node.int("transA")), bool(node.int("transB")))
+    bias = node.inputs[2] if len(node.inputs) > 2 and node.inputs[2] else ""
+    if graph.is_const(node.inputs[1]):
+        _constant_right(graph, node, turned, bias)
+        graph.rewrites["convert_gemm_by_exmatmul"] += 1
+    elif not graph.is_const(node.inputs[0]):
+        _two_features(graph, node, turned, bias)
+        graph.rewrites["convert_gemm_by_exmatmul"] += 1
+
+
+def _matmul(graph: LoweringGraph, node: Node) -> None:
+    left, right = node.inputs[:2]
+    if min(len(graph.shape(left)), len(graph.shape(right))) < 2:
+        return
+    if graph.is_const(left):
+        if graph.is_const(right):
+            return
+        _constant_left(graph, node)
+    elif graph.is_const(right):
+        _constant_right(graph, node, (False, False), "")
+    else:
+        _two_features(graph, node, (False, False), "")
+    graph.rewrites["convert_matmul_to_exmatmul"] += 1
+
+
+def _constant_right(graph: LoweringGraph, node: Node, turned: tuple[bool, bool], bias: str) -> None:
+    data, weight = node.inputs[:2]
+    batch, rows, depth = _split(graph.shape(data), turned[0])
+    columns = graph.shape(weight)[-2 if turned[1] else -1]
+    result = node.outputs[0]
+    shape = graph.shape(data)
+    if rows == 1 and batch > 1 and len(graph.shape(weight)) == 2 and not turned[0]:
+        # One row in each of several: the compiler takes them as the rows of one.
+        batch, rows = 1, batch
+        flat = (math.prod(shape[:-1]), shape[-1])
+        x = _flat_left(graph, node, data, flat)
+    else:
+        x = _left(graph, node, data, (batch, depth, 1, rows), turned[0])
+    made = f"{result}_mm"
+    wide = max(batch, math.prod(graph.shape(weight)[:-2]))
+    dtype = graph.tensors[data].dtype
+    graph.add_tensor(made, (wide, columns, 1, rows), dtype)
+    name = f"{node.name}_w"
+    kept = graph.tensors[weight]
+    weights = (math.prod(graph.shape(weight)[:-2]) * columns, depth, 1, 1)
+    graph.add_tensor(name, weights, kept.dtype, kept.values)
+    inputs = [x, name]
+    if bias and graph.is_const(bias):
+        inputs.append(_bias(graph, node, bias, columns))
+    _put(graph, node, inputs, made)
+    matmul = graph.producer(made)
+    if matmul is not None and math.prod(graph.shape(weight)[:-2]) == 1:
+        matmul.attributes["constant"] = 1
+    back = add_transpose(graph, made, (0, 3, 2, 1), fresh(graph, f"{made}_tp"), before=node)
+    add_reshape(graph, back, graph.shape(result), f"{back}_rs", result, before=node)
+    graph.remove(node)
+
+
+def _flat_left(graph: LoweringGraph, node: Node, data: str, flat: tuple[int, int]) -> str:
+    """(..., 1, K) as (1, K, 1, rows)."""
+    rank = len(graph.shape(data))
+    perm = (*range(1, rank), 0) if rank == 3 else tuple(range(rank))
+    perm = (1, 2, 0) if rank == 3 else perm
+    if rank != 3:
+        label = fresh(graph, f"{data}_rs")
+        data = add_reshape(graph, data, (flat[0], 1, 1, flat[1]), label, before=node)
+        perm = (1, 3, 2, 0)
+    turned = add_transpose(graph, data, perm, fresh(graph, f"{data}_tp"), before=node)
+    name = fresh(graph, f"{turned}_rs")
+    return add_reshape(graph, turned, (1, flat[1], 1, flat[0]), name, before=node)
+
+
+def _left(graph: LoweringGraph, node: Node, data: str, shape: tuple[int, ...], turned: bool) -> str:
+    """The left side as (B, K, 1, M)."""
+    if turned:
+        name = fresh(graph, f"{data}_rs")
+        return add_reshape(graph, data, shape, name, before=node)
+    rank = len(graph.shape(data))
+    perm = (*range(rank - 2), rank - 1, rank - 2)
+    x = add_transpose(graph, data, perm, fresh(graph, f"{data}_tp"), before=node)
+    return add_reshape(graph, x, shape, fresh(graph, f"{x}_rs"), before=node)
+
+
+def _constant_left(graph: LoweringGraph, node: Node) -> None:
+    weight, data = node.inputs[:2]
+    batch, depth, columns = _split(graph.shape(data), False)
+    rows = graph.shape(weight)[-2]
+    result = node.outputs[0]
+    groups = math.prod(graph.shape(weight)[:-2])
+    x = _right(graph, node, data, (batch, depth, 1, columns))
+    made = f"{result}_mm"
+    graph.add_tensor(made, (max(batch, groups), rows, 1, columns), graph.tensors[data].dtype)
+    kept = graph.tensors[weight]
+    name = f"{node.name}_w"
+    graph.add_tensor(name, (groups * rows, depth, 1, 1), kept.dtype, kept.values)
+    _put(graph, node, [x, name], made)
+    matmul = graph.producer(made)
+    if matmul is not None and groups == 1:
+        matmul.attributes["constant"] = 1
+    add_reshape(graph, made, graph.shape(result), f"{made}_rs", result, before=node)
+    graph.remove(node)
+
+
+def _right(graph: LoweringGraph, node: Node, data: str, shape: tuple[int, ...]) -> str:
+    return add_reshape(graph, data, shape, fresh(graph, f"{data}_rs"), before=node)
+
+
+def _two_features(graph: LoweringGraph, node: Node, turned: tuple[bool, bool], bias: str) -> None:
+    left, right = node.inputs[:2]
+    result = node.outputs[0]
+    batch, rows, depth = _split(graph.shape(left), turned[0])
+    x = _left(graph, node, left, (batch, depth, 1, rows), turned[0])
+    other, depth, columns = _split(graph.shape(right), turned[1])
+    if turned[1]:
+        y = _left(graph, node, right, (other, depth, 1, columns), False)
+    else:
+        y = _right(graph, node, right, (other, depth, 1, columns))
+    made = f"{result}_mm"
+    dtype = graph.tensors[left].dtype
+    graph.add_tensor(made, (max(batch, other), rows, 1, columns), dtype)
+    inputs = [x, y]
+    if bias and graph.is_const(bias):
+        inputs.append(bias)
+    _put(graph, node, inputs, made)
+    add_reshape(graph, made, graph.shape(result), f"{made}_rs", result, before=node)
+    graph.remove(node)
+
+
+def _split(shape: tuple[int, ...], turned: bool) -> tuple[int, int, int]:
+    """Batch and the last two dimensions."""
+    first, second = shape[-2:]
+    if turned:
+        first, second = second, first
+    return math.prod(shape[:-2]), first, second
+
+
+def _bias(graph: LoweringGraph, node: Node, bias: str, columns: int) -> str:
+    kept = graph.tensors[bias]
+    return graph.add_tensor(f"{node.name}_b", (columns,), kept.dtype, kept.values)
+
+
+def _put(graph: LoweringGraph, node: Node, inputs: list[str], output: str) -> None:
+    made = Node("exMatMul", f"{node.name}#1", "exMatMul", inputs, [output])
+    made.sources = node.sources
+    made.dtype = node.dtype
+    graph.insert(made, before=node)
+
+
+def make_convolutions(graph: LoweringGraph, context: Context) -> None:
+    """ExMatMul with a constant -> Conv 1x1, ``X#1`` -> ``X#2``."""
+    for node in graph:
+        if node.op == "exMatMul" and node.int("constant"):
+            node.op = node.kind = "Conv"
+            node.name = _next(node.name)
+            if context.dtype == "int8" and len(node.inputs) == 2:
+                channels = graph.shape(node.inputs[1])[0]
+                bias = graph.add_tensor(f"{node.name}_b", (channels,), "float32", _zero)
+                graph.rewire(node, inputs=[*node.inputs, bias])
+            graph.rewrites["convert_exmatmul_to_conv"] += 1
+
+
+def _zero() -> np.ndarray:
+    return np.zeros(1, np.float32)
+
+
+def _next(name: str) -> str:
+    """``X#1`` -> ``X#2``, ``X`` -> ``X#1``."""
+    stem, mark, number = name.rpartition("#")
+    return f"{stem}#{int(number) + 1}" if mark and number.isdigit() else f"{name}#1"
+
+
+def fuse_constants(graph: LoweringGraph, context: Context) -> bool:
+    """Sums and factors of constants behind an exMatMul become its bias or part of its weight."""
+    changed = False
+    for node in graph:
+        if node.op != "exMatMul":
+            continue
+        while (reader := graph.only_reader(node.outputs[0])) is not None:
+            if not _takes(graph, node, reader):
+                break
+            _take(graph, node, reader)
+            graph.rewrites[f"fuse_exmatmul_{reader.op.lower()}"] += 1
+            changed = True
+    return changed
+
+
+def _takes(graph: LoweringGraph, node: Node, reader: Node) -> bool:
+    if reader.op not in ("Add", "Mul", "Div", "Sub") or len(reader.inputs) != 2:
+        return False
+    result = node.outputs[0]
+    if reader.op in ("Div", "Sub") and reader.inputs[0] != result:
+        return False
+    other = reader.inputs[1] if reader.inputs[0] == result else reader.inputs[0]
+    if other == result or graph.shape(reader.outputs[0]) != graph.shape(result):
+        return False
+    shape = graph.shape(other)
+    if not node.int("constant"):
+        return len(node.inputs) == 2 and reader.op in ("Add", "Mul")
+    if not graph.is_const(other) or len(shape) not in (0, 1, 4):
+        return False
+    return math.prod(shape) == 1 or (len(shape) == 4 and math.prod(shape) == shape[1])
+
+
+def _take(graph: LoweringGraph, node: Node, reader: Node) -> None:
+    result = node.outputs[0]
+    other = reader.inputs[1] if reader.inputs[0] == result else reader.inputs[0]
+    inputs = list(node.inputs)
+    if not node.int("constant"):
+        inputs.append(other)
+    elif reader.op in ("Add", "Sub") and len(inputs) == 2:
+        kept = graph.tensors[other]
+        channels = graph.shape(result)[1]
+        inputs.append(graph.add_tensor(f"{node.name}_b", (channels,), kept.dtype, kept.values))
+    graph.absorb(node, reader)
+    graph.rewire(node, inputs=inputs)

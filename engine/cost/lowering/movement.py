@@ -1,0 +1,383 @@
+"""Reshapes and transposes between layers: joined, shared, and taken out where they cancel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.rules import Context
+from engine.cost.lowering.views import Step, View, shortest_steps
+
+__all__ = [
+    "add_reshape",
+    "add_transpose",
+    "execution_order",
+    "fresh",
+    "is_movement",
+    "make_reshapes",
+    "perm_of",
+    "sort_nodes",
+    "tidy_early",
+    "tidy_movements",
+]
+
+_RESHAPES = frozenset({"Flatten", "Squeeze", "Unsqueeze"})
+
+_LONGEST = 64
+"""Movements in a row that are looked at together."""
+
+
+def is_movement(node: Node | None) -> bool:
+    """Whether a node only reorders what it reads."""
+    return node is not None and node.op in ("Reshape", "Transpose")
+
+
+def perm_of(node: Node, rank: int) -> tuple[int, ...]:
+    """Axes of a Transpose; reversed where it gives none."""
+    return node.ints("perm") or tuple(reversed(range(rank)))
+
+
+def fresh(graph: LoweringGraph, name: str) -> str:
+    """A tensor name that is not taken: ``name``, or with ``#1``, ``#2`` behind it."""
+    found, count = name, 0
+    while found in graph.tensors:
+        count += 1
+        found = f"{name}#{count}"
+    return found
+
+
+def add_reshape(
+    graph: LoweringGraph,
+    tensor: str,
+    shape: tuple[int, ...],
+    name: str,
+    output: str = "",
+    *,
+    before: Node | None = None,
+    sources: tuple[str, ...] = (),
+) -> str:
+    """A Reshape of ``tensor``; returns what it writes, of its own name if no other is given."""
+    output = output or name
+    if output not in graph.tensors:
+        graph.add_tensor(output, shape, graph.tensors[tensor].dtype)
+    node = Node("Reshape", name, "Reshape", [tensor, _shape(graph, name, shape)], [output])
+    node.sources = sources
+    graph.insert(node, before=before)
+    return output
+
+
+def _shape(graph: LoweringGraph, name: str, shape: tuple[int, ...]) -> str:
+    return graph.add_tensor(
+        f"{name}_i1", (len(shape),), "int64", lambda: np.array(shape, dtype=np.int64)
+    )
+
+
+def add_transpose(
+    graph: LoweringGraph,
+    tensor: str,
+    perm: tuple[int, ...],
+    name: str,
+    output: str = "",
+    *,
+    before: Node | None = None,
+    sources: tuple[str, ...] = (),
+) -> str:
+    """A Transpose of ``tensor``; returns what it writes, of its own name if no other is given."""
+    output = output or name
+    shape = graph.shape(tensor)
+    if output not in graph.tensors:
+        moved = tuple(shape[each] for each in perm)
+        graph.add_tensor(output, moved, graph.tensors[tensor].dtype)
+    node = Node("Transpose", name, "Transpose", [tensor], [output], {"perm": list(perm)})
+    node.sources = sources
+    graph.insert(node, before=before)
+    return output
+
+
+def make_reshapes(graph: LoweringGraph, context: Context) -> None:
+    """Flatten, Squeeze and Unsqueeze -> Reshape, named ``_2rs`` behind the node."""
+    for node in graph:
+        if node.op in _RESHAPES and not graph.is_const(node.inputs[0]):
+            name = f"{node.name}_2rs"
+            shape = graph.shape(node.outputs[0])
+            graph.rewire(node, inputs=[node.inputs[0], _shape(graph, name, shape)])
+            node.op = node.kind = "Reshape"
+            node.name = name
+            node.attributes = {}
+            graph.rewrites["convert_to_reshape"] += 1
+
+
+@dataclass(slots=True)
+class _Leaf:
+    """A tensor behind movements that a layer or the outside reads, and how it gets there."""
+
+    tensor: str
+    path: list[Node]
+    steps: list[Step]
+
+
+@dataclass(slots=True)
+class _Made:
+    """Movements that were made of a tensor: step -> tensor and what was made of that."""
+
+    tensor: str
+    next: dict[Step, _Made] = field(default_factory=dict)
+
+
+def tidy_early(graph: LoweringGraph, context: Context) -> None:
+    """As :func:`tidy_movements` before layers get four dimensions: only where steps go."""
+    _tidy_all(graph, early=True)
+
+
+def tidy_movements(graph: LoweringGraph, context: Context) -> None:
+    """Every way from a layer to the next over movements in the fewest steps, shared parts once."""
+    _tidy_all(graph, early=False)
+
+
+def _tidy_all(graph: LoweringGraph, *, early: bool) -> None:
+    roots: dict[str, None] = {}
+    for node in graph:
+        if is_movement(node) and not is_movement(graph.producer(node.inputs[0])):
+            roots.setdefault(node.inputs[0])
+    if roots:
+        place = {node: at for at, node in enumerate(execution_order(graph))}
+        for root in roots:
+            _tidy(graph, root, place, early=early)
+
+
+def _tidy(graph: LoweringGraph, root: str, place: dict[Node, int], *, early: bool) -> None:
+    leaves: list[_Leaf] = []
+    tree: list[Node] = []
+    stack: list[tuple[str, list[Node]]] = [(root, [])]
+    while stack:
+        tensor, path = stack.pop()
+        readers = graph.readers(tensor)
+        moves = [each for each in readers if is_movement(each) and each.inputs[0] == tensor]
+        if path and (len(moves) < len(readers) or graph.is_output(tensor) or not readers):
+            steps = _steps(graph, root, path)
+            if steps is None:
+                return
+            leaves.append(_Leaf(tensor, path, steps))
+        tree.extend(moves)
+        stack.extend((each.outputs[0], [*path, each]) for each in moves)
+        if len(path) > _LONGEST:
+            return
+    if early:
+        ways = {tuple(leaf.steps[: at + 1]) for leaf in leaves for at in range(len(leaf.steps))}
+        if len(ways) >= len(tree):
+            return
+    if _changes(leaves, tree):
+        leaves.sort(key=lambda leaf: place.get(leaf.path[0], 0))
+        _rebuild(graph, root, leaves, tree, early=early)
+
+
+def _changes(leaves: list[_Leaf], tree: list[Node]) -> bool:
+    """Whether the shortest way differs from what is there."""
+    if len(leaves) != len(tree):
+        return True
+    seen = set()
+    for leaf in leaves:
+        if len(leaf.steps) != 1 or len(leaf.path) != 1 or leaf.steps[0] in seen:
+            return True
+        if leaf.path[0].op != ("Transpose" if leaf.steps[0].perm else "Reshape"):
+            return True
+        seen.add(leaf.steps[0])
+    return False
+
+
+def _steps(graph: LoweringGraph, root: str, path: list[Node]) -> list[Step] | None:
+    view = View(graph.shape(root))
+    for node in path:
+        if node.op == "Transpose":
+            fits = view.transpose(perm_of(node, len(view.shape)))
+        else:
+            fits = view.reshape(graph.shape(node.outputs[0]))
+        if not fits:
+            return None
+    return shortest_steps(view)
+
+
+def _rebuild(
+    graph: LoweringGraph, root: str, leaves: list[_Leaf], tree: list[Node], *, early: bool
+) -> None:
+    made = _Made(root)
+    at = tree[0]
+    ends = {leaf.tensor for leaf in leaves}
+    # Of nodes that become one the first in execution keeps its name, behind a shared one the last.
+    lenders: dict[tuple[Step, ...], Node | None] = {}
+    for leaf in leaves:
+        names = _names(graph, leaf, early=early)
+        for number in range(len(leaf.steps)):
+            way = tuple(leaf.steps[: number + 1])
+            if number or way not in lenders:
+                lenders[way] = names[number]
+    placed: list[tuple[_Leaf, _Made]] = []
+    for leaf in leaves:
+        here = made
+        for number, step in enumerate(leaf.steps):
+            found = here.next.get(step)
+            if found is None:
+                owner = lenders[tuple(leaf.steps[: number + 1])]
+                name = owner.name if owner is not None else fresh(graph, f"{here.tensor}_rs")
+                output = leaf.tensor
+                if number < len(leaf.steps) - 1:
+                    output = owner.outputs[0] if owner is not None else name
+                    output = fresh(graph, f"{output}_s") if output in ends else output
+                found = _Made(_put(graph, here.tensor, step, name, output, at, leaf))
+                here.next[step] = found
+            here = found
+        placed.append((leaf, here))
+    for node in tree:
+        graph.remove(node)
+    for leaf, here in placed:
+        _hand_over(graph, leaf, here.tensor, root)
+    graph.rewrites["tidy_movements"] += 1
+
+
+def _put(
+    graph: LoweringGraph,
+    tensor: str,
+    step: Step,
+    name: str,
+    output: str,
+    at: Node,
+    leaf: _Leaf,
+) -> str:
+    sources = tuple(dict.fromkeys(each for node in leaf.path for each in node.sources))
+    dtype = graph.tensors[tensor].dtype
+    graph.add_tensor(output, step.shape, dtype)
+    if step.perm:
+        return add_transpose(graph, tensor, step.perm, name, output, before=at, sources=sources)
+    return add_reshape(graph, tensor, step.shape, name, output, before=at, sources=sources)
+
+
+def _names(graph: LoweringGraph, leaf: _Leaf, *, early: bool) -> list[Node | None]:
+    """For each step the node of the way that lends it its name, the last that fits."""
+    steps = leaf.steps
+    turning = [
+        each.op == "Transpose" or (not early and _only_ones(graph, each)) for each in leaf.path
+    ]
+    path, turning = _without_pairs(graph, leaf.path, turning)
+    turns = [at for at, each in enumerate(turning) if each]
+    shapes = [at for at, each in enumerate(turning) if not each]
+    turn = next((at for at, each in enumerate(steps) if each.perm), -1)
+    if len(steps) == 1 and shapes and (not steps[0].perm or _stands(steps[0])):
+        return [path[shapes[-1]]]
+    if turn < 0 or not turns:
+        left = [path[each] for each in (shapes or turns)]
+        return _padded(left[-len(steps) :], len(steps))
+    chosen = turns[-1]
+    found: list[Node | None] = [None] * len(steps)
+    found[turn] = path[chosen]
+    used = {chosen}
+    for number in range(len(steps)):
+        if number == turn:
+            continue
+        near = [each for each in shapes if (each < chosen) == (number < turn) and each not in used]
+        free = near or [each for each in shapes if each not in used]
+        if free:
+            pick = free[-1]
+            used.add(pick)
+            found[number] = path[pick]
+    return found
+
+
+def _only_ones(graph: LoweringGraph, node: Node) -> bool:
+    """Whether a Reshape of four dimensions only moves those of one: it is a Transpose then."""
+    old, new = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    return len(old) == len(new) == 4 and [d for d in old if d > 1] == [d for d in new if d > 1]
+
+
+def _without_pairs(
+    graph: LoweringGraph, path: list[Node], turning: list[bool]
+) -> tuple[list[Node], list[bool]]:
+    """A way without neighbours that cancel."""
+    kept: list[tuple[Node, bool]] = []
+    for node, turns in zip(path, turning, strict=True):
+        if kept and not turns and not kept[-1][1]:
+            before = graph.shape(kept[-1][0].inputs[0])
+            if before == graph.shape(node.outputs[0]):
+                kept.pop()
+                continue
+        kept.append((node, turns))
+    if not kept:
+        return path, turning
+    return [each[0] for each in kept], [each[1] for each in kept]
+
+
+def _stands(step: Step) -> bool:
+    """Whether a Transpose only moves dimensions of one."""
+    moved = [each for each, size in zip(step.perm, step.shape, strict=True) if size > 1]
+    return moved == sorted(moved)
+
+
+def _padded(nodes: list[Node], count: int) -> list[Node | None]:
+    return [*nodes, *([None] * (count - len(nodes)))]
+
+
+def _hand_over(graph: LoweringGraph, leaf: _Leaf, tensor: str, root: str) -> None:
+    """Whoever read a leaf reads what it has become."""
+    if tensor == leaf.tensor:
+        return
+    if not graph.is_output(leaf.tensor):
+        graph.replace_reads(leaf.tensor, tensor)
+        return
+    maker = graph.producer(root) if tensor == root else None
+    if maker is not None and not graph.is_output(root):
+        graph.replace_reads(root, leaf.tensor)
+        outputs = [leaf.tensor if each == root else each for each in maker.outputs]
+        graph.rewire(maker, outputs=outputs)
+        return
+    graph.replace_reads(leaf.tensor, tensor)
+    shape = graph.shape(leaf.tensor)
+    add_reshape(graph, tensor, shape, leaf.path[-1].name, leaf.tensor)
+
+
+def execution_order(graph: LoweringGraph) -> list[Node]:
+    """All nodes as the compiler orders them: back from the last output, last inputs first."""
+    order: list[Node] = []
+    state: dict[Node, bool] = {}
+    ends = [graph.producer(each) for each in graph.outputs]
+    rest = [node for node in graph if not any(graph.has_readers(each) for each in node.outputs)]
+    stack: list[tuple[Node, bool]] = [(each, False) for each in (*rest, *ends) if each is not None]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order.append(node)
+            continue
+        if node in state:
+            continue
+        state[node] = True
+        stack.append((node, True))
+        for tensor in node.inputs:
+            maker = graph.producer(tensor) if tensor else None
+            if maker is not None and maker not in state:
+                stack.append((maker, False))
+    return order
+
+
+def sort_nodes(graph: LoweringGraph, context: Context) -> None:
+    """Put every node behind those that write what it reads; the order stays where it can."""
+    order = graph.nodes
+    place = {node: at for at, node in enumerate(order)}
+    waiting = {}
+    for node in order:
+        makers = {graph.producer(each) for each in node.inputs if each} - {None, node}
+        waiting[node] = len(makers)
+    ready = [place[node] for node in order if waiting[node] == 0]
+    done: list[Node] = []
+    while ready:
+        node = order[heappop(ready)]
+        done.append(node)
+        readers = (reader for each in node.outputs if each for reader in graph.readers(each))
+        for reader in dict.fromkeys(readers):
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                heappush(ready, place[reader])
+    if len(done) == len(order) and done != order:
+        for node in done:
+            graph.remove(node)
+            graph.insert(node)

@@ -1,0 +1,242 @@
+"""What a chain of reshapes and transposes does, and the fewest steps that do the same."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+__all__ = ["Step", "View", "four", "shortest_steps"]
+
+
+@dataclass(slots=True, eq=False)
+class _Part:
+    """A factor of a dimension; it is split where a reshape cuts through it."""
+
+    size: int
+    halves: tuple[_Part, _Part] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A Reshape, or a Transpose where ``perm`` is given; ``shape`` is what comes out."""
+
+    shape: tuple[int, ...]
+    perm: tuple[int, ...] = ()
+
+
+class View:
+    """The dimensions of a tensor as factors of those that it started with."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.start = [[_Part(each)] if each > 1 else [] for each in shape]
+        self.dims = [list(each) for each in self.start]
+        self.start_shape = shape
+        self.shape = shape
+
+    def transpose(self, perm: tuple[int, ...]) -> bool:
+        """Reorder; False where ``perm`` does not fit."""
+        if sorted(perm) != list(range(len(self.dims))):
+            return False
+        self.dims = [self.dims[each] for each in perm]
+        self.shape = tuple(self.shape[each] for each in perm)
+        return True
+
+    def reshape(self, shape: tuple[int, ...]) -> bool:
+        """Group the factors anew; False where a dimension would cut one at no whole number."""
+        if math.prod(shape) != math.prod(self.shape) or 0 in shape:
+            return False
+        queue = deque(_resolved(self.dims))
+        dims = []
+        for size in shape:
+            group: list[_Part] = []
+            missing = size
+            while missing > 1:
+                part = queue.popleft()
+                if missing % part.size == 0:
+                    group.append(part)
+                    missing //= part.size
+                elif part.size % missing == 0:
+                    part.halves = (_Part(missing), _Part(part.size // missing))
+                    group.append(part.halves[0])
+                    queue.appendleft(part.halves[1])
+                    missing = 1
+                else:
+                    return False
+            dims.append(group)
+        self.dims = dims
+        self.shape = shape
+        return True
+
+
+def four(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape in four dimensions as the compiler writes it: (a, b, c) is (a, b, 1, c)."""
+    if len(shape) == 3:
+        return (shape[0], shape[1], 1, shape[2])
+    if len(shape) == 2:
+        return (*shape, 1, 1)
+    if len(shape) < 2:
+        return (1, *(shape or (1,)), 1, 1)
+    return shape
+
+
+def shortest_steps(view: View) -> list[Step] | None:
+    """The steps from where a view started to where it is; None where they are not known."""
+    source, target = view.start_shape, view.shape
+    before = _resolved(view.start)
+    after = _resolved(view.dims)
+    if before == after:
+        return _plain(source, target)
+    base, end = four(source), four(target)
+    if len(base) != 4 or len(end) != 4:
+        return _through_runs(source, target, before, after)
+    starts = view.start if len(source) == 4 else _fitted(base, before)
+    ends = view.dims if len(target) == 4 else _fitted(end, after)
+    first = _transpose_first(source, base, target, starts, after)
+    last = _reshape_first(source, target, end, ends, before)
+    if first is not None and last is not None:
+        dims = [sum(each > 1 for each in shape) for shape in (base, end)]
+        if len(first) == len(last):
+            return first if dims[0] <= dims[1] else last
+        return first if len(first) < len(last) else last
+    return first or last or _through_runs(source, target, before, after)
+
+
+def _plain(source: tuple[int, ...], target: tuple[int, ...]) -> list[Step]:
+    if source == target:
+        return []
+    if len(source) == len(target) == 4 and _long(source) == _long(target):
+        return [Step(target, _perm(source, target, [d for d in range(4) if source[d] > 1]))]
+    return [Step(target)]
+
+
+def _long(shape: tuple[int, ...]) -> list[int]:
+    return [each for each in shape if each > 1]
+
+
+def _perm(base: tuple[int, ...], target: tuple[int, ...], order: list[int]) -> tuple[int, ...]:
+    """Axes that bring ``base`` to ``target``, whose long dimensions come from ``order``."""
+    ones = [at for at, each in enumerate(base) if each == 1]
+    left = list(order)
+    perm = [-1] * len(target)
+    for at, each in enumerate(target):
+        if each > 1:
+            perm[at] = left.pop(0)
+        elif at in ones:
+            perm[at] = at
+            ones.remove(at)
+    return tuple(ones.pop(0) if each < 0 else each for each in perm)
+
+
+def _transpose_first(
+    source: tuple[int, ...],
+    base: tuple[int, ...],
+    target: tuple[int, ...],
+    starts: list[list[_Part]],
+    after: list[_Part],
+) -> list[Step] | None:
+    order = _order(starts, after)
+    if order is None:
+        return None
+    steps = [Step(base)] if base != source else []
+    if len(target) == 4 and _long(target) == [base[each] for each in order]:
+        return [*steps, Step(target, _perm(base, target, order))]
+    slots = [at for at, each in enumerate(base) if each > 1]
+    perm = list(range(4))
+    for slot, each in zip(slots, order, strict=True):
+        perm[slot] = each
+    shape = tuple(base[each] for each in perm)
+    steps.append(Step(shape, tuple(perm)))
+    return steps if shape == target else [*steps, Step(target)]
+
+
+def _reshape_first(
+    source: tuple[int, ...],
+    target: tuple[int, ...],
+    end: tuple[int, ...],
+    ends: list[list[_Part]],
+    before: list[_Part],
+) -> list[Step] | None:
+    order = _order(ends, before)
+    if order is None:
+        return None
+    slots = [at for at, each in enumerate(end) if each > 1]
+    shape = list(end)
+    for slot, each in zip(slots, order, strict=True):
+        shape[slot] = end[each]
+    wanted = [slots[order.index(each)] for each in slots]
+    steps = [Step(tuple(shape))] if tuple(shape) != source else []
+    steps.append(Step(end, _perm(tuple(shape), end, wanted)))
+    return steps if end == target else [*steps, Step(target)]
+
+
+def _through_runs(
+    source: tuple[int, ...],
+    target: tuple[int, ...],
+    before: list[_Part],
+    after: list[_Part],
+) -> list[Step] | None:
+    """Reshape, transpose of what stays together, reshape: at most four dimensions move."""
+    place = {id(part): at for at, part in enumerate(after)}
+    runs: list[list[_Part]] = []
+    for part in before:
+        if runs and place[id(part)] == place[id(runs[-1][-1])] + 1:
+            runs[-1].append(part)
+        else:
+            runs.append([part])
+    if len(runs) > 4:
+        return None
+    sizes = [math.prod(part.size for part in run) for run in runs]
+    pad = [1] * (4 - len(runs))
+    shape = (*pad, *sizes)
+    order = sorted(range(len(runs)), key=lambda at: place[id(runs[at][0])])
+    perm = (*range(len(pad)), *(len(pad) + each for each in order))
+    middle = tuple(shape[each] for each in perm)
+    steps = [Step(shape)] if shape != source else []
+    steps.append(Step(middle, perm))
+    return steps if middle == target else [*steps, Step(target)]
+
+
+def _order(dims: list[list[_Part]], parts: list[_Part]) -> list[int] | None:
+    """The order in which whole dimensions make up a row of factors; None where they do not."""
+    found = []
+    owner = {}
+    for at, each in enumerate(dims):
+        members = _resolved([each])
+        if members:
+            owner[id(members[0])] = (at, members)
+    rest = deque(parts)
+    while rest:
+        start = owner.get(id(rest[0]))
+        if start is None:
+            return None
+        for member in start[1]:
+            if not rest or rest.popleft() is not member:
+                return None
+        found.append(start[0])
+    return found
+
+
+def _fitted(shape: tuple[int, ...], parts: list[_Part]) -> list[list[_Part]]:
+    """Factors grouped to dimensions that only differ by ones from what they make up."""
+    queue = deque(parts)
+    dims = []
+    for size in shape:
+        group: list[_Part] = []
+        while math.prod(part.size for part in group) < size:
+            group.append(queue.popleft())
+        dims.append(group)
+    return dims
+
+
+def _resolved(dims: list[list[_Part]]) -> list[_Part]:
+    """The factors of all dimensions in a row, as far as they were split."""
+    found = []
+    stack = [part for dim in reversed(dims) for part in reversed(dim)]
+    while stack:
+        part = stack.pop()
+        if part.halves is None:
+            found.append(part)
+        else:
+            stack.extend(reversed(part.halves))
+    return found

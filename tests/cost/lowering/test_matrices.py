@@ -1,0 +1,119 @@
+"""Matrices, norms and attention: the names and shapes that the vendor's compiler prints.
+
+The expected tables are its own, of the same graphs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.cost.lowered import Lowered
+from tests.cost.lowering.small_nets import Net, names
+
+
+def weight(net: Net, name: str, *shape: int) -> str:
+    return net.constant(name, np.ones(shape, np.float32))
+
+
+def linear(net: Net, name: str, data: str, wide: int, out: int) -> str:
+    product = net.add("MatMul", f"{name}/MatMul", data, weight(net, f"{name}_w", wide, out))
+    return net.add("Add", f"{name}/Add", weight(net, f"{name}_b", out), product)
+
+
+def shapes(lowered: Lowered, name: str) -> list[tuple[int, ...]]:
+    """Of what a layer reads and writes."""
+    layer = next(each for each in lowered.layers if each.full_name == name)
+    return [lowered.shape(each) for each in (*layer.inputs, *layer.outputs)]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+def test_a_gemm_is_a_convolution_of_one_pixel(dtype: str) -> None:
+    net = Net(1, 512)
+    net.add("Gemm", "fc", "x", weight(net, "w", 512, 10), weight(net, "b", 10))
+    found = net.lower("rk3588", "fc", dtype=dtype)
+    assert "Conv:fc#2" in names(found)
+    assert shapes(found, "Conv:fc#2") == [(1, 512, 1, 1), (1, 10, 1, 1)]
+    assert shapes(found, "Reshape:fc_mm_tp_rs") == [(1, 10, 1, 1), (1, 10)]
+
+
+def test_rows_of_a_matrix_are_pixels_and_the_layout_stays_between_two() -> None:
+    net = Net(1, 50, 64)
+    first = linear(net, "a", "x", 64, 128)
+    active = net.add("Relu", "relu", first)
+    linear(net, "b", active, 128, 64)
+    found = net.lower("rk3588", "b/Add", dtype="float16")
+    moves = [each for each in names(found) if each.startswith(("Reshape", "Transpose"))]
+    assert len(moves) == 4, "there and back, once each"
+    assert shapes(found, "Conv:a/MatMul#2") == [(1, 64, 1, 50), (1, 128, 1, 50)]
+    assert next(each for each in found.layers if each.name == "a/MatMul#2").op == "ConvRelu"
+
+
+def test_a_residual_sum_is_fused_in_the_layout_of_the_convolutions() -> None:
+    net = Net(2, 50, 64)
+    wide = net.add("Sigmoid", "sigmoid", linear(net, "a", "x", 64, 128))
+    narrow = linear(net, "b", wide, 128, 64)
+    net.add("Add", "sum", linear(net, "c", net.add("Add", "add", "x", narrow), 64, 64), "add")
+    found = names(net.lower("rk3588", "sum", dtype="float16"))
+    assert "Conv:b/MatMul#2_ConvAdd" in found
+    assert "Conv:c/MatMul#2_ConvAdd" in found
+
+
+def test_two_features_are_multiplied_per_batch() -> None:
+    net = Net(1, 4, 64, 32)
+    turned = net.add("Transpose", "turn", "x", perm=[0, 1, 3, 2])
+    net.add("MatMul", "product", "x", turned)
+    found = net.lower("rk3588", "product", dtype="float16")
+    assert shapes(found, "exMatMul:product#1")[2] == (4, 64, 1, 64)
+
+
+def attention(net: Net, rows: int, wide: int, heads: int) -> str:
+    size = net.constant("size", np.array([1, rows, heads, wide // heads]))
+    whole = net.constant("whole", np.array([1, rows, wide]))
+    parts = []
+    for name, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        part = net.add("Reshape", f"{name}_split", linear(net, name, "x", wide, wide), size)
+        parts.append(net.add("Transpose", f"{name}_turn", part, perm=perm))
+    score = net.add("MatMul", "score", parts[0], parts[1])
+    scaled = net.add("Mul", "scale", score, net.constant("s", np.array(0.125, np.float32)))
+    soft = net.add("Softmax", "softmax", scaled, axis=-1)
+    mixed = net.add(
+        "Transpose", "merge", net.add("MatMul", "mix", soft, parts[2]), perm=[0, 2, 1, 3]
+    )
+    return linear(net, "o", net.add("Reshape", "join", mixed, whole), wide, wide)
+
+
+def test_attention_is_one_layer_where_the_family_has_it() -> None:
+    net = Net(1, 64, 192)
+    found = net.lower("rk3588", attention(net, 64, 192, 3), dtype="float16")
+    assert shapes(found, "exSDPAttention:mix_2sdpa") == [(3, 64, 1, 64)] * 4
+    assert not [each for each in names(found) if each.startswith("exMatMul")]
+
+
+def test_attention_is_two_matrices_on_the_others() -> None:
+    net = Net(1, 64, 192)
+    found = net.lower("rk3566", attention(net, 64, 192, 3), dtype="float16")
+    assert [each for each in names(found) if each.startswith("exMatMul")] == [
+        "exMatMul:score#1",
+        "exMatMul:mix#1",
+    ]
+    layer = next(each for each in found.layers if each.name == "score#1")
+    assert "scale" in layer.sources
+
+
+def test_the_last_axis_of_a_layer_norm_becomes_channels() -> None:
+    net = Net(1, 64, 256)
+    net.add(
+        "LayerNormalization", "norm", "x", weight(net, "g", 256), weight(net, "b", 256), axis=-1
+    )
+    linear(net, "fc", "norm", 256, 256)
+    found = net.lower("rk3588", "fc/Add", dtype="float16")
+    assert shapes(found, "exNorm:norm#1") == [(1, 256, 1, 64)] * 2
+    assert shapes(found, "Conv:fc/MatMul#2") == [(1, 256, 1, 64)] * 2
+
+
+def test_a_softmax_works_along_channels_or_width() -> None:
+    net = Net(1, 8, 6, 10)
+    net.add("Softmax", "height", "x", axis=2)
+    found = net.lower("rk3588", "height", dtype="float16")
+    assert shapes(found, "exSoftmax13:height#1") == [(8, 6, 1, 10)] * 2
