@@ -29,6 +29,7 @@ from engine.cost.lowering.merge import (
     merge_constants,
     merge_scales_forward,
 )
+from engine.cost.lowering.placement import input_target, output_target, place
 from engine.cost.lowering.pooling import (
     rewrite_average_pools,
     rewrite_global_pools,
@@ -74,6 +75,7 @@ RULES: tuple[Rule, ...] = (
     halve_filters,
     fuse_activations,
     fuse_sums,
+    place,
 )
 """In the order in which they run."""
 
@@ -115,9 +117,9 @@ def lower_for(graph: Graph, chip: str, dtype: NpuDtype) -> Lowered:
 
 
 def _frozen(work: LoweringGraph, context: Context) -> Lowered:
-    layers = [_input_layer(name, context) for name in work.inputs]
+    layers = [_input_layer(name, work, context) for name in work.inputs]
     layers += [_layer(node, work, context) for node in work.nodes]
-    layers += [_output_layer(name, context) for name in work.outputs]
+    layers += [_output_layer(name, work, context) for name in work.outputs]
     used = {name for layer in layers for name in (*layer.inputs, *layer.consts, *layer.outputs)}
     tensors = {
         name: LoweredTensor(name, found.shape, found.dtype, found.const)
@@ -179,13 +181,27 @@ def _four(values: tuple[int, ...]) -> tuple[int, int, int, int]:
     return (values[0], 0, values[1], 0) if len(values) == 2 else (0, 0, 0, 0)
 
 
-def _input_layer(name: str, context: Context) -> LoweredLayer:
+def _input_layer(name: str, work: LoweringGraph, context: Context) -> LoweredLayer:
     return LoweredLayer(
-        "InputOperator", "InputOperator", name, (), (), (name,), context.dtype, target="CPU"
+        "InputOperator",
+        "InputOperator",
+        name,
+        (),
+        (),
+        (name,),
+        context.dtype,
+        target=input_target(name, work, context),
     )
 
 
-def _output_layer(name: str, context: Context) -> LoweredLayer:
+def _output_layer(name: str, work: LoweringGraph, context: Context) -> LoweredLayer:
     return LoweredLayer(
-        "OutputOperator", "OutputOperator", name, (name,), (), (), context.dtype, target="CPU"
+        "OutputOperator",
+        "OutputOperator",
+        name,
+        (name,),
+        (),
+        (),
+        context.dtype,
+        target=output_target(name, work, context),
     )

@@ -1,0 +1,96 @@
+"""Which reshapes and transposes the NPU does: features lie in groups of channels (NC1HWC2)."""
+
+from __future__ import annotations
+
+from math import prod
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.rules import Context
+
+__all__ = ["reshape_on_cpu", "transpose_on_cpu"]
+
+Shape = tuple[int, ...]
+WIDEST = 8192
+"""Longest row that a reshape of rk3588 reads or writes."""
+
+
+def reshape_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
+    """Why a Reshape is not on the NPU; empty where it is."""
+    if not node.inputs or not node.outputs:
+        return ""
+    shape, out = work.shape(node.inputs[0]), work.shape(node.outputs[0])
+    if prod(shape) == 1 or len(shape) < 2 or len(out) < 2:
+        return ""
+    found = work.tensors.get(node.inputs[0])
+    if found is not None and found.dtype in ("int64", "int32"):
+        return f"Reshape of {found.dtype}."
+    if context.family == "rk3588":
+        return _rk3588(shape, out, context)
+    return _rk3566(node, shape, out, work) if context.family == "rk3566" else ""
+
+
+def transpose_on_cpu(node: Node, work: LoweringGraph, context: Context) -> str:
+    """Why a Transpose is not on the NPU; empty where it is."""
+    if context.family != "rk3566" or not node.inputs or not node.outputs:
+        return ""
+    shape, out = work.shape(node.inputs[0]), work.shape(node.outputs[0])
+    text = f"Transpose of {_text(shape)} to {_text(out)}"
+    if node.name.endswith("-rs_tp"):
+        return f"{text} at the end of the model."
+    if len(shape) != 4 or len(out) != 4:
+        return f"{text}: only four dimensions."
+    if shape[2:] == (1, 1) and out[:3:2] == (1, 1) and shape[1] % 8 == 0:
+        return ""  # batches become columns
+    if shape[2] == 1 and out == (shape[0], shape[3], 1, shape[1]):
+        if shape[1] % 8 == 0 and shape[3] % 4 == 0:
+            return ""
+        return f"{text}: channels must be a multiple of 8, columns of 4."
+    return f"{text}: only channels and columns of one row are exchanged."
+
+
+def _rk3588(shape: Shape, out: Shape, context: Context) -> str:
+    group = context.npu.atom(context.dtype)
+    text = f"Reshape of {_text(shape)} to {_text(out)}"
+    rows = [each for each in (shape, out) if len(each) == 4 and each[1] == 1]
+    if any(_plane(each) > WIDEST for each in rows):
+        return f"{text}: a row has at most {WIDEST} numbers."
+    if _regroups(shape, out, group):
+        return ""
+    for each in (shape, *((out,) if len(out) == 4 else ())):
+        unit = each[1] if _plane(each) == 1 else _plane(each)
+        if unit % group:
+            return f"{text}: {unit} is not a multiple of {group}."
+    return ""
+
+
+def _rk3566(node: Node, shape: Shape, out: Shape, work: LoweringGraph) -> str:
+    text = f"Reshape of {_text(shape)} to {_text(out)}"
+    producer = work.producer(node.inputs[0])
+    ends = node.outputs[0] in work.outputs
+    if ends and producer is not None and producer.target == "CPU" and len(out) < 4:
+        return ""  # it lies as NCHW already
+    if len(shape) == 4 and shape[0] == out[0] and shape[1:] == (*out[1:], 1, 1):
+        return ""
+    if len(shape) == 2 and out == (*shape, 1, 1):
+        return ""
+    if len(shape) == 3 and out == (shape[1], 1, 1, shape[2]):
+        return ""
+    splits = shape[0] > 1 and out[0] > shape[0]
+    reads = [each.kind for each in work.readers(node.outputs[0])]
+    scored = "exSoftmax13" in reads or "Softmax" in reads
+    if len(shape) == len(out) == 4 and _regroups(shape, out, 8) and not (splits or scored):
+        return ""
+    return f"{text}: only whole groups of 8 channels are moved."
+
+
+def _regroups(shape: Shape, out: Shape, group: int) -> bool:
+    """Whether groups of channels stay whole: the plane keeps its size, so do they."""
+    return _plane(shape) == _plane(out) and shape[1] % group == 0 and out[1] % group == 0
+
+
+def _plane(shape: Shape) -> int:
+    return prod(shape[2:])
+
+
+def _text(shape: Shape) -> str:
+    return "x".join(map(str, shape))

@@ -1,0 +1,285 @@
+"""Where the vendor's compiler puts a layer: on the NPU, on the CPU, or nowhere.
+
+Source of the limits: what rknn-toolkit2 2.3.2 prints for graphs of single operators, family by
+family; see docs/estimates.md. A reason names the rule with the number that breaks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from engine.cost.lowered import Target
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.movement_limits import reshape_on_cpu, transpose_on_cpu
+from engine.cost.lowering.rules import Context
+
+__all__ = ["CPU_ONLY", "NPU_KINDS", "Reason", "input_target", "output_target", "place"]
+
+
+class Reason(NamedTuple):
+    """Why a layer is not on the NPU, and what to do about it."""
+
+    text: str
+    remedy: str = ""
+
+
+Check = Callable[[Node, LoweringGraph, Context], Reason | None]
+
+CPU_ONLY = frozenset(
+    {
+        "ArgMax", "ArgMin", "Ceil", "Cos", "CumSum", "Erf", "Exp", "Floor", "GRU", "GatherElements",
+        "GatherND", "GridSample", "Hardmax", "LRN", "LSTM", "Log", "LogSoftmax", "Mod",
+        "NonMaxSuppression", "NonZero", "OneHot", "RNN", "ReduceL1", "ReduceL2", "ReduceMax",
+        "ReduceMin", "ReduceProd", "ReverseSequence", "RoiAlign", "Round", "ScatterElements",
+        "ScatterND", "Shape", "Sin", "Softsign", "SpaceToDepth", "Tan", "Tile", "TopK", "Where",
+    }
+)  # fmt: skip
+"""Operators that run on the CPU whatever the chip."""
+
+NPU_KINDS = frozenset(
+    {
+        "Abs", "Add", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "Conv",
+        "ConvTranspose", "DepthToSpace", "Div", "Elu", "Equal", "Expand", "Flatten", "Gather",
+        "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Greater", "GreaterOrEqual",
+        "HardSigmoid", "HardSwish", "Identity", "InstanceNormalization", "LayerNormalization",
+        "LeakyRelu", "Less", "LessOrEqual", "LpNormalization", "MatMul", "Max", "MaxPool", "Mish",
+        "Mul", "Neg", "Not", "PRelu", "Pad", "Pow", "ReduceMean", "ReduceSum", "Relu", "Reshape",
+        "Resize", "Sigmoid", "Slice", "Softmax", "Softplus", "Split", "Sqrt", "Squeeze", "Sub",
+        "Tanh", "Transpose", "Unsqueeze", "Upsample",
+    }
+)  # fmt: skip
+"""Operators of ONNX that it has for the NPU, within the limits below; its own begin with ``ex``."""
+
+COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not")
+LARGE_AXIS = 8192
+"""Softmax and flat rows reach so far on most families."""
+NO_GATHER = ("rv1106", "rv1106b", "rk2118")
+POOL_KERNEL = 8
+"""Largest side of a pool's window."""
+INPUT_ELEMENTS = 16384
+"""An image with at most so many numbers is brought into its layout by the NPU of rk3588."""
+NATIVE_OUTPUTS = ("rk3566", "rk3562", "rv1106", "rk2118")
+"""Families whose NPU brings an output of the graph from NC1HWC2 into NCHW."""
+
+
+def place(work: LoweringGraph, context: Context) -> None:
+    """Set ``target``, ``reason`` and ``remedy`` of every node; the last of the rules."""
+    for node in work.nodes:
+        if node.target:
+            continue
+        reason = _refused(node)
+        if reason is not None:
+            node.target, node.reason, node.remedy = "none", reason.text, reason.remedy
+            continue
+        asked = next((context.op_target[n] for n in node.sources if n in context.op_target), "")
+        reason = _on_cpu(node, work, context)
+        if reason is None and asked == "cpu":
+            reason = Reason("op_target puts it on the CPU.", "Take it out of op_target.")
+        node.target = "NPU" if reason is None else "CPU"
+        if reason is not None:
+            node.reason, node.remedy = reason.text, reason.remedy
+
+
+def input_target(name: str, work: LoweringGraph, context: Context) -> Target:
+    """Where an input of the graph is brought into the layout of its reader."""
+    shape = work.shape(name)
+    if context.family != "rk3588" or context.dtype != "int8" or len(shape) != 4:
+        return "CPU"
+    readers = work.readers(name)
+    image = shape[1] <= 4 and all(node.kind == "Conv" for node in readers) and readers
+    return "NPU" if image and shape[1] * shape[2] * shape[3] <= INPUT_ELEMENTS else "CPU"
+
+
+def output_target(name: str, work: LoweringGraph, context: Context) -> Target:
+    """Where an output of the graph is brought into NCHW."""
+    shape, producer = work.shape(name), work.producer(name)
+    if context.family not in NATIVE_OUTPUTS or len(shape) != 4 or producer is None:
+        return "CPU"
+    large = shape[2] * shape[3] >= LARGE_AXIS
+    if large and context.family == "rk3566" and context.dtype == "float16":
+        return "CPU"
+    pool = context.family == "rk3566" and producer.kind.endswith("Pool")
+    return "NPU" if producer.target == "NPU" or pool else "CPU"
+
+
+def _refused(node: Node) -> Reason | None:
+    known = node.kind.startswith("ex") or node.kind in NPU_KINDS or node.kind in CPU_ONLY
+    if not known:
+        return Reason(
+            f"The compiler has no {node.kind}.",
+            "Replace the operator, or register it as a custom operator.",
+        )
+    if node.kind == "Resize" and node.attributes.get("mode") == "cubic":
+        return Reason("Resize in mode cubic is not built.", "Use mode linear or nearest.")
+    if node.kind == "MaxPool" and any(each != 1 for each in node.ints("dilations")):
+        return Reason(
+            f"MaxPool with dilations {list(node.ints('dilations'))}: only 1 is built.",
+            "Use a pool without dilations.",
+        )
+    return None
+
+
+def _on_cpu(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    if node.kind in CPU_ONLY:
+        return Reason(f"{node.kind} has no version for the NPU.", _without(node))
+    check = CHECKS.get(node.kind)
+    return check(node, work, context) if check is not None else None
+
+
+def _without(node: Node) -> str:
+    if node.kind in ("ReduceMax", "ReduceMin"):
+        return "Over the plane, use MaxPool; over channels, do it after the model."
+    if node.kind in ("ArgMax", "ArgMin", "TopK", "NonMaxSuppression"):
+        return "End the model before it, and do it in the program."
+    if node.kind == "SpaceToDepth":
+        return "Use a convolution with stride: it does the same with constant weights."
+    return "Replace it by operators that the NPU has, or end the model before it."
+
+
+def _average_pool(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    padded = any(node.ints("pads"))
+    if padded and not node.int("count_include_pad"):
+        if context.family in ("rk3576", "rv1126b") and context.dtype == "int8":
+            return None
+        return Reason(
+            f"AveragePool with pads {list(node.ints('pads'))} and count_include_pad=0.",
+            "Pad with 0 or set count_include_pad=1.",
+        )
+    return None
+
+
+def _max_pool(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    kernel = node.ints("kernel_shape")
+    if context.family not in ("rv1106b", "rk2118") and max(kernel, default=1) > POOL_KERNEL:
+        return Reason(
+            f"MaxPool with a window of {'x'.join(map(str, kernel))}: at most {POOL_KERNEL}.",
+            "Use several smaller pools after each other.",
+        )
+    return None
+
+
+def _resize(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    if node.attributes.get("mode", "nearest") != "linear" or not node.outputs:
+        return None
+    shape, out = work.shape(node.inputs[0]), work.shape(node.outputs[0])
+    if len(shape) != 4 or len(out) != 4 or (context.family == "rk3562" and out[3] <= 64):
+        return None
+    corners = node.attributes.get("coordinate_transformation_mode") == "align_corners"
+    uneven = any(o % s and s % o for s, o in zip(shape[2:], out[2:], strict=True))
+    if not corners and not uneven:
+        return None
+    size = f"{shape[2]}x{shape[3]} to {out[2]}x{out[3]}"
+    if corners:
+        return Reason(
+            f"Linear Resize with align_corners ({size}).",
+            "Use half_pixel and train with align_corners=False.",
+        )
+    return Reason(f"Linear Resize by a factor that is not whole ({size}).", "Use a whole factor.")
+
+
+def _slice(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    steps = work.array(node.inputs[4]) if len(node.inputs) > 4 and node.inputs[4] else None
+    if steps is None:
+        return None
+    values = [int(each) for each in steps.reshape(-1)[:8]]
+    if all(each == 1 for each in values):
+        return None
+    return Reason(f"Slice with steps {values}.", "Use a convolution or pool with stride.")
+
+
+def _gather(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    if not node.inputs or work.is_const(node.inputs[0]):
+        return Reason("Gather from a table.", "Look up in the program, and feed what was found.")
+    if len(node.inputs) > 1 and not work.is_const(node.inputs[1]):
+        return Reason("Gather with indices that the model computes.", "Give constant indices.")
+    if context.family in NO_GATHER and not node.name.endswith("_gather"):
+        return Reason("The NPU of this family has no Gather.", "Use Slice or Split instead.")
+    return None
+
+
+def _pad(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    mode = node.attributes.get("mode", "constant")
+    if context.family == "rv1106b" and mode == "reflect":
+        return Reason("Pad in mode reflect.", "Use mode constant or edge.")
+    pads = work.array(node.inputs[1]) if len(node.inputs) > 1 else None
+    sides = [int(each) for each in pads.reshape(-1)[:8]] if pads is not None else []
+    if context.family in ("rv1106b", "rk2118") and len(sides) == 8 and (sides[1] or sides[5]):
+        return Reason(f"Pad of {sides[1] + sides[5]} channels.", "Give the layer before more.")
+    return None
+
+
+def _softmax(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    shape = work.shape(node.inputs[0])
+    if context.family == "rk3566":
+        return Reason("The NPU of this family has no Softmax.", "End the model before it.")
+    if context.family in ("rk3588", "rk2118", "rv1106b") and max(shape, default=0) > LARGE_AXIS:
+        return Reason(
+            f"Softmax over a row of {max(shape)}: at most {LARGE_AXIS}.", "End the model before it."
+        )
+    axis = node.int("axis", 1)
+    if context.family == "rv1106b" and axis not in (1, 1 - len(shape)):
+        return Reason(f"Softmax on axis {axis}: only channels.", "Bring the axis to channels.")
+    return None
+
+
+def _norm(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    if context.family in ("rv1106", "rv1106b", "rk2118"):
+        return Reason("The NPU of this family has no normalization.", "Use BatchNormalization.")
+    return None
+
+
+def _div(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    if context.dtype == "int8" and len(work.features(node)) > 1:
+        return Reason("Div of two features in int8.", "Compute this layer in float16.")
+    return None
+
+
+def _compare(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    if context.family in ("rk3576", "rv1126b"):
+        return None
+    return Reason(f"{node.kind} has no version for the NPU of this family.", _without(node))
+
+
+def _cast(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    found = work.tensors.get(node.inputs[0]) if node.inputs else None
+    if found is not None and found.dtype in ("int64", "int32"):
+        return Reason(f"Cast from {found.dtype}.", "Feed the model float numbers.")
+    if context.family == "rv1106b":
+        return Reason("The NPU of this family has no Cast.", "Leave the type as it is.")
+    return None
+
+
+def _pow(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    if context.family == "rv1106b":
+        return Reason("The NPU of this family has no Pow.", "Multiply the input with itself.")
+    return None
+
+
+def _reshape(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    text = reshape_on_cpu(node, work, context)
+    return Reason(text, "Keep the channels a multiple of the group.") if text else None
+
+
+def _transpose(node: Node, work: LoweringGraph, context: Context) -> Reason | None:
+    text = transpose_on_cpu(node, work, context)
+    return Reason(text, "Leave the layout NCHW, or do it in the program.") if text else None
+
+
+CHECKS: dict[str, Check] = {
+    "AveragePool": _average_pool,
+    "Cast": _cast,
+    "Div": _div,
+    "Gather": _gather,
+    "MaxPool": _max_pool,
+    "Pad": _pad,
+    "Pow": _pow,
+    "Reshape": _reshape,
+    "Resize": _resize,
+    "Slice": _slice,
+    "Softmax": _softmax,
+    "Transpose": _transpose,
+    "exNorm": _norm,
+    "exSoftmax13": _softmax,
+    **dict.fromkeys(COMPARISONS, _compare),
+}
