@@ -133,7 +133,7 @@ def _wide_transpose(graph: LoweringGraph, node: Node) -> None:
 
 def _needs(graph: LoweringGraph, node: Node) -> bool:
     ranks = {len(graph.shape(each)) for each in (*graph.features(node), *node.outputs) if each}
-    return bool(ranks) and max(ranks) <= 4 and ranks != {4} and min(ranks) > 0
+    return bool(ranks) and max(ranks) <= 4 and ranks != {4} and max(ranks) > 0
 
 
 def _wide(graph: LoweringGraph, node: Node) -> None:

@@ -14,6 +14,13 @@ from engine.cost.lowering.fours import restore_softmax, widen
 from engine.cost.lowering.layouts import settle_layouts
 from engine.cost.lowering.matrix import make_convolutions
 from engine.cost.lowering.movement import make_reshapes, sort_nodes, tidy_early
+from engine.cost.lowering.reduce import (
+    make_channel_gathers,
+    make_channel_sums,
+    make_einsums,
+    make_means,
+    make_step_picks,
+)
 from engine.cost.lowering.rules import Rule
 
 __all__ = ["MATRIX_RULES"]
@@ -26,7 +33,12 @@ MATRIX_RULES: tuple[Rule, ...] = (
     make_quick_gelu,
     make_length_norms,
     make_attention,
+    make_channel_gathers,
+    make_step_picks,
     tidy_early,
+    make_channel_sums,
+    make_means,
+    make_einsums,
     spell_layer_norms,
     widen,
     settle_layouts,

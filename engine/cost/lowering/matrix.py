@@ -179,6 +179,8 @@ def make_convolutions(graph: LoweringGraph, context: Context) -> None:
         if node.op == "exMatMul" and node.int("constant"):
             node.op = node.kind = "Conv"
             node.name = _next(node.name)
+            if node.int("gathered"):
+                node.name = _next(node.name)
             if context.dtype == "int8" and len(node.inputs) == 2:
                 channels = graph.shape(node.inputs[1])[0]
                 bias = graph.add_tensor(f"{node.name}_b", (channels,), "float32", _zero)

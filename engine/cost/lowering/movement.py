@@ -143,12 +143,15 @@ def _tidy_all(graph: LoweringGraph, *, early: bool) -> None:
         if is_movement(node) and not is_movement(graph.producer(node.inputs[0])):
             roots.setdefault(node.inputs[0])
     if roots:
-        place = {node: at for at, node in enumerate(execution_order(graph))}
+        ranks = {node: at for at, node in enumerate(execution_order(graph))}
+        places = {node: at for at, node in enumerate(graph)}
         for root in roots:
-            _tidy(graph, root, place, early=early)
+            _tidy(graph, root, (ranks, places), early=early)
 
 
-def _tidy(graph: LoweringGraph, root: str, place: dict[Node, int], *, early: bool) -> None:
+def _tidy(
+    graph: LoweringGraph, root: str, orders: tuple[dict[Node, int], dict[Node, int]], *, early: bool
+) -> None:
     leaves: list[_Leaf] = []
     tree: list[Node] = []
     stack: list[tuple[str, list[Node]]] = [(root, [])]
@@ -170,8 +173,9 @@ def _tidy(graph: LoweringGraph, root: str, place: dict[Node, int], *, early: boo
         if len(ways) >= len(tree):
             return
     if _changes(leaves, tree):
-        leaves.sort(key=lambda leaf: place.get(leaf.path[0], 0))
-        _rebuild(graph, root, leaves, tree, early=early)
+        ranks, places = orders
+        leaves.sort(key=lambda leaf: ranks.get(leaf.path[0], 0))
+        _rebuild(graph, root, leaves, tree, places, early=early)
 
 
 def _changes(leaves: list[_Leaf], tree: list[Node]) -> bool:
@@ -201,19 +205,28 @@ def _steps(graph: LoweringGraph, root: str, path: list[Node]) -> list[Step] | No
 
 
 def _rebuild(
-    graph: LoweringGraph, root: str, leaves: list[_Leaf], tree: list[Node], *, early: bool
+    graph: LoweringGraph,
+    root: str,
+    leaves: list[_Leaf],
+    tree: list[Node],
+    places: dict[Node, int],
+    *,
+    early: bool,
 ) -> None:
     made = _Made(root)
     at = tree[0]
     ends = {leaf.tensor for leaf in leaves}
-    # Of nodes that become one the first in execution keeps its name, behind a shared one the last.
+    # Of nodes that become one the first in execution lends the name, behind a shared one the first
+    # that was made.
     lenders: dict[tuple[Step, ...], Node | None] = {}
     for leaf in leaves:
         names = _names(graph, leaf, early=early)
-        for number in range(len(leaf.steps)):
+        for number, name in enumerate(names):
             way = tuple(leaf.steps[: number + 1])
-            if number or way not in lenders:
-                lenders[way] = names[number]
+            old = lenders.get(way)
+            earlier = name is not None and old is not None and number > 0
+            if way not in lenders or (earlier and places.get(name, 0) < places.get(old, 0)):
+                lenders[way] = name
     placed: list[tuple[_Leaf, _Made]] = []
     for leaf in leaves:
         here = made

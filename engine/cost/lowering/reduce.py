@@ -1,0 +1,239 @@
+"""Sums, means and products over axes as matrices with ones; channel shuffles as convolutions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from engine.cost.lowering.graph import LoweringGraph, Node
+from engine.cost.lowering.movement import add_reshape, add_transpose, fresh, perm_of
+from engine.cost.lowering.rules import Context
+from engine.cost.lowering.views import View
+
+__all__ = [
+    "make_channel_gathers",
+    "make_channel_sums",
+    "make_einsums",
+    "make_means",
+    "make_step_picks",
+]
+
+
+def reduced_axes(graph: LoweringGraph, node: Node) -> tuple[int, ...]:
+    """Axes of a Reduce, counted from the front; all where it names none."""
+    rank = len(graph.shape(node.inputs[0]))
+    axes = list(node.ints("axes"))
+    if not axes and len(node.inputs) > 1 and node.inputs[1]:
+        given = graph.array(node.inputs[1])
+        axes = [int(each) for each in given.reshape(-1)] if given is not None else []
+    return tuple(sorted(each % rank for each in axes)) if axes else tuple(range(rank))
+
+
+def _ones() -> np.ndarray:
+    return np.ones(1, np.float32)
+
+
+def _weights(
+    graph: LoweringGraph, node: Node, shape: tuple[int, ...], context: Context
+) -> list[str]:
+    names = [graph.add_tensor(f"{node.name}_w", shape, "float32", _ones)]
+    if context.dtype == "int8":
+        names.append(graph.add_tensor(f"{node.name}_b", shape[:1], "float32", _ones))
+    return names
+
+
+def make_channel_sums(graph: LoweringGraph, context: Context) -> None:
+    """ReduceSum over channels -> Conv 1x1 with one output, named ``_2conv``."""
+    for node in graph:
+        shape = graph.shape(node.inputs[0]) if node.inputs else ()
+        if node.op != "ReduceSum" or len(shape) != 4 or reduced_axes(graph, node) != (1,):
+            continue
+        if not node.int("keepdims", 1):
+            continue
+        node.op = node.kind = "Conv"
+        node.name = f"{node.name}_2conv"
+        node.attributes = {}
+        weights = _weights(graph, node, (1, shape[1], 1, 1), context)
+        graph.rewire(node, inputs=[node.inputs[0], *weights])
+        graph.rewrites["convert_reduce_sum_to_conv"] += 1
+
+
+def make_means(graph: LoweringGraph, context: Context) -> None:
+    """ReduceMean over axes in a row -> a matrix with one output, named ``_mm`` behind its input."""
+    for node in graph:
+        if node.op != "ReduceMean" or not node.inputs:
+            continue
+        x, result = node.inputs[0], node.outputs[0]
+        shape = graph.shape(x)
+        axes = reduced_axes(graph, node)
+        if not shape or (len(shape) == 4 and axes == (2, 3)):
+            continue
+        if axes != tuple(range(axes[0], axes[-1] + 1)):
+            continue
+        before = math.prod(shape[: axes[0]])
+        size = math.prod(shape[each] for each in axes)
+        after = math.prod(shape[axes[-1] + 1 :])
+        keep = bool(node.int("keepdims", 1))
+        dtype = graph.tensors[x].dtype
+        label = fresh(graph, f"{x}_rs")
+        data = add_reshape(graph, x, (before, size, 1, after), label, before=node)
+        made = graph.add_tensor(f"{label}_mm", (before, 1, 1, after), dtype)
+        new = Node("exMatMul", made, "exMatMul", [data], [made], {"constant": 1})
+        new.sources = node.sources
+        new.inputs += _weights(graph, new, (1, size, 1, 1), context)
+        graph.insert(new, before=node)
+        turned = add_transpose(graph, made, (0, 3, 2, 1), f"{made}_tp", before=node)
+        end = f"{turned}_rs"
+        if keep:
+            short = tuple(each for at, each in enumerate(shape) if at not in axes) or (1,)
+            flat = add_reshape(graph, turned, short, end, before=node)
+            name = f"{node.name}#1_rs"
+            add_reshape(graph, flat, graph.shape(result), name, result, before=node)
+        else:
+            add_reshape(graph, turned, graph.shape(result), end, result, before=node)
+        graph.remove(node)
+        graph.rewrites["convert_reducemean_to_einsum"] += 1
+
+
+def make_einsums(graph: LoweringGraph, context: Context) -> None:
+    """Einsum of two features -> exMatMul of (B, K, 1, M) and (B, K, 1, N), named ``_mm``."""
+    for node in graph:
+        if node.op == "Einsum" and len(node.inputs) == 2:
+            terms = _terms(node)
+            if terms is not None and not any(graph.is_const(each) for each in node.inputs):
+                _einsum(graph, node, terms)
+
+
+def _terms(node: Node) -> tuple[str, str, str] | None:
+    equation = node.attributes.get("equation")
+    if not isinstance(equation, str) or "->" not in equation or "." in equation:
+        return None
+    inputs, result = equation.replace(" ", "").split("->")
+    parts = inputs.split(",")
+    if len(parts) != 2 or any(len(set(each)) != len(each) for each in (*parts, result)):
+        return None
+    return parts[0], parts[1], result
+
+
+def _einsum(graph: LoweringGraph, node: Node, terms: tuple[str, str, str]) -> None:
+    first, second, result = terms
+    left, right = node.inputs
+    sizes = dict(zip(first, graph.shape(left), strict=True))
+    sizes.update(zip(second, graph.shape(right), strict=True))
+    batch = [each for each in first if each in second and each in result]
+    inner = [each for each in first if each in second and each not in result]
+    rows = [each for each in first if each not in second]
+    columns = [each for each in second if each not in first]
+    if any(each not in result for each in (*rows, *columns)):
+        return
+
+    def count(letters: list[str]) -> int:
+        return math.prod(sizes[each] for each in letters)
+
+    def side(tensor: str, have: str, letters: list[str], width: int) -> str:
+        order = [have.index(each) for each in letters]
+        if order != sorted(order):
+            tensor = add_transpose(
+                graph, tensor, tuple(order), fresh(graph, f"{tensor}_tp"), before=node
+            )
+        wide = (count(batch), count(inner), 1, width)
+        return add_reshape(graph, tensor, wide, fresh(graph, f"{tensor}_rs"), before=node)
+
+    x = side(left, first, [*batch, *inner, *rows], count(rows))
+    y = side(right, second, [*batch, *inner, *columns], count(columns))
+    wide = (count(batch), count(rows), 1, count(columns))
+    made = graph.add_tensor(f"{x}_mm", wide, graph.tensors[left].dtype)
+    new = Node("exMatMul", made, "exMatMul", [x, y], [made])
+    new.sources = node.sources
+    graph.insert(new, before=node)
+    order = [*batch, *rows, *columns]
+    end = node.outputs[0]
+    shape = tuple(sizes[each] for each in order)
+    if order == list(result):
+        add_reshape(graph, made, shape, f"{made}_rs", end, before=node)
+    else:
+        flat = add_reshape(graph, made, shape, f"{made}_rs", before=node)
+        perm = tuple(order.index(each) for each in result)
+        add_transpose(graph, flat, perm, f"{flat}_tp", end, before=node)
+    graph.remove(node)
+    graph.rewrites["convert_2in_einsum_to_exmatmul"] += 1
+
+
+def make_channel_gathers(graph: LoweringGraph, context: Context) -> None:
+    """Reshape, Transpose, Reshape that only shuffle channels -> Conv ``OUT-gather_2conv``."""
+    for node in graph:
+        if node.op != "Transpose" or node not in graph:
+            continue
+        before = graph.producer(node.inputs[0])
+        after = graph.only_reader(node.outputs[0])
+        if before is None or after is None or before.op != "Reshape" or after.op != "Reshape":
+            continue
+        if graph.only_reader(before.outputs[0]) is not node:
+            continue
+        x, result = before.inputs[0], after.outputs[0]
+        shape = graph.shape(x)
+        if len(shape) != 4 or not _shuffles(graph, (before, node, after), shape):
+            continue
+        channels = shape[1]
+        new = Node("Conv", f"{result}-gather_2conv", "Conv", [x], [result])
+        new.inputs += _weights(graph, new, (channels, channels, 1, 1), context)
+        new.sources = (*before.sources, *node.sources, *after.sources)
+        graph.insert(new, before=after)
+        for each in (before, node, after):
+            graph.remove(each)
+        graph.rewrites["gather_to_conv"] += 1
+
+
+def _shuffles(graph: LoweringGraph, chain: tuple[Node, Node, Node], shape: tuple[int, ...]) -> bool:
+    """Whether only the order of channels changes."""
+    before, turn, after = chain
+    middle = graph.shape(before.outputs[0])
+    if graph.shape(after.outputs[0]) != shape:
+        return False
+    view = View(shape)
+    if not view.reshape(middle) or not view.transpose(perm_of(turn, len(middle))):
+        return False
+    return view.reshape(shape) and view.only_moves(1)
+
+
+def make_step_picks(graph: LoweringGraph, context: Context) -> None:
+    """A MaxPool of one pixel between two transposes picks every n-th channel: Conv 1x1."""
+    for node in graph:
+        if node.op != "MaxPool" or set(node.ints("kernel_shape")) != {1}:
+            continue
+        if any(node.ints("pads")) or len(graph.shape(node.inputs[0])) != 4:
+            continue
+        before = graph.producer(node.inputs[0])
+        after = graph.only_reader(node.outputs[0])
+        if before is None or after is None or before.op != "Transpose" or after.op != "Transpose":
+            continue
+        if graph.only_reader(before.outputs[0]) is not node:
+            continue
+        first, second = perm_of(before, 4), perm_of(after, 4)
+        strides = node.ints("strides", (1, 1))
+        if tuple(first[each] for each in second) != (0, 1, 2, 3):
+            continue
+        moved = [2 + at for at, each in enumerate(strides) if each > 1]
+        if any(first[each] != 1 for each in moved):
+            continue
+        _pick(graph, (before, node, after), context)
+
+
+def _pick(graph: LoweringGraph, chain: tuple[Node, Node, Node], context: Context) -> None:
+    before, node, after = chain
+    x, result = before.inputs[0], after.outputs[0]
+    old, new = graph.shape(x)[1], graph.shape(result)[1]
+    if old == new and not graph.is_output(result):
+        for each in chain:
+            graph.remove(each)
+        graph.replace_reads(result, x)
+        graph.rewrites["remove_invalid_maxpool"] += 1
+        return
+    made = Node("Conv", f"{node.name}_2gather_2conv", "Conv", [x], [result])
+    made.inputs += _weights(graph, made, (new, old, 1, 1), context)
+    made.sources = (*node.sources, *before.sources, *after.sources)
+    graph.insert(made, before=after)
+    for each in chain:
+        graph.remove(each)
+    graph.rewrites["replace_step_pick_maxpool_to_gather"] += 1
