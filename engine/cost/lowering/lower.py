@@ -29,6 +29,7 @@ from engine.cost.lowering.merge import (
     merge_constants,
     merge_scales_forward,
 )
+from engine.cost.lowering.order import in_order
 from engine.cost.lowering.placement import input_target, output_target, place
 from engine.cost.lowering.pooling import (
     rewrite_average_pools,
@@ -39,6 +40,7 @@ from engine.cost.lowering.read import read_graph
 from engine.cost.lowering.rules import Context, Rule
 from engine.cost.lowering.slices import drop_doubles, join_slices, merge_pads
 from engine.cost.lowering.tiles import halve_filters, tile_filters
+from engine.cost.memory.layout import settled
 
 if TYPE_CHECKING:
     from engine.graph.ir import Graph
@@ -101,7 +103,7 @@ def lower(
     work = graph.copy()
     for rule in RULES:
         rule(work, context)
-    return _frozen(work, context)
+    return in_order(settled(_frozen(work, context)), npu)
 
 
 def lower_for(graph: Graph, chip: str, dtype: NpuDtype) -> Lowered:

@@ -7,11 +7,13 @@ convolution writes whole tiles. Source: the table of feature tensors that rknn-t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered, LoweredLayer, LoweredTensor
 from engine.cost.memory.allocator import aligned
 
-__all__ = ["converted_bytes", "element_bytes", "feature_bytes", "working_bytes"]
+__all__ = ["converted_bytes", "element_bytes", "feature_bytes", "settled", "working_bytes"]
 
 _SIZES = {
     "int8": 1,
@@ -48,6 +50,17 @@ _ROW_CONVERTED = ("rk3562", "rv1106", "rk2118")
 def element_bytes(dtype: str) -> int:
     """Of one value; four where the dtype is not known."""
     return _SIZES.get(dtype, 4)
+
+
+def settled(lowered: Lowered) -> Lowered:
+    """With the dtype that each float32 feature has on the chip: that its layer computes in."""
+    tensors = dict(lowered.tensors)
+    for layer in lowered.layers:
+        for name in layer.outputs:
+            tensor = tensors.get(name)
+            if tensor is not None and tensor.dtype == "float32" and not tensor.const:
+                tensors[name] = replace(tensor, dtype=layer.dtype or lowered.dtype)
+    return replace(lowered, tensors=tensors)
 
 
 def feature_bytes(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from engine.chips.npu import NpuProfile
 from engine.cost.lowered import Lowered
 from engine.cost.memory.allocator import place
+from engine.cost.memory.layout import settled
 from engine.cost.memory.lifetime import buffers_of
 from engine.cost.memory.weights import weight_bytes
 from engine.wire.cost import MemoryCost, TensorSpan
@@ -40,6 +41,7 @@ class MemoryPlan:
 
 def plan_memory(lowered: Lowered, npu: NpuProfile) -> MemoryPlan:
     """Place every tensor as the vendor's compiler does."""
+    lowered = settled(lowered)
     buffers = buffers_of(lowered, npu)
     starts = place(buffers)
     spans = tuple(

@@ -1,0 +1,89 @@
+"""The order of layers: plain ones at once, fused ones in turn, copying ones at the end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.chips.npu import npu_profile
+from engine.cost.lowered import Lowered
+from engine.cost.lowering.order import in_order
+from tests.cost.memory.small import Maker
+
+
+def names(lowered: Lowered, chip: str) -> list[str]:
+    npu = npu_profile(chip)
+    assert npu is not None
+    return [layer.name for layer in in_order(lowered, npu).layers]
+
+
+def fuse(maker: Maker, name: str) -> None:
+    at = next(at for at, layer in enumerate(maker.layers) if layer.name == name)
+    maker.layers[at] = replace(maker.layers[at], op="ConvRelu")
+
+
+def test_fused_layers_take_turns_between_branches() -> None:
+    maker = Maker("rk3588")
+    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
+    a1 = maker.conv("a1", stem, 16)
+    a2 = maker.conv("a2", a1, 16)
+    b1 = maker.conv("b1", stem, 16)
+    b2 = maker.conv("b2", b1, 16)
+    for name in ("a1", "a2", "b1", "b2"):
+        fuse(maker, name)
+    maker.layer("Concat", a2, b2, to=(maker.feature("both", 1, 32, 8, 8),))
+    maker.output("both")
+    assert names(maker.lowered(), "rk3588") == [
+        "x",
+        "stem",
+        "a1",
+        "b1",
+        "a2",
+        "b2",
+        "both",
+        "both",
+    ]
+
+
+def test_plain_layers_follow_at_once() -> None:
+    maker = Maker("rk3588")
+    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
+    a1 = maker.conv("a1", stem, 16)
+    maker.conv("a2", a1, 16)
+    maker.conv("b1", stem, 16)
+    fuse(maker, "b1")
+    assert names(maker.lowered(), "rk3588") == ["x", "stem", "a1", "a2", "b1"]
+
+
+def test_what_works_on_a_copy_waits_for_all_others() -> None:
+    maker = Maker("rk3566")
+    stem = maker.conv("stem", maker.input("x", 1, 3, 8, 8), 16)
+    maker.layer("Resize", stem, to=(maker.feature("up", 1, 16, 16, 16),), mode="nearest")
+    maker.conv("a1", stem, 16)
+    fuse(maker, "a1")
+    maker.conv("a2", "a1", 16)
+    maker.output("stem")
+    assert names(maker.lowered(), "rk3566") == ["x", "stem", "a1", "a2", "up", "stem"]
+
+
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=40), st.booleans())
+def test_every_layer_once_and_after_what_it_reads(reads: list[int], fused: bool) -> None:
+    maker = Maker("rk3566")
+    made = [maker.input("x", 1, 8, 4, 4)]
+    for index, read in enumerate(reads):
+        made.append(maker.conv(f"c{index}", made[read % len(made)], 8))
+        if fused and read % 3 == 0:
+            fuse(maker, f"c{index}")
+        if read % 5 == 0:
+            maker.output(made[-1])
+    lowered = maker.lowered()
+    npu = npu_profile("rk3566")
+    assert npu is not None
+    ordered = in_order(lowered, npu).layers
+    assert sorted(map(id, ordered)) == sorted(map(id, lowered.layers))
+    written: set[str] = set()
+    for layer in ordered:
+        assert written.issuperset(layer.inputs)
+        written.update(layer.outputs)
