@@ -1,0 +1,237 @@
+"""Milliseconds of a network on a chip of generation 2, layer by layer, with an interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, exp, hypot, log
+from typing import Protocol
+
+import numpy as np
+
+from engine.base.errors import UsageError
+from engine.chips import chip as chip_of
+from engine.chips.npu import npu_profile
+from engine.cost.lowered import Lowered
+from engine.cost.timing.form import Terms, columns_of, layer_terms
+from engine.cost.timing.interval import half_width, interval, rare_share, stratum_of
+from engine.cost.timing.parameters import speeds_of, timed_chip, values
+from engine.cost.timing.work import LayerWork, layer_work
+from engine.wire.cost import Bound, Interval
+
+__all__ = ["HasCycles", "LayerTime", "NetTime", "layer_times", "net_time"]
+
+_EXTRAPOLATED = 0.2
+"""Share of the time in rarely seen operators from which an estimate is called extrapolated."""
+_CORES_SPREAD = 0.35
+"""What sharing layers between cores adds to the interval: no rate of it was published."""
+_SHARED = 0.8
+"""Gain of each further core in a layer that they share: assumed, see docs/estimates.md."""
+_ALONE = ("silu", "sigmoid", "hardswish", "gelu")
+"""Activations whose convolution runs on one core only [RKNN-T2, operator lists]."""
+
+
+class HasCycles(Protocol):
+    """What is asked of a layer's cycles: of the MAC array, as the compiler prints them."""
+
+    @property
+    def npu(self) -> int:
+        """Cycles."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTime:
+    """Milliseconds of a layer in one inference, and what most of them are."""
+
+    ms: float
+    bound: Bound
+
+
+@dataclass(frozen=True)
+class NetTime:
+    """Of a run of a network.
+
+    Attributes:
+        time: milliseconds of a run: all of the batch.
+        fps: inferences in a second, each of the batch counted.
+        layers: of one inference, in the order of the lowered layers; they add up to the time of
+            one inference.
+        confidence: ``fitted``, ``derived``, ``structural`` or ``calibrated``.
+        stratum: kind of network that the interval is of.
+        notes: what a reader should know, in sentences.
+    """
+
+    time: Interval
+    fps: Interval
+    layers: tuple[LayerTime, ...]
+    confidence: str
+    stratum: str
+    notes: tuple[str, ...] = ()
+
+
+def layer_times(
+    lowered: Lowered,
+    cycles: Sequence[HasCycles],
+    chip: str,
+    *,
+    npu_mhz: float | None = None,
+    cores: int = 1,
+) -> tuple[LayerTime, ...]:
+    """Milliseconds of each layer, in the order of :attr:`Lowered.layers`.
+
+    Args:
+        lowered: the compiler's layers for this chip.
+        cycles: of each layer.
+        chip: name of a chip of generation 2.
+        npu_mhz: clock of the NPU; the highest where None.
+        cores: that share an inference.
+
+    Raises:
+        UsageError: no such chip, clock or number of cores.
+        ValueError: the number of cycles is not that of the layers.
+    """
+    works = _works(lowered, cycles, chip)
+    return _layers(works, _terms(works, chip, npu_mhz, cores))
+
+
+def net_time(
+    lowered: Lowered,
+    cycles: Sequence[HasCycles],
+    chip: str,
+    *,
+    npu_mhz: float | None = None,
+    cores: int = 1,
+    batch: int = 1,
+    factor: float = 1.0,
+    factor_spread: float | None = None,
+) -> NetTime:
+    """Milliseconds of a run, with the interval that holds it nine times in ten.
+
+    A batch of several is several inferences: on one core behind each other; on several cores
+    each has its own inference at a time [RKNN-T2 2.3.0, rknn_batch_size].
+
+    Args:
+        lowered, cycles, chip, npu_mhz, cores: as of :func:`layer_times`.
+        batch: inferences in a run.
+        factor: measured over estimated time of this chip, of a calibration.
+        factor_spread: half width of that factor's logarithm; None where there is no calibration.
+
+    Raises:
+        UsageError: no such chip, clock, number of cores or batch.
+        ValueError: the number of cycles is not that of the layers.
+    """
+    if not 1 <= batch <= 1024:
+        raise UsageError(f"A batch of {batch} is not possible.", remedy="Give 1 to 1024.")
+    works = _works(lowered, cycles, chip)
+    together = batch == 1
+    terms = _terms(works, chip, npu_mhz, cores if together else 1)
+    _check_cores(chip, cores)
+    layers = tuple(LayerTime(each.ms * factor, each.bound) for each in _layers(works, terms))
+    timed = timed_chip(chip)
+    times = [each.ms for each in layers]
+    share = rare_share(works, times)
+    stratum = stratum_of(works)
+    beside = hypot(timed.spread, _CORES_SPREAD * log(cores) if cores > 1 else 0.0)
+    width = half_width(stratum, share, beside)
+    if factor_spread is not None:
+        width = min(width, hypot(factor_spread, _CORES_SPREAD * log(cores)))
+    value = sum(times) * (1 if together else ceil(batch / cores))
+    time = interval(value, width)
+    confidence = timed.confidence if factor_spread is None else "calibrated"
+    return NetTime(
+        time,
+        interval(1000 * batch / value, width) if value > 0 else Interval(0.0, 0.0, 0.0),
+        layers,
+        confidence,
+        stratum,
+        _notes(timed.confidence, timed.note, share, cores, width),
+    )
+
+
+def _works(lowered: Lowered, cycles: Sequence[HasCycles], chip: str) -> tuple[LayerWork, ...]:
+    timed_chip(chip)
+    npu = npu_profile(chip)
+    if npu is None:
+        raise UsageError(f"There are no compiler facts of {chip}.", remedy="Choose another chip.")
+    return layer_work(lowered, npu, [each.npu for each in cycles])
+
+
+def _check_cores(chip: str, cores: int) -> None:
+    found = chip_of(chip)
+    most = found.npu_cores if found is not None else 1
+    if not 1 <= cores <= most:
+        raise UsageError(
+            f"{chip} has {most} NPU core{'s' if most > 1 else ''}, not {cores}.",
+            remedy=f"Give 1 to {most}." if most > 1 else "Leave the number of cores at 1.",
+        )
+
+
+def _terms(works: Sequence[LayerWork], chip: str, npu_mhz: float | None, cores: int) -> Terms:
+    _check_cores(chip, cores)
+    terms = layer_terms(columns_of(works), speeds_of(values(), chip, npu_mhz))
+    if cores == 1:
+        return terms
+    gain = 1 + _SHARED * (cores - 1)
+    shared = np.array([_shares(each) for each in works], dtype=np.bool_)
+    # Cores share the memory: only what is not bound by it becomes shorter.
+    busy = terms.total - terms.start
+    short = np.maximum(busy / gain, np.minimum(terms.memory, busy))
+    total = np.where(shared, short + terms.start, terms.total)
+    return Terms(
+        total,
+        np.where(shared, terms.compute / gain, terms.compute),
+        terms.memory,
+        terms.activation,
+        terms.attention,
+        terms.cpu,
+        terms.start,
+    )
+
+
+def _shares(work: LayerWork) -> bool:
+    """Whether several cores share a layer [RKNN-T2, "multi-core co-run" of the operator lists]."""
+    op = work.op.lower()
+    if work.part == "array":
+        return op.startswith("conv") and "transpose" not in op and work.activation not in _ALONE
+    return work.part == "elementwise" and op.startswith(("add", "mul"))
+
+
+_BOUNDS: tuple[Bound, ...] = ("compute", "memory", "activation", "attention", "cpu", "start")
+
+
+def _layers(works: Sequence[LayerWork], terms: Terms) -> tuple[LayerTime, ...]:
+    parts = np.stack(
+        (
+            terms.compute,
+            terms.memory,
+            terms.activation,
+            terms.attention,
+            terms.cpu,
+            terms.start,
+        )
+    )
+    largest = parts.argmax(axis=0).tolist()
+    totals = terms.total.tolist()
+    return tuple(
+        LayerTime(total, _BOUNDS[at] if total > 0 else "nothing")
+        for total, at in zip(totals, largest, strict=True)
+    )
+
+
+def _notes(confidence: str, basis: str, share: float, cores: int, width: float) -> tuple[str, ...]:
+    notes = []
+    if confidence != "fitted":
+        notes.append(f"No frame rate was published for this chip: {basis}.")
+    if share > _EXTRAPOLATED:
+        notes.append(
+            f"{share:.0%} of the time is in operators of which hardly any rate was published: "
+            "extrapolated."
+        )
+    if cores > 1:
+        notes.append(
+            "No rate on several cores was published: which layers share cores is known, how much "
+            "they gain is assumed."
+        )
+    if width > 0.3:
+        notes.append(f"It may be off by a factor of {exp(width):.1f}.")
+    return tuple(notes)

@@ -1,0 +1,176 @@
+"""Parameters of the time model: fitted values with their spread, and chips derived from others.
+
+``parameters.csv`` is written by ``scripts/fit_time_model.py`` from published frame rates;
+``chips.csv`` says what every chip stands on.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from engine.base.errors import UsageError
+from engine.cost.timing.form import Speeds
+from engine.cost.timing.work import ACTIVATIONS, CPU_KINDS
+
+__all__ = ["FITTED", "Parameter", "TimedChip", "parameters", "speeds_of", "timed_chip", "values"]
+
+FITTED = ("rk3562", "rk3566", "rk3576", "rk3588")
+"""Chips with published rates of their own."""
+_FITTED_AT = 1000.0
+"""MHz of the NPU to which the vendor's benchmark script set all of them."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A figure of the model.
+
+    Attributes:
+        name: ``utilisation``; with a chip behind a dot where it is that chip's.
+        value: fitted, in ``unit``.
+        spread: standard deviation of its logarithm after the fit (0.1: 10 %).
+        prior: expected before the fit.
+        prior_spread: standard deviation of the prior's logarithm.
+        source: why the prior is what it is.
+    """
+
+    name: str
+    value: float
+    spread: float
+    prior: float
+    prior_spread: float
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True)
+class TimedChip:
+    """What a chip's time stands on.
+
+    Attributes:
+        base: the fitted chip of which it takes the parameters.
+        mhz: highest clock of its NPU.
+        bandwidth: of its memory, over that of the base.
+        lookup: cycles of an activation, over those of the base.
+        cpu: time of its CPU, over that of the base.
+        spread: half width of its interval in logarithms, beside that of the network; 0 where
+            the chip has rates of its own.
+        confidence: ``fitted``, ``derived`` or ``structural``.
+        note: what it is derived from.
+    """
+
+    name: str
+    base: str
+    mhz: float
+    bandwidth: float
+    lookup: float
+    cpu: float
+    spread: float
+    confidence: str
+    note: str
+
+
+@cache
+def parameters() -> tuple[Parameter, ...]:
+    """All of the data file, in its order."""
+    return tuple(
+        Parameter(
+            name=row["name"],
+            value=float(row["value"]),
+            spread=float(row["spread"]),
+            prior=float(row["prior"]),
+            prior_spread=float(row["prior_spread"]),
+            unit=row["unit"],
+            source=row["source"],
+        )
+        for row in _rows("parameters.csv")
+    )
+
+
+@cache
+def values() -> Mapping[str, float]:
+    """The fitted value of each parameter."""
+    return {each.name: each.value for each in parameters()}
+
+
+@cache
+def _chips() -> Mapping[str, TimedChip]:
+    return {
+        row["chip"]: TimedChip(
+            name=row["chip"],
+            base=row["base"],
+            mhz=float(row["mhz"]),
+            bandwidth=float(row["bandwidth"]),
+            lookup=float(row["lookup"]),
+            cpu=float(row["cpu"]),
+            spread=float(row["spread"]),
+            confidence=row["confidence"],
+            note=row["note"],
+        )
+        for row in _rows("chips.csv")
+    }
+
+
+def timed_chip(chip: str) -> TimedChip:
+    """What a chip's time stands on.
+
+    Raises:
+        UsageError: it is no chip of generation 2.
+    """
+    found = _chips().get(chip)
+    if found is None:
+        raise UsageError(
+            f"There is no time model of {chip}.",
+            cause="The model is of the chips of toolkit generation 2.",
+            remedy=f"Choose one of {', '.join(sorted(_chips()))}.",
+        )
+    return found
+
+
+def speeds_of(fitted: Mapping[str, float], chip: str, mhz: float | None = None) -> Speeds:
+    """What a chip does in a millisecond.
+
+    Args:
+        fitted: value of each parameter.
+        chip: of ``chips.csv``.
+        mhz: clock of its NPU; the highest where None.
+
+    Raises:
+        UsageError: no such chip, or a clock that is none.
+    """
+    timed = timed_chip(chip)
+    clock = timed.mhz if mhz is None else mhz
+    if not 1 <= clock <= 10_000:
+        raise UsageError(f"{clock:g} MHz is no clock of an NPU.", remedy="Give 1 to 10000, as 600.")
+    base = timed.base
+    ratio = clock / _FITTED_AT
+    bandwidth = fitted[f"bandwidth.{base}"] * timed.bandwidth * 1e6
+    wide = "image.1024" if base in ("rk3576", "rk3588") else "image.512"
+    cpu = fitted[f"cpu.{base}"] * timed.cpu
+    return Speeds(
+        cycles=fitted["utilisation"] * fitted[f"clock.{base}"] * ratio * 1e6,
+        bandwidth=bandwidth,
+        weight_bandwidth=bandwidth * fitted[f"weights.{base}"],
+        lookup=fitted[f"lookup.{base}"] * timed.lookup / ratio * 1e-6,
+        activations=(1.0, *(fitted[f"activation.{each}"] for each in ACTIVATIONS[1:])),
+        image=fitted[wide],
+        depthwise=fitted["depthwise"],
+        strided=fitted["strided"],
+        copy=fitted["copy"],
+        elementwise=fitted["elementwise"],
+        pool=fitted["pool"],
+        head=fitted["head"] * 1e-3,
+        score=fitted["score"],
+        attention=fitted["attention"],
+        task=fitted["task"] * 1e-3,
+        cpu_start=cpu * fitted["cpu_start"] * 1e-3,
+        cpu=tuple(cpu * fitted[f"cpu_{each}"] * 1e-6 for each in CPU_KINDS),
+    )
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    text = resources.files("engine.cost.timing").joinpath(name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))

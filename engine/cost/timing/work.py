@@ -1,0 +1,339 @@
+"""What a layer has to do, in countable quantities: cycles, bytes, elements, tasks.
+
+Everything here is of the graph and the family's layout, nothing of a chip's speed: the speeds are
+in :mod:`engine.cost.timing.form`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from engine.chips.npu import NpuProfile
+from engine.cost.lowered import Lowered, LoweredLayer
+
+__all__ = ["ACTIVATIONS", "CPU_KINDS", "LayerWork", "Part", "layer_work"]
+
+Part = Literal["array", "copy", "elementwise", "pool", "attention", "softmax", "cpu", "nothing"]
+"""The unit of the chip that a layer keeps busy."""
+
+ACTIVATIONS = ("silu", "sigmoid", "leaky", "hardswish", "gelu")
+"""Activations that the output stage looks up or multiplies; the others (ReLU, Clip) are free."""
+
+_FUSED = (
+    ("exswish", "silu"),
+    ("swish", "silu"),
+    ("silu", "silu"),
+    ("hardswish", "hardswish"),
+    ("hardsigmoid", "sigmoid"),
+    ("sigmoid", "sigmoid"),
+    ("leakyrelu", "leaky"),
+    ("prelu", "leaky"),
+    ("gelu", "gelu"),
+    ("mish", "silu"),
+    ("tanh", "sigmoid"),
+    ("softplus", "silu"),
+    ("celu", "silu"),
+    ("selu", "silu"),
+    ("elu", "silu"),
+    ("erf", "gelu"),
+    ("relu6", ""),
+    ("relu", ""),
+    ("clip", ""),
+)
+_ORDER = sorted(_FUSED, key=lambda pair: -len(pair[0]))
+
+CPU_KINDS = ("softmax", "reduce", "transpose", "reshape", "resize", "other")
+"""Types of CPU operators with a cost of their own."""
+
+_ELEMENTWISE = frozenset(
+    (
+        *("add", "sub", "mul", "div", "max", "min", "pow", "sqrt", "exp", "log", "abs", "neg"),
+        *("equal", "greater", "less", "lessorequal", "greaterorequal", "where", "sum", "mean"),
+        *("batchnormalization", "floor", "ceil", "round", "reciprocal", "cos", "sin", "sign"),
+        *("mod", "and", "or", "not", "xor", "clip", "relu"),
+    )
+)
+_ARRAY = ("conv", "exmatmul", "matmul", "gemm", "exgemm", "deconv", "exconv")
+_STAGED = ("batchnormalization", "add", "mul", "sub", "div", "scale")
+"""Elementwise operators that may have an activation behind them: ``BatchNormalizationRelu``."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWork:
+    """What one layer has to do for one inference.
+
+    Attributes:
+        part: the unit that works.
+        tasks: commands that the NPU is given; 0 of what costs nothing.
+        cycles: of the MAC array, as the compiler counts them.
+        image: whether it is a convolution of the graph's input in image mode (at most 4 channels).
+        depthwise: whether it is a convolution with one filter a channel.
+        strided: whether it is another convolution that leaves out pixels of a window of several.
+        half: whether it computes in float16.
+        features: bytes of features read and written, channels padded to the layout's group.
+        weights: bytes of constants read.
+        activation: of :data:`ACTIVATIONS`, or empty.
+        lookups: elements that pass it, channels padded to the MAC array's width.
+        heads: of an attention, times batch.
+        scores: elements of its score matrices.
+        cpu: of :data:`CPU_KINDS`, or empty.
+        cpu_amount: what that type's cost counts: elements, bytes read, or bytes moved.
+        op: the printed type, for telling rarely seen operators.
+    """
+
+    part: Part
+    tasks: int = 1
+    cycles: float = 0.0
+    image: bool = False
+    depthwise: bool = False
+    strided: bool = False
+    half: bool = False
+    features: float = 0.0
+    weights: float = 0.0
+    activation: str = ""
+    lookups: float = 0.0
+    heads: float = 0.0
+    scores: float = 0.0
+    cpu: str = ""
+    cpu_amount: float = 0.0
+    op: str = ""
+
+
+def layer_work(
+    lowered: Lowered, npu: NpuProfile, npu_cycles: Sequence[int]
+) -> tuple[LayerWork, ...]:
+    """The work of each layer, in the order of :attr:`Lowered.layers`.
+
+    Args:
+        lowered: the compiler's layers.
+        npu: the family that it was lowered for.
+        npu_cycles: of each layer, as the compiler prints them (0 where it prints none).
+
+    Raises:
+        ValueError: the number of cycles is not that of the layers.
+    """
+    if len(npu_cycles) != len(lowered.layers):
+        raise ValueError("a figure of cycles for each layer")
+    reader = _Reader(lowered, npu)
+    return tuple(
+        reader.work(layer, cycles) for layer, cycles in zip(lowered.layers, npu_cycles, strict=True)
+    )
+
+
+class _Reader:
+    """Reads layers of one graph."""
+
+    def __init__(self, lowered: Lowered, npu: NpuProfile) -> None:
+        self._tensors = lowered.tensors
+        self._npu = npu
+        self._float = 1 if lowered.dtype == "int8" else 2
+
+    def work(self, layer: LoweredLayer, cycles: int) -> LayerWork:
+        op = layer.op.lower()
+        moved = self._bytes(layer.inputs) + self._bytes(layer.outputs)
+        half = self._half(layer.dtype)
+        if op in ("inputoperator", "outputoperator"):
+            return LayerWork("copy", 1, features=moved, half=half, op=layer.op)
+        if layer.target == "none":
+            return LayerWork("nothing", 0, op=layer.op)
+        if layer.target == "CPU":
+            return self._on_cpu(layer, op)
+        weights = float(self._const_bytes(layer))
+        if op.startswith(_ARRAY):
+            return self._on_array(layer, op, cycles, moved, weights, half)
+        if "attention" in op:
+            return self._attention(layer, cycles, moved, weights, half)
+        if "softmax" in op:
+            return LayerWork(
+                "softmax",
+                features=moved,
+                lookups=self._lookups(layer),
+                half=half,
+                op=layer.op,
+            )
+        if "pool" in op:
+            return LayerWork("pool", features=moved, half=half, op=layer.op)
+        activation = _activation(op)
+        if activation or op in _ELEMENTWISE or op.startswith(_STAGED):
+            return LayerWork(
+                "elementwise",
+                features=moved,
+                weights=weights,
+                activation=activation,
+                lookups=self._lookups(layer) if activation else 0.0,
+                half=half,
+                op=layer.op,
+            )
+        if op in ("reshape", "squeeze", "unsqueeze", "flatten", "identity") and self._free(layer):
+            return LayerWork("nothing", 0, half=half, op=layer.op)
+        return LayerWork("copy", features=moved, weights=weights, half=half, op=layer.op)
+
+    def _on_array(
+        self,
+        layer: LoweredLayer,
+        op: str,
+        cycles: int,
+        moved: float,
+        weights: float,
+        half: bool,
+    ) -> LayerWork:
+        activation = _activation(op)
+        first = self._shape(layer.inputs[0]) if layer.inputs else ()
+        image = (
+            op.startswith("conv")
+            and not layer.depthwise
+            and len(first) == 4
+            and first[1] <= 4
+            and first[2] * first[3] > 1024
+        )
+        return LayerWork(
+            "array",
+            cycles=float(cycles),
+            image=image,
+            depthwise=layer.depthwise,
+            strided=not layer.depthwise and not image and self._strided(layer),
+            half=half,
+            features=moved,
+            weights=weights,
+            activation=activation,
+            lookups=self._lookups(layer) if activation else 0.0,
+            op=layer.op,
+        )
+
+    def _attention(
+        self, layer: LoweredLayer, cycles: int, moved: float, weights: float, half: bool
+    ) -> LayerWork:
+        query = self._shape(layer.inputs[0])
+        heads, depth, columns = _batched(query)
+        key = self._shape(layer.inputs[1]) if len(layer.inputs) > 1 else query
+        keys = _batched(key)[2]
+        wide = self._npu.macs_in["float16" if half else "int8"] or self._npu.macs_in["int8"]
+        tall = self._npu.macs_out["float16" if half else "int8"] or self._npu.macs_out["int8"]
+        count = heads * _up(columns, 16)
+        first = -(-depth // wide) * -(-keys // tall)
+        second = -(-keys // wide) * -(-depth // tall)
+        return LayerWork(
+            "attention",
+            cycles=float(cycles or count * (first + second)),
+            half=half,
+            features=moved,
+            weights=weights,
+            heads=float(heads),
+            scores=float(heads * columns * _up(keys, tall)),
+            op=layer.op,
+        )
+
+    def _on_cpu(self, layer: LoweredLayer, op: str) -> LayerWork:
+        read = sum(self._plain(each) for each in layer.inputs)
+        written = sum(self._plain(each) for each in layer.outputs)
+        elements = sum(prod(self._shape(each)) for each in layer.outputs)
+        amount = float(read + written)
+        if "softmax" in op:
+            kind, amount = "softmax", float(elements)
+        elif op.startswith(("reduce", "argm")):
+            kind, amount = "reduce", float(read)
+        elif op == "gather":
+            kind, amount = "other", 2.0 * written
+        elif op in ("transpose", "reshape", "resize"):
+            kind = op
+        else:
+            kind = "other"
+        return LayerWork("cpu", 1, cpu=kind, cpu_amount=amount, op=layer.op)
+
+    # ---------------------------------------------------------------------------------- quantities
+    def _shape(self, tensor: str) -> tuple[int, ...]:
+        found = self._tensors.get(tensor)
+        return found.shape if found is not None else ()
+
+    def _bytes(self, names: Sequence[str]) -> float:
+        """Of features in the native layout, channels padded; an image has its own channels."""
+        total = 0
+        for name in names:
+            shape = self._shape(name)
+            size = self._size(name)
+            if len(shape) < 2:
+                total += prod(shape) * size
+                continue
+            channels = shape[1]
+            if channels > 4:
+                channels = _up(channels, max(1, self._npu.atom_bytes // size))
+            total += shape[0] * channels * prod(shape[2:]) * size
+        return float(total)
+
+    def _plain(self, name: str) -> int:
+        return prod(self._shape(name)) * self._size(name)
+
+    def _size(self, name: str) -> int:
+        found = self._tensors.get(name)
+        if found is None or found.dtype.lower() in ("float32", "float"):
+            return self._float  # the NPU has no such type: it holds the model's own
+        return _element(found.dtype)
+
+    def _const_bytes(self, layer: LoweredLayer) -> int:
+        return sum(prod(self._shape(each)) * self._const_size(layer, each) for each in layer.consts)
+
+    def _const_size(self, layer: LoweredLayer, name: str) -> int:
+        """Weights have the layer's dtype; vectors (bias) four bytes."""
+        shape = self._shape(name)
+        return _element(layer.dtype) if len(shape) > 1 else 4
+
+    def _lookups(self, layer: LoweredLayer) -> float:
+        """Elements of the outputs, channels padded to the width of the MAC array."""
+        half = self._half(layer.dtype)
+        wide = self._npu.macs_out["float16" if half else "int8"] or 8
+        total = 0
+        for name in layer.outputs:
+            shape = self._shape(name)
+            if len(shape) < 2:
+                total += prod(shape)
+            else:
+                total += shape[0] * _up(shape[1], wide) * prod(shape[2:])
+        return float(total)
+
+    def _strided(self, layer: LoweredLayer) -> bool:
+        if layer.kind != "Conv" or len(layer.consts) < 1 or not layer.outputs:
+            return False
+        taps = prod(self._shape(layer.consts[0])[2:])
+        before, after = self._shape(layer.inputs[0]), self._shape(layer.outputs[0])
+        return taps > 1 and prod(before[2:]) > 2 * prod(after[2:])
+
+    def _free(self, layer: LoweredLayer) -> bool:
+        """Whether a reshape keeps the order of bytes in the native layout."""
+        if not layer.inputs or not layer.outputs:
+            return True
+        before, after = self._shape(layer.inputs[0]), self._shape(layer.outputs[0])
+        if before[:2] == after[:2]:
+            return True
+        return [d for d in before if d != 1] == [d for d in after if d != 1]
+
+    @staticmethod
+    def _half(dtype: str) -> bool:
+        return "float" in dtype.lower()
+
+
+def _activation(op: str) -> str:
+    """The activation in a printed type: ``ConvExSwish`` -> ``silu``."""
+    return next((name for text, name in _ORDER if text in op), "")
+
+
+def _batched(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Heads times batch, depth and columns of an attention's operand, printed (B, K, 1, M)."""
+    if len(shape) < 3:
+        return 1, prod(shape), 1
+    return shape[0], shape[1], prod(shape[2:])
+
+
+def _element(dtype: str) -> int:
+    name = dtype.lower()
+    if "8" in name or name == "bool":
+        return 1
+    if "16" in name:
+        return 2
+    return 8 if "64" in name else 4
+
+
+def _up(value: int, step: int) -> int:
+    return -(-value // step) * step

@@ -1,0 +1,176 @@
+"""Milliseconds: units, bounds, what makes a network slower, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.base.errors import UsageError
+from engine.chips import chips
+from engine.cost.timing import layer_times, net_time
+from engine.cost.timing.parameters import FITTED, parameters, timed_chip, values
+from tests.cost.timing.layers import Net, backbone
+
+GENERATION_2 = tuple(each.name for each in chips() if each.generation == 2)
+CHIPS = st.sampled_from(GENERATION_2)
+
+
+def milliseconds(net: Net, chip: str, **what_if: float | int) -> float:
+    layers = net.done()
+    given = {"npu_mhz": what_if.get("npu_mhz"), "cores": int(what_if.get("cores", 1))}
+    return net_time(layers, net.cycles, chip, **given).time.value  # type: ignore[arg-type]
+
+
+def test_every_chip_of_generation_2_has_a_model() -> None:
+    for chip in GENERATION_2:
+        net = backbone()
+        made = net_time(net.done(), net.cycles, chip)
+        assert 0 < made.time.low < made.time.value < made.time.high
+        assert made.fps.value == pytest.approx(1000 / made.time.value)
+        assert made.confidence in ("fitted", "derived", "structural")
+
+
+def test_the_unit_is_milliseconds() -> None:
+    # 1e9 cycles of the array take a second at 1 GHz and full use: a little more than 1000 ms.
+    net = Net((1, 64, 80, 80)).conv("ConvRelu", 64, 10**9)
+    layers = layer_times(net.done(), net.cycles, "rk3588")
+    assert 1000 < layers[1].ms < 1400
+    assert layers[1].bound == "compute"
+
+
+def test_layers_add_up_to_the_network() -> None:
+    net = backbone()
+    made = net_time(net.done(), net.cycles, "rk3566")
+    assert sum(each.ms for each in made.layers) == pytest.approx(made.time.value)
+    assert len(made.layers) == len(net.layers)
+
+
+def test_a_bound_is_named_for_what_takes_longest() -> None:
+    net = (
+        Net((1, 64, 160, 160))
+        .add("Concat", (1, 64, 160, 160))
+        .conv("ConvExSwish", 64, 1000, kernel=1)
+        .add("exSoftmax13", (1, 64, 160, 160), target="CPU")
+        .add("Reshape", (1, 64, 160, 160))
+        .add("AveragePool", (1, 64, 1, 1))
+        .add("Relu", (1, 64, 1, 1))
+    )
+    bounds = [each.bound for each in layer_times(net.done(), net.cycles, "rk3566")]
+    assert bounds[1:7] == ["memory", "activation", "cpu", "nothing", "memory", "start"]
+
+
+def test_an_activation_that_is_looked_up_costs_time_though_the_compiler_prints_none() -> None:
+    # yolov5s and yolov5s_relu have the same printed cycles, and 19.3 and 25.5 frames a second.
+    silu, relu = backbone("ConvExSwish"), backbone("ConvRelu")
+    assert milliseconds(silu, "rk3566") > 1.1 * milliseconds(relu, "rk3566")
+
+
+def test_a_relu_is_not_taken_for_an_elu() -> None:
+    relu, plain = backbone("ConvRelu"), backbone("Conv")
+    assert milliseconds(relu, "rk3588") == milliseconds(plain, "rk3588")
+
+
+@given(CHIPS, st.floats(100, 2000), st.floats(1.01, 3.0))
+def test_a_higher_clock_is_never_slower(chip: str, clock: float, more: float) -> None:
+    net = backbone()
+    assert milliseconds(net, chip, npu_mhz=clock * more) <= milliseconds(net, chip, npu_mhz=clock)
+
+
+@given(CHIPS, st.integers(1, 8), st.integers(1, 8))
+def test_more_layers_are_never_faster(chip: str, blocks: int, more: int) -> None:
+    assert milliseconds(backbone(blocks=blocks), chip) < milliseconds(
+        backbone(blocks=blocks + more), chip
+    )
+
+
+@given(CHIPS, st.integers(0, 10**8), st.integers(1, 10**8))
+def test_more_cycles_are_never_faster(chip: str, cycles: int, more: int) -> None:
+    few, many = (Net((1, 64, 40, 40)).conv("Conv", 64, count) for count in (cycles, cycles + more))
+    assert milliseconds(few, chip) <= milliseconds(many, chip)
+
+
+@given(st.sampled_from(("rk3588", "rk3576")), st.integers(1, 2))
+def test_more_cores_are_never_slower_and_never_gain_more_than_their_number(
+    chip: str, cores: int
+) -> None:
+    net = backbone("ConvRelu")
+    one, several = milliseconds(net, chip), milliseconds(net, chip, cores=cores)
+    assert one / cores <= several <= one
+
+
+def test_several_cores_widen_the_interval_and_say_so() -> None:
+    net = backbone("ConvRelu")
+    one = net_time(net.done(), net.cycles, "rk3588")
+    three = net_time(net.done(), net.cycles, "rk3588", cores=3)
+    assert three.time.high / three.time.value > one.time.high / one.time.value
+    assert any("cores" in note for note in three.notes)
+
+
+def test_a_batch_is_as_many_inferences() -> None:
+    net = backbone()
+    layers = net.done()
+    one = net_time(layers, net.cycles, "rk3588")
+    four = net_time(layers, net.cycles, "rk3588", batch=4)
+    assert four.time.value == pytest.approx(4 * one.time.value)
+    assert four.fps.value == pytest.approx(one.fps.value)
+    spread = net_time(layers, net.cycles, "rk3588", batch=3, cores=3)
+    assert spread.time.value == pytest.approx(one.time.value)
+    assert spread.fps.value == pytest.approx(3 * one.fps.value)
+
+
+def test_chips_without_rates_say_so_and_have_a_wide_interval() -> None:
+    net = backbone()
+    for chip in GENERATION_2:
+        made = net_time(net.done(), net.cycles, chip)
+        if timed_chip(chip).base == chip or chip == "rk3568":
+            assert made.confidence == "fitted"
+        else:
+            assert made.confidence in ("derived", "structural")
+            assert made.time.high > 1.4 * made.time.value
+            assert any("No frame rate" in note for note in made.notes)
+
+
+def test_operators_that_were_hardly_seen_widen_the_interval() -> None:
+    plain = backbone("ConvRelu")
+    rare = backbone("ConvRelu").add("Sigmoid", (1, 64, 80, 80))
+    for _ in range(40):
+        rare.add("Softmax", (1, 64, 80, 80))
+    seen = net_time(plain.done(), plain.cycles, "rk3588")
+    new = net_time(rare.done(), rare.cycles, "rk3588")
+    assert new.time.high / new.time.value > seen.time.high / seen.time.value
+    assert any("extrapolated" in note for note in new.notes)
+
+
+@pytest.mark.parametrize(
+    ("chip", "what_if"),
+    [
+        ("rk1808", {}),
+        ("rk9999", {}),
+        ("rk3588", {"npu_mhz": 0.0}),
+        ("rk3588", {"npu_mhz": float("nan")}),
+        ("rk3588", {"cores": 4}),
+        ("rk3566", {"cores": 2}),
+        ("rk3588", {"cores": 0}),
+        ("rk3588", {"batch": 0}),
+    ],
+)
+def test_what_makes_no_sense_is_refused(chip: str, what_if: dict[str, float]) -> None:
+    net = backbone(blocks=1)
+    with pytest.raises(UsageError):
+        net_time(net.done(), net.cycles, chip, **what_if)  # type: ignore[arg-type]
+
+
+def test_a_figure_of_cycles_for_each_layer() -> None:
+    net = backbone(blocks=1)
+    with pytest.raises(ValueError, match="cycles"):
+        layer_times(net.done(), net.cycles[:-1], "rk3588")
+
+
+def test_parameters_are_positive_and_within_reach_of_their_priors() -> None:
+    for each in parameters():
+        assert each.value > 0, each.name
+        assert 0 < each.spread <= each.prior_spread * 1.01, each.name
+        assert each.source, each.name
+    for chip in FITTED:
+        assert 0.6 < values()["utilisation"] * values()[f"clock.{chip}"] < 1.05
