@@ -1,0 +1,88 @@
+"""What to do about a layer that is not on the NPU, in plain words."""
+
+from __future__ import annotations
+
+__all__ = ["remedy_for", "usual_reason"]
+
+_CUT = "Cut the model before it (outputs of load_onnx) and compute it on the CPU of the board."
+
+_BY_PARAMETER = {
+    "dtype": "Give the layer a dtype that the NPU has for it (hybrid quantization), or the model.",
+    "kernel_h": "Use smaller kernels: several 3x3 in a row see as much as one large kernel.",
+    "kernel_w": "Use smaller kernels: several 3x3 in a row see as much as one large kernel.",
+    "kernel": "Use a 1x1 convolution, or leave the pool out: it only copies or drops pixels.",
+    "stride_h": "Split the stride over two layers.",
+    "stride_w": "Split the stride over two layers.",
+    "dilation_h": "Use a smaller dilation, or a larger kernel with dilation 1.",
+    "dilation_w": "Use a smaller dilation, or a larger kernel with dilation 1.",
+    "pad_top": "Pad with a Pad layer before it.",
+    "pad_left": "Pad with a Pad layer before it.",
+    "pad_bottom": "Pad with a Pad layer before it.",
+    "pad_right": "Pad with a Pad layer before it.",
+    "width": "Make the input narrower, or split it into tiles.",
+    "height": "Make the input lower, or split it into tiles.",
+    "channel": "Use fewer channels, or split them over two layers.",
+    "group": "Use group 1 or as many groups as channels.",
+    "k": "Split the product along its inner dimension and add the parts.",
+    "scale": "Scale by whole factors from 2 to 8, or by a transposed convolution.",
+}
+
+_BY_OPERATOR = {
+    "AveragePool": "Use a depthwise convolution with equal weights, or MaxPool.",
+    "GlobalAveragePool": "Pool in two steps with kernels of at most 7.",
+    "Resize": "Use nearest or linear without align_corners, by a whole factor from 2 to 8.",
+    "Slice": "Slice with step 1; for every second pixel use a convolution with stride 2.",
+    "SpaceToDepth": "Use a convolution with stride 2 whose weights pick the pixels.",
+    "Transpose": "Move the transposition out of the model: to the input, or behind the outputs.",
+    "Reshape": "Keep the last dimensions as they are, or move it behind the outputs.",
+    "Softmax": "Leave it out of the model and compute it on what is kept of the outputs.",
+    "exSoftmax13": "Leave it out of the model and compute it on what is kept of the outputs.",
+    "exNorm": "Use batch normalization, which costs nothing behind a convolution.",
+    "LayerNormalization": "Use batch normalization, which costs nothing behind a convolution.",
+    "ReduceMax": "Use MaxPool or GlobalMaxPool where it is over height and width.",
+    "ReduceMean": "Use GlobalAveragePool over height and width, a 1x1 convolution over channels.",
+    "ReduceSum": "Use a 1x1 convolution whose weights are 1.",
+    "Gather": "Use Slice or Split for indices in a row.",
+    "ArgMax": "Leave it out of the model and compute it on the outputs.",
+    "TopK": "Leave it out of the model and compute it on the outputs.",
+    "NonMaxSuppression": "Cut the model before it and suppress boxes on the CPU of the board.",
+    "Einsum": "Write it as MatMul with Transpose and Reshape.",
+    "GroupNormalization": "Write it as Reshape and InstanceNormalization, or use batch"
+    " normalization.",
+    "GridSample": _CUT,
+    "Mean": "Write it as Add and Mul.",
+    "Sum": "Write it as Add.",
+    "Neg": "Write it as Mul by -1.",
+    "Abs": "Write it as Max of x and -x.",
+    "Reciprocal": "Write it as Div.",
+    "Selu": "Use Elu or Relu.",
+    "ThresholdedRelu": "Use Relu.",
+}
+
+_USUAL = {
+    "AveragePool": "The compiler puts average pools other than 2x2 on the CPU of most chips.",
+    "Resize": "The compiler puts this form of Resize (align_corners, or no whole factor) on the"
+    " CPU.",
+    "Slice": "The compiler puts slices with steps above 1 on the CPU.",
+    "SpaceToDepth": "The compiler has SpaceToDepth on the CPU alone.",
+    "Reshape": "The compiler puts a Reshape that moves values on the CPU of this chip.",
+    "Transpose": "The compiler puts this Transpose on the CPU of this chip.",
+    "exSoftmax13": "The compiler puts this Softmax on the CPU of this chip.",
+}
+
+
+def remedy_for(op: str, parameter: str) -> str:
+    """What to do about an operator that breaks a limit.
+
+    Args:
+        op: as in the tables.
+        parameter: of the limit; empty or ``npu_support`` where the operator as such is concerned.
+    """
+    if parameter in _BY_PARAMETER:
+        return _BY_PARAMETER[parameter]
+    return _BY_OPERATOR.get(op, _CUT)
+
+
+def usual_reason(op: str, chip: str) -> str:
+    """Why an operator is on the CPU though no published limit says so."""
+    return _USUAL.get(op, f"The compiler puts this {op} on the CPU of {chip}: no published limit.")

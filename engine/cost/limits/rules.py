@@ -1,0 +1,210 @@
+"""Which published limits a layer breaks, with the number that breaks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from engine.cost.limits.data import Limit, npu_limits, npu_operators
+from engine.cost.limits.permutation import broken_condition, constants, perms_between
+from engine.cost.lowered import Lowered, LoweredLayer
+
+__all__ = ["Broken", "base_operator", "broken_limits"]
+
+_ALIASES = {"exMatMul": "MatMul", "Gemm": "Conv", "exLayerNorm": "exNorm"}
+_FUSED = (
+    *("LeakyRelu", "HardSigmoid", "HardSwish", "ExSwooshL", "ExSwooshR", "Softplus", "MaxPool"),
+    *("ExSwish", "ExGelu", "ExMish", "Sigmoid", "PRelu", "Swish", "Relu", "Clip", "Tanh", "Gelu"),
+    *("Mish", "Add", "Elu"),
+)
+"""What may stand behind an operator in a printed type, a longer name before its ending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A limit that a layer breaks.
+
+    Attributes:
+        parameter: of :class:`engine.cost.limits.data.Limit`.
+        words: the rule with the layer's number, a sentence.
+        source: where it is published.
+    """
+
+    parameter: str
+    words: str
+    source: str
+
+
+def broken_limits(layer: LoweredLayer, lowered: Lowered, chip: str) -> tuple[Broken, ...]:
+    """Published limits of the NPU that a layer breaks; empty where none is known.
+
+    Args:
+        layer: one of ``lowered``.
+        lowered: the graph that has its shapes.
+        chip: a chip of generation 2 by name.
+    """
+    op = base_operator(layer)
+    rules = npu_limits(chip).get(op, ())
+    found = [
+        Broken(rule.parameter, words, _source(rule))
+        for rule in rules
+        if _applies(rule, layer) and (words := _breaks(rule, op, layer, lowered)) is not None
+    ]
+    if op == "Transpose":
+        found += _transposed(rules, layer, lowered)
+    if "Conv" in op:
+        found += _first(layer, lowered, chip)
+    return tuple(found)
+
+
+def base_operator(layer: LoweredLayer) -> str:
+    """The operator of a layer as the tables have it, without what is fused into it."""
+    op = _stripped(layer.op)
+    if op == "Conv" and layer.depthwise:
+        return "DepthwiseConv"
+    return _ALIASES.get(op, op)
+
+
+@cache
+def _stripped(op: str) -> str:
+    known = npu_operators()
+    name = op
+    while name not in known and name not in _ALIASES:
+        tail = next((each for each in _FUSED if name.endswith(each) and name != each), None)
+        if tail is None:
+            return op
+        name = name.removesuffix(tail)
+    return name
+
+
+def _applies(rule: Limit, layer: LoweredLayer) -> bool:
+    return not rule.dtypes or rule.parameter == "dtype" or layer.dtype in rule.dtypes
+
+
+def _breaks(rule: Limit, op: str, layer: LoweredLayer, lowered: Lowered) -> str | None:
+    name = rule.parameter
+    if name == "npu_support":
+        return f"The NPU has no {op}."
+    if name == "dtype":
+        if layer.dtype in rule.dtypes or layer.dtype not in ("int8", "int16", "float16"):
+            return None
+        return f"{op} is there in {' and '.join(rule.dtypes)}, and this layer is in {layer.dtype}."
+    if name == "kernel":
+        one = layer.window is not None and layer.window.kernel == (1, 1)
+        return f"{op} with a 1x1 kernel is not there." if one else None
+    if name == "scale":
+        return _scaled(rule, layer, lowered)
+    for value, what in _values(name, layer, lowered):
+        if rule.high is not None and value > rule.high:
+            return f"{what} of {op} is {value}, and at most {rule.high:.0f} is possible."
+        if rule.low is not None and value < rule.low:
+            return f"{what} of {op} is {value}, and at least {rule.low:.0f} is needed."
+        if rule.allowed and str(value) not in rule.allowed:
+            return f"{what} of {op} is {value}, and only {', '.join(rule.allowed)} are possible."
+    return None
+
+
+def _values(name: str, layer: LoweredLayer, lowered: Lowered) -> Iterator[tuple[int, str]]:
+    """The layer's numbers that a parameter is about, with their names."""
+    window = layer.window
+    shape = _input(layer, lowered)
+    if name in ("channel", "height", "width") and len(shape) == 4:
+        spread = name == "width" and window is not None and "Conv" in layer.op
+        if not spread or (window and (window.kernel[0] - 1) * window.dilations[0] > 0):
+            yield shape[("channel", "height", "width").index(name) + 1], f"The input's {name}"
+    elif name == "k" and len(shape) >= 2:
+        yield shape[1] if len(shape) == 4 else shape[-1], "The inner dimension"
+    elif window is not None:
+        yield from _window_values(name, layer)
+
+
+def _window_values(name: str, layer: LoweredLayer) -> Iterator[tuple[int, str]]:
+    window = layer.window
+    if window is None:
+        return
+    axis = 1 if name.endswith("_w") else 0
+    side = "width" if axis else "height"
+    if name.startswith("kernel_"):
+        yield window.kernel[axis], f"The kernel's {side}"
+    elif name.startswith("stride_"):
+        yield window.strides[axis], f"The stride along the {side}"
+    elif name.startswith("dilation_"):
+        yield window.dilations[axis], f"The dilation along the {side}"
+    elif name.startswith("pad_"):
+        at = ("pad_top", "pad_left", "pad_bottom", "pad_right").index(name)
+        yield window.pads[at], f"The pad ({name.removeprefix('pad_')})"
+    elif name == "group" and not layer.depthwise:
+        yield window.group, "The number of groups"
+
+
+def _scaled(rule: Limit, layer: LoweredLayer, lowered: Lowered) -> str | None:
+    before = _input(layer, lowered)
+    after = _shape(layer.outputs[0], lowered) if layer.outputs else ()
+    if len(before) != 4 or len(after) != 4 or before[2:] == (1, 1):
+        return None
+    for old, new in zip(before[2:], after[2:], strict=True):
+        factor = new / old
+        if factor != 1.0 and (factor != int(factor) or not 2 <= factor <= (rule.high or 8)):
+            return (
+                f"Resize from {old} to {new} is by {factor:.4g}, and only whole factors from 2 to"
+                f" {rule.high or 8:.0f} are possible."
+            )
+    return None
+
+
+def _first(layer: LoweredLayer, lowered: Lowered, chip: str) -> Iterator[Broken]:
+    """A convolution of an image, which is read as it is, has a limit of its own."""
+    shape = _input(layer, lowered)
+    if len(shape) != 4 or shape[1] not in (1, 3, 4) or layer.inputs[0] not in lowered.inputs:
+        return
+    for rule in npu_limits(chip).get("ModelInput", ()):
+        most = rule.high
+        if rule.parameter != "width" or layer.dtype not in rule.dtypes or most is None:
+            continue
+        if shape[3] > most:
+            words = (
+                f"The model's input is {shape[3]} wide, and a first layer of {shape[1]} channels"
+                f" takes at most {most:.0f}."
+            )
+            yield Broken("width", words, _source(rule))
+
+
+def _transposed(
+    rules: tuple[Limit, ...], layer: LoweredLayer, lowered: Lowered
+) -> Iterator[Broken]:
+    """A transposition is broken where every permutation that fits its shapes is."""
+    before = _input(layer, lowered)
+    after = _shape(layer.outputs[0], lowered) if layer.outputs else ()
+    of_chip = next((constants(r.note) for r in rules if r.parameter == "perm_consts"), {})
+    broken: list[Broken] = []
+    for perm in perms_between(before, after):
+        name = f"perm=[{','.join(map(str, perm))}]"
+        rows = [rule for rule in rules if rule.parameter == name and _applies(rule, layer)]
+        said = [_permuted(rule, before, of_chip) for rule in rows]
+        if not rows or any(each is None for each in said):
+            return
+        words = next(each for each in said if each is not None)
+        broken.append(Broken(name, f"Transpose {name}: {words}.", _source(rows[0])))
+    yield from broken[:1]
+
+
+def _permuted(rule: Limit, shape: tuple[int, ...], of_chip: dict[str, int]) -> str | None:
+    if "any" in rule.allowed:
+        return None
+    if "none" in rule.allowed:
+        return "the NPU has no such permutation"
+    return broken_condition(rule.note, shape, of_chip)
+
+
+def _input(layer: LoweredLayer, lowered: Lowered) -> tuple[int, ...]:
+    return _shape(layer.inputs[0], lowered) if layer.inputs else ()
+
+
+def _shape(name: str, lowered: Lowered) -> tuple[int, ...]:
+    found = lowered.tensors.get(name)
+    return found.shape if found is not None else ()
+
+
+def _source(rule: Limit) -> str:
+    return f"operator list of the compiler 2.3.2, {rule.section}"
